@@ -10,7 +10,7 @@
 namespace tp {
 namespace {
 
-// Ranks come here from work that takes them different times, and rank 0 may have read its user's input.
+// Ranks arrive at different times, and rank 0 may have waited for user input.
 constexpr Wait::Manner kManner{
     .collective = "a synchronization of all ranks", .polite = true, .root_has_time = true};
 

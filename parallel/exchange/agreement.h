@@ -1,4 +1,4 @@
-// Checks that ranks agree, and tells all of them of a failure on one.
+// Checks that ranks agree, and reports an error on one rank to all ranks.
 #pragma once
 
 #include "tp/communicator.h"
@@ -10,8 +10,8 @@
 
 namespace tp {
 
-// Collective. Throws CommError on every rank, naming the first rank that differs from rank 0, unless
-// `fingerprint` is equal on all ranks. `what` names what is compared; `advice` says what to do, such as "do
+// Collective. Throws CommError on every rank unless `fingerprint` is equal on all ranks. The error names the
+// first rank that differs from rank 0. `what` names the compared data; `advice` says what to do, such as "do
 // all hosts see the same files?"
 void require_agreement(Communicator& comm, std::uint64_t fingerprint, const std::string& what,
                        const std::string& advice);
@@ -22,7 +22,7 @@ struct RankError {
 };
 
 // Collective. Returns the text of the lowest rank whose text is not empty; nothing if all are empty. Waiting
-// for rank 0 never times out. Throws CommError.
+// for rank 0 times out only if its process is stopped. Throws CommError.
 std::optional<RankError> first_error(Exchange& exchange, const std::string& own);
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// The sum over ranks: through shared memory within a host, over the wire between hosts.
+// Sums over ranks: through shared memory within a host, over the wire between hosts.
 #pragma once
 
 #include "parallel/exchange/exchange.h"
@@ -17,18 +17,18 @@
 
 namespace tp {
 
-// All implementations add in the same order, so that the bits of a sum depend only on the ranks and their
-// hosts: first the addends of each host, in rank order; then the hosts' sums, in the order of their lowest
-// ranks; last, if there is one, the target that the sum is added to.
+// All implementations add in the same order, so the bits of a sum depend only on the ranks and their hosts.
+// Each host first adds its ranks' addends, in rank order. Then the hosts' sums are added, in the order of
+// their lowest ranks. If the target adds, its floats are the last addend.
 class AllReduce {
  public:
-  // Collective over `comm`. TP_ALL_REDUCE=messages in rank 0's environment disables shared memory, and sends
-  // each rank's addend between hosts. Throws CommError, and ConfigError if the variable is neither `messages`
-  // nor `shared`.
+  // Collective over `comm`. With TP_ALL_REDUCE=messages in rank 0's environment, ranks use no shared memory,
+  // and hosts send each rank's addend. Throws CommError, and ConfigError if the variable is neither
+  // `messages` nor `shared`.
   AllReduce(MPI_Comm comm, const Patience& patience, Exchange& exchange);
 
-  // The sum over ranks, to `target`, which may be the floats of `addend`. Every rank passes the same number
-  // of elements, floats or doubles; a sum of doubles is rounded last.
+  // Writes the sum over ranks to `target`, which may be the floats of `addend`. All ranks pass equally many
+  // elements, floats or doubles. A sum of doubles is rounded to float at the end.
   template <class T>
   void operator()(std::span<const T> addend, const SumTarget& target) {
     if (shared_ != nullptr) {
@@ -40,21 +40,22 @@ class AllReduce {
     }
   }
 
-  // Prepares sums over several hosts: chooses how they cross the wire, by measuring it, and as which type.
-  // Collective. Throws CommError, and ConfigError on every rank if values are to be rounded but each rank's
-  // are sent, because a host has no shared memory.
+  // Prepares sums over several hosts: sets their wire type, and measures the fastest way across the wire.
+  // Collective. Throws CommError, and ConfigError on every rank if `type` is not f32 but sums use messages(),
+  // which sends each rank's addend.
   void prepare_wire(WireType type);
 
-  // Why sums do not use shared memory although ranks share a host; empty if they do.
+  // Reason why sums don't use shared memory although ranks share a host; empty if they use it.
   const std::string& not_shared_because() const { return not_shared_because_; }
 
-  // The shared memory that this rank reads most; nothing if sums use messages.
+  // The shared memory that this rank reads most often; empty if sums don't use shared memory.
   std::vector<std::span<const std::byte>> shared_memory() const {
     return shared_ == nullptr ? std::vector<std::span<const std::byte>>() : shared_->own_memory();
   }
 
-  // The implementations: shared() is used if it is not null, else wire() where every rank has a host of its
-  // own, else messages(). With shared(), wire() is what host roots exchange, and null elsewhere.
+  // The implementations. Sums use shared() if it is not null, else wire() if every rank has its own host,
+  // else messages(). With shared(), the host roots exchange their sums through wire(), which is null on other
+  // ranks.
   SharedMemoryAllReduce* shared() { return shared_.get(); }
   WireAllReduce* wire() { return host_roots_ ? host_roots_->wire() : nullptr; }
   MessageAllReduce& messages() { return messages_; }
@@ -65,7 +66,7 @@ class AllReduce {
   Exchange& exchange_;
   std::size_t hosts_;
   MessageAllReduce messages_;
-  bool ranks_are_alone_;  // on their hosts
+  bool ranks_are_alone_;  // whether every rank has its own host
   std::optional<HostRoots> host_roots_;
   std::unique_ptr<SharedMemoryAllReduce> shared_;
   std::string not_shared_because_;

@@ -15,7 +15,8 @@
 
 namespace tp {
 
-// Serializes an object. The archive is binary, as all ranks run the same program on the same architecture.
+// Serializes an object. The archive is binary, because all ranks run the same program on the same
+// architecture.
 template <class T>
 std::string to_archive(const T& object) {
   std::ostringstream stream(std::ios::binary);
@@ -45,8 +46,8 @@ void from_archive(const std::string& bytes, T& object) {
 
 // Copies rank 0's object to every other rank.
 //
-// The first message has a fixed size, enough for a short archive, so that a decode step takes one broadcast.
-// The rest of a longer archive follows in a second one.
+// The first message has a fixed size, enough for a short archive, so that a decode step needs only one
+// broadcast. A longer archive follows in a second broadcast.
 template <class T>
 void broadcast_object(Communicator& comm, T& object) {
   if (comm.size() == 1) return;

@@ -49,7 +49,7 @@ std::span<T> elements_of(TensorView<T> x) {
   return {x.data(), x.size()};
 }
 
-// An all-reduce, from here to the end of the scope, in statistics and trace.
+// Counts and traces an all-reduce until the end of the scope.
 class CountedAllReduce {
  public:
   CountedAllReduce(Communicator& comm, std::size_t bytes)
@@ -68,25 +68,27 @@ class CountedAllReduce {
 // Largest number of all-reduce durations kept.
 constexpr std::size_t kCompareAfter = 4096;
 
-// All ranks have made as many, and come here together.
+// Compares and clears the durations when many have accumulated. All ranks have equally many, so all of them
+// call waiting_seconds() together.
 void bound_statistics(Communicator& comm) {
   if (comm.stats().all_reduce_seconds.size() >= kCompareAfter) waiting_seconds(comm);
 }
 
-// Whether the sum of so many such addends surely stays in the range where doubles hold it.
+// Whether the sum of `ranks` addends like this one stays below `exact_below`, so that doubles hold it
+// exactly.
 bool stays_exact(std::span<const double> addend, std::size_t ranks, double exact_below) {
   return largest_magnitude(addend) * static_cast<double>(ranks) < exact_below;
 }
 
-// Returns what went over the wire.
+// Returns the counters of the wire.
 template <class T>
 CommCounter sum(AllReduce& sums, std::span<const T> addend, const SumTarget& target) {
   sums(addend, target);
   return sums.wire() != nullptr ? sums.wire()->take_count() : CommCounter();
 }
 
-// Lets the other computation run during the sum, up to its own next sum. Only the wait that
-// remains counts as an all-reduce of this rank.
+// Lets the other computation run during the sum, up to its own next sum. Only the remaining wait counts as an
+// all-reduce of this rank.
 template <class T>
 CommCounter sum_in_background(Communicator& comm, std::span<const T> addend, const SumTarget& target) {
   AllReduce& sums = comm.sums();
@@ -123,7 +125,8 @@ void reduce(Communicator& comm, std::span<const double> addend, double exact_bel
   reduce(comm, addend, target);
 }
 
-// Rank 0 receives from[r] of every rank r, [ranks], and the others send `own`; rank 0's own is not copied.
+// Rank 0 receives from[r] from every other rank r, [ranks]; other ranks send `own`. Rank 0's own bytes are
+// not copied.
 void send_to_root(Communicator& comm, Exchange::ConstBytes own, std::span<const Exchange::Bytes> from) {
   std::vector<Exchange::ConstBytes> to(comm.size());
   if (!comm.is_root()) to[0] = own;
@@ -218,7 +221,7 @@ void exchange_max(Communicator& comm, std::span<float> values) {
 void exchange_sum(Communicator& comm, std::span<double> values) {
   const Counted counted(comm.stats().exchange, values.size_bytes());
   const TraceSpan span(comm, Activity::exchange, values.size_bytes());
-  // Every rank adds up one part, and then has the others' sums.
+  // Each rank adds up one part, then sends its sums to all ranks.
   const std::size_t part = (values.size() + comm.size() - 1) / comm.size();
   const auto part_of = [&](std::size_t rank) {
     const std::size_t begin = std::min(values.size(), rank * part);

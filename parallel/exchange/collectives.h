@@ -1,4 +1,5 @@
-// The one place where ranks exchange tensors. Every call is counted in Communicator::stats().
+// The only place where ranks exchange tensors. Communicator::stats() counts every exchange, except for
+// max_over_ranks, waiting_seconds and barrier.
 #pragma once
 
 #include "parallel/shard/partial_sum.h"
@@ -12,18 +13,18 @@
 
 namespace tp {
 
-// The sum of all ranks' addends, [tokens, hidden_size], equal on every rank. Addends must be floats; this
-// rank's is overwritten. Throws CommError.
+// The sum of all ranks' addends, [tokens, hidden_size], equal on every rank. Addends must be floats; the sum
+// overwrites this rank's addend. Throws CommError.
 TensorView<float> all_reduce(Communicator& comm, PartialSum partial);
-// All-reduces into `out`, of the same shape; addends may be doubles.
+// Writes the sum to `out`, which has the same shape. Addends may be doubles.
 void all_reduce(Communicator& comm, PartialSum partial, TensorView<float> out);
 
-// x += all_reduce(partial) in one pass: the residual stream `x`, [tokens, hidden_size], is equal on every
-// rank before and after. Counted as one all-reduce, including the addition. Throws CommError.
+// x += all_reduce(partial) in one pass. The residual stream `x`, [tokens, hidden_size], is equal on every
+// rank before and after. The addition counts as part of the all-reduce. Throws CommError.
 void add_all_reduced(Communicator& comm, PartialSum partial, TensorView<float> x);
 
-// Concatenates column shards on rank 0: rank r passes `local`, [rows, shards[r].size()]; rank 0 receives them
-// side by side in `out`, [rows, sum of sizes], which other ranks leave empty. Throws CommError.
+// Concatenates column shards on rank 0. Rank r passes `local`, [rows, shards[r].size()]. Rank 0 receives them
+// side by side in `out`, [rows, sum of sizes]; other ranks pass an empty `out`. Throws CommError.
 void gather_columns(Communicator& comm, TensorView<const float> local, std::span<const Range> shards,
                     TensorView<float> out);
 
@@ -43,8 +44,8 @@ std::vector<T> gather_values(Communicator& comm, const T& local) {
 // Element-wise maximum over ranks, on every rank. No value may be NaN. Throws CommError.
 void exchange_max(Communicator& comm, std::span<float> values);
 
-// Element-wise sum over ranks, on every rank. The order of addition is unspecified: pass values whose sum
-// does not depend on it. Throws CommError.
+// Element-wise sum over ranks, on every rank. The order of addition is unspecified, so the sum of the values
+// must not depend on it. Throws CommError.
 void exchange_sum(Communicator& comm, std::span<double> values);
 
 // Every rank receives every rank's `local` bytes, in rank order; the sizes must be equal. `out` has size() *
@@ -60,22 +61,22 @@ std::vector<T> exchange_values(Communicator& comm, std::span<const T> local) {
   return all;
 }
 
-// Sends to[r] to every rank r, and receives from[r] from it: the sizes must agree. [size()] each; a rank's
-// own are ignored. Throws CommError.
+// Sends to[r] to every rank r and receives from[r] from it, [size()] each. Sizes must match on both sides. A
+// rank's own parts are ignored. Throws CommError.
 void exchange_parts(Communicator& comm, std::span<const std::span<const std::byte>> to,
                     std::span<const std::span<std::byte>> from);
 
-// Broadcasts rank 0's bytes. Waiting ranks sleep after a short while, so that an idle rank does not occupy a
-// core. Throws CommError.
+// Broadcasts rank 0's bytes. Waiting ranks soon start to sleep, so that an idle rank does not occupy a core.
+// Throws CommError.
 void broadcast_bytes(Communicator& comm, std::span<std::byte> bytes);
 
 // The maximum over ranks, on every rank. Throws CommError.
 std::int64_t max_over_ranks(Communicator& comm, std::int64_t value);
 
-// Seconds that this rank spent waiting for others inside the all-reduces that Communicator::stats() counts.
-// The last rank to arrive does not wait, so the shortest duration of a call is that of the exchange itself;
-// whatever the call took longer on other ranks is waiting. Collective: ranks compare the durations of the
-// calls not compared yet. Throws CommError.
+// Seconds that this rank spent waiting for other ranks inside the all-reduces that Communicator::stats()
+// counts. The last rank to arrive does not wait, so the shortest duration of a call is the time of the
+// exchange itself. Additional time on other ranks is waiting. Collective: ranks compare the calls that they
+// have not compared yet. Throws CommError.
 double waiting_seconds(Communicator& comm);
 
 // Returns when every rank has called it. Throws CommError.

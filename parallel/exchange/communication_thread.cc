@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// Signals are for the threads that there are without it.
+// Blocks all signals in the new thread, so that the existing threads handle them.
 CommunicationThread::CommunicationThread() {
   struct BlockedSignals {
     BlockedSignals() {
@@ -35,10 +35,10 @@ CommunicationThread::~CommunicationThread() {
 }
 
 void CommunicationThread::run() {
-  // Sums are computed here, too, beside the main thread's threads.
+  // This thread also computes sums, in addition to the main thread's OpenMP threads.
   omp_set_num_threads(1);
   Wait::in_background();
-  // Nanoseconds by which Linux may prolong a sleep; usually 50 us.
+  // Nanoseconds by which Linux may prolong a sleep; the default is 50 us.
   ::prctl(PR_SET_TIMERSLACK, 1000UL);
   std::unique_lock lock(mutex_);
   while (true) {

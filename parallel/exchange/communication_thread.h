@@ -10,11 +10,11 @@
 
 namespace tp {
 
-// Executes work in the order in which it was given, one at a time. While there is any, nobody else may call
-// MPI (MPI_THREAD_SERIALIZED): see wait_until_idle.
+// Executes pieces of work one at a time, in the order given. While it has work, no other thread may call MPI
+// (MPI_THREAD_SERIALIZED): see wait_until_idle.
 //
-// MPI makes progress only while it is called. This thread calls it every few microseconds and sleeps in
-// between, as the main thread computes on the same processors.
+// MPI makes progress only during calls. This thread calls it every few microseconds and sleeps in between,
+// because the main thread computes on the same processors.
 class CommunicationThread {
  public:
   CommunicationThread();
@@ -22,8 +22,8 @@ class CommunicationThread {
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;
 
-  // A piece of work that is on its way from here on. Its destructor waits for the end, so that what the work
-  // refers to need only outlive this.
+  // A piece of work, which the thread starts as soon as it can. The destructor waits for its end, so data
+  // that the work uses need only outlive this object.
   class Pending {
    public:
     Pending(CommunicationThread& thread, std::function<void()> work);
@@ -31,8 +31,8 @@ class CommunicationThread {
     Pending(const Pending&) = delete;
     Pending& operator=(const Pending&) = delete;
 
-    // Returns when it has been executed. Throws what it threw, or what earlier work did: that is then not
-    // executed any more, as the ranks are not together.
+    // Returns when the work has been executed. Throws its exception, or the exception of earlier work: once a
+    // piece fails, later pieces are not executed, because ranks are out of step.
     void wait();
 
    private:
@@ -43,7 +43,7 @@ class CommunicationThread {
     std::exception_ptr error_;
   };
 
-  // Returns when there is no work. Throws what work threw.
+  // Returns when there is no work. Rethrows the exception of failed work.
   void wait_until_idle();
 
  private:
@@ -53,7 +53,7 @@ class CommunicationThread {
   std::mutex mutex_;  // protects everything below and the members of Pending
   std::condition_variable changed_;
   std::deque<Pending*> pending_;
-  std::exception_ptr error_;  // the first one
+  std::exception_ptr error_;  // first exception
   bool ends_ = false;
   std::thread thread_;
 };

@@ -39,7 +39,8 @@ std::unique_ptr<MpiHandle> subgroup(MPI_Comm parent, std::span<const std::size_t
   return std::make_unique<MpiHandle>(comm);
 }
 
-// How users of Open MPI say that ranks share cores, also with those of other hosts that are simulated here.
+// Users of Open MPI set OMPI_MCA_mpi_yield_when_idle if ranks share cores, for example if one machine
+// simulates several hosts.
 bool yields_when_idle() {
   const char* const value = std::getenv("OMPI_MCA_mpi_yield_when_idle");
   return value != nullptr && (std::string_view(value) == "1" || std::string_view(value) == "true");
@@ -59,7 +60,7 @@ Communicator::Communicator(const Communicator& parent, std::span<const std::size
 Communicator::Communicator(std::unique_ptr<MpiHandle> handle, std::unique_ptr<Placement> placement,
                            WaitOptions waits, std::shared_ptr<Tracer> tracer)
     : handle_(std::move(handle)), placement_(std::move(placement)), tracer_(std::move(tracer)) {
-  // Errors are returned and thrown: one clear message instead of MPI's abort.
+  // MPI returns errors, and TP_MPI throws them: one clear message instead of an abort.
   TP_MPI(MPI_Comm_set_errhandler(*handle_, MPI_ERRORS_RETURN));
   rank_ = placement_->rank;
   size_ = placement_->size();
@@ -79,7 +80,7 @@ Communicator::~Communicator() {
   MPI_Finalized(&finalized);
   overlap_.reset();
   sums_.reset();
-  // During stack unwinding the other ranks may be anywhere.
+  // During stack unwinding, other ranks may be anywhere, but MPI_Comm_free is collective.
   if (finalized == 0 && std::uncaught_exceptions() == 0) MPI_Comm_free(&handle_->value);
 }
 

@@ -9,10 +9,10 @@
 namespace tp {
 namespace {
 
-// MPI sends as much at once; what is longer waits until the other asks for it.
+// Bytes that MPI sends at once; a longer message waits until the receiver asks for it.
 constexpr std::size_t kShort = 3072;
 
-constexpr int kTag = 0;  // messages of a tag between two ranks arrive in the order in which they were sent
+constexpr int kTag = 0;  // messages with the same tag between two ranks arrive in order
 
 std::vector<Wait::Ranks> each_for_itself(std::size_t ranks) {
   std::vector<Wait::Ranks> members;
@@ -37,7 +37,7 @@ Exchange::Exchange(MPI_Comm comm, const Patience& patience, std::vector<Wait::Ra
 Exchange::~Exchange() {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  // During stack unwinding the other ranks may be anywhere.
+  // During stack unwinding, other ranks may be anywhere and may never receive the messages.
   if (finalized == 0 && std::uncaught_exceptions() == 0) {
     MPI_Waitall(static_cast<int>(posted_.requests_.size()), posted_.requests_.data(), MPI_STATUSES_IGNORE);
   }
@@ -52,7 +52,7 @@ void Exchange::all_to_all(std::span<const ConstBytes> to, std::span<const Bytes>
 void Exchange::begin_all_to_all(std::span<const ConstBytes> to, std::span<const Bytes> from, int tag,
                                 Messages& messages) {
   messages.clear();
-  // Each rank begins with its neighbour, so that not all send to rank 0 first.
+  // Each rank begins with its neighbour, so that not all ranks send to rank 0 first.
   for (std::size_t step = 1; step < size(); ++step) {
     const std::size_t source = (rank_ + size() - step) % size();
     receive(source, from[source], tag, messages);

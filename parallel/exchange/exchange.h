@@ -1,5 +1,5 @@
-// Point-to-point messages between the ranks of a communicator. Unlike with MPI's collectives, a waiting rank
-// knows for which ranks it waits.
+// Point-to-point messages between the ranks of a communicator. Unlike in MPI's collectives, a waiting rank
+// knows which ranks it waits for.
 #pragma once
 
 #include "parallel/exchange/wait.h"
@@ -22,9 +22,8 @@ class Exchange {
 
   // Connects all ranks of the placement.
   Exchange(MPI_Comm comm, const Patience& patience);
-  // Connects some of them, each acting for several: members[r] are those that rank r of `comm` acts for, in
-  // ascending order, itself first.
-  // Longer messages than `longest` bytes are sent in parts.
+  // Connects some ranks of the placement, each acting for several: rank r of `comm` acts for members[r], its
+  // own rank first, then others in ascending order. Messages longer than `longest` bytes are sent in parts.
   Exchange(MPI_Comm comm, const Patience& patience, std::vector<Wait::Ranks> members,
            std::size_t longest = INT_MAX);
   ~Exchange();
@@ -34,10 +33,10 @@ class Exchange {
   std::size_t rank() const { return rank_; }
   std::size_t size() const { return members_.size(); }
 
-  // Messages on their way, with the rank that each is exchanged with.
+  // Messages in flight, with the partner of each.
   class Messages {
    public:
-    // Whether all have arrived; lets MPI make progress. Throws CommError.
+    // Whether all messages have arrived. Lets MPI make progress. Throws CommError.
     bool arrived();
 
    private:
@@ -51,21 +50,22 @@ class Exchange {
   // Sends to[r] to every rank r and receives from[r] from it, [size()] each. Skips empty spans and this rank
   // itself. Collective. Throws CommError.
   void all_to_all(std::span<const ConstBytes> to, std::span<const Bytes> from, const Wait::Manner& manner);
-  // Sends `own` to every rank; from[r] as above.
+  // Sends `own` to every rank; from[r] as in all_to_all.
   void to_all(ConstBytes own, std::span<const Bytes> from, const Wait::Manner& manner);
 
-  // Begins what all_to_all does. The spans must stay until `messages`, which must have arrived before, has
-  // arrived. Several may be on their way, in any order, if their tags differ; 0 is that of the others here.
+  // Begins an all_to_all. The spans must remain valid until `messages` have arrived. Earlier messages of the
+  // same object must have arrived already. Several calls may be in flight, in any order, if their tags
+  // differ. The other members use tag 0.
   void begin_all_to_all(std::span<const ConstBytes> to, std::span<const Bytes> from, int tag,
                         Messages& messages);
-  // Waits until done(), which lets MPI make progress and is called again and again, for what is missing of
-  // `messages`.
+  // Calls done() until it returns true; done() lets MPI make progress. A long wait is reported for the ranks
+  // whose `messages` are missing.
   void wait_until(const std::function<bool()>& done, const Messages& messages, const Wait::Manner& manner);
 
-  // Sends `bytes` to every rank, where all_to_all receives them. A short message is copied without waiting
-  // for its arrival, so that a missing rank is noticed later, by all ranks alike. Throws CommError.
+  // Sends `bytes` to every rank, which receives them with all_to_all. A short message is copied, and the call
+  // does not wait for its arrival. A missing rank is noticed later, by all ranks alike. Throws CommError.
   void post_to_all(ConstBytes bytes, const Wait::Manner& manner);
-  // Lets MPI progress posted messages; for loops that wait without MPI.
+  // Lets MPI make progress with posted messages, in loops that wait without MPI.
   void progress();
 
   // Every rank's value, in rank order.

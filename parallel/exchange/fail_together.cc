@@ -7,7 +7,7 @@
 namespace tp {
 namespace {
 
-// The error of `work`: its ErrorKind as a byte, then the text. Empty if there is none.
+// The error of `work`: its ErrorKind as a byte, then the text. Empty without an error.
 std::string error_of(const std::function<void()>& work) {
   const auto tell = [](ErrorKind kind, const char* text) {
     return static_cast<char>(kind) + std::string(*text != '\0' ? text : "unknown error");

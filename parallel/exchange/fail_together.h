@@ -1,4 +1,4 @@
-// Turns an error on one rank into the same error on all of them.
+// Turns an error on one rank into the same error on all ranks.
 #pragma once
 
 #include "tp/communicator.h"
@@ -11,9 +11,9 @@
 
 namespace tp {
 
-// Runs `work` on every rank. If it throws on any, every rank throws AgreedError with the message of the
-// lowest rank that failed. Collective. `work` may communicate only where nothing before it can fail on some
-// ranks and not on others.
+// Runs `work` on every rank. If it throws on any rank, every rank throws AgreedError with the message of the
+// lowest rank that failed. Collective. `work` may communicate only if no code before that can fail on some
+// ranks and succeed on others.
 void fail_together(Communicator& comm, const std::function<void()>& work);
 
 }  // namespace tp

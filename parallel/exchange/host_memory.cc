@@ -19,7 +19,7 @@ struct Name {
   char text[64] = "";
 };
 
-// A new object of this size with a name that no other has. -1 and errno if there is none.
+// Creates a shared memory object of this size with a unique name. On failure returns -1 and sets errno.
 int create_object(std::size_t bytes, Name& name) {
   int object = -1;
   // Containers may share /dev/shm and have the same process ids.
@@ -53,7 +53,8 @@ struct Run {
   std::size_t bytes;
 };
 
-// The pages that `rank` reads most, neighbours together. A page that two ranks read is that of its middle.
+// The pages that `rank` reads most often, adjacent pages merged. If two ranks read a page, the reader of its
+// middle counts.
 std::vector<Run> pages_read_by(std::size_t rank, std::size_t ranks, std::size_t share, std::size_t page,
                                const HostMemory::Reader& reader) {
   std::vector<Run> runs;
@@ -67,8 +68,8 @@ std::vector<Run> pages_read_by(std::size_t rank, std::size_t ranks, std::size_t 
   return runs;
 }
 
-// Whether the first rank's writes are seen at `begin`, which is null where there is no memory. Ranks with the
-// same host name need not share a host: their objects may have the same name and be different ones.
+// Whether this rank sees the first rank's writes at `begin`; true if `begin` is null (no memory). Ranks with
+// the same host name need not share a host: their objects may have the same name and still differ.
 // Collective.
 bool sees_the_first_rank(MPI_Comm host, int rank, std::byte* begin) {
   std::uint64_t mark = 0;
@@ -127,7 +128,7 @@ std::unique_ptr<HostMemory> HostMemory::create(MPI_Comm host, std::size_t bytes_
       new HostMemory(static_cast<std::byte*>(begin), share, static_cast<std::size_t>(size)));
   for (const Run& run : own) {
     memory->own_.emplace_back(memory->begin_ + run.begin, run.bytes);
-    // Linux tells the node of a page only to a process that has touched it.
+    // Linux reports the node of a page only to a process that has touched it.
     for (std::size_t offset = 0; offset < run.bytes; offset += page)
       static_cast<void>(*const_cast<const volatile std::byte*>(memory->begin_ + run.begin + offset));
   }

@@ -8,7 +8,7 @@ namespace tp {
 
 namespace {
 
-// Open MPI sends up to 64 KiB, with its header, over TCP without waiting until the receiver asks for it.
+// Over TCP, Open MPI sends up to 64 KiB, including its header, before the receiver asks for it.
 constexpr std::size_t kLongestMessage = 60 * 1024;
 
 }  // namespace
@@ -26,7 +26,7 @@ HostRoots::HostRoots(MPI_Comm comm, const Patience& patience) {
 HostRoots::~HostRoots() {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  // While an exception is on its way the other host roots may be anywhere.
+  // During stack unwinding, other host roots may be anywhere, but MPI_Comm_free is collective.
   if (finalized == 0 && comm_ != MPI_COMM_NULL && std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
 }
 

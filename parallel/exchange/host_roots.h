@@ -1,4 +1,4 @@
-// The first rank of each host, which exchange their hosts' sums.
+// Host roots: the lowest rank of each host. They exchange the sums of their hosts.
 #pragma once
 
 #include "parallel/exchange/exchange.h"
@@ -12,13 +12,13 @@ namespace tp {
 
 class HostRoots {
  public:
-  // Collective over `comm`, to which the placement of `patience` belongs. Throws CommError.
+  // Collective over `comm`, the communicator of `patience.placement`. Throws CommError.
   HostRoots(MPI_Comm comm, const Patience& patience);
   ~HostRoots();
   HostRoots(const HostRoots&) = delete;
   HostRoots& operator=(const HostRoots&) = delete;
 
-  // On a host root, where there are several hosts; else null.
+  // Null unless this rank is a host root and there are several hosts.
   WireAllReduce* wire() { return wire_ ? &*wire_ : nullptr; }
   Exchange* exchange() { return exchange_ ? &*exchange_ : nullptr; }
 

@@ -1,4 +1,4 @@
-// Messages that one rank sends to another without waiting for it: between the stages of a pipeline.
+// Messages between the stages of a pipeline. The sender does not wait for the receiver.
 #pragma once
 
 #include "parallel/exchange/wait.h"
@@ -17,26 +17,27 @@ namespace tp {
 
 class Mailbox {
  public:
-  // Messages of one kind arrive in the order in which they were sent; kinds do not wait for each other.
+  // Messages of one kind arrive in the order in which they were sent. Different kinds don't wait for each
+  // other.
   enum class Kind : std::uint8_t { command, mask, rows, results };
 
   // Collective over all ranks of `comm`, which must outlive it. Throws CommError.
   explicit Mailbox(Communicator& comm);
-  // Waits until what was sent has been taken, except during stack unwinding.
+  // Waits until MPI has sent all messages, except during stack unwinding.
   ~Mailbox();
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
-  // Takes the bytes and returns. Large messages travel only while this rank is in one of these members.
-  // Throws CommError.
+  // Returns at once. Large messages make progress only while this rank is inside a member function. Throws
+  // CommError.
   void send(std::size_t target, Kind kind, std::vector<std::byte> bytes);
   void send(std::size_t target, Kind kind, const std::string& bytes);
-  // The next message of this kind from `source`, of any size. Throws CommError, also after
+  // The next message of this kind from `source`, of any size. Throws CommError, for example after
   // WaitOptions::timeout.
   std::vector<std::byte> receive(std::size_t source, Kind kind, const Wait::Manner& manner);
-  // Receives a message whose size is known.
+  // Receives a message of known size.
   void receive(std::size_t source, Kind kind, std::span<std::byte> out, const Wait::Manner& manner);
-  // Lets messages travel that are under way.
+  // Lets messages in flight make progress.
   void progress();
 
  private:
@@ -49,7 +50,7 @@ class Mailbox {
   const Patience& patience_;
   Wait::Ranks own_;  // this rank
   MPI_Comm comm_ = MPI_COMM_NULL;
-  std::list<Sent> sent_;  // and perhaps not taken yet
+  std::list<Sent> sent_;  // messages that MPI may not have sent yet
 };
 
 }  // namespace tp

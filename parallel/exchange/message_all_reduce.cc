@@ -11,10 +11,11 @@
 namespace tp {
 namespace {
 
-// 1 MiB: bounds the memory for what other ranks send.
+// 1 MiB: bounds the memory for received addends.
 constexpr std::size_t kPieceBytes = 1024 * 1024;
 
-// From this size and this many ranks on, each rank adds up only a part: less to send, but a second exchange.
+// At or above this size and number of ranks, each rank sums only one part (two-shot). This sends less, but
+// needs a second exchange.
 constexpr std::size_t kPartsBytes = 16 * 1024;
 constexpr std::size_t kPartsRanks = 3;
 
@@ -33,7 +34,7 @@ std::span<std::byte> writable_bytes_of(T* elements, std::size_t size) {
 
 MessageAllReduce::MessageAllReduce(Exchange& exchange, std::vector<std::vector<std::size_t>> hosts)
     : exchange_(exchange), hosts_(std::move(hosts)) {
-  // Hosts of one rank each are added up like one host of all ranks.
+  // If every host has one rank, the order of addition is the same as for one host with all ranks.
   if (!hosts_.empty() && hosts_.size() < exchange.size()) return;
   hosts_.assign(1, std::vector<std::size_t>(exchange.size()));
   std::iota(hosts_.front().begin(), hosts_.front().end(), std::size_t{0});
@@ -102,7 +103,7 @@ void MessageAllReduce::sum_parts(std::span<const T> piece, const SumTarget& targ
   if (target.adds) sum_to(sum, piece.size(), target);
 }
 
-// The sum of the addends, [ranks] of [size] each.
+// Sums the addends, [ranks, size], into the target.
 template <class T>
 void MessageAllReduce::add_up(const std::vector<const T*>& addends, std::size_t size,
                               const SumTarget& target) {

@@ -1,4 +1,4 @@
-// The sum over ranks, by messages only.
+// Sums over ranks by messages only.
 #pragma once
 
 #include "parallel/exchange/exchange.h"
@@ -10,16 +10,16 @@
 
 namespace tp {
 
-// One-shot for small messages: every rank receives all addends and adds them up. Two-shot for larger ones:
-// every rank adds up its part (reduce-scatter) and sends the sum, in floats, to all (all-gather). Both add in
-// the order that AllReduce specifies.
+// One-shot for small messages: every rank receives all addends and sums them. Two-shot for larger messages:
+// every rank sums one part (reduce-scatter) and sends the sum, in floats, to all ranks (all-gather). Both add
+// in the order that AllReduce specifies.
 class MessageAllReduce {
  public:
-  // `hosts`: the ranks of `exchange` on each host, in the order of addition. By default every rank is on a
-  // host of its own.
+  // `hosts`: the ranks of `exchange` on each host, in the order of addition. By default, every rank has its
+  // own host.
   explicit MessageAllReduce(Exchange& exchange, std::vector<std::vector<std::size_t>> hosts = {});
 
-  // As AllReduce::operator(), for floats and doubles.
+  // Like AllReduce::operator(), for floats and doubles.
   template <class T>
   void operator()(std::span<const T> addend, const SumTarget& target);
 
@@ -31,7 +31,7 @@ class MessageAllReduce {
   template <class T>
   void add_up(const std::vector<const T*>& addends, std::size_t size, const SumTarget& target);
 
-  // Grows to this many elements of T.
+  // Grows `memory` to at least `size` elements of T.
   template <class T>
   static T* room(std::vector<double>& memory, std::size_t size);
 

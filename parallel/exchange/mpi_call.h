@@ -1,9 +1,10 @@
-// Checks the return codes of MPI.
+// Checks the return codes of MPI calls.
 #pragma once
 
 namespace tp {
 
-// Throws CommError with MPI's own text unless `code` is MPI_SUCCESS. `call` is the function's name.
+// Throws CommError with MPI's own text unless `code` is MPI_SUCCESS. `call` is the call's source text; the
+// error contains the function's name.
 void check_mpi(int code, const char* call);
 
 }  // namespace tp

@@ -20,8 +20,8 @@
 namespace tp {
 namespace {
 
-// In a step of Slurm that has no PMIx Open MPI ends inside MPI_Init, with the advice to build it again. A
-// task that is alone needs no PMIx, and Open MPI starts it where it does not notice the step.
+// In a Slurm step without PMIx, Open MPI exits inside MPI_Init and advises the user to rebuild it. A single
+// task needs no PMIx: Open MPI starts if it does not see the step.
 void prepare_for_slurm() {
   if (std::getenv("SLURM_STEP_ID") == nullptr || std::getenv("PMIX_RANK") != nullptr) return;
   const char* const step = std::getenv("SLURM_STEP_NUM_TASKS");
@@ -34,11 +34,11 @@ void prepare_for_slurm() {
   unsetenv("SLURM_STEPID");
 }
 
-// For a process that mpirun has not started Open MPI starts a daemon, in case it wants to start others: that
-// takes longer than the demo model takes to load.
+// Open MPI starts a daemon for each process that mpirun has not started, in case the process starts others.
+// That takes longer than loading the demo model.
 void do_without_daemon() { ::setenv("OMPI_MCA_ess_singleton_isolated", "1", /*overwrite=*/0); }
 
-// Whether a folder can be created there: not if the disk is full or read-only.
+// Whether a folder can be created in `place`. This fails if the disk is full or read-only.
 bool takes_folders(std::filesystem::path place) {
   std::error_code ignored;
   while (!place.empty() && !std::filesystem::exists(place, ignored)) place = place.parent_path();
@@ -51,8 +51,8 @@ std::string variable_or(const char* name, const std::string& otherwise) {
   return value == nullptr || *value == '\0' ? otherwise : value;
 }
 
-// Open MPI keeps files in a temporary folder. mpirun has one for its ranks; a process that starts alone gets
-// another one if the usual one cannot be written.
+// Open MPI needs a folder for temporary files. mpirun creates it for its ranks. A process that starts alone
+// gets another folder if the usual one is not writable.
 void find_temporary_folder() {
   constexpr const char* kChosen = "OMPI_MCA_orte_tmpdir_base";
   if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMIX_RANK") != nullptr) return;
@@ -72,8 +72,8 @@ void find_temporary_folder() {
       usual);
 }
 
-// As they are loaded, the libraries of networks measure the processor's clock for 0.2 s, most of a start. Who
-// has chosen how Open MPI sends messages knows better.
+// Network libraries measure the processor's clock for 0.2 s when they are loaded, which is most of the
+// start-up time. If the user has chosen how Open MPI sends messages, the choice stands.
 void do_without_fabrics() {
   if (std::getenv("OMPI_MCA_pml") != nullptr || std::getenv("OMPI_MCA_mtl") != nullptr) return;
   if (has_fabric_device()) return;
@@ -81,10 +81,10 @@ void do_without_fabrics() {
   if (!mtl.empty()) ::setenv("OMPI_MCA_mtl", mtl.c_str(), /*overwrite=*/1);
 }
 
-// How long MPI_Abort may take.
+// Seconds that MPI_Abort may take.
 constexpr unsigned kAbortSeconds = 3;
 
-// Ends this process then, whatever it is waiting for.
+// Ends this process after `seconds`, even if it is blocked.
 void exit_after(unsigned seconds) {
   std::signal(SIGALRM, [](int) { std::_Exit(1); });
   sigset_t alarm_signal;
@@ -103,8 +103,8 @@ MpiSession::MpiSession() {
   do_without_fabrics();
   require_launcher_variables(launched_rank());
   int provided = MPI_THREAD_SINGLE;
-  // Kernels are threaded with OpenMP, but only the main thread communicates, or the one of Overlap in its
-  // place.
+  // Kernels use OpenMP threads, but only one thread communicates at a time: the main thread, or the
+  // CommunicationThread of Overlap.
   TP_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided));
   int rank = 0;
   int size = 1;

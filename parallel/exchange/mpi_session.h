@@ -1,4 +1,4 @@
-// The lifetime of MPI in our programs.
+// Initializes and finalizes MPI in our programs.
 #pragma once
 
 #include "tp/communicator.h"
@@ -8,10 +8,10 @@
 
 namespace tp {
 
-// Initializes MPI, and finalizes it on destruction. Without mpirun the process is the only rank.
+// Initializes MPI, and finalizes it on destruction. Without mpirun, the process is the only rank.
 //
-// MPI is not finalized during stack unwinding, because that would wait for ranks that wait for this one:
-// whoever catches the exception reports it and aborts.
+// During stack unwinding, MPI is not finalized, because this would wait for ranks that wait for this rank.
+// The code that catches the exception reports it and aborts.
 class MpiSession {
  public:
   // Throws CommError on every rank if a launcher started several ranks that cannot connect: srun without
@@ -24,12 +24,11 @@ class MpiSession {
   std::size_t rank() const { return rank_; }
   std::size_t size() const { return size_; }
 
-  // All ranks of the job. Collective; throws as Communicator's constructor.
+  // All ranks of the job. Collective; throws like Communicator's constructor.
   Communicator all_ranks(const WaitOptions& waits) const;
 
-  // Ends every rank of the job immediately with this exit status: for an error while the others wait inside a
-  // collective and cannot be told. Ends at least this process, within seconds, where mpirun's daemons cannot
-  // be reached.
+  // Ends every rank of the job immediately with this exit status. Call it after an error while other ranks
+  // wait inside a collective. If mpirun's daemons cannot be reached, this process still ends within seconds.
   [[noreturn]] static void abort(int status);
 
  private:
@@ -37,7 +36,8 @@ class MpiSession {
   std::size_t size_ = 1;
 };
 
-// "Open MPI v4.1.4": the first line of the library's version string.
+// The library's name and version, such as "Open MPI v4.1.4": its version string up to the first comma or line
+// end.
 std::string mpi_library();
 
 }  // namespace tp

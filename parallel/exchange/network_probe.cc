@@ -20,7 +20,7 @@ constexpr std::size_t kLong = WireAllReduce::kPieceBytes;
 
 constexpr Wait::Manner kMeasuring{.collective = "the measurement of the network"};
 
-// On one rank of each host.
+// Runs on one rank of each host.
 class NetworkProbe {
  public:
   explicit NetworkProbe(Exchange& exchange) : exchange_(exchange) {}
@@ -43,7 +43,7 @@ class NetworkProbe {
 
   std::size_t size() const { return exchange_.size(); }
 
-  // In which every host sends so many bytes to those to which it does.
+  // Seconds of an exchange in which each host sends `bytes` bytes to the hosts that `sends` selects.
   double seconds_of(std::size_t bytes, const Sends& sends) {
     constexpr double kSeconds = 0.01;
     constexpr std::size_t kMostRounds = 512;
@@ -64,7 +64,7 @@ class NetworkProbe {
           exchange_.all_values(watch.seconds() / static_cast<double>(rounds), kMeasuring));
     };
     slowest_mean(2);  // opens connections
-    // So many that hosts which begin late do not matter.
+    // Enough rounds that late starts of hosts don't matter.
     std::size_t rounds = 1;
     while (rounds < kMostRounds && static_cast<double>(rounds) * slowest_mean(rounds) < kSeconds) rounds *= 2;
     double best = HUGE_VAL;

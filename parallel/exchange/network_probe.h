@@ -1,4 +1,4 @@
-// Measures the network between hosts, as sums over them meet it.
+// Measures the network between hosts under the load of all-reduces.
 #pragma once
 
 #include "tp/communicator.h"
@@ -7,15 +7,15 @@
 
 namespace tp {
 
-// While all hosts exchange messages at the same time.
+// Rates while all hosts exchange messages at the same time.
 struct NetworkRates {
   double latency = 0.0;  // seconds until a short message arrives
   double rate = 0.0;     // bytes per second into each host, and out of it
-  double message = 0.0;  // seconds that each further short message takes; of two hosts 0
+  double message = 0.0;  // seconds for each additional short message; 0 with two hosts
 };
 
-// Nothing on a single host. The quickest of several times, as other programs and a full queue make them only
-// longer. Collective; equal on every rank. Throws CommError.
+// Takes the shortest of several measurements, because other programs and full queues only add time. Nothing
+// if there is only one host. Collective; equal on every rank. Throws CommError.
 std::optional<NetworkRates> probe_network(Communicator& comm);
 
 }  // namespace tp

@@ -17,7 +17,8 @@ bool can_overlap() {
 void overlap(Communicator& comm, const std::function<void()>& first, const std::function<void()>& second) {
   Overlap& overlap = comm.overlap();
   assert(!overlap.is_active());
-  // Destroyed last: what it points to destroys the objects of `second` if `first` throws.
+  // Destroyed after the fiber, which it points to: if `first` throws, the fiber's destructor first destroys
+  // the objects of `second`.
   struct Active {
     Overlap& overlap;
     ~Active() { overlap.second_ = nullptr; }

@@ -1,4 +1,4 @@
-// Two computations in turns: while a sum over ranks of one of them is on its way, the other one goes on.
+// Alternates two computations: while a sum over ranks of one computation is in flight, the other continues.
 #pragma once
 
 #include "parallel/exchange/communication_thread.h"
@@ -10,15 +10,14 @@
 
 namespace tp {
 
-// Whether MPI was initialized such that another thread than the main one may call it, one at a time
-// (MPI_THREAD_SERIALIZED).
+// Whether MPI accepts calls from several threads, one at a time (MPI_THREAD_SERIALIZED).
 bool can_overlap();
 
-// Runs both on this thread. Their all-reduces go on in the background: `first` begins; at each of its
-// all-reduces it is `second`'s turn, and the other way round. So their sums alternate, in the same order on
-// every rank if both have as many on every rank, and what `first` computes between two sums is complete
-// before `second` comes to the same place. Other collectives wait for the sums that are on their way.
-// Collective. Throws what either throws, when neither refers to anything any more, and CommError.
+// Runs both computations on this thread, with their all-reduces in the background. `first` begins; each
+// all-reduce of one computation resumes the other, so their sums alternate. The order is equal on all ranks
+// if each computation has equally many sums on all ranks. The work of `first` between two sums is complete
+// before `second` reaches the same place. Other collectives wait for the sums in flight. Collective. Throws
+// CommError, or the exception of a computation after the objects of both are destroyed.
 void overlap(Communicator& comm, const std::function<void()>& first, const std::function<void()>& second);
 
 // Collectives use it while overlap() runs.
@@ -26,7 +25,8 @@ class Overlap {
  public:
   bool is_active() const { return second_ != nullptr; }
   CommunicationThread& thread() { return thread_; }
-  // From one of the two: returns when it is its turn again. In a trace its spans are interrupted meanwhile.
+  // Called inside one computation. Returns when its turn comes again; its trace spans are interrupted until
+  // then.
   void take_turns();
 
  private:
@@ -34,7 +34,7 @@ class Overlap {
                       const std::function<void()>& second);
 
   CommunicationThread thread_;
-  // While there are two computations.
+  // Valid while overlap() runs.
   Fiber* second_ = nullptr;
   Tracer* tracer_ = nullptr;
   TraceSpan* span_around_ = nullptr;

@@ -15,15 +15,15 @@
 namespace tp {
 namespace {
 
-// A rank's message to the others about itself.
+// A rank's description of itself for other ranks.
 struct Card {
   std::int64_t process = 0;
-  std::uint64_t mark = 0;  // mark of its host
-  char host[64] = "";      // cut short if need be
+  std::uint64_t mark = 0;  // see mark_of_host
+  char host[64] = "";      // truncated if too long
 };
 
-// A number that only processes with the same host name, kernel and /dev/shm have in common. If two hosts have
-// one name, MPI's own groups of ranks that share memory (MPI_COMM_TYPE_SHARED) differ from rank to rank.
+// Equal for processes with the same host name, kernel and /dev/shm, and only for them. MPI_COMM_TYPE_SHARED
+// is no alternative: if two hosts have the same name, its groups differ from rank to rank.
 std::uint64_t mark_of_host(const std::string& name, int group) {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
@@ -38,7 +38,7 @@ std::string host_name() {
   return name;
 }
 
-// Processes with the same mark share a host.
+// Processes with equal marks share a host.
 Placement placed(std::vector<Placement::Process> processes, std::span<const std::uint64_t> marks,
                  std::size_t own) {
   Placement placement;

@@ -1,4 +1,4 @@
-// Which ranks share a host.
+// The host of each rank.
 #pragma once
 
 #include <cstddef>
@@ -11,36 +11,36 @@
 
 namespace tp {
 
-// The processes of a communicator. Equal on every rank except for `rank`.
+// The processes of a communicator. Equal on every rank except for `rank` and `processes_here`.
 struct Placement {
   struct Process {
     std::int64_t id = 0;
-    std::string host;      // its name
-    std::size_t rank = 0;  // in the job
+    std::string host;      // host name
+    std::size_t rank = 0;  // number in the job
   };
 
-  std::size_t rank = 0;                         // this one
+  std::size_t rank = 0;                         // this rank
   std::vector<Process> processes;               // [ranks]
   std::vector<std::vector<std::size_t>> hosts;  // ranks ascending; hosts ordered by their lowest rank
   std::vector<std::size_t> host_of;             // [ranks]
   std::size_t processes_here = 1;  // processes of the job on this rank's host, including other groups
 
   std::size_t size() const { return processes.size(); }
-  // The ranks of this rank's host.
+  // The ranks on this rank's host.
   const std::vector<std::size_t>& own_host() const { return hosts[host_of[rank]]; }
   bool on_own_host(std::size_t other) const { return host_of[other] == host_of[rank]; }
   // The lowest rank of each host.
   std::vector<std::size_t> host_roots() const;
 
-  // The placement of a group of these ranks, in this order; this rank must be one of them.
+  // The placement of a subgroup, whose ranks are `ranks` in this order. They must include this rank.
   Placement restricted_to(std::span<const std::size_t> ranks) const;
 };
 
-// Collective over `comm`. Ranks that pass different `group`s count as being on different hosts, wherever
-// they are. Throws CommError.
+// Collective over `comm`. Ranks that pass different values of `group` count as being on different hosts.
+// Throws CommError.
 Placement find_placement(MPI_Comm comm, int group = 0);
 
-// Whether a process of this host is stopped, by SIGSTOP or a debugger.
+// Whether a process on this host is stopped, by SIGSTOP or a debugger.
 bool is_stopped(std::int64_t process);
 
 }  // namespace tp

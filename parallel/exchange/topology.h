@@ -1,4 +1,4 @@
-// The groups into which the ranks of a job are divided.
+// The groups of ranks in a job.
 #pragma once
 
 #include "parallel/shard/shard.h"
@@ -14,29 +14,32 @@ namespace tp {
 
 struct Placement;
 
-// A rank's part of a model: its tensor-parallel share of the layers of its stage.
+// A rank's part of a model: its share of the layers of its stage.
 struct Place {
   Stage stage{};
   TpRank tensor{};
 };
 
-// The ranks of each pipeline stage, [stages] of equally many, in their tensor-parallel order. Ranks of one
-// host stay together as far as they can, so that hosts are crossed between stages rather than within them;
-// rank 0 is the first of stage 0. Throws ConfigError if the ranks cannot be divided evenly.
+// The ranks of each pipeline stage, [stages], in their tensor-parallel order. All stages have equally many.
+// Ranks of one host stay together if possible, so that traffic between hosts passes between stages rather
+// than within a stage. Rank 0 is the first rank of stage 0. Throws ConfigError if the ranks cannot be divided
+// evenly.
 std::vector<std::vector<std::size_t>> divide_into_stages(const Placement& world, std::size_t stages);
 
-// - world: all ranks; commands, reports and errors.
-// - tensor: the ranks of one stage, which divide its matrices among them and take its all-reduces.
-// - chain: the ranks with the same share in each stage, in the order of the stages, which is their rank
-//   there; activations pass along it.
-// - host: the ranks of `tensor` on this rank's host, which have a window of shared memory.
-// - host roots: the first rank of `tensor` on each of its hosts; what they exchange is on the wire.
+// The groups of a rank:
 //
-// With a single stage `tensor` is `world` itself.
+// - world: all ranks. For commands, reports and errors.
+// - tensor: the ranks of one stage, which divide its matrices among them and run its all-reduces.
+// - chain: the ranks with the same share in each stage, in the order of the stages: a rank's number here is
+//   its stage. Activations pass along the chain.
+// - host: the ranks of `tensor` on this rank's host, which have a window of shared memory.
+// - host roots: the first rank of `tensor` on each host. They exchange sums over the wire.
+//
+// With a single stage, `tensor` is `world` itself.
 class Topology {
  public:
-  // Collective over `world`, which must live longer. Throws ConfigError, as divide_into_stages, and
-  // CommError.
+  // Collective over `world`, which must outlive this object. Throws CommError, and ConfigError like
+  // divide_into_stages.
   explicit Topology(Communicator& world, std::size_t stages = 1);
 
   const Place& place() const { return place_; }
@@ -45,11 +48,11 @@ class Topology {
   Communicator& tensor() { return tensor_ != nullptr ? *tensor_ : world_; }
   Communicator& chain() { return *chain_; }
 
-  // Ranks of tensor().
+  // Rank numbers in tensor().
   const std::vector<std::size_t>& host() const;
   std::vector<std::size_t> host_roots() const;
 
-  // Ranks of world().
+  // Rank numbers in world().
   std::span<const std::size_t> stage(std::size_t stage) const { return stages_[stage]; }
 
  private:

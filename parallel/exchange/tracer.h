@@ -1,4 +1,4 @@
-// Records a timeline of what this rank does, when enabled.
+// Records a timeline of this rank's activities, when enabled.
 #pragma once
 
 #include "parallel/machine/stopwatch.h"
@@ -13,19 +13,20 @@ namespace tp {
 
 class TraceSpan;
 
-// Disabled until start(); from then on every TraceSpan of this rank's communicator becomes an event.
+// Disabled until start(). Afterwards, every TraceSpan of this rank's communicator becomes an event.
 class Tracer {
  public:
-  // Events that a rank keeps, about 30 MB.
+  // Largest number of events that a rank keeps, about 30 MB.
   static constexpr std::size_t kCapacity = 1'000'000;
 
-  // Sets the time to zero. Call it on all ranks right after a barrier, so that their times agree.
+  // Deletes events and sets the time to zero. Call it on all ranks right after a barrier, so that their times
+  // agree.
   void start();
   bool on() const { return on_; }
   double now() const { return watch_.seconds(); }
   void add(const TraceEvent& event);
   const RankTrace& trace() const { return trace_; }
-  // The innermost span that is open now; null: none.
+  // The innermost open span; null: none.
   TraceSpan* innermost() const { return innermost_; }
 
  private:
@@ -38,8 +39,7 @@ class Tracer {
   RankTrace trace_;
 };
 
-// Records the time from its construction to its destruction as an event. Those of a thread end in the
-// opposite order in which they begin.
+// Records the time from its construction to its destruction as an event. Spans of a thread must be nested.
 class TraceSpan {
  public:
   TraceSpan(Tracer* tracer, Activity activity, std::uint64_t detail)
@@ -70,8 +70,9 @@ class TraceSpan {
   TraceEvent event_;
 };
 
-// From its construction to its destruction the spans within `around` are interrupted, as another computation
-// goes on, whose own ones would overlap them: they become an event before and one behind.
+// Interrupts the spans within `around` from its construction to its destruction, while another computation
+// runs. Otherwise they would overlap the spans of the other computation. Each interrupted span becomes two
+// events, one before and one after.
 class SuspendedSpans {
  public:
   SuspendedSpans(Tracer& tracer, TraceSpan* around)

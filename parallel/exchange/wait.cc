@@ -19,17 +19,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// About as long as an exchange takes; who waits longer waits for a rank that is busy or has no processor.
+// Turns that take about as long as an exchange. A longer wait means that a rank is busy or has no processor.
 constexpr int kSpins = 4000;
 
-// Seconds after the timeout until a rank ends whose error another one should have reported: that one may be
-// out of reach.
+// Seconds after the timeout. The rank that should report the timeout may be out of reach, so this rank then
+// ends, too.
 constexpr double kGrace = 3.0;
 
-// The calling thread's waits; see Wait::in_background.
+// Set by Wait::in_background for the calling thread.
 thread_local bool is_background = false;
 
-// Longest delay of a message; each turn takes a processor about a tenth as long.
+// Largest delay of a message. Each turn occupies a processor for about a tenth of this time.
 constexpr auto kBackgroundSleep = 50us;
 
 void pause() {
@@ -113,8 +113,8 @@ bool Wait::is_no_news(const Ranks& missing) const {
   return !patience_.placement.on_own_host(0) || !is_stopped(patience_.placement.processes[0].id);
 }
 
-// One of those who wait is enough. All of them miss the same ranks, but only those on its host see that rank
-// 0 has been stopped.
+// One waiting rank reports for all, because all miss the same ranks. Only ranks on rank 0's host see that
+// rank 0 is stopped.
 bool Wait::speaks(const Ranks& missing) const {
   for (const std::size_t rank : together_) {
     if (is_up_to_root(missing) && !patience_.placement.on_own_host(rank)) continue;

@@ -1,4 +1,4 @@
-// How a rank waits for others, and what it does if one does not arrive.
+// Waiting for other ranks, with reports and timeouts.
 #pragma once
 
 #include "parallel/exchange/placement.h"
@@ -26,31 +26,32 @@ struct Patience {
 //   Wait wait(...);
 //   while (!it_has_come()) wait.turn();
 //
-// Turns spin at first, then yield the processor or, if polite, sleep. A long wait is reported to
-// WaitOptions::on_long_wait, once and by one rank; a wait longer than WaitOptions::timeout is an error, on
-// the other ranks a few seconds later, in case that the first one does not end them.
+// Turns spin at first, then yield the processor or, if polite, sleep. One rank reports a long wait to
+// WaitOptions::on_long_wait, once. A wait longer than WaitOptions::timeout is an error on the reporting rank.
+// Other ranks throw a few seconds later, in case the first error does not end them.
 class Wait {
  public:
   struct Manner {
     const char* collective = "";  // "an all-reduce"
-    bool polite = false;          // sleeps soon, as the wait may be long
-    // Whether rank 0 may be late for legitimate reasons, such as waiting for user input. A wait for rank 0
-    // alone is then reported only if its process is stopped.
+    bool polite = false;          // sleeps soon, because the wait may be long
+    // Whether rank 0 may be late for good reasons, such as waiting for user input. A wait for rank 0 alone is
+    // then reported only if its process is stopped.
     bool root_has_time = false;
-    double patience = 1.0;  // factor of WaitOptions' patience and timeout
+    double patience = 1.0;  // factor of WaitOptions::patience and WaitOptions::timeout
   };
   using Ranks = std::vector<std::size_t>;
 
-  // `together`: the ranks that wait for the same thing, including this one; the first that is not missing
-  // reports. `missing`: the ranks it still waits for; empty if other ranks report the wait.
+  // `together`: the ranks that wait for the same event, including this rank. The first of them that is not
+  // missing reports. `missing` returns the ranks that this rank still waits for; empty if other ranks report
+  // the wait.
   Wait(const Patience& patience, Manner manner, std::span<const std::size_t> together,
        std::function<Ranks()> missing);
 
-  // From now on waits of the calling thread spare the processors, on which others compute: they sleep at
-  // once, for a few microseconds each time.
+  // Makes all further waits of the calling thread sleep at once, for a few microseconds each time, because
+  // other threads compute on the processors.
   static void in_background();
 
-  // Call between two checks whether the wait is over. Throws CommError after the timeout.
+  // Call it between two checks whether the wait is over. Throws CommError after the timeout.
   void turn();
 
  private:

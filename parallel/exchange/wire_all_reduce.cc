@@ -14,10 +14,10 @@ namespace {
 
 constexpr Wait::Manner kManner{.collective = "an all-reduce between hosts"};
 
-// Before anything was measured: messages of one packet cost their latency, larger ones their bytes.
+// Default limit of one-shots before measurements: latency dominates smaller sums, bytes dominate larger sums.
 constexpr std::size_t kSmall = 16 * 1024;
 
-// Each piece that may be on its way has a tag for its addends and one for its sums; 0 is that of others.
+// Each piece in flight has a tag for its addends and the next tag for its sums. Other messages use tag 0.
 int tag_of(std::uint64_t piece) { return 1 + 2 * static_cast<int>(piece % WireAllReduce::kInFlight); }
 
 template <class Element>
@@ -29,7 +29,7 @@ Element* room(std::vector<Element>& memory, std::size_t size) {
 }  // namespace
 
 std::vector<WireWay> wire_ways(std::size_t hosts) {
-  // With two hosts, two_shot only adds a latency, and doubling is one_shot.
+  // With two hosts, two_shot only adds a latency, and doubling equals one_shot.
   if (hosts <= 2) return {WireWay::one_shot};
   if (!std::has_single_bit(hosts)) return {WireWay::one_shot, WireWay::two_shot};
   return {WireWay::one_shot, WireWay::two_shot, WireWay::doubling};
@@ -117,8 +117,8 @@ void WireAllReduce::advance(Piece& piece) {
   }
 }
 
-// The part that a host adds up. Parts end where groups of the wire type do, so that these do not depend on
-// the way.
+// The part of a piece that a host sums. Parts consist of whole groups of the wire type, so that the grouping
+// does not depend on the way.
 Range WireAllReduce::part_of(const Piece& piece, std::size_t host) const {
   if (piece.way != WireWay::two_shot) return {0, piece.size};
   return split_evenly(piece.size, {host, exchange_.size()}, kWireGroup);
@@ -158,8 +158,8 @@ void WireAllReduce::send_addends(Piece& piece) {
   exchange_.begin_all_to_all(to, from, piece.tag, piece.messages);
 }
 
-// The addends of the hosts whose numbers differ from this one's in the lower bits only, for those of as many
-// others.
+// Exchanges all held addends with one partner. A host holds the addends of piece.held hosts, whose numbers
+// differ from its own only in the lower bits. The partner's number differs in the next bit.
 void WireAllReduce::exchange_held(Piece& piece) {
   const std::size_t bytes = addend_bytes(piece, piece.size);
   const std::size_t partner = exchange_.rank() ^ piece.held;
@@ -176,7 +176,8 @@ void WireAllReduce::exchange_held(Piece& piece) {
   piece.held *= 2;
 }
 
-// In a two-shot; otherwise everyone has the sum already.
+// Encodes the sums of this host's part. In a two-shot, sends them to the other hosts; otherwise every host
+// has the whole sum already.
 void WireAllReduce::send_sums(Piece& piece) {
   const Range own = part_of(piece, exchange_.rank());
   std::byte* const sums = piece.sums.data();
@@ -215,7 +216,7 @@ void WireAllReduce::add_up_as(Piece& piece, const Range& part, float* sum) {
   sum_to(std::span<const T* const>(addends), part.size(), {sum, false});
 }
 
-// As it was sent, on this host, too.
+// A host's addend as it was sent. Even this host's own addend is decoded, so that all hosts get the same sum.
 template <class T>
 const T* WireAllReduce::addend_of(Piece& piece, std::size_t host, const Range& part) {
   const bool is_own = host == exchange_.rank();

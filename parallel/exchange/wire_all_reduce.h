@@ -1,4 +1,4 @@
-// The sum over hosts, by messages between one rank of each: what goes over the wire.
+// Sums over hosts, by messages between one rank of each host: the traffic on the wire.
 #pragma once
 
 #include "parallel/exchange/exchange.h"
@@ -15,74 +15,75 @@
 
 namespace tp {
 
-// How a sum crosses the wire. All ways add in the order of the hosts, so that they have the same bits.
+// Algorithms for a sum on the wire. All of them add in the order of the hosts and give the same bits.
 enum class WireWay : std::uint8_t {
-  one_shot,  // every host sends its addend to all and adds up what arrives: one latency
-  two_shot,  // every host adds up one part (reduce-scatter) and sends the sum to all (all-gather): two
+  one_shot,  // every host sends its addend to all hosts and sums all addends: one latency
+  two_shot,  // every host sums one part (reduce-scatter) and sends the sum to all hosts (all-gather): two
              // latencies, but fewer bytes if there are more than two hosts
-  doubling,  // hosts exchange in pairs the addends that they have, twice as many each time: the bytes of a
-             // one-shot in fewer messages, for numbers of hosts that are powers of two
+  doubling,  // pairs of hosts exchange all addends that they hold, twice as many in each round: the bytes of
+             // a one-shot in fewer messages; the number of hosts must be a power of two
 };
-// The ways that so many hosts can choose from.
+// The ways available to `hosts` hosts.
 std::vector<WireWay> wire_ways(std::size_t hosts);
 
-// The quickest way for sums of at most so many bytes.
+// The fastest way for sums of at most `bytes` bytes.
 struct WireChoice {
   std::size_t bytes;
   WireWay way;
 };
 
-// With a wire type other than f32 every host's addend is rounded to it, and the sum once more, so that every
-// host has the same: two roundings however many hosts there are, whichever the way. Doubles are not rounded.
+// With a wire type other than f32, the addend of every host is rounded to the type. The sum is rounded once
+// more, so that all hosts have equal sums. A sum is thus rounded twice, for any number of hosts and any way.
+// Doubles are not rounded to the wire type.
 class WireAllReduce {
  public:
-  // Pieces on their way at a time: one on the wire, one being summed, one being copied out.
+  // Largest number of pieces in flight: one on the wire, one being summed, one being copied out.
   static constexpr std::size_t kInFlight = 3;
   static constexpr std::size_t kPieceBytes = 256 * 1024;
 
   // `exchange` connects one rank of each host.
   explicit WireAllReduce(Exchange& exchange);
 
-  // Collective: everyone passes the same. Choices are in ascending order; the last one applies to everything
-  // larger.
+  // Collective: all hosts pass equal arguments. Choices are in ascending order; the last one also applies to
+  // all larger sums.
   void use(WireType type, std::vector<WireChoice> choices);
   WireType type() const { return type_; }
   const std::vector<WireChoice>& choices() const { return choices_; }
 
-  // As AllReduce::operator().
+  // Like AllReduce::operator().
   template <class T>
   void operator()(std::span<const T> addend, const SumTarget& target);
 
-  // One piece, of at most kPieceBytes, of a sum of `whole` bytes. The addend must stay until finish() has
-  // completed it, which takes the pieces in turn, and may overwrite it as the target. At most kInFlight at a
-  // time, and everyone the same in the same order. Throws CommError.
+  // Begins one piece, of at most kPieceBytes, of a sum of `whole` bytes. finish() completes the oldest piece.
+  // Until then the addend must remain valid; the target may overwrite it. At most kInFlight pieces may be in
+  // flight. All hosts begin equal pieces in the same order. Throws CommError.
   template <class T>
   void begin(std::span<const T> addend, const SumTarget& target, std::size_t whole);
   void finish();
-  // Goes on with the pieces on their way, as far as messages have arrived.
+  // Advances the pieces in flight as messages arrive.
   void progress();
 
-  // The sums since the last call: pieces, bytes that this rank sent, and seconds in begin() and finish().
+  // Counts since the last call: pieces, bytes that this rank sent, and seconds in begin() and finish().
   CommCounter take_count();
 
  private:
   enum class Phase : std::uint8_t { addends, sums, done };
 
-  // A piece on its way.
+  // A piece in flight.
   struct Piece {
     Phase phase = Phase::done;
     WireWay way = WireWay::one_shot;
     int tag = 0;
-    std::size_t held = 1;  // addends, when doubling
+    std::size_t held = 1;  // number of addends held (doubling)
     bool doubles = false;
     std::size_t size = 0;
     const std::byte* addend = nullptr;  // [size] floats or doubles
     SumTarget target{};
     Exchange::Messages messages{};
     std::vector<std::byte> sent{};      // the addend, encoded
-    std::vector<std::byte> received{};  // a part of every host's addend, [hosts]
-    std::vector<float> decoded{};       // decoded elements, if they are encoded
-    std::vector<float> sum{};           // [size], likewise
+    std::vector<std::byte> received{};  // [hosts, part]; every host's addend, as sent
+    std::vector<float> decoded{};       // [hosts, part]; decoded addends, if they are encoded
+    std::vector<float> sum{};           // [size]; floats of the sum, if it is encoded
     std::vector<std::byte> sums{};      // [size], as sent
   };
 

@@ -15,27 +15,27 @@ namespace {
 constexpr double kBudget = 0.15;  // seconds
 constexpr int kMostRepeats = 5;
 constexpr std::size_t kSmallest = 4 * 1024;
-// For larger sums the bytes decide, and a two-shot sends fewer.
+// For larger sums the number of bytes decides, and a two-shot sends fewer.
 constexpr std::size_t kLargest = 256 * 1024;
-constexpr std::size_t kNext = 2;  // times as large
+constexpr std::size_t kNext = 2;  // factor from one size to the next
 
 constexpr Wait::Manner kWireMeasuring{.collective = "the measurement of the network"};
 
-// Trials of all ways in turns, which begin only if they will end in time.
+// Runs trials of all ways alternately. A round begins only if it is likely to end within the budget.
 class WireRace {
  public:
   WireRace(std::span<const WireWay> ways, const WireTrial& trial) : ways_(ways), trial_(trial) {
-    elapsed_ = trial_(WireWay::one_shot, kSmallest).elapsed;  // connects
+    elapsed_ = trial_(WireWay::one_shot, kSmallest).elapsed;  // opens connections
     expected_ = static_cast<double>(ways.size()) * elapsed_;
   }
 
-  // Nothing if there is no time.
+  // Nothing if no time is left.
   std::optional<WireWay> quickest_way(std::size_t bytes) {
     std::vector<double> best(ways_.size(), HUGE_VAL);
-    double quickest = HUGE_VAL;  // shortest time of all trials of a repeat
+    double quickest = HUGE_VAL;  // seconds of the fastest round
     double until = kBudget;
     for (int repeat = 0; repeat < kMostRepeats && elapsed_ + expected_ <= until; ++repeat) {
-      // Half of the time that is left is for larger sizes.
+      // Keeps half of the remaining time for larger sizes.
       if (repeat == 0) until = elapsed_ + (kBudget - elapsed_) / 2;
       const double begun = elapsed_;
       for (std::size_t way = 0; way < ways_.size(); ++way) {
@@ -55,7 +55,7 @@ class WireRace {
   std::span<const WireWay> ways_;
   const WireTrial& trial_;
   double elapsed_ = 0.0;   // seconds
-  double expected_ = 0.0;  // seconds of the next trials
+  double expected_ = 0.0;  // seconds of the next round
 };
 
 }  // namespace
@@ -66,7 +66,7 @@ std::vector<WireChoice> quickest_ways(std::span<const WireWay> ways, const WireT
   for (std::size_t bytes = kSmallest; bytes <= kLargest; bytes *= kNext) {
     const std::optional<WireWay> way = race.quickest_way(bytes);
     if (!way) break;
-    // Sizes between two that were tried go with the nearer one.
+    // A size between two measured sizes uses the way of the nearer size.
     choices.push_back({(1 + kNext) * bytes / 2, *way});
   }
   if (!choices.empty()) choices.push_back({std::numeric_limits<std::size_t>::max(), WireWay::two_shot});

@@ -1,4 +1,4 @@
-// Measures how sums should cross the wire.
+// Measures the fastest way across the wire for each size of sum.
 #pragma once
 
 #include "parallel/exchange/exchange.h"
@@ -11,22 +11,22 @@
 
 namespace tp {
 
-// Seconds of one sum, and seconds since the first trial began, on the slowest host.
+// Seconds of one sum, and seconds since the first trial began, both on the slowest host.
 struct WireTiming {
   double seconds = 0.0;
   double elapsed = 0.0;
 };
 
-// Sums so many bytes in this way.
+// Runs a sum of `bytes` bytes with `way`.
 using WireTrial = std::function<WireTiming(WireWay way, std::size_t bytes)>;
 
-// The quickest of these ways for each size, as far as there is time to try it: nothing if not even the
-// smallest can be tried. Where a trial takes at most in proportion to its bytes as long as a smaller one, all
-// of them take no more than 0.15 s and the first, which opens the connections.
+// The fastest of these ways for each size that there is time to try; empty if there is no time for the
+// smallest. If the time of a trial grows no faster than its bytes, all trials together take at most 0.15 s,
+// or as long as the first one, which opens the connections.
 std::vector<WireChoice> quickest_ways(std::span<const WireWay> ways, const WireTrial& trial);
 
-// Lets `wire` use them, with this type. Collective over the host roots, which `exchange` connects; throws
-// CommError.
+// Measures the fastest ways and sets them in `wire`, with this type. Collective over the host roots, which
+// `exchange` connects. Throws CommError.
 void choose_wire_ways(WireAllReduce& wire, Exchange& exchange, WireType type);
 
 }  // namespace tp

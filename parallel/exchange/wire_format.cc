@@ -23,7 +23,7 @@ constexpr float kMostInt8 = 127.0F;
   return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
 }
 
-// Rounds down a value that is not negative.
+// Rounds up. The value must not be negative.
 [[gnu::always_inline]] inline std::uint16_t bf16_not_below(float value) {
   return static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(value) + 0xFFFFU) >> 16);
 }
@@ -47,7 +47,7 @@ TP_FOR_WIDE_VECTORS void decode_bf16(const std::byte* bytes, std::size_t size, f
   }
 }
 
-// The bits of magnitudes are ordered as they are; those of an infinity or NaN are above all others.
+// Magnitudes have the same order as their bits. Infinity and NaN are above all other values.
 [[gnu::always_inline]] inline float largest_magnitude_of(const float* values, std::size_t size) {
   std::uint32_t largest = 0;
   for (std::size_t i = 0; i < size; ++i)
