@@ -1,4 +1,4 @@
-// The contents of a checkpoint's config.json, under the names used there.
+// The contents of a checkpoint's config.json, with the field names used there.
 #pragma once
 
 #include "tp/tensor.h"
@@ -12,7 +12,7 @@
 
 namespace tp {
 
-// How rotary position embeddings are scaled beyond the context length of the original training (config:
+// Scaling of rotary position embeddings beyond the context length of the original training (config:
 // rope_scaling).
 struct RopeScaling {
   enum class Kind : std::uint8_t { none, linear, llama3, yarn, longrope };
@@ -27,15 +27,15 @@ struct RopeScaling {
   bool truncate = true;           // yarn: the interpolated range is widened to whole dimensions
   double attention_factor = 1.0;  // yarn, longrope: factor of cosines and sines
   double score_factor = 1.0;      // yarn: DeepSeek's attention scores are multiplied by its square
-  // longrope: divisors of the frequencies, [rotary_dim / 2], for sequences of at most
-  // original_max_position_embeddings tokens and for longer ones.
+  // longrope: divisors of the frequencies, [rotary_dim / 2]. short_factor is for sequences of at most
+  // original_max_position_embeddings tokens, long_factor for longer sequences.
   std::vector<double> short_factor{};
   std::vector<double> long_factor{};
 
   bool operator==(const RopeScaling&) const = default;
 };
 
-// Fields that families name differently have the name, and the default, of Llama's config.
+// A field whose name differs between families has the name and the default of Llama's config.
 struct ModelConfig {
   std::string architecture;  // "LlamaForCausalLM"
   std::size_t hidden_size = 0;
@@ -51,10 +51,10 @@ struct ModelConfig {
   double rope_theta = 10000.0;
   double partial_rotary_factor = 1.0;
   std::size_t rotary_dim = 0;         // rotated elements of a head; 0: by partial_rotary_factor
-  double rope_local_base_freq = 0.0;  // rope_theta of layers with a window; 0: no other
+  double rope_local_base_freq = 0.0;  // rope_theta of layers with a window; 0: same as rope_theta
   RopeScaling rope_scaling;
   bool attention_bias = false;
-  std::optional<bool> attention_out_bias;  // bias of the output projection; nothing: as attention_bias
+  std::optional<bool> attention_out_bias;  // bias of the output projection; none: attention_bias
   bool mlp_bias = false;
   bool tie_word_embeddings = false;
   std::string hidden_act = "silu";
@@ -63,7 +63,7 @@ struct ModelConfig {
 
   std::size_t sliding_window = 0;  // 0: none
   bool use_sliding_window = true;
-  std::size_t max_window_layers = 0;  // this many layers at the start have no window
+  std::size_t max_window_layers = 0;  // number of layers at the start without a window
   // "full_attention", "sliding_attention", "chunked_attention" or "linear_attention" per layer, or empty
   std::vector<std::string> layer_types{};
   std::size_t sliding_window_pattern = 0;  // without layer_types: every n-th layer has no window
@@ -73,9 +73,9 @@ struct ModelConfig {
   bool scale_attn_weights = true;
   bool scale_attn_by_inverse_layer_idx = false;
   bool use_parallel_residual = true;
-  bool do_layer_norm_before = true;  // else the stream is normed behind either half of a block
+  bool do_layer_norm_before = true;  // else norms follow each half of a block
   bool alibi = false;
-  std::vector<std::size_t> no_rope_layers{};  // 1 for layers that do have RoPE, else 0; or empty
+  std::vector<std::size_t> no_rope_layers{};  // [layers]; 1: RoPE, 0: no RoPE; or empty
   std::size_t no_rope_layer_interval = 0;     // without no_rope_layers: every n-th layer has no RoPE
   double alibi_bias_max = 8.0;
   double clip_qkv = 0.0;  // 0: none
@@ -86,9 +86,8 @@ struct ModelConfig {
   bool new_decoder_architecture = false;
   std::size_t num_ln_in_parallel_attn = 0;  // 0: 2 in the new decoder architecture, else 1
 
-  // Multipliers.
   double embedding_multiplier = 1.0;
-  double residual_multiplier = 1.0;   // factor of the sums that the halves of a block add
+  double residual_multiplier = 1.0;   // factor of the output of each half of a block
   double attention_multiplier = 0.0;  // factor of scores; 0: 1 / sqrt(head_dim)
   double logits_scaling = 1.0;        // divisor of logits
 
@@ -108,12 +107,12 @@ struct ModelConfig {
   std::vector<std::size_t> mlp_only_layers{};
   std::size_t first_k_dense_replace = 0;
   std::size_t moe_layer_freq = 1;
-  std::size_t num_nextn_predict_layers = 0;  // layers stored after the others
-  std::vector<std::size_t> moe_layers{};     // layers with experts, if the config lists them
+  std::size_t num_nextn_predict_layers = 0;  // multi-token prediction layers, stored after the other layers
+  std::vector<std::size_t> moe_layers{};     // indices of layers with experts; empty: not listed
   std::size_t interleave_moe_layer_step = 1;
   std::size_t intermediate_size_mlp = 0;  // MLP columns of layers without experts; 0: intermediate_size
   std::size_t moe_layer_start_index = 0;
-  std::size_t moe_layer_end_index = SIZE_MAX;  // the last one
+  std::size_t moe_layer_end_index = SIZE_MAX;  // last layer with experts; SIZE_MAX: no limit
   std::size_t moe_layer_interval = 1;
   double moe_norm_min = 0.0;
   double router_jitter_noise = 0.0;
@@ -132,7 +131,7 @@ struct ModelConfig {
   std::size_t v_head_dim = 0;
   bool rope_interleave = true;
 
-  // Layers with a recurrence in place of attention ("linear_attention" in layer_types).
+  // Layers with a recurrence instead of attention ("linear_attention" in layer_types).
   std::size_t full_attention_interval = 0;  // without layer_types: every n-th layer has attention
   std::size_t linear_num_key_heads = 0;
   std::size_t linear_num_value_heads = 0;
@@ -140,47 +139,46 @@ struct ModelConfig {
   std::size_t linear_value_head_dim = 0;
   std::size_t linear_conv_kernel_dim = 0;
 
-  std::size_t embedding_size =
-      0;  // size of token vectors, which are projected to hidden_size; 0: hidden_size
+  std::size_t embedding_size = 0;  // size of token vectors before projection; 0: hidden_size
 
   // Encoders.
   bool use_bidirectional_attention = false;
-  std::size_t type_vocab_size = 0;  // kinds of tokens; 0: tokens are all alike
+  std::size_t type_vocab_size = 0;  // number of token types; 0: none
   TokenId pad_token_id = 0;
-  std::size_t num_hidden_groups = 0;               // groups of layers that share their weights; 0: none
-  std::size_t global_attn_every_n_layers = 0;      // the other layers see only their neighbours
-  std::size_t relative_attention_num_buckets = 0;  // 0: scores do not depend on distances
+  std::size_t num_hidden_groups = 0;               // number of groups of layers that share weights; 0: none
+  std::size_t global_attn_every_n_layers = 0;      // layers 0, n, 2n, ... have no window
+  std::size_t relative_attention_num_buckets = 0;  // 0: no relative position bias
   std::size_t relative_attention_max_distance = 128;
-  std::vector<std::size_t> attention_window{};    // window of every layer, half of it on either side
-  std::vector<std::size_t> attention_dilation{};  // dilation of every layer's window; empty: none
+  std::vector<std::size_t> attention_window{};    // [layers]; windows, half before and half after a token
+  std::vector<std::size_t> attention_dilation{};  // [layers]; dilations of the windows; empty: none
   bool block_sparse = false;                      // attention between blocks of block_size tokens
   std::size_t block_size = 64;
   std::size_t num_random_blocks = 3;
   std::string classifier_pooling = "cls";
   std::string classifier_activation = "gelu";
-  std::vector<std::string> labels{};  // labels of a classifier: id2label
+  std::vector<std::string> labels{};  // a classifier's labels (config: id2label)
 
-  TokenId mask_token_id = -1;  // mask token of diffusion language models
+  TokenId mask_token_id = -1;  // for diffusion language models
 
   // Reformer.
-  std::vector<std::string> attn_layers{};  // "local" or "lsh" for every layer
+  std::vector<std::string> attn_layers{};  // [layers]; "local" or "lsh"
   std::size_t local_attn_chunk_length = 64;
   std::size_t local_num_chunks_before = 1;
   std::size_t lsh_attn_chunk_length = 64;
   std::size_t lsh_num_chunks_before = 1;
   std::size_t lsh_num_chunks_after = 0;
   std::size_t num_hashes = 1;
-  std::vector<std::size_t> num_buckets{};  // factors of their number; empty: by the length of a sequence
+  std::vector<std::size_t> num_buckets{};  // factors of the bucket count; empty: from the sequence length
   std::size_t hash_seed = 0;
-  std::vector<std::size_t> axial_pos_shape{};      // rows and columns; empty: a table of all positions
-  std::vector<std::size_t> axial_pos_embds_dim{};  // sizes of their vectors
+  std::vector<std::size_t> axial_pos_shape{};      // rows and columns; empty: one table for all positions
+  std::vector<std::size_t> axial_pos_embds_dim{};  // sizes of row vectors and column vectors
 
-  // Encoder-decoders: what is said above of layers is the decoder's, and this the encoder's.
+  // Encoder-decoders: the fields above describe the decoder's layers, these fields the encoder's.
   std::size_t encoder_layers = 0;
   std::size_t encoder_attention_heads = 0;
   std::size_t encoder_intermediate_size = 0;
   bool gated_mlp = false;        // in encoder and decoder
-  bool scale_embedding = false;  // by the root of hidden_size
+  bool scale_embedding = false;  // multiply token vectors by sqrt(hidden_size)
 
   bool operator==(const ModelConfig&) const = default;
 };
