@@ -46,8 +46,8 @@ struct WaitOptions {
   // of the library. An example of `text`: "waited 10 s in an all-reduce for rank 1 (process 4711 on node3)".
   std::function<void(const std::string& text)> on_long_wait;
   double patience = 10.0;
-  // Seconds after which a wait throws CommError; 0: never. Waiting for rank 0 to start a step never times
-  // out.
+  // Seconds after which a wait throws CommError; 0: never. Waiting for rank 0 to start a step times out only
+  // if its process is stopped.
   double timeout = 0.0;
 };
 
