@@ -9,7 +9,7 @@
 namespace tp {
 namespace {
 
-// The gains of all heads below each other, [heads, head_dim]. Every rank reads all of them, few as they are.
+// The gains of all heads, [heads, head_dim]. Every rank reads all gains, which are few.
 std::vector<float> load_gains(WeightLoader& loader, const std::string& layer, MatrixShape shape,
                               bool tensor_per_head) {
   std::vector<float> gains(shape.size());

@@ -13,11 +13,11 @@ namespace tp {
 // Normalizes each head of a projection separately, with one gain for all heads or one per head.
 class HeadNorm {
  public:
-  // Shared. Throws CheckpointError.
+  // One gain for all heads. Throws CheckpointError.
   HeadNorm(WeightLoader& loader, const std::string& layer, std::size_t head_dim, const NormSpec& spec);
 
-  // Gains are stored as one matrix of `shape`, [heads, head_dim], or, with `tensor_per_head`, as vectors
-  // whose names end with the head's number. This rank has the heads in `own`. Throws CheckpointError.
+  // One gain per head, stored as a matrix of `shape`, [heads, head_dim], or with `tensor_per_head` as vectors
+  // named by the head's number. `own`: this rank's heads. Throws CheckpointError.
   HeadNorm(WeightLoader& loader, const std::string& layer, MatrixShape shape, const NormSpec& spec, Range own,
            bool tensor_per_head);
 

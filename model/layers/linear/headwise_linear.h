@@ -1,4 +1,4 @@
-// A linear layer that has weights of its own for every attention head.
+// A linear layer with separate weights for each attention head.
 #pragma once
 
 #include "model/layers/linear/step_context.h"
@@ -9,14 +9,14 @@
 
 namespace tp {
 
-// y[head] = x[head] . weight[head]^T. A rank owns heads: nothing is communicated.
+// y[head] = x[head] . weight[head]^T. Each rank owns whole heads, so nothing is communicated.
 class HeadwiseLinear {
  public:
-  // One weight a head, all [out_features, in_features].
+  // One weight per head, [out_features, in_features] each.
   explicit HeadwiseLinear(std::vector<LocalWeight> weights) : weights_(std::move(weights)) {}
 
-  // x: [tokens, heads * in_features], y: [tokens, heads * at least out_features]: every head has an equal
-  // part of y, and its results begin that part.
+  // x: [tokens, heads * in_features], y: [tokens, heads * stride], stride >= out_features. Each head's
+  // results begin its part of y.
   void operator()(TensorView<const float> x, TensorView<float> y, const StepContext& step) const;
 
  private:

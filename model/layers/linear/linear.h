@@ -1,5 +1,5 @@
-// The linear layers of a rank: all of tensor parallelism's arithmetic is here. Weights are [out_features,
-// in_features] and y = x . weight^T + bias.
+// Column-parallel and row-parallel layers: all the arithmetic of tensor parallelism. Weights are
+// [out_features, in_features], and y = x . weight^T + bias.
 #pragma once
 
 #include "model/layers/linear/step_context.h"
@@ -14,26 +14,26 @@
 
 namespace tp {
 
-// The input of a row-parallel layer, [tokens, local in_features], perhaps rounded to the tiles of a matrix
-// unit already.
+// The input of a row-parallel layer, [tokens, local in_features], in floats or already rounded into the tiles
+// of a matrix unit.
 using LocalActivations = std::variant<TensorView<float>, kernels::TiledRows>;
 
 class RowParallelLinear;
 
-// A rank owns output features: it needs the whole input, and nothing is communicated.
+// Each rank owns output features. It needs the whole input, and nothing is communicated.
 class ColumnParallelLinear {
  public:
-  // The owned rows of one or several stored layers become one matmul, or one for each run of rows of one
-  // type. Throws CheckpointError.
+  // The owned rows of all `parts` become one matmul, or one per run of rows with equal type. Throws
+  // CheckpointError.
   ColumnParallelLinear(WeightLoader& loader, std::span<const OwnedRows> parts, bool bias);
 
   // x: [tokens, in_features] -> [tokens, local out_features]
   TensorView<float> operator()(TensorView<const float> x, const StepContext& step) const;
 
-  // activation(gates) * ups of a layer of both, gates first. -> [tokens, local out_features / 2]
+  // activation(gates) * ups, for a layer that computes gates, then ups. -> [tokens, local out_features / 2]
   TensorView<float> gated(TensorView<const float> x, kernels::Activation activation,
                           const StepContext& step) const;
-  // Gated activations in the form that suits the next layer best.
+  // The result of gated(), in the form that suits the next layer best.
   LocalActivations gated_for(const RowParallelLinear& next, TensorView<const float> x,
                              kernels::Activation activation, const StepContext& step) const;
 
@@ -44,29 +44,29 @@ class ColumnParallelLinear {
   std::vector<float> bias_;           // [local out_features] or empty
 };
 
-// A rank owns input features: it has its part of the input, and its result is an addend of the sum over
+// Each rank owns input features. It reads its part of the input, and its result is an addend of the sum over
 // ranks.
 class RowParallelLinear {
  public:
-  // `columns` are the owned input features; `leaf`: see PackedLayout. Only the first rank has the bias.
-  // Throws CheckpointError.
+  // `columns`: the owned input features. `leaf`: see PackedLayout. Only the first rank has the bias. Throws
+  // CheckpointError.
   RowParallelLinear(WeightLoader& loader, const StoredLayer& layer, Range columns, bool bias,
                     std::size_t leaf = 0);
 
   // x: [tokens, local in_features] -> an addend of [tokens, out_features]
   PartialSum operator()(const LocalActivations& x, const StepContext& step) const;
-  // Multiplies with a factor of the bias for every token, [tokens].
+  // Like operator(), but multiplies the bias by each token's factor. factors: [tokens]
   PartialSum with_scaled_bias(TensorView<float> x, std::span<const float> factors,
                               const StepContext& step) const;
 
-  // An addend of nothing but zeros, to which others of this layer can be added: [tokens, out_features].
+  // An addend of zeros, [tokens, out_features], to which results of this layer can be added.
   PartialSum nothing(std::size_t tokens, const StepContext& step) const;
 
-  // Whether x of this many tokens may be in tiles.
+  // Whether x may be in tiles if it has this many tokens.
   bool takes_tiles(std::size_t tokens) const { return weight_.takes_tiles(tokens); }
 
  private:
-  // Calls add_bias(y) for the product, if this rank has the bias.
+  // Calls add_bias(product) if this rank has the bias.
   template <class AddBias>
   PartialSum multiply(const LocalActivations& x, const StepContext& step, const AddBias& add_bias) const;
 

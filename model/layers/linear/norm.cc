@@ -7,7 +7,7 @@ namespace tp {
 
 namespace {
 
-// Early checkpoints of BERT have the names of its first code.
+// Early BERT checkpoints call the parameters gamma and beta.
 std::string stored_name(const WeightLoader& loader, const std::string& name, const std::string& early) {
   return loader.source().contains(name) || !loader.source().contains(early) ? name : early;
 }

@@ -11,20 +11,20 @@
 namespace tp {
 
 // RMS norm, x / rms(x) * gain, or layer norm, (x - mean(x)) / deviation(x) * gain + bias. Every rank holds
-// the whole of gain and bias.
+// the whole gain and bias.
 class Norm {
  public:
-  // Throws CheckpointError. `reason` is the config value that `size` follows from.
+  // `reason`: the config value that determines `size`, for errors. Throws CheckpointError.
   Norm(WeightLoader& loader, const std::string& layer, std::size_t size, const NormSpec& spec,
        const std::string& reason = "hidden_size");
 
-  // With parameters that are loaded already: [size] each; `bias` is empty for an RMS norm.
+  // Uses parameters that are already loaded, [size] each; `bias` is empty for an RMS norm.
   Norm(const NormSpec& spec, std::vector<float> gain, std::vector<float> bias)
       : kind_(spec.kind), eps_(spec.eps), gain_(std::move(gain)), bias_(std::move(bias)) {}
 
   // x: [tokens, size] -> [tokens, size]
   TensorView<float> operator()(TensorView<const float> x, Workspace& workspace) const;
-  // Normalizes x in place; it may be rows of several vectors: [tokens, vectors * size].
+  // Normalizes every vector of x in place. x: [tokens, vectors * size]
   void apply_in_place(TensorView<float> x) const;
 
  private:
@@ -33,7 +33,7 @@ class Norm {
   NormSpec::Kind kind_;
   float eps_;
   std::vector<float> gain_;  // [size]
-  std::vector<float> bias_;  // [size], or empty: an RMS norm has none
+  std::vector<float> bias_;  // [size]; empty for an RMS norm
 };
 
 }  // namespace tp

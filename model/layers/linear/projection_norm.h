@@ -11,16 +11,16 @@
 
 namespace tp {
 
-// RMS norms over all heads of a query and over all of a key. The ranks' sums of squares of both make one
-// small all-reduce; a head that several ranks hold is counted by one.
+// RMS norms over all heads of a query, and over all heads of a key. One small all-reduce adds up the ranks'
+// sums of squares for both. If several ranks hold a head, only its owner counts it.
 class ProjectionNorm {
  public:
   // Throws CheckpointError, and ConfigError unless query_key_norm is an RMS norm.
   ProjectionNorm(WeightLoader& loader, const AttentionSpec& spec, const BlockNames& names,
                  const HeadShard& shard);
 
-  // In place. query: [tokens, local_heads * head_dim], key: [tokens, local_kv_heads * head_dim]. Collective,
-  // unless the step is of shapes; throws CommError.
+  // Works in place. query: [tokens, local_heads * head_dim], key: [tokens, local_kv_heads * head_dim].
+  // Collective, except in a shape-only step; throws CommError.
   void operator()(TensorView<float> query, TensorView<float> key, const StepContext& step) const;
 
  private:

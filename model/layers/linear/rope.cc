@@ -9,19 +9,19 @@ namespace {
 
 using std::numbers::pi;
 
-// Meta's scaling for Llama 3.1: low frequencies are divided by `factor`, high ones kept, those between are
-// interpolated.
+// Meta's scaling for Llama 3.1: low frequencies are divided by `factor`, high frequencies stay, and
+// frequencies in between are interpolated.
 double llama3_frequency(double frequency, const RopeScaling& scaling) {
   const auto original = static_cast<double>(scaling.original_max_position_embeddings);
-  const double turns = original * frequency / (2 * pi);  // in the original context
+  const double turns = original * frequency / (2 * pi);  // rotations in the original context
   const double between = scaling.high_freq_factor - scaling.low_freq_factor;
   const double above = turns - scaling.low_freq_factor;
   const double blend = between > 0 ? std::clamp(above / between, 0.0, 1.0) : above > 0 ? 1.0 : 0.0;
   return (1 - blend) * frequency / scaling.factor + blend * frequency;
 }
 
-// Peng et al., YaRN, 2023: as above, but the blend is linear in the dimension's index between the dimensions
-// that rotate beta_fast and beta_slow times within the original context.
+// Like llama3_frequency, but the blend is linear in the dimension's index, between the dimensions that rotate
+// beta_fast and beta_slow times within the original context. Source: Peng et al., YaRN, 2023.
 class YarnBlend {
  public:
   explicit YarnBlend(const RopeSpec& spec) : factor_(spec.scaling.factor) {
@@ -84,8 +84,7 @@ RopeAngles Rope::operator()(std::span<const std::size_t> positions, Workspace& w
   if (angles.cosine.empty()) return angles;
   for (std::size_t token = 0; token < positions.size(); ++token) {
     for (std::size_t i = 0; i < frequencies_.size(); ++i) {
-      // A float32 product, as in the original implementations: at far positions its rounding is part of the
-      // model.
+      // In float32, as in the original implementations: at far positions, the rounding is part of the model.
       const float angle = static_cast<float>(positions[token]) * frequencies_[i];
       angles.cosine(token, i) = magnitude_ * std::cos(angle);
       angles.sine(token, i) = magnitude_ * std::sin(angle);
@@ -100,7 +99,7 @@ std::vector<Rope> distinct_ropes(const DecoderSpec& spec) {
     const std::optional<RopeSpec> rope = std::visit(
         [](const auto& part) -> std::optional<RopeSpec> {
           if constexpr (requires { part.rope; }) return part.rope;
-          return std::nullopt;  // positions come from the order of the recurrence
+          return std::nullopt;  // positions come from a recurrence's order or the embedding
         },
         block.attention);
     if (rope && std::ranges::find(ropes, *rope, &Rope::spec) == ropes.end())

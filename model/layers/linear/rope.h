@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// The angles of a batch's tokens, computed once per step for all layers that have this RopeSpec.
+// The angles of a batch's tokens, computed once per step for all layers with this RopeSpec.
 struct RopeAngles {
   const RopeSpec* spec = nullptr;
   TensorView<float> cosine;  // [tokens, rotary_dim / 2]
@@ -19,8 +19,8 @@ struct RopeAngles {
 
 class Rope {
  public:
-  // `max_positions`: maximum tokens per sequence. longrope has other factors for long sequences; because keys
-  // are cached rotated, one set of factors is used for all sequences.
+  // `max_positions`: maximum tokens per sequence. longrope has two sets of factors, for short and for long
+  // sequences. Keys are cached rotated, so `max_positions` selects one set for all sequences.
   Rope(const RopeSpec& spec, std::size_t max_positions);
 
   const RopeSpec& spec() const { return spec_; }
@@ -28,7 +28,7 @@ class Rope {
   // The result refers to this object.
   RopeAngles operator()(std::span<const std::size_t> positions, Workspace& workspace) const;
 
-  // The angle that one position adds, [rotary_dim / 2], in radians.
+  // Radians per position, [rotary_dim / 2].
   std::span<const float> frequencies() const { return frequencies_; }
   // Factor of cosines and sines (yarn, longrope).
   float magnitude() const { return magnitude_; }
@@ -39,7 +39,7 @@ class Rope {
   float magnitude_ = 1.0F;
 };
 
-// Every RopeSpec of a model's blocks once.
+// One Rope for each distinct RopeSpec of the model's blocks.
 std::vector<Rope> distinct_ropes(const DecoderSpec& spec);
 
 }  // namespace tp

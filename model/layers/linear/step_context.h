@@ -16,10 +16,10 @@ namespace tp {
 class Communicator;
 class RelativeBias;
 
-// The sums over ranks of a step of shapes.
+// The sums over ranks that a shape-only step counts instead of computing.
 struct SumTally {
   std::size_t sums = 0;
-  std::size_t bytes = 0;  // bytes that each rank adds
+  std::size_t bytes = 0;  // bytes of one rank's addends
 
   void add(std::size_t bytes_of_sum) {
     ++sums;
@@ -33,19 +33,19 @@ struct SumTally {
   }
 };
 
-// The current step, as parts see it.
+// Everything that layers need to know about the current step.
 struct StepContext {
   const Batch& batch;
   Workspace& workspace;
-  std::span<const RopeAngles> ropes{};  // angles of every RopeSpec of the model
-  Tracer* tracer = nullptr;             // null: nobody asks what takes how long
+  std::span<const RopeAngles> ropes{};  // angles for each RopeSpec of the model
+  Tracer* tracer = nullptr;             // null: no tracing
   std::size_t cache_group = 0;          // cache group of the current layer
   LayerStates states{};                 // states of the current layer, if it is recurrent
-  Communicator* comm = nullptr;         // null: the step is of shapes, or sums nothing inside of a part
-  const RelativeBias* relative_bias = nullptr;  // set for models that have one
-  SumTally* tally = nullptr;                    // counts sums of a step of shapes, if wanted
+  Communicator* comm = nullptr;  // null: a shape-only step, or one in which no part of a block communicates
+  const RelativeBias* relative_bias = nullptr;  // null: the model has none
+  SumTally* tally = nullptr;                    // counts the sums of a shape-only step; null: not wanted
 
-  // A step of shapes would sum this over ranks.
+  // Counts a sum over ranks that a shape-only step skips.
   void count_sum(const PartialSum& sum) const {
     if (tally != nullptr) tally->add(sum.bytes());
   }
@@ -56,7 +56,7 @@ struct StepContext {
     assert(found != ropes.end());
     return *found;
   }
-  // With the block tables of the layer at hand.
+  // Spans with the block tables of the current layer.
   std::span<const kernels::AttentionSpan> spans() const { return batch.spans[cache_group]; }
 };
 
