@@ -15,7 +15,7 @@
 namespace tp {
 namespace {
 
-// The rows of a head-wise projection that belong to a range of heads.
+// The rows of a projection that belong to a range of heads.
 Range features_of(Range heads, std::size_t head_dim) {
   return {heads.begin * head_dim, heads.end * head_dim};
 }
@@ -53,7 +53,7 @@ std::optional<Favor> random_features(const AttentionSpec& spec, const HeadShard&
   return Favor(shard.kv_heads, spec.favor_features, spec.head_dim);
 }
 
-// Rows of the batch, sequence by sequence, in the order in which a dilated layer stores them.
+// Rows of the batch in the order in which a dilated layer stores each sequence.
 std::vector<std::size_t> rows_by_residue(std::span<const kernels::AttentionSpan> spans,
                                          std::size_t dilation) {
   std::vector<std::size_t> rows;

@@ -1,4 +1,4 @@
-// Multi-head, grouped-query and multi-query attention: they differ in how many query heads share a KV head.
+// Multi-head, grouped-query and multi-query attention. They differ only in query heads per KV head.
 #pragma once
 
 #include "model/config/spec.h"
@@ -25,17 +25,17 @@ class Attention {
             const BlockNames& names);
 
   // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]. Writes the tokens' keys and values to the
-  // cache. Collective where norms are of whole projections; throws CommError then.
+  // cache. Collective with a ProjectionNorm; throws CommError.
   PartialSum operator()(TensorView<const float> x, const StepContext& step,
                         const kernels::PagedCache& cache) const;
 
-  // Cache layout on this rank: nothing if random features approximate attention, but
+  // Cache layout on this rank; empty if random features approximate attention.
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
-  // so many floats of a state of every sequence.
+  // Floats of one sequence's state on this rank; 0 if attention is exact.
   std::size_t state_floats() const { return favor_ ? favor_->state_floats() : 0; }
 
  private:
-  // Attends exactly, with the cache, to which it adds the tokens. query: [tokens, query_size], key, value:
+  // Adds the tokens to the cache and computes exact attention. query: [tokens, query_size], key, value:
   // [tokens, kv_size] -> [tokens, query_size].
   TensorView<float> attend_to_cache(TensorView<const float> query, TensorView<const float> key,
                                     TensorView<const float> value, const StepContext& step,
@@ -44,7 +44,7 @@ class Attention {
   TensorView<float> attend_by_residues(TensorView<const float> query, TensorView<const float> key,
                                        TensorView<const float> value, const StepContext& step,
                                        const kernels::PagedCache& cache) const;
-  // Attends with what the cache holds of all heads. query: [tokens, query_size] -> the same.
+  // Attends to the keys and values in the cache. query: [tokens, query_size] -> [tokens, query_size].
   TensorView<float> attend(TensorView<const float> query, const StepContext& step,
                            std::span<const kernels::AttentionSpan> spans, const kernels::PagedCache& cache,
                            const AttentionPattern& pattern) const;
@@ -69,16 +69,16 @@ class Attention {
   std::vector<float> alibi_slopes_;  // [local_heads], or empty
   std::optional<QueryScalingSpec> query_scaling_;
   bool has_gate_;
-  // [query_size + 2 * kv_size, hidden_size]: q, k and v below each other, and perhaps as many gates as q
+  // [query_size + 2 * kv_size (+ query_size), hidden_size]: q, k, v (and gates), stacked vertically
   ColumnParallelLinear qkv_proj_;
   std::optional<HeadNorm> query_norm_;
   std::optional<HeadNorm> key_norm_;
-  std::optional<ProjectionNorm> projection_norm_;  // instead of both
+  std::optional<ProjectionNorm> projection_norm_;  // instead of query_norm_ and key_norm_
   std::optional<float> clip_qkv_;
   std::vector<float> sinks_;  // [local_heads], or empty
   bool relative_bias_;
   std::optional<Favor> favor_;
-  std::optional<ColumnParallelLinear> global_qkv_proj_;  // as qkv_proj_
+  std::optional<ColumnParallelLinear> global_qkv_proj_;  // like qkv_proj_, for global tokens
   RowParallelLinear o_proj_;                             // [hidden_size, query_size]
 };
 

@@ -1,4 +1,4 @@
-// Attention of a decoder's tokens to what an encoder has made of the sequence's input.
+// Attention of a decoder's tokens to the encoder's states.
 #pragma once
 
 #include "model/config/spec.h"
@@ -14,16 +14,16 @@
 
 namespace tp {
 
-// Keys and values are projected once, when the input is encoded, and are kept in the same cache as those of
-// the layer's own attention: in blocks of their own, which come first in a sequence.
+// Keys and values are projected once, when the input is encoded. They are stored in the cache of the layer's
+// self-attention, in separate blocks at the beginning of a sequence.
 class CrossAttention {
  public:
   // Throws ConfigError if there are more ranks than heads, CheckpointError for wrong tensors.
   CrossAttention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
                  const CrossAttentionNames& names);
 
-  // Writes the keys and values of encoded inputs to the cache. states: [tokens, hidden_size], behind the
-  // encoder's final norm; `step` is the encoder's.
+  // Writes the keys and values of encoded inputs to the cache. states: [tokens, hidden_size], after the
+  // encoder's final norm. `step`: the encoder's step.
   void remember(TensorView<const float> states, const StepContext& step,
                 const kernels::PagedCache& cache) const;
 
@@ -40,7 +40,7 @@ class CrossAttention {
   std::vector<std::size_t> kv_of_head_;  // [local_heads]
   float scale_;
   ColumnParallelLinear q_proj_;   // [query_size, hidden_size]
-  ColumnParallelLinear kv_proj_;  // [2 * kv_size, hidden_size]: k and v below each other
+  ColumnParallelLinear kv_proj_;  // [2 * kv_size, hidden_size]: k, then v
   RowParallelLinear o_proj_;      // [hidden_size, query_size]
 };
 

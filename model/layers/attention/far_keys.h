@@ -1,4 +1,4 @@
-// The keys that tokens see beyond their window: those of global tokens, or of a sequence's outer blocks.
+// Keys that tokens see from any distance: global tokens, or a sequence's outer blocks.
 #pragma once
 
 #include "model/kernels/attention_pattern.h"
@@ -13,12 +13,12 @@ class FarKeys {
  public:
   FarKeys(const kernels::AttentionPattern& pattern, const StepContext& step);
 
-  // The step's, with those keys. Valid as long as this.
+  // The step's spans, with the biases of far keys. Valid as long as this object.
   std::span<const kernels::AttentionSpan> spans() const { return spans_; }
 
  private:
   std::vector<kernels::AttentionSpan> spans_;
-  std::vector<std::vector<float>> biases_;  // biases of spans that have such keys
+  std::vector<std::vector<float>> biases_;  // key biases of the spans with far keys
 };
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// The estimate of attention that --attention favor asks for.
+// The approximate attention of --attention favor.
 #pragma once
 
 #include "model/kernels/favor.h"
@@ -11,7 +11,7 @@
 
 namespace tp {
 
-// Random features of this rank's KV heads: those of a head depend on its number in the model alone.
+// Random features of this rank's KV heads. They depend only on the head's number in the model.
 class Favor {
  public:
   Favor(Range kv_heads, std::size_t num_features, std::size_t head_dim);
@@ -22,7 +22,7 @@ class Favor {
                                TensorView<const float> value, std::span<const std::size_t> kv_of_head,
                                float scale, const StepContext& step) const;
 
-  // Floats of the state that this rank keeps of a sequence.
+  // Floats of one sequence's state on this rank.
   std::size_t state_floats() const;
 
  private:

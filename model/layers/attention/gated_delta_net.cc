@@ -9,7 +9,7 @@
 namespace tp {
 namespace {
 
-// Added to the sum of squares of a query or key under the root; a constant in the original code.
+// Added to the sum of squares of a query or key before taking the root, as in the original code.
 constexpr float kSquaresEps = 1e-6F;
 
 struct StoredDeltaNet {
@@ -26,7 +26,8 @@ StoredLayer delta_layer(const std::string& name, std::size_t rows, std::size_t h
   return {name, {rows, hidden_size}, reason, "hidden_size"};
 }
 
-// A key head's part of a tensor has everything of this head and its value heads.
+// in_proj_qkvz and in_proj_ba are stored by key head, each with its value heads. in_proj_qkv contains all
+// queries, then all keys, then all values.
 StoredDeltaNet stored_delta_net(const WeightSource& source, const GatedDeltaNetNames& names,
                                 const GatedDeltaNetSpec& spec, std::size_t hidden_size) {
   const std::size_t key = spec.key_head_dim;
@@ -138,7 +139,8 @@ GatedDeltaNet::GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec
   for (float& rate : decay_rate_) rate = std::exp(rate);
   for (std::size_t head = 0; head < sizes.heads.local_heads(); ++head)
     key_of_head_.push_back(sizes.heads.local_kv_of(head));
-  // RMS norms that divide by the root of the sum of squares, not of their mean; queries are scaled, too.
+  // With these gains, an RMS norm divides by the root of the sum of squares instead of their mean. The gain
+  // of queries also contains the scale 1 / sqrt(size).
   const auto size = static_cast<float>(spec.key_head_dim);
   key_gain_.assign(spec.key_head_dim, 1.0F / std::sqrt(size));
   query_gain_.assign(spec.key_head_dim, 1.0F / size);
@@ -166,7 +168,7 @@ PartialSum GatedDeltaNet::operator()(TensorView<const float> x, const StepContex
   return out_proj_(result, step);
 }
 
-// [tokens, channels] -> the same
+// x: [tokens, channels] -> [tokens, channels]
 TensorView<float> GatedDeltaNet::convolve(TensorView<const float> x, const StepContext& step) const {
   const TensorView<float> mixed = step.workspace.take(x.rows(), x.columns());
   if (!x.empty()) {

@@ -1,4 +1,4 @@
-// A recurrence in place of attention, by the gated delta rule.
+// A recurrent layer in place of attention: the gated delta rule.
 #pragma once
 
 #include "model/config/spec.h"
@@ -14,19 +14,19 @@
 
 namespace tp {
 
-// This rank's share: value heads, and every key head that one of them reads.
+// This rank's share: value heads, and the key heads that they read.
 struct DeltaNetSizes {
   DeltaNetSizes(const GatedDeltaNetSpec& spec, TpRank tp);
 
-  HeadShard heads;    // value heads take the place of query heads
+  HeadShard heads;    // query_heads are value heads, kv_heads are key heads
   std::size_t key;    // local key heads * key_head_dim
   std::size_t value;  // local value heads * value_head_dim
 
   std::size_t channels() const { return 2 * key + value; }  // channels of queries, keys and values
 };
 
-// A state is the last inputs of the convolution, [conv_kernel - 1, channels], and behind them the matrices of
-// the value heads (see delta_rule.h).
+// A state contains the last inputs of the convolution, [conv_kernel - 1, channels], then the matrices of the
+// value heads (see delta_rule.h).
 class GatedDeltaNet {
  public:
   // Throws ConfigError if there are more ranks than value heads, CheckpointError for wrong tensors.
@@ -37,7 +37,7 @@ class GatedDeltaNet {
   // sequences.
   PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
 
-  // Floats of the state that this rank keeps of a sequence.
+  // Floats of one sequence's state on this rank.
   std::size_t state_floats() const;
 
  private:
@@ -52,8 +52,8 @@ class GatedDeltaNet {
   GatedDeltaNetSpec spec_;
   DeltaNetSizes sizes_;
   std::vector<std::size_t> key_of_head_;  // [local value heads]
-  // [2 * key + 2 * value + 2 * heads, hidden_size]: queries, keys, values, gates of the results, strengths
-  // and decays below each other
+  // [2 * key + 2 * value + 2 * heads, hidden_size]: queries, keys, values, gates of the results, strengths,
+  // decays
   ColumnParallelLinear in_proj_;
   std::vector<float> conv_;        // [conv_kernel, channels]
   std::vector<float> decay_rate_;  // [local value heads]

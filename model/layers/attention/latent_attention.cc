@@ -11,10 +11,10 @@
 namespace tp {
 namespace {
 
-// The original code gives the latents' norms no epsilon of the config.
+// The original code does not use the config's epsilon for the norms of latents.
 constexpr NormSpec kLatentNorm{.eps = 1e-6F};
 
-// The rows of a layer that hold every head's elements [begin, begin + size).
+// Appends the rows of a layer that contain elements [begin, begin + size) of each head.
 void append_heads(std::vector<OwnedRows>& parts, const StoredLayer& layer, Range heads, std::size_t head_size,
                   std::size_t begin, std::size_t size) {
   for (std::size_t head = heads.begin; head < heads.end; ++head) {
@@ -23,7 +23,7 @@ void append_heads(std::vector<OwnedRows>& parts, const StoredLayer& layer, Range
   }
 }
 
-// The query's heads: first what is compared with latents, of all heads, then what is rotated.
+// Rows of the query projection: first the unrotated (nope) parts of all heads, then the rotated parts.
 std::vector<OwnedRows> query_rows(const LatentAttentionSpec& spec, const std::string& name,
                                   std::size_t in_features, Range heads) {
   const std::size_t head_size = spec.qk_nope_head_dim + spec.qk_rope_head_dim;
@@ -81,8 +81,8 @@ HeadwiseLinear load_value_proj(WeightLoader& loader, const LatentAttentionSpec& 
   return HeadwiseLinear(std::move(weights));
 }
 
-// Copies the heads' rotated parts to the ends of their queries. rotated: [tokens, heads * rope_dim], query:
-// [tokens, heads * (something + rope_dim)].
+// Copies each head's rotated part to the end of its query. rotated: [tokens, heads * rope_dim], query:
+// [tokens, heads * head_size].
 void place_rotated(TensorView<const float> rotated, std::size_t rope_dim, TensorView<float> query) {
   if (query.empty()) return;
   const std::size_t heads = rotated.columns() / rope_dim;

@@ -21,20 +21,19 @@ struct LatentAttentionSizes {
   Range heads;
   std::size_t query_nope = 0;  // heads * qk_nope_head_dim
   std::size_t query_rope = 0;  // heads * qk_rope_head_dim
-  std::size_t query_in = 0;    // the query's part of down_proj: its latent where it has one, else all of it
+  std::size_t query_in = 0;    // rows of down_proj for the query: its latent if there is one, else its heads
   std::size_t latent = 0;      // kv_lora_rank + qk_rope_head_dim
   std::size_t value = 0;       // heads * v_head_dim
 };
 
-// Keys and values of all heads are projected from one small latent per token, and only that is cached, with
-// one rotated key that the heads share. A rank owns heads; the latent and its cache are the same on every
-// rank.
+// Keys and values of all heads are projections of one small latent per token. Only the latent is cached, with
+// one rotated key that all heads share. A rank owns heads; latents and their cache are equal on every rank.
 //
 // The up-projections are never applied to the cache: score = query . (W_uk latent) = (W_uk^T query) . latent,
-// and the weighted sum of values is W_uv times the weighted sum of latents. That form serves prefill as well.
-// It multiplies more there than keys and values written out would (kv_lora_rank instead of a head's size),
-// but a chunk need not expand the whole cache again, and no buffer grows with the sequence. Source:
-// DeepSeek-AI, DeepSeek-V2, 2024, section 2.1.
+// and the weighted sum of values is W_uv times the weighted sum of latents. Prefill uses this form, too. It
+// multiplies more than expanded keys and values would (kv_lora_rank instead of a head's size), but chunks
+// need not expand the whole cache again, and no buffer grows with the sequence. Source: DeepSeek-AI,
+// DeepSeek-V2, 2024, section 2.1.
 class LatentAttention {
  public:
   // Throws ConfigError if there are more ranks than heads, CheckpointError for wrong tensors.
@@ -56,7 +55,7 @@ class LatentAttention {
   void attend(TensorView<const float> query, const StepContext& step, const kernels::PagedCache& cache,
               TensorView<float> out) const;
 
-  // From a query's latent to its heads.
+  // Projects a query's latent to heads.
   struct QueryExpansion {
     Norm norm;                    // [q_lora_rank]
     ColumnParallelLinear b_proj;  // [query_nope + query_rope, q_lora_rank]
@@ -64,7 +63,7 @@ class LatentAttention {
 
   LatentAttentionSpec spec_;
   LatentAttentionSizes sizes_;
-  std::vector<std::size_t> latent_of_head_;  // all 0: heads share the one latent
+  std::vector<std::size_t> latent_of_head_;  // all 0: heads share one latent
   ColumnParallelLinear down_proj_;           // [query_in + latent, hidden_size]
   std::optional<QueryExpansion> q_proj_;     // set if there is a q_lora_rank
   Norm kv_a_norm_;                           // [kv_lora_rank]

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kAtOnce = 16;
 
-// Box and Muller's transform of 16 numbers from [0, 1): the first half are radii, the other angles.
+// Box-Muller transform of 16 numbers from [0, 1): the first half gives radii, the second half angles.
 void make_normal(float* numbers) {
   constexpr std::size_t kHalf = kAtOnce / 2;
   for (std::size_t i = 0; i < kHalf; ++i) {
@@ -31,7 +31,7 @@ std::vector<float> torch_randn(std::uint64_t seed, std::size_t count) {
   std::vector<float> numbers(std::max(count, kAtOnce));
   std::ranges::generate(numbers, uniform);
   for (std::size_t i = 0; i + kAtOnce <= numbers.size(); i += kAtOnce) make_normal(numbers.data() + i);
-  if (numbers.size() % kAtOnce != 0) {  // the last ones are drawn again
+  if (numbers.size() % kAtOnce != 0) {  // the last 16 are drawn again
     float* const last = numbers.data() + numbers.size() - kAtOnce;
     std::generate_n(last, kAtOnce, uniform);
     make_normal(last);

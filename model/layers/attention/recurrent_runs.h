@@ -1,4 +1,4 @@
-// The runs of a batch in the states of one recurrent layer.
+// A batch's sequences, with their states in one recurrent layer.
 #pragma once
 
 #include "model/kernels/delta_rule.h"
@@ -11,7 +11,7 @@
 
 namespace tp {
 
-// With the part of every state that begins `offset` floats behind its start.
+// `offset`: floats to skip at the beginning of each state.
 class RecurrentRuns {
  public:
   explicit RecurrentRuns(const StepContext& step, std::size_t offset = 0) {

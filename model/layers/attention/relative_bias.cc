@@ -17,7 +17,7 @@ std::size_t relative_bucket(const RelativeBiasSpec& spec, std::ptrdiff_t distanc
   const auto away = static_cast<std::size_t>(std::abs(distance));
   const std::size_t exact = rows / 2;
   if (away < exact) return first + away;
-  // In float32, as the original code has it: borders of ranges depend on it.
+  // In float32, as in the original code: the borders of ranges depend on the rounding.
   const float position =
       std::log(static_cast<float>(away) / static_cast<float>(exact)) /
       static_cast<float>(std::log(static_cast<double>(spec.max_distance) / static_cast<double>(exact))) *

@@ -1,4 +1,4 @@
-// A bias of scores by the distance of key and query, equal in all layers.
+// A bias of scores that depends on the distance between key and query, shared by all layers.
 #pragma once
 
 #include "model/config/spec.h"
@@ -16,9 +16,9 @@ class RelativeBias {
   // This rank's heads of the table `layer`, [num_buckets, num_attention_heads]. Throws CheckpointError.
   RelativeBias(WeightLoader& loader, const std::string& layer, const RelativeBiasSpec& spec);
 
-  // The farthest distance with a bias of its own; beyond, it is the same.
+  // Largest distance in the table. Farther keys have the bias of this distance.
   std::size_t reach() const { return reach_; }
-  // [local heads, 2 * reach + 1]: of keys that are `reach` before the query, ..., at it, ..., `reach` behind.
+  // [local heads, 2 * reach + 1]: biases of keys from `reach` before the query to `reach` after it.
   std::span<const float> by_distance() const { return by_distance_; }
 
  private:
