@@ -1,4 +1,4 @@
-// A feed-forward half of many experts, of which every token takes a few.
+// A feed-forward half with many experts, a few of which compute each token.
 #pragma once
 
 #include "model/config/spec.h"
@@ -13,16 +13,16 @@
 
 namespace tp {
 
-// The shape of an expert of either kind.
+// The shape of a routed or shared expert.
 struct ExpertSpec {
   std::size_t intermediate_size = 0;
   Activation activation = Activation::silu;
   bool bias = false;
-  bool weigh_input = false;  // a token's weight is a factor of what it reads, not of its result
+  bool weigh_input = false;  // a token's weight is a factor of the expert's input, not of the result
 };
 
-// A gated MLP of which a rank owns columns, as of a GatedMlp; but it takes some rows of a batch, and adds
-// their weighted results to an addend that experts share.
+// A gated MLP, divided among ranks like GatedMlp. It computes only some rows of a batch, and adds their
+// weighted results to an addend that all experts share.
 class Expert {
  public:
   Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert& stored);
@@ -41,12 +41,12 @@ class Expert {
 
   Activation activation_;
   bool weigh_input_;
-  ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates below each other, then ups
+  ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates, then ups
   RowParallelLinear down_proj_;        // [hidden_size, local_size]
 };
 
-// Every expert is cut by columns over all ranks. So ranks have equal work whichever experts are chosen, and
-// one all-reduce puts together the results of all experts.
+// Every rank owns a part of every expert's columns. Ranks therefore have equal work whichever experts are
+// chosen, and one all-reduce adds up the results of all experts.
 class MixtureOfExperts {
  public:
   MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsSpec& spec, std::size_t hidden_size,
@@ -60,8 +60,8 @@ class MixtureOfExperts {
 
   Router router_;
   std::vector<Expert> experts_;
-  std::optional<Expert> shared_expert_;    // takes every token
-  std::vector<float> shared_expert_gate_;  // [hidden_size]: the sigmoid of gate . x is its weight; or empty
+  std::optional<Expert> shared_expert_;    // computes every token
+  std::vector<float> shared_expert_gate_;  // [hidden_size]: sigmoid(gate . x) weighs the expert; or empty
 };
 
 }  // namespace tp

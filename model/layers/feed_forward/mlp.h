@@ -10,8 +10,8 @@
 
 namespace tp {
 
-// down(activation(gate(x)) * up(x)), SwiGLU where the activation is silu. A rank owns columns of gate and up,
-// and the same columns of down. Source: Shazeer, GLU Variants Improve Transformer, 2020.
+// down(activation(gate(x)) * up(x)), SwiGLU if the activation is silu. Each rank owns a range of intermediate
+// features: outputs of gate and up, inputs of down. Source: Shazeer, GLU Variants Improve Transformer, 2020.
 class GatedMlp {
  public:
   GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size, const BlockNames& names);
@@ -24,11 +24,11 @@ class GatedMlp {
            Range columns);
 
   Activation activation_;
-  ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates below each other, then ups
+  ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates, then ups
   RowParallelLinear down_proj_;        // [hidden_size, local_size]
 };
 
-// down(activation(up(x))), cut in the same way.
+// down(activation(up(x))), divided among ranks like GatedMlp.
 class PlainMlp {
  public:
   PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size, const BlockNames& names);

@@ -10,8 +10,8 @@
 namespace tp {
 namespace {
 
-// The indices of the `count` largest values, best first. Plain scans: counts are small, and a NaN cannot
-// upset them as it would a sort.
+// Finds the indices of the largest values, best first. Plain scans are fast enough for small counts and,
+// unlike a sort, safe with NaN.
 void largest(std::span<const float> values, std::span<std::size_t> indices) {
   std::vector<bool> taken(values.size());
   for (std::size_t& index : indices) {
@@ -39,7 +39,7 @@ std::vector<float> scores_of(RouterSpec::Scoring scoring, std::span<const float>
   return scores;
 }
 
-// Rules out the experts outside the best groups. A group is as good as the sum of its best experts.
+// Rules out the experts outside the best groups. A group's score is the sum of its best experts' scores.
 void keep_best_groups(const RouterSpec& spec, std::span<float> ranking) {
   const std::size_t size = ranking.size() / spec.num_groups;
   std::vector<float> group_scores(spec.num_groups);
@@ -57,7 +57,7 @@ void keep_best_groups(const RouterSpec& spec, std::span<float> ranking) {
   }
 }
 
-// Every choice sees the logits that are not chosen yet and not far below the highest of them.
+// Each weight is a softmax over the logits that are not chosen yet and close to the highest one.
 void mix_sparsely(const RouterSpec& spec, std::span<const float> logits, std::span<std::size_t> experts,
                   std::span<float> weights) {
   std::vector<float> left(logits.begin(), logits.end());
@@ -100,7 +100,7 @@ void choose_experts(const RouterSpec& spec, std::span<const float> logits, std::
 
   float sum = 0.0F;
   for (const std::size_t expert : experts) sum += scores[expert];
-  // The original code's guard: all sigmoids may be 0.
+  // least_sum is the original code's guard: all sigmoids may be 0.
   const float factor = spec.normalize ? spec.scale / std::max(sum, spec.least_sum) : spec.scale;
   for (std::size_t i = 0; i < experts.size(); ++i) weights[i] = scores[experts[i]] * factor;
 }

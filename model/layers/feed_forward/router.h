@@ -1,4 +1,4 @@
-// Which experts take which tokens.
+// The choice of experts for each token.
 #pragma once
 
 #include "model/config/spec.h"
@@ -25,7 +25,7 @@ class Routing {
   Routing(std::size_t num_experts, std::size_t num_experts_per_tok, std::span<const std::size_t> experts,
           std::span<const float> weights);
 
-  // May be empty.
+  // The tokens of one expert, possibly none.
   ExpertTokens of(std::size_t expert) const {
     const std::size_t count = first_[expert + 1] - first_[expert];
     return {std::span(rows_).subspan(first_[expert], count),
@@ -33,18 +33,18 @@ class Routing {
   }
 
  private:
-  std::vector<std::size_t> first_;  // [num_experts + 1] the first entry of every expert, and the end
+  std::vector<std::size_t> first_;  // [num_experts + 1] index of each expert's first entry, and the end
   std::vector<std::size_t> rows_;   // [tokens * num_experts_per_tok]
-  std::vector<float> weights_;      // weights of these entries
+  std::vector<float> weights_;      // [tokens * num_experts_per_tok]
 };
 
-// One token's choice. logits: [num_experts]; bias: the same, or empty; writes num_experts_per_tok experts,
-// best first, and their weights. Of equal scores the lower index wins.
+// Chooses one token's experts. logits: [num_experts]; bias: [num_experts], or empty. Writes
+// num_experts_per_tok experts, best first, and their weights. If scores are equal, the lower index wins.
 void choose_experts(const RouterSpec& spec, std::span<const float> logits, std::span<const float> bias,
                     std::span<std::size_t> experts, std::span<float> weights);
 
-// Held by every rank as a whole and in float32: its input is equal on all ranks to the bit, and so is its
-// choice, without communication.
+// Every rank holds the whole router, in float32. The input has the same bits on all ranks, so all ranks
+// choose the same experts without communication.
 class Router {
  public:
   // Throws CheckpointError.
@@ -57,7 +57,7 @@ class Router {
   RouterSpec spec_;
   std::size_t hidden_size_;
   Buffer<float> weight_;                // [num_experts, hidden_size]
-  std::vector<float> bias_;             // [num_experts], of the logits; or empty
+  std::vector<float> bias_;             // [num_experts], added to the logits; or empty
   std::vector<float> correction_bias_;  // [num_experts], added to scores for the choice only; or empty
 };
 
