@@ -3,7 +3,7 @@
 namespace tp {
 namespace {
 
-// Which class computes what a spec describes.
+// The class that implements a spec.
 template <class Spec>
 struct PartOf;
 template <>
@@ -55,7 +55,7 @@ PartialSum AttentionPart::operator()(TensorView<const float> x, const StepContex
   const TraceSpan span(step.tracer, Activity::attention, x.rows());
   return std::visit(
       [&](const auto& part) {
-        if constexpr (requires { part(x, step); }) {  // without a cache
+        if constexpr (requires { part(x, step); }) {  // a part without a cache
           return part(x, step);
         } else {
           return part(x, step, cache);

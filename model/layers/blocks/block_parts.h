@@ -1,4 +1,4 @@
-// The parts that a block can have; a further kind is a further alternative.
+// The parts of a block. A new kind of part is a new alternative of a variant.
 #pragma once
 
 #include "model/layers/attention/attention.h"
@@ -17,7 +17,7 @@
 
 namespace tp {
 
-// Attention of any kind, or what stands in its place.
+// Attention of any kind, or a layer that replaces attention.
 class AttentionPart {
  public:
   // Throws ConfigError or CheckpointError.
@@ -30,14 +30,14 @@ class AttentionPart {
 
   // Cache layout on this rank.
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
-  // Floats of the state that this rank keeps of a sequence, if it is recurrent; else 0.
+  // Floats of one sequence's state on this rank; 0 if the part is not recurrent.
   std::size_t state_floats() const;
 
  private:
   std::variant<Attention, LatentAttention, GatedDeltaNet, LshAttention> part_;
 };
 
-// The other half of any kind.
+// A feed-forward half of any kind.
 class FeedForwardPart {
  public:
   // Throws ConfigError or CheckpointError.
@@ -54,7 +54,7 @@ class FeedForwardPart {
 std::optional<Norm> load_if_present(WeightLoader& loader, const std::string& name, std::size_t hidden_size,
                                     const std::optional<NormSpec>& spec);
 
-// The half of a block that reads what an encoder has made of the input, where there is one.
+// The part of a block that reads the encoder's states; nothing if the spec has none.
 std::optional<CrossAttention> load_cross_attention(WeightLoader& loader, const BlockSpec& spec,
                                                    std::size_t hidden_size, const BlockNames& names);
 

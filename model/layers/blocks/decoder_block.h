@@ -1,4 +1,4 @@
-// One layer of the decoder. How its parts are wired is a matter of its class.
+// One layer of the decoder. Its class determines how the parts are wired.
 #pragma once
 
 #include "model/layers/blocks/parallel_residual_block.h"
@@ -17,7 +17,7 @@ using DecoderBlock = std::variant<SequentialBlock, ParallelResidualBlock, PostNo
 DecoderBlock load_block(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
                         const BlockNames& names);
 
-// The half of a block that reads an encoder; null where there is none.
+// The block's cross-attention; null if it has none.
 const CrossAttention* cross_attention_of(const DecoderBlock& block);
 
 }  // namespace tp

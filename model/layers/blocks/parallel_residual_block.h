@@ -1,4 +1,4 @@
-// The layer whose halves read the same input, so that one all-reduce does.
+// A layer whose halves read the same input, so that it needs only one all-reduce.
 #pragma once
 
 #include "model/layers/blocks/block_parts.h"
@@ -10,8 +10,8 @@
 
 namespace tp {
 
-// x += attention(norm(x)) + mlp(norm(x)), with one norm for both or one each. Source: Wang and Komatsuzaki,
-// GPT-J-6B, 2021.
+// x += attention(norm(x)) + mlp(norm(x)), with a shared norm or two separate norms. Source: Wang and
+// Komatsuzaki, GPT-J-6B, 2021.
 class ParallelResidualBlock {
  public:
   ParallelResidualBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,

@@ -1,4 +1,4 @@
-// The layer of the original Transformer and of BERT, with the two all-reduces of tensor parallelism.
+// The layer of the original Transformer and of BERT, with two all-reduces, or three with cross-attention.
 #pragma once
 
 #include "model/layers/blocks/block_parts.h"
@@ -10,8 +10,8 @@
 
 namespace tp {
 
-// x = norm(x + attention(x)); x = norm(x + mlp(x)); in a decoder that reads an encoder x = norm(x +
-// cross_attention(x)) is between the two. Source: Vaswani et al., Attention Is All You Need, 2017.
+// x = norm(x + attention(x)); x = norm(x + mlp(x)). A decoder that reads an encoder has x = norm(x +
+// cross_attention(x)) in between. Source: Vaswani et al., Attention Is All You Need, 2017.
 class PostNormBlock {
  public:
   PostNormBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
@@ -21,14 +21,14 @@ class PostNormBlock {
   void operator()(Residual& x, const StepContext& step, const kernels::PagedCache& cache) const;
 
   const AttentionPart& attention() const { return attention_; }
-  // Null where there is none.
+  // Null if there is none.
   const CrossAttention* cross_attention() const { return cross_attention_ ? &*cross_attention_ : nullptr; }
 
  private:
   AttentionPart attention_;
   Norm attention_norm_;
   std::optional<CrossAttention> cross_attention_;
-  std::optional<Norm> cross_attention_norm_;  // with it
+  std::optional<Norm> cross_attention_norm_;  // set with cross_attention_
   FeedForwardPart feed_forward_;
   Norm feed_forward_norm_;
 };

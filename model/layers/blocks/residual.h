@@ -10,13 +10,12 @@
 
 namespace tp {
 
-// [tokens, hidden_size], equal on every rank; some models have two of them, side by side. All sums over ranks
-// of a step are taken here, apart from those of a ProjectionNorm and a NextTokenInput.
+// [tokens, hidden_size], equal on every rank. Some models have two streams, side by side. A step's sums over
+// ranks are computed here, except in ProjectionNorm and NextTokenInput.
 class Residual {
  public:
-  // Begins, in all streams, with the embedding, normed and projected to hidden_size where a model has these
-  // (`projection` may be null). Collective, unless there is no `comm` as the step is of shapes; throws
-  // CommError.
+  // Begins all streams with the embedding, after the model's norm and projection to hidden_size, if any
+  // (`projection` may be null). Collective, unless `comm` is null in a shape-only step; throws CommError.
   Residual(Communicator* comm, PartialSum embedding, const std::optional<Norm>& norm,
            const ColumnParallelLinear* projection, std::size_t streams, const StepContext& step)
       : comm_(comm),
@@ -36,18 +35,18 @@ class Residual {
   // norm(x), or x itself without a norm.
   TensorView<const float> normed(const std::optional<Norm>& norm) const { return norm ? normed(*norm) : x_; }
 
-  // norm(x) of one of two streams.
+  // norm(x) of one stream, if there are two.
   TensorView<const float> normed(const Norm& norm, std::size_t stream) const {
     return norm(stream_of(stream), step_.workspace);
   }
 
-  // x += scale * the sum over ranks, with a norm of its own in some families. Gives back what was taken of
-  // the workspace since the last sum. Collective; throws CommError.
+  // x += scale * sum over ranks, after post_norm if there is one. Frees the workspace that was taken since
+  // the last sum. Collective; throws CommError.
   void add_all_reduced(PartialSum sum, const std::optional<Norm>& post_norm, float scale);
-  // Adds to one of two streams.
+  // x[stream] += the sum over ranks, with two streams.
   void add_all_reduced(PartialSum sum, std::size_t stream);
 
-  // [tokens, hidden_size], or of two streams [tokens, 2 * hidden_size]
+  // [tokens, hidden_size], or [tokens, 2 * hidden_size] with two streams
   TensorView<const float> rows() const { return x_; }
 
  private:
@@ -66,7 +65,7 @@ class Residual {
   const StepContext& step_;
   TensorView<float> x_;
   std::size_t stream_size_;
-  Workspace::Frame frame_;  // behind x
+  Workspace::Frame frame_;  // begins after x
 };
 
 }  // namespace tp

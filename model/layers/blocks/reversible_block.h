@@ -9,8 +9,8 @@
 
 namespace tp {
 
-// x[0] += attention(norm(x[1])); x[1] += mlp(norm(x[0])): in training either stream can be recomputed from
-// the other. Source: Gomez et al., The Reversible Residual Network, 2017, as in Reformer.
+// x[0] += attention(norm(x[1])); x[1] += mlp(norm(x[0])). In training, a block's input can be recomputed from
+// its output. Source: Gomez et al., The Reversible Residual Network, 2017, as in Reformer.
 class ReversibleBlock {
  public:
   ReversibleBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,

@@ -1,4 +1,4 @@
-// The usual layer of a decoder, with the two all-reduces of tensor parallelism.
+// The usual decoder layer, with the two all-reduces of tensor parallelism.
 #pragma once
 
 #include "model/layers/blocks/block_parts.h"
@@ -10,9 +10,9 @@
 
 namespace tp {
 
-// x += attention(norm(x)); x += mlp(norm(x)); in some families what is added is normed once more, or instead,
-// or scaled. In a decoder that reads an encoder, x += cross_attention(norm(x)) is between the two, with an
-// all-reduce of its own.
+// x += attention(norm(x)); x += mlp(norm(x)). Some families also normalize the results, or only the results,
+// or scale them. A decoder that reads an encoder has x += cross_attention(norm(x)) in between, with a third
+// all-reduce.
 class SequentialBlock {
  public:
   SequentialBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
@@ -22,7 +22,7 @@ class SequentialBlock {
   void operator()(Residual& x, const StepContext& step, const kernels::PagedCache& cache) const;
 
   const AttentionPart& attention() const { return attention_; }
-  // Null where there is none.
+  // Null if there is none.
   const CrossAttention* cross_attention() const { return cross_attention_ ? &*cross_attention_ : nullptr; }
 
  private:
