@@ -1,4 +1,4 @@
-// Learned positions that are laid out in a table.
+// Learned position vectors, composed from the rows and columns of a grid.
 #pragma once
 
 #include "model/config/spec.h"
@@ -10,11 +10,11 @@
 
 namespace tp {
 
-// The vector of position i * columns + j is that of row i and behind it that of column j. They are small: a
-// rank has both tables, or none.
+// The vector of position i * columns + j is the vector of row i, followed by the vector of column j. The
+// tables are small, so ranks do not divide them.
 class AxialPositions {
  public:
-  // Throws CheckpointError. The tables' names are `name` with 0 and 1 behind it.
+  // The tables are stored as `name` + "0" and `name` + "1". Throws CheckpointError.
   AxialPositions(WeightLoader& loader, const std::string& name, const AxialPositionsSpec& spec);
 
   // Adds a position's vector to `out`, [row_size + column_size].

@@ -15,7 +15,7 @@ void append(const std::vector<Element>& more, std::vector<Element>& all) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-// As many tokens of inputs as the batch has, which its sequence reads.
+// Gives the batch's sequence an encoder input with as many tokens as the batch.
 void add_inputs(std::span<const std::int32_t> table, Batch& batch) {
   Batch inputs;
   inputs.tokens = batch.tokens;
@@ -58,7 +58,7 @@ void Decoder::compute(Communicator* comm, const Batch& batch, const KvCache& cac
   Residual residual = begin(comm, step, links);
   SumTally of_block;
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
-    // A shape takes no more the second time.
+    // A shape-only step needs no more workspace for an equal block.
     const bool again = comm == nullptr && layer > 0 && blocks_[layer] == blocks_[layer - 1];
     if (again) {
       if (tally != nullptr) *tally += of_block;
@@ -93,7 +93,7 @@ void Decoder::run(Communicator* comm, const Batch& batch, const KvCache& cache, 
                   const OnLogits& on_logits, const OnHidden& on_hidden, const StageLinks& links,
                   SumTally* tally) const {
   if (batch.inputs) encode(comm, *batch.inputs, cache, workspace, on_hidden);
-  if (batch.tokens.empty()) return;  // the step does nothing but encode
+  if (batch.tokens.empty()) return;  // a step that only encodes
   compute(comm, batch, cache, workspace, links, tally,
           [&](TensorView<const float> x, const StepContext& step) {
             if (!stage_.is_last()) {
@@ -172,7 +172,7 @@ std::size_t Decoder::whole_workspace_floats(const StepLimits& limits) const {
     run(nullptr, batch, cache, workspace, ignore, ignore, {});
   };
   count(limits.tokens);
-  // Products of few tokens take paths of their own, some of which need more.
+  // Matmuls of few tokens take different paths, some of which need more workspace.
   for (std::size_t tokens = 1; tokens <= std::min(limits.tokens, kernels::kMostFewTokens); ++tokens)
     count(tokens);
   return workspace.peak_bytes() / sizeof(float);

@@ -1,5 +1,5 @@
-// The whole model on this rank: embedding, blocks, final norm, head. An encoder is one whose blocks see in
-// both directions, and a decoder may have one that it reads.
+// This rank's part of the whole model: embedding, blocks, final norm, head. An encoder is also a Decoder,
+// with blocks that see in both directions. A decoder may contain an encoder, which it reads.
 #pragma once
 
 #include "model/config/spec.h"
@@ -25,146 +25,147 @@
 
 namespace tp {
 
-// How large a step can be.
+// Limits of a step.
 struct StepLimits {
-  std::size_t tokens = 0;   // in a batch
+  std::size_t tokens = 0;   // tokens in a batch
   std::size_t outputs = 0;  // rows of logits in a batch
   KvType kv_type = KvType::f32;
   std::size_t block_size = 0;  // tokens of a cache block
   std::size_t max_blocks = 0;  // blocks of one sequence
-  bool overlaps = false;       // steps may be computed as two half-batches in turns
+  bool overlaps = false;       // steps may be computed as two half-batches
 };
 
-// Bytes that a rank reads and operations that it computes in a step, from the shapes of its weights.
+// A rank's work in one step, from the shapes of its weights: bytes to read, operations, sums over ranks.
 struct StepWork {
   LoadedWeights blocks;  // weights of all blocks, once per token; experts only if tokens are routed to them
   LoadedWeights head;    // the LM head: once per row of logits
-  SumTally sums;         // over ranks
+  SumTally sums;         // sums over ranks
 };
 
 class Decoder {
  public:
-  // Reads this rank's slices, from the cache if there is one that can be read, and holds them in the type
-  // that is given or else in their own. Tables of another decoder with the same division are not loaded, nor
-  // counted. Throws ConfigError, CheckpointError or PackedCacheError; does not communicate, unless the
-  // source's ColumnReader does.
+  // Loads this rank's slices, from `cache` if it can be read. `weights`: type in memory; none: as stored.
+  // `others`: tables of another decoder with the same division, which are neither loaded nor counted. Throws
+  // ConfigError, CheckpointError or PackedCacheError. Communicates only if the source's ColumnReader does.
   Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
           std::optional<WeightType> weights = WeightType::f32, const LoadProgress& progress = {},
           PackedCache* cache = nullptr, Stage stage = {}, const VocabTables& others = {});
 
-  // A decoder without weights, for its memory needs: nothing is read. Throws the constructor's errors about
-  // names and shapes.
+  // A decoder without weights, to compute memory needs. Reads no tensors. Throws the constructor's errors
+  // about names and shapes.
   static Decoder shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
                           std::optional<WeightType> weights, Stage stage = {},
                           const VocabTables& others = {});
 
-  // Runs one step: two all-reduces for a sequential block, one for a parallel one, and one for the embedding;
-  // one more for a block whose query and key are normed as a whole, and for what reads states.
+  // Runs one step. All-reduces: one for the embedding, one for each parallel block, two for each other block,
+  // and one more for each cross-attention, ProjectionNorm and NextTokenInput.
   // `on_logits` gets the logits of the output rows in groups of at most kLogitRows: the index of the first
   // output and a tensor [rows, local_vocab]. Every rank calls it with its shard. `on_hidden` gets the hidden
-  // rows behind the final norm in the same way: [rows, hidden_size], alike on every rank. With an encoder
-  // these are those of the inputs (Batch::inputs), which are encoded first. Collective; throws CommError.
+  // rows after the final norm in the same way: [rows, hidden_size], equal on every rank. An encoder
+  // runs first, on Batch::inputs; hidden rows are then rows of the inputs. Collective; throws CommError.
   using OnLogits = std::function<void(std::size_t first_output, TensorView<const float> local_logits)>;
   using OnHidden = std::function<void(std::size_t first_output, TensorView<const float> hidden)>;
-  // The residual stream between stages, [tokens, hidden_size]: every stage but the first receives it, and
-  // every one but the last sends it and has no outputs.
+  // The residual stream between stages, [tokens, hidden_size]. Every stage but the first receives it. Every
+  // stage but the last sends it, and has no outputs.
   struct StageLinks {
     std::function<void(TensorView<float> x)> receive{};
     std::function<void(TensorView<const float> x)> send{};
-    // Called between blocks, so that what was sent before travels meanwhile.
+    // Called after each block, so that messages in flight make progress.
     std::function<void()> progress{};
   };
   void forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
                const OnLogits& on_logits, const OnHidden& on_hidden, const StageLinks& links) const;
-  // The forward pass of a model that is one stage.
+  // The forward pass of a model with a single stage.
   void forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
                const OnLogits& on_logits, const OnHidden& on_hidden = {}) const {
     forward(comm, batch, cache, workspace, on_logits, on_hidden, {});
   }
 
-  // Cache layout of each layer on this rank. A recurrent layer caches nothing: it has a state of so many
-  // floats per sequence. An encoder's layers follow those of its decoder.
+  // Cache layout and floats of a sequence's state, for each layer on this rank. A recurrent layer has a state
+  // and caches nothing. An encoder's layers follow the decoder's layers.
   std::vector<kernels::KvLayout> kv_layouts(KvType type, std::size_t block_size) const;
   std::vector<std::size_t> state_floats() const;
 
-  // Whether it is the layer of a model that reads the model's states (Batch::states_before).
+  // Whether this is a multi-token prediction layer, which reads hidden states (Batch::states_before).
   bool reads_states() const { return next_token_.has_value(); }
 
-  // The tokens whose logits this rank computes; none but on the last stage.
+  // The tokens whose logits this rank computes; empty on all stages but the last.
   Range local_vocab() const { return output_tokens_ ? output_tokens_->tokens() : Range{}; }
   VocabTables tables() const { return {embed_tokens_, output_tokens_}; }
-  // The head over pooled hidden states, on the first rank of a model that has one; null otherwise.
+  // The head over pooled hidden states; null if the model has none, and on all ranks but the first.
   const SequenceHead* sequence_head() const { return sequence_head_ ? &*sequence_head_ : nullptr; }
   // Weights and biases that this rank holds, and their bytes.
   std::size_t parameters() const { return all_loaded_.elements; }
   std::size_t weight_bytes() const { return all_loaded_.bytes; }
-  // Floats of workspace for any step within the limits, with as many threads as OpenMP has now: what such
-  // steps take of a workspace that only counts.
+  // Floats of workspace for any step within the limits, with OpenMP's current number of threads. Measured
+  // with shape-only steps.
   std::size_t workspace_floats(const StepLimits& limits) const;
-  // Bytes that it holds beside the weights while ranks read columns together.
+  // Largest temporary memory in bytes, in addition to the weights, while ranks read columns together.
   std::size_t largest_columns() const { return largest_columns_; }
-  // Work of a step of this many tokens, with tables of its own.
+  // Work of a step of this many tokens. This decoder must have its own vocabulary tables.
   StepWork work(std::size_t tokens) const;
-  // The checkpoint's tensors outside of blocks that the model does not use, sorted; on the first rank. Of a
-  // stage: all of which it has read nothing, for find_unused_tensors.
+  // Sorted names of the checkpoint's tensors outside of blocks that the model does not use; on the first
+  // rank. On one stage of several: all tensors of which the stage has read nothing, for find_unused_tensors.
   const std::vector<std::string>& unused_tensors() const { return unused_tensors_; }
 
   static constexpr std::size_t kLogitRows = 32;
 
  private:
   Decoder() = default;
-  // `others`: tables of a model that has this one as a part.
+  // `others`: tables of the model that contains this decoder.
   void load(const DecoderSpec& spec, WeightLoader& loader, Stage stage, const VocabTables& others);
 
-  // Some rows behind the final norm, in groups of at most kLogitRows, as on_rows(first, [rows, hidden_size]).
+  // Calls on_rows(first, [rows, hidden_size]) with the wanted rows of x after the final norm, in groups of at
+  // most kLogitRows.
   template <class OnRows>
   void for_rows(TensorView<const float> x, std::span<const std::size_t> wanted, Workspace& workspace,
                 const OnRows& on_rows) const;
   std::size_t whole_workspace_floats(const StepLimits& limits) const;
-  // x: [rows, hidden_size] behind the final norm -> [rows, local_vocab]
+  // x: [rows, hidden_size] after the final norm -> [rows, local_vocab]
   TensorView<float> logits(TensorView<const float> x, const StepContext& step) const;
 
-  // Without a communicator the step is of shapes, and `workspace` one that counts.
+  // Without a communicator, runs a shape-only step with a counting `workspace`.
   void run(Communicator* comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
            const OnLogits& on_logits, const OnHidden& on_hidden, const StageLinks& links,
            SumTally* tally = nullptr) const;
-  // Calls use(x, step) with the stream behind the blocks, [tokens, hidden_size].
+  // Runs the blocks, then calls use(x, step) with the residual stream, [tokens, hidden_size].
   template <class Use>
   void compute(Communicator* comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
                const StageLinks& links, SumTally* tally, const Use& use) const;
-  // Runs the encoder, and has the blocks keep what they need of its states.
+  // Runs the encoder, and caches the keys and values of its states for cross-attention.
   void encode(Communicator* comm, const Batch& inputs, const KvCache& cache, Workspace& workspace,
               const OnHidden& on_hidden) const;
   Residual begin(Communicator* comm, const StepContext& step, const StageLinks& links) const;
 
-  // Null or nothing is what a stage has no use for.
+  // Members that a stage does not need are null or empty.
   Stage stage_;
   std::size_t hidden_size_ = 0;
   std::size_t streams_ = 1;
   std::shared_ptr<const VocabShard> embed_tokens_;
   std::optional<VocabParallelEmbedding> embedding_;
   std::optional<Norm> embedding_norm_;
-  // [hidden_size, embedding_size], on every rank: of all that was summed; or a part of `embedding_`.
+  // [hidden_size, embedding_size], whole on every rank. Projects the summed embedding; null if `embedding_`
+  // projects token vectors itself.
   std::shared_ptr<const ColumnParallelLinear> embedding_projection_;
   std::optional<NextTokenInput> next_token_;  // set for a multi-token prediction layer
   std::optional<RelativeBias> relative_bias_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
-  std::size_t first_layer_ = 0;  // first layer in the cache: an encoder's layers follow those of its decoder
+  std::size_t first_layer_ = 0;  // first layer in the cache: an encoder's layers follow its decoder's layers
   std::shared_ptr<const Decoder> encoder_;  // null: none
   std::optional<Norm> final_norm_;
-  std::shared_ptr<const VocabShard> output_tokens_;  // embed_tokens_ where embeddings are tied
+  std::shared_ptr<const VocabShard> output_tokens_;  // embed_tokens_ if embeddings are tied
   std::optional<HeadTransform> head_transform_;
   std::optional<LmHead> lm_head_;
   std::optional<SequenceHead> sequence_head_;
   std::vector<Rope> ropes_;
   std::vector<std::string> unused_tensors_;
-  LoadedWeights loaded_;      // but for the encoder
-  LoadedWeights all_loaded_;  // with it
+  LoadedWeights loaded_;      // without the encoder
+  LoadedWeights all_loaded_;  // with the encoder
   std::size_t largest_columns_ = 0;
 };
 
 // Weights and biases of the whole model.
 std::size_t count_parameters(const DecoderSpec& spec);
-// Parameters that one token is multiplied with: only as many experts as it is routed to.
+// Parameters used for one token, with only the experts to which it is routed.
 std::size_t count_active_parameters(const DecoderSpec& spec);
 }  // namespace tp

@@ -1,4 +1,4 @@
-// How a decoder loads.
+// Loading of a Decoder.
 #include "model/layers/decoder.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "model/weights/unused_tensors.h"
@@ -12,7 +12,7 @@ namespace {
 
 using Blocks = std::vector<std::shared_ptr<const DecoderBlock>>;
 
-// The first layer that has the same stored block.
+// The first layer that shares the stored block of `layer`.
 std::size_t first_of_same_block(const TensorNames& names, std::size_t layer) {
   std::size_t first = 0;
   while (names.stored_block(first) != names.stored_block(layer)) ++first;
@@ -78,7 +78,7 @@ void require_tied(WeightLoader& loader, const DecoderSpec& spec, const TensorNam
       tensor_names::weight_of(names.embed_tokens), tensor_names::weight_of(names.lm_head), *row);
 }
 
-// Checkpoints of tied embeddings store them under either of their names, or under both.
+// Checkpoints store tied embeddings under either name, or under both.
 std::shared_ptr<const VocabShard> load_embedding(WeightLoader& loader, const DecoderSpec& spec,
                                                  const TensorNames& names) {
   const std::vector<std::string> stored = loader.source().names();
@@ -110,15 +110,15 @@ std::shared_ptr<const VocabShard> load_types(WeightLoader& loader, const Decoder
   return std::make_shared<VocabShard>(loader, layer, spec.token_types, added_size(spec), "type_vocab_size");
 }
 
-// On the first rank, which adds them to the others' addends.
+// Only the first rank loads axial positions, so that they are added once.
 std::optional<AxialPositions> load_axial(WeightLoader& loader, const DecoderSpec& spec,
                                          const std::string& name) {
   if (!spec.axial_positions || !loader.tp().is_first()) return std::nullopt;
   return AxialPositions(loader, name, *spec.axial_positions);
 }
 
-// Loads the projection of token vectors to hidden_size. Each rank has all of it, because it needs all of the
-// result.
+// Loads the projection of token vectors to hidden_size. Each rank loads the whole projection, because it
+// needs the whole result.
 std::shared_ptr<const ColumnParallelLinear> load_projection(WeightLoader& loader, const DecoderSpec& spec,
                                                             const std::string& layer) {
   if (spec.embedding_size == 0) return nullptr;
@@ -134,7 +134,7 @@ std::optional<RelativeBias> load_relative_bias(WeightLoader& loader, const Decod
   return RelativeBias(loader, layer, *spec.relative_bias);
 }
 
-// Loads the bias of this rank's tokens.
+// Loads the LM head's bias for this rank's tokens.
 std::vector<float> load_lm_head_bias(WeightLoader& loader, const DecoderSpec& spec,
                                      const TensorNames& names) {
   if (!spec.lm_head_bias) return {};
@@ -160,7 +160,7 @@ std::optional<LmHead> load_lm_head(WeightLoader& loader, const DecoderSpec& spec
                 spec.logit_softcap);
 }
 
-// On the first rank, which pools.
+// Only the first rank loads the head, because it does the pooling.
 std::optional<SequenceHead> load_sequence_head(WeightLoader& loader, const DecoderSpec& spec,
                                                const TensorNames& names) {
   if (!spec.sequence_head || !loader.tp().is_first()) return std::nullopt;

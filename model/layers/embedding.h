@@ -15,18 +15,18 @@
 
 namespace tp {
 
-// This rank's rows of an embedding or LM head matrix; a model with tied embeddings has one for both uses. A
-// table of learned positions is sharded in the same way.
+// This rank's rows of an embedding or LM head matrix, or of both if embeddings are tied. Tables of learned
+// positions and token types are sharded in the same way.
 class VocabShard {
  public:
-  // `reason` is the config value that the number of rows follows from.
+  // `reason`: the config value that determines `rows`, for errors.
   VocabShard(WeightLoader& loader, const std::string& layer, std::size_t rows, std::size_t hidden_size,
              const std::string& reason = "vocab_size");
 
   Range tokens() const { return tokens_; }
   const LocalWeight& weight() const { return weight_; }  // [local_vocab, hidden_size]
 
-  // Writes row `id`, [hidden_size]; false, and nothing written, if another rank holds it.
+  // Writes row `id`, [hidden_size]. Returns false and writes nothing if another rank holds the row.
   bool copy_row(std::size_t id, float* out) const;
 
  private:
@@ -34,14 +34,13 @@ class VocabShard {
   LocalWeight weight_;
 };
 
-// One rank has a token's vector; the others' addend is zero. Where a model has learned positions, the vector
-// of the token's position is added, which one rank has, too, and where tokens have types, that of its type.
-// Token vectors may be projected before.
+// One rank holds a token's vector; the addends of other ranks are zero. Vectors of the token's position and
+// type are added if the model has them; one rank holds each. Token vectors may be projected first.
 class VocabParallelEmbedding {
  public:
-  // Token vectors are multiplied by `scale`. `positions`, `types` and `projection`, which has no bias, may be
-  // null; position 0 is the row `first_position`. `axial`: on the rank that adds these. `sinusoidal`: sines
-  // and cosines of positions are added.
+  // `scale`: factor of token vectors. `positions`, `types` and `projection` may be null; `projection` must
+  // have no bias. `first_position`: the row of position 0. `axial`: only on the rank that adds axial
+  // positions. `sinusoidal`: whether to add sines and cosines of positions.
   VocabParallelEmbedding(std::shared_ptr<const VocabShard> tokens, float scale,
                          std::shared_ptr<const VocabShard> positions, std::size_t first_position = 0,
                          std::shared_ptr<const VocabShard> types = nullptr,
@@ -65,16 +64,16 @@ class VocabParallelEmbedding {
   std::shared_ptr<const VocabShard> positions_;
   std::size_t first_position_;
   std::shared_ptr<const VocabShard> types_;
-  std::shared_ptr<const ColumnParallelLinear> projection_;  // all of it on every rank
+  std::shared_ptr<const ColumnParallelLinear> projection_;  // whole on every rank
   std::optional<AxialPositions> axial_;
   bool sinusoidal_;
 };
 
-// Logits stay sharded: a rank has those of its own tokens.
+// Logits stay sharded: each rank computes the logits of its own tokens.
 class LmHead {
  public:
-  // `bias`: of this rank's tokens, [local_vocab], or empty. Logits are multiplied by `scale`; with a softcap
-  // they are softcap * tanh(logit / softcap) then.
+  // `bias`: the bias of this rank's tokens, [local_vocab], or empty. Logits are multiplied by `scale`. With a
+  // softcap, they then become softcap * tanh(logit / softcap).
   LmHead(std::shared_ptr<const VocabShard> shard, std::vector<float> bias, float scale,
          std::optional<float> softcap)
       : shard_(std::move(shard)), bias_(std::move(bias)), scale_(scale), softcap_(softcap) {}

@@ -15,7 +15,7 @@ void forward_in_halves(const Decoder& decoder, Communicator& comm, const Batch& 
   const Batch& first = halves->first;
   const Batch& second = halves->second;
   auto workspaces = workspace.halves();
-  // Outputs of the second half follow those of the first.
+  // The second half's outputs follow the first half's outputs.
   const auto second_logits = [&](std::size_t output, TensorView<const float> logits) {
     on_logits(first.output_rows.size() + output, logits);
   };

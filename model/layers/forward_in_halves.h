@@ -1,13 +1,14 @@
-// A forward pass whose sums over ranks go on while it computes.
+// A forward pass that computes while sums over ranks are in progress.
 #pragma once
 
 #include "model/layers/decoder.h"
 
 namespace tp {
 
-// As decoder.forward(), but as two half-batches in turns: while the sums of one are on the wire, the other
-// computes. As a whole if the batch cannot be divided (halves_of). `workspace` was made for
-// StepLimits::overlaps, and the model is one stage that can_divide_steps(). Collective; throws CommError.
+// Like decoder.forward(), but computes two half-batches alternately: while hosts exchange the sums of one
+// half, ranks compute the other. A batch that cannot be divided (halves_of) is computed as a whole. Needs a
+// `workspace` made for StepLimits::overlaps, and a model with a single stage that can_divide_steps().
+// Collective; throws CommError.
 void forward_in_halves(const Decoder& decoder, Communicator& comm, const Batch& batch, const KvCache& cache,
                        Workspace& workspace, const Decoder::OnLogits& on_logits,
                        const Decoder::OnHidden& on_hidden = {});

@@ -21,7 +21,7 @@ bool can_be_divided(const Batch& batch) {
   return std::ranges::is_sorted(batch.output_rows) && std::ranges::is_sorted(batch.hidden_rows);
 }
 
-// Divides values of each token, or nothing.
+// Divides per-token values, if there are any.
 template <class T>
 void divide(const std::vector<T>& all, std::size_t cut, std::vector<T>& first, std::vector<T>& second) {
   const auto middle = all.begin() + static_cast<std::ptrdiff_t>(std::min(cut, all.size()));
@@ -29,7 +29,7 @@ void divide(const std::vector<T>& all, std::size_t cut, std::vector<T>& first, s
   second.assign(middle, all.end());
 }
 
-// Ascending rows.
+// Divides ascending rows. Rows of the second half are counted from the cut.
 void divide_rows(const std::vector<std::size_t>& rows, std::size_t cut, std::vector<std::size_t>& first,
                  std::vector<std::size_t>& second) {
   const auto middle = std::ranges::lower_bound(rows, cut);
@@ -37,7 +37,7 @@ void divide_rows(const std::vector<std::size_t>& rows, std::size_t cut, std::vec
   for (auto row = middle; row != rows.end(); ++row) second.push_back(*row - cut);
 }
 
-// Tokens of a span that are in front of the cut.
+// Tokens of a span before the cut.
 std::size_t tokens_before(const AttentionSpan& span, std::size_t cut) {
   return std::clamp(cut, span.first_token, span.first_token + span.tokens) - span.first_token;
 }
@@ -58,7 +58,7 @@ void divide_span(const AttentionSpan& span, std::size_t cut, std::vector<Attenti
   }
 }
 
-// Divides the state of a span with `before` tokens in front of the cut.
+// Divides the state of a span with `before` of its `tokens` before the cut.
 void divide_state(const StateSpan& state, std::size_t before, std::size_t tokens,
                   std::vector<StateSpan>& first, std::vector<StateSpan>& second) {
   if (before > 0) first.push_back({.slot = state.slot, .saves = {}});
@@ -73,7 +73,7 @@ void divide_state(const StateSpan& state, std::size_t before, std::size_t tokens
 
 }  // namespace
 
-// Whole tiles of the kernels' products; of a few tokens simply one half.
+// Rounds up to whole tiles of the kernels, unless there are few tokens.
 std::size_t larger_half(std::size_t tokens) {
   constexpr std::size_t kTile = 16;
   const std::size_t half = (tokens + 1) / 2;

@@ -1,4 +1,4 @@
-// A batch as two, which are computed in turns.
+// Divides a batch into two half-batches, which are computed alternately.
 #pragma once
 
 #include "model/layers/linear/batch.h"
@@ -13,13 +13,12 @@ struct HalfBatches {
   Batch second;
 };
 
-// Tokens of the larger half, which is the first one, of so many. Grows with them.
+// Number of tokens in the first, larger half. Never falls as `tokens` grows.
 std::size_t larger_half(std::size_t tokens);
 
-// The first and the last tokens of a batch; a sequence may have some in each. What `second` computes may
-// depend on what `first` leaves in the same layer's cache and states, not the other way round. Nothing if the
-// batch cannot be divided: it has one token, inputs to encode, tokens that see later ones or keys that the
-// step does not compute, or outputs that are not in the order of their tokens.
+// Cuts a batch in two, perhaps inside a sequence. `second` may depend on the cache and states that `first`
+// leaves in the same layer, but not vice versa. Returns nothing if the batch cannot be divided: it has only
+// one token, an encoder's input, tokens that see later positions, or outputs that are not in token order.
 std::optional<HalfBatches> halves_of(const Batch& batch);
 
 }  // namespace tp

@@ -10,8 +10,8 @@
 
 namespace tp {
 
-// norm(activation(dense(x))), as far as there is a norm and an activation. Every rank has the whole of it: it
-// is small beside the LM head, which needs all of its result.
+// norm(activation(dense(x))); norm and activation are optional. Every rank holds the whole transform, because
+// it is much smaller than the LM head, which needs the whole result.
 class HeadTransform {
  public:
   // Throws CheckpointError.

@@ -17,7 +17,7 @@ namespace {
 // "sentence_transformers.models.Pooling" -> "Pooling"
 std::string class_of(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
-// The names of modes since version 5.4, and the flags of earlier versions, in the order of concatenation.
+// Pooling modes: names since version 5.4 and flags of earlier versions, in the order of concatenation.
 constexpr std::pair<const char*, const char*> kModes[] = {
     {"cls", "pooling_mode_cls_token"},
     {"max", "pooling_mode_max_tokens"},
@@ -26,7 +26,7 @@ constexpr std::pair<const char*, const char*> kModes[] = {
     {"weightedmean", "pooling_mode_weightedmean_tokens"},
     {"lasttoken", "pooling_mode_lasttoken"}};
 
-// A mode, or a list of modes, under `pooling_mode`; it overrides flags. The default is the mean.
+// Reads `pooling_mode`, a mode or a list of modes, which overrides the flags. The default is the mean.
 std::vector<std::string> pooling_modes(const JsonNode& fields) {
   std::vector<std::string> modes;
   if (const std::optional<JsonNode> given = fields.find("pooling_mode")) {
@@ -67,7 +67,7 @@ PooledLayerSpec::Activation read_activation(const JsonNode& fields, const std::f
   return found->second;
 }
 
-// Modules since version 5.4 can work on other features than the sentence's vector.
+// Since version 5.4, modules can work on features that are not the sentence's vector.
 void require_of_sentence(const JsonNode& fields, const std::filesystem::path& file) {
   constexpr const char* kSentence = "sentence_embedding";
   for (const char* name : {"module_input_name", "module_output_name"}) {
@@ -98,7 +98,7 @@ PooledLayer read_dense(const std::filesystem::path& folder, std::size_t in_featu
   return {loader, spec, in_features, ""};
 }
 
-// The settings of the module Transformer; older versions named the file after the model's family.
+// Settings of the Transformer module. Older versions named the file after the model's family.
 constexpr const char* kTransformerFiles[] = {
     "sentence_bert_config.json",      "sentence_roberta_config.json", "sentence_distilbert_config.json",
     "sentence_camembert_config.json", "sentence_albert_config.json",  "sentence_xlm-roberta_config.json",
@@ -153,7 +153,7 @@ void SentencePipeline::read_pooling_module(const std::filesystem::path& file) {
   pools_prompts_ = fields.boolean_or("include_prompt", true) || pooling_ == Pooling::last;
 }
 
-// Before version 5.4 this module had no file.
+// Before version 5.4, this module had no file.
 void SentencePipeline::read_normalize(const std::filesystem::path& file) {
   normalizes_ = true;
   if (!has_file(file)) return;

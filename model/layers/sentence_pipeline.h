@@ -19,16 +19,16 @@ class JsonNode;
 
 class SentencePipeline {
  public:
-  // Loads the pipeline of the model in a folder; it does nothing if there is no modules.json. Throws
+  // Loads the pipeline from a model's folder. Without modules.json, the pipeline does nothing. Throws
   // CheckpointError for files that are damaged or list unsupported modules.
   static SentencePipeline load(const std::filesystem::path& folder, std::size_t hidden_size);
 
-  // How a sequence is pooled, if the model says so.
+  // The model's pooling, if its files specify one.
   std::optional<Pooling> pooling() const { return pooling_; }
   bool normalizes() const { return normalizes_; }
-  // The longest sequence that the model was made for (max_seq_length); huge if the files do not say.
+  // The longest sequence that the model supports (max_seq_length); huge if not specified.
   std::size_t max_tokens() const { return max_tokens_; }
-  // Whether texts become lower case before they are tokenized.
+  // Whether texts are converted to lower case before tokenization.
   bool lower_case() const { return lower_case_; }
   std::size_t embedding_size() const { return size_; }
 
@@ -36,7 +36,7 @@ class SentencePipeline {
   // Throws RequestError if the model lacks the prompt, or if its pooling excludes prompts.
   const std::string& prompt(const std::string& name) const;
 
-  // The layers behind the pooling, but not the normalization. [hidden_size] -> [embedding_size]
+  // Applies the layers after pooling, but not the normalization. [hidden_size] -> [embedding_size]
   std::vector<float> operator()(std::vector<float> pooled) const;
 
  private:
@@ -57,7 +57,7 @@ class SentencePipeline {
   std::string default_prompt_;
 };
 
-// Scales a vector to length 1; one without a length stays.
+// Scales a vector to length 1. A zero vector stays zero.
 void normalize(std::vector<float>& vector);
 
 }  // namespace tp

@@ -13,11 +13,11 @@
 
 namespace tp {
 
-// norm(activation(weight x + bias)) of one vector, in float32 with sums in float64: it is computed once for a
-// sequence, not for every token.
+// norm(activation(weight x + bias)) of one vector, in float32 with sums in float64. Speed does not matter:
+// a layer runs once per sequence, not once per token.
 class PooledLayer {
  public:
-  // `prefix` of names that are of the body. Throws CheckpointError.
+  // `prefix`: begins the layer's name if the spec says `of_body`. Throws CheckpointError.
   PooledLayer(WeightLoader& loader, const PooledLayerSpec& spec, std::size_t in_features,
               const std::string& prefix);
 
@@ -43,7 +43,7 @@ class SequenceHead {
   SequenceHead(WeightLoader& loader, const SequenceHeadSpec& spec, std::size_t hidden_size,
                const std::string& prefix);
 
-  // Whether the checkpoint has it.
+  // Whether the checkpoint contains all layers of the head.
   static bool is_stored(const WeightSource& source, const SequenceHeadSpec& spec, const std::string& prefix);
 
   Pooling pooling() const { return pooling_; }

@@ -10,24 +10,24 @@
 
 namespace tp {
 
-// Which of the model's tables are such a layer's own ones as well.
+// Tables that a multi-token prediction layer shares with the model.
 struct SameTables {
   bool embedding = false;
   bool head = false;
 };
 
-// This rank's rows of both; null: none.
+// This rank's rows of both tables; null: none.
 struct VocabTables {
   std::shared_ptr<const VocabShard> embedding{};
-  std::shared_ptr<const VocabShard> head{};  // the embedding where they are tied
+  std::shared_ptr<const VocabShard> head{};  // the embedding if tied
 
   VocabTables only(const SameTables& same) const {
     return {same.embedding ? embedding : nullptr, same.head ? head : nullptr};
   }
 };
 
-// Tables of which the checkpoint has none for the layer, and those of which it has a copy: this rank's rows
-// are compared. Throws CheckpointError.
+// Finds the tables that the checkpoint does not store for the layer, or stores as copies of the model's
+// tables. Compares this rank's rows. Throws CheckpointError.
 SameTables same_tables(const DecoderSpec& layer, const WeightSource& source, TpRank tp);
 
 }  // namespace tp
