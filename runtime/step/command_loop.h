@@ -10,21 +10,21 @@
 
 namespace tp {
 
-// Rank 0's end: commands passed to it are run by all ranks.
+// Rank 0's side: makes all ranks run a command.
 class CommandLoop {
  public:
-  // Both must outlive it.
+  // Both arguments must outlive this object.
   CommandLoop(Communicator& comm, Worker& worker) : comm_(comm), worker_(worker) {}
 
-  // All throw LockstepError if anything fails, because the other ranks then wait inside a collective and
-  // cannot be notified.
+  // run(), begin() and finish() throw LockstepError if anything fails, because the other ranks then wait
+  // inside a collective and cannot be notified.
   Outputs run(Command command, const MaskSource& masks = {});
-  // A step in two halves: with several stages others may begin before it is finished. Steps are finished in
-  // the order in which they begin.
+  // begin() and finish() together run a step. With several stages, further steps may begin before the first
+  // one finishes. Steps finish in the order in which they begin.
   void begin(Forward forward, const MaskSource& masks);
   Outputs finish();
-  // Makes follow() return this status on the other ranks, unless run() has failed: then they cannot be
-  // reached.
+  // Makes follow() return this status on the other ranks. Does nothing after a LockstepError, because the
+  // other ranks cannot be reached.
   void stop(int exit_status) noexcept;
 
  private:
@@ -35,10 +35,10 @@ class CommandLoop {
   void announce(Command& command);
 
   bool broken_ = false;
-  std::deque<Outputs> begun_;  // steps, with their outputs if there is one stage
+  std::deque<Outputs> begun_;  // unfinished steps; with outputs if there is only one stage
 };
 
-// Ranks > 0: runs rank 0's commands until it stops. Returns its exit status.
+// Ranks > 0: runs rank 0's commands until Stop, and returns the exit status of Stop.
 int follow(Communicator& comm, Worker& worker);
 
 }  // namespace tp

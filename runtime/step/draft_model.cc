@@ -19,10 +19,10 @@
 namespace tp {
 namespace {
 
-// Bytes of weights per rank: with less to read, messages take longer than further ranks save. Measured with
-// two ranks of a host (bench/README.md).
+// Bytes of weights per rank below which messages cost more time than further ranks save. Measured with two
+// ranks on one host (bench/README.md).
 constexpr std::size_t kWorthDividing = std::size_t{2} << 20;
-// Bytes of weights that are divided over hosts: an estimate, not measured.
+// Bytes of weights above which a draft model is divided over hosts: an estimate, not measured.
 constexpr std::size_t kWorthDividingOverHosts = std::size_t{96} << 20;
 
 std::string token_of(const Tokenizer& tokenizer, std::size_t id) {
@@ -33,7 +33,7 @@ std::string token_of(const Tokenizer& tokenizer, std::size_t id) {
   }
 }
 
-// Models may have more rows than there are tokens, each as many as it likes.
+// Compares tokens instead of sizes, because models may have more rows than tokens.
 void require_same_vocabulary(const EnginePlan& draft, const EnginePlan& target) {
   std::filesystem::path folder(target.model);
   if (target.synthetic) folder = folder.parent_path();
@@ -87,7 +87,7 @@ EnginePlan plan_on(std::size_t ranks, const EngineOptions& options, const Engine
   return make_plan(own, ranks);
 }
 
-// Whether all ranks run what `plan` describes on one.
+// Whether to divide a draft model among all ranks. `plan`: the plan for a single rank.
 bool divides(const EnginePlan& plan, const WeightSource& source, const Communicator& comm, DraftRanks where,
              const EnginePlan& target) {
   const std::size_t ranks = comm.size();
@@ -99,7 +99,7 @@ bool divides(const EnginePlan& plan, const WeightSource& source, const Communica
          Footprint(plan.spec(), plan, source).of({0, 1}).weights >= worth_dividing;
 }
 
-// On rank 0.
+// Plans the draft model, on rank 0.
 DraftPlan plan_draft(const Communicator& comm, const EngineOptions& options, const EnginePlan& target) {
   DraftPlan draft{.plan = plan_on(1, options, target)};
   EnginePlan& plan = draft.plan;
@@ -112,7 +112,7 @@ DraftPlan plan_draft(const Communicator& comm, const EngineOptions& options, con
   return draft;
 }
 
-// Plans the model's own layer as a draft model.
+// Plans the multi-token prediction layer as a draft model, on rank 0.
 DraftPlan plan_next_token(const Communicator& comm, const EngineOptions& options, const EnginePlan& target) {
   DraftPlan draft{.plan = next_token_plan(1, target)};
   const std::unique_ptr<WeightSource> source = open_weights(draft.plan);
@@ -121,7 +121,8 @@ DraftPlan plan_next_token(const Communicator& comm, const EngineOptions& options
   return draft;
 }
 
-// The model's own layer need not have what it shares with the model, where a rank has the same part of both.
+// The tables that the multi-token prediction layer shares with the model on this rank. None if ranks divide
+// the two differently.
 SameTables tables_of_both(const Communicator& comm, const DraftPlan& draft, const EnginePlan& target) {
   const EnginePlan& layer = draft.plan;
   const bool is_divided_alike =
@@ -130,7 +131,8 @@ SameTables tables_of_both(const Communicator& comm, const DraftPlan& draft, cons
   return same_tables(layer.spec(), *open_weights(layer), layer.tp(comm.rank()));
 }
 
-// A group of layers shares a block, and every group of a sequence has as many.
+// Cache blocks of the draft model for each cache block of the target. A sequence has equally many blocks in
+// every group of layers.
 std::uint64_t blocks_beside(const EnginePlan& draft, const EnginePlan& target) {
   const std::size_t own = CacheGroups::of(draft.spec()).windows.size();
   const std::size_t others = CacheGroups::of(target.spec()).windows.size();
@@ -153,7 +155,7 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
     const bool is_model =
         speculation.drafts == DraftKind::model || (is_automatic && !speculation.model.empty());
     if (speculation.drafts == DraftKind::mtp) require_next_token_layer(target);
-    // A wrapped source guesses texts of another model, whose states this one does not have.
+    // A wrapped source drafts for another model, whose states are missing here.
     const bool has_layer =
         is_automatic && !is_model && !options.wrap_draft_source && has_next_token_layer(target);
     const bool is_layer = speculation.drafts == DraftKind::mtp || has_layer;
@@ -171,7 +173,7 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
     draft.plan.model = speculation.model.string();
   if (draft.on_all_ranks) agree_on_arithmetic(comm, draft.plan);
   fail_together(comm, [&] {
-    start_threads(comm, options);  // which compare
+    start_threads(comm, options);  // for comparing tables
     draft.same = tables_of_both(comm, draft, target);
   });
   return draft;
@@ -185,7 +187,7 @@ MemoryNeed draft_need(const Communicator& comm, const DraftPlan& draft, const En
   const VocabTables others =
       Decoder::shape_of(spec, *source, tp, draft.plan.weights).tables().only(draft.same);
   MemoryNeed need = Footprint(spec, draft.plan, *source).of(tp, {}, {}, others);
-  need.other = 0;  // there is one already
+  need.other = 0;  // included in the target's need
   need.cache_block *= blocks_beside(draft.plan, target);
   if (draft.plan.next_token) need.workspace += bytes_of_states(draft.plan);
   return need;

@@ -21,7 +21,7 @@ std::string text_of(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// This many elements of all, which ranks of a stage divide among them to send each once.
+// One rank's part of all elements. The ranks of a stage divide the elements, so that each is sent only once.
 Range part_of(std::size_t elements, std::size_t rank, std::size_t ranks) {
   return split_evenly(elements, {rank, ranks});
 }
@@ -65,7 +65,7 @@ void Pipeline::send_mask(const TokenMask& mask) {
 TokenMask Pipeline::receive_mask(std::size_t vocab_size) {
   const std::vector<std::byte> bytes = mailbox_.receive(0, Mailbox::Kind::mask, kCommand);
   TokenMask mask(vocab_size);
-  // One that could not be computed is empty, and allows no token.
+  // A mask that could not be computed arrives empty. The result then allows no token.
   if (bytes.size() == mask.words().size_bytes()) std::memcpy(mask.words().data(), bytes.data(), bytes.size());
   return mask;
 }
@@ -80,7 +80,7 @@ std::vector<Result> Pipeline::receive_results() {
   return results;
 }
 
-// Each rank of a stage sends a part: the wire between stages carries nothing twice.
+// Each rank sends only a part, so that nothing crosses the wire between stages twice.
 void Pipeline::send_rows(TensorView<const float> x) {
   Communicator& group = tensor();
   const Range part = part_of(x.size(), group.rank(), group.size());

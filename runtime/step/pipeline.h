@@ -1,5 +1,5 @@
-// Messages between the stages of a pipeline: commands from rank 0 to all, activations from stage to
-// stage, masks to the last stage, and its results to rank 0.
+// Messages between the stages of a pipeline: commands from rank 0 to all ranks, activations from stage to
+// stage, masks to the last stage, and results to rank 0.
 #pragma once
 
 #include "model/layers/decoder.h"
@@ -16,13 +16,13 @@
 
 namespace tp {
 
-// Rank 0 is the first rank of the first stage. The first rank of the last stage collects results. Commands
-// are executed by all ranks in the order in which they were sent, so that a stage may work on one step while
-// an earlier stage works on the next. All members throw CommError.
+// Rank 0 is the first rank of the first stage. The first rank of the last stage collects results. All ranks
+// execute commands in the order in which rank 0 sends them. A stage can therefore work on one step while an
+// earlier stage works on the next. All members throw CommError.
 class Pipeline {
  public:
-  // Collective over `world`, which must outlive it. Throws ConfigError on all ranks if they cannot be divided
-  // into so many stages.
+  // Collective over `world`, which must outlive this object. Throws ConfigError on all ranks if they cannot
+  // be divided into this many stages.
   Pipeline(Communicator& world, std::size_t stages);
 
   Stage stage() const { return stage_; }
@@ -30,23 +30,23 @@ class Pipeline {
   Communicator& tensor() { return topology_.tensor(); }
   bool collects_results() { return stage_.is_last() && tensor().is_root(); }
 
-  // The links of a decoder to its neighbours.
+  // A decoder's links to the neighbouring stages; empty if there is only one stage.
   Decoder::StageLinks links();
 
-  // Rank 0, if there are several stages; the others receive what it has sent.
+  // With several stages: rank 0 sends, the other ranks receive.
   void send_command(const Command& command);
   Command receive_command();
-  // Rank 0, and the first rank of the last stage: in the order of outputs.
+  // Rank 0 sends to the first rank of the last stage, in the order of outputs.
   void send_mask(const TokenMask& mask);
   TokenMask receive_mask(std::size_t vocab_size);
-  // The first rank of the last stage, and rank 0.
+  // The first rank of the last stage sends to rank 0.
   void send_results(const std::vector<Result>& results);
   std::vector<Result> receive_results();
 
  private:
   void send_rows(TensorView<const float> x);
   void receive_rows(TensorView<float> x);
-  // The rank of another stage that has this rank's share there.
+  // The rank of another stage that has the tensor-parallel share of this rank.
   std::size_t counterpart(std::size_t stage) const;
   std::size_t collector() const;
 

@@ -82,7 +82,7 @@ void RankSequences::lay_out(Entry& entry, const SequenceChunk& chunk, Batch& bat
   }
 }
 
-// The layers of an encoder-decoder are one group.
+// All layers of an encoder-decoder form one group.
 void RankSequences::lay_out_input(const Entry& entry, const SequenceChunk& chunk, Batch& inputs) {
   inputs.spans.front().push_back({.first_token = entry.first_batch_row,
                                   .tokens = chunk.tokens,
@@ -90,7 +90,7 @@ void RankSequences::lay_out_input(const Entry& entry, const SequenceChunk& chunk
                                   .block_table = entry.tables.front()});
 }
 
-// The decoder's tokens have the blocks behind those of the input.
+// The blocks of the decoder's tokens follow the blocks of the input.
 void RankSequences::lay_out_decoder(const Entry& entry, const SequenceChunk& chunk, Batch& batch) {
   const EncodedInput& input = entry.start.input;
   const std::span<const BlockId> table(entry.tables.front());

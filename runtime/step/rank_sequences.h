@@ -14,7 +14,7 @@ namespace tp {
 
 class RankSequences {
  public:
-  // `groups`: the number of groups of layers, each of which shares a block table.
+  // `groups`: number of groups of layers. The layers of a group share a block table.
   explicit RankSequences(std::size_t groups) : groups_(groups) {}
 
   // Updates the sequences of a pass, and lays out its tokens as the model's batch.
@@ -24,21 +24,21 @@ class RankSequences {
   const SequenceStart& start(SequenceId id) const { return sequences_.at(id).start; }
   // Index of the pass's row in the batch, or in Batch::inputs.
   std::size_t batch_row(SequenceId id, std::size_t row) const;
-  // The position after a row of its chunk, which is that of the token chosen from the row.
+  // The position after a row, where the token chosen from the row goes.
   std::size_t position_after(SequenceId id, std::size_t row) const;
-  // The tokens of its chunk and those before, on which penalties depend, and of these the ones after a row.
-  // Valid during the pass.
+  // The sequence's tokens up to the end of its chunk, on which penalties depend, and the part of them after a
+  // row. Valid during the pass.
   const TokenHistory& history(SequenceId id) const { return sequences_.at(id).history; }
   std::span<const TokenId> history_after(SequenceId id, std::size_t row) const;
 
  private:
   struct Entry {
     std::vector<std::vector<BlockId>> tables;  // [groups]
-    SequenceStart start;                       // without its prefix
+    SequenceStart start;                       // the prefix moves to `history`
     TokenHistory history;                      // empty unless penalties need it
-    std::size_t first_row = 0;                 // first row in the pass,
-    std::size_t first_batch_row = 0;           // and in the batch or its inputs
-    std::size_t start_position = 0;  // position of its chunk; for encoder-decoders among the decoder's
+    std::size_t first_row = 0;                 // first row of the chunk in the pass
+    std::size_t first_batch_row = 0;           // first row of the chunk in the batch or Batch::inputs
+    std::size_t start_position = 0;  // position of the chunk; for encoder-decoders, among the decoder's
   };
 
   void append_blocks(Entry& entry, const SequenceChunk& chunk) const;

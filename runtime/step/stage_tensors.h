@@ -1,4 +1,4 @@
-// Which tensors of a checkpoint none of a pipeline's stages uses.
+// The tensors of a checkpoint that no stage of a pipeline uses.
 #pragma once
 
 #include "model/config/tensor_names.h"
@@ -10,9 +10,9 @@
 
 namespace tp {
 
-// find_unused_tensors for a model whose stages have read all that they need of a checkpoint. `unread`: of
-// which this rank's stage has read nothing, on the stage's first rank. Rank 0 returns the tensors, other
-// ranks nothing. Collective over `world`, whose ranks `pipeline` connects; throws AgreedError.
+// find_unused_tensors for a pipeline, after all stages have loaded. `unread`: on the first rank of a stage,
+// the tensors of which the stage has read nothing. Returns the unused tensors on rank 0, nothing on other
+// ranks. Collective over `world`, the ranks of `pipeline`; throws AgreedError.
 std::vector<std::string> unused_by_all_stages(Communicator& world, Pipeline& pipeline,
                                               const TensorNames& names,
                                               const std::vector<std::string>& unread);

@@ -34,7 +34,7 @@ bool is_guess(const Output& output) { return std::holds_alternative<want::Guess>
 bool is_hidden(const Output& output) { return std::holds_alternative<want::Hidden>(output.want); }
 bool is_whole(const Output& output) { return std::holds_alternative<want::Logits>(output.want); }
 
-// The contribution of this rank, which owns the tokens from `first_id` on, to a row without a choice.
+// This rank's contribution to a row with candidates or a score. `first_id`: the rank's first token.
 ShardRow part_of(const Output& output, std::size_t offset, std::span<const float> logits, TokenId first_id,
                  std::optional<float> row_max) {
   if (is_whole(output)) return {};
@@ -70,7 +70,7 @@ double score_of(std::span<const ShardRow> parts) {
   return owner->tokens.front().raw - sums_of(parts).log_sum_exp();
 }
 
-// Stores the result of a row.
+// Stores the result of a row with candidates or a score.
 void conclude(const Output& output, std::size_t offset, std::span<const ShardRow> parts, Result& result) {
   if (const auto* wanted = std::get_if<want::Candidates>(&output.want))
     std::get<std::vector<RowCandidates>>(result)[offset] = candidates_of(*wanted, parts);
@@ -96,7 +96,8 @@ StepExecutor::StepExecutor(Communicator& comm, const Decoder& decoder, const KvC
   for (const Range& shard : vocab_shards_) largest_shard_ = std::max(largest_shard_, shard.size());
 }
 
-// In the order of the chunks: the slot that one takes may be what an earlier one has begun with.
+// Copies in the order of the chunks, because a chunk may overwrite the slot from which an earlier chunk
+// begins.
 void StepExecutor::restore_states(const Forward& forward) const {
   for (const SequenceChunk& chunk : forward.chunks) {
     if (chunk.state.from == kNoSlot) continue;
@@ -111,7 +112,7 @@ void StepExecutor::read_states(const HiddenStates& states, std::size_t own_rows)
   kept_states_ = &*own_states_;
 }
 
-// Finds the state that each token reads. A state that no longer exists is zeros: guesses are worse then.
+// Finds the state that each token reads. An overwritten state is replaced by zeros, which makes drafts worse.
 void StepExecutor::find_states(const Forward& forward, Batch& batch) const {
   batch.states_before.assign(batch.tokens.size(), nullptr);
   if (read_states_ == nullptr) return;
@@ -125,7 +126,8 @@ void StepExecutor::find_states(const Forward& forward, Batch& batch) const {
   }
 }
 
-// The rows whose states are kept: all of a model's, and a layer's from which it may go on.
+// The rows whose states are kept: all rows of a model, but only the last row of a multi-token prediction
+// layer's chunk, after which the layer may continue.
 std::vector<StepExecutor::HiddenRow> StepExecutor::kept_rows(const Forward& forward) const {
   std::vector<HiddenRow> rows;
   if (kept_states_ == nullptr) return rows;
@@ -148,9 +150,9 @@ std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& 
     decoder_.forward(comm_, batch, cache_, workspace_, {}, {}, links_);
     return {};
   }
-  std::vector<Row> rows;  // with logits, of all outputs, concatenated
+  std::vector<Row> rows;  // rows with logits, of all outputs
   std::vector<HiddenRow> hidden = kept_rows(forward);
-  // Hidden states of an encoder-decoder are those of its inputs.
+  // An encoder-decoder's hidden states are the states of its inputs.
   std::vector<std::size_t>& hidden_rows = batch.inputs ? batch.inputs->hidden_rows : batch.hidden_rows;
   results_.clear();
   masks_.clear();
@@ -167,8 +169,8 @@ std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& 
       }
     }
   }
-  // In their order on every rank, whether it keeps states or not: steps whose rows are not cannot be computed
-  // in halves, and all ranks must agree on that.
+  // Sorted on every rank, even if the rank keeps no states: unsorted rows prevent half-batches (halves_of),
+  // and all ranks must divide a step alike.
   std::ranges::stable_sort(hidden, {}, &HiddenRow::row);
   for (const HiddenRow& row : hidden) hidden_rows.push_back(row.row);
   const auto on_logits = [&](std::size_t first, TensorView<const float> local_logits) {
@@ -203,7 +205,7 @@ void StepExecutor::collect(std::span<const Row> rows, TensorView<const float> lo
   }
 }
 
-// All rows except whole ones, in one gather.
+// Collects all rows except whole ones, in one gather.
 void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const float> local_logits) {
   const TraceSpan span(comm_, Activity::choose, rows.size());
   const Range own = vocab_shards_[comm_.rank()];
@@ -244,7 +246,8 @@ void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const flo
   }
 }
 
-// The greatest logit of every row over all ranks, if sums must not depend on them and any row wants some.
+// The largest logit of each row over all ranks; needed only if any row wants sums, and sums must not depend
+// on the number of ranks.
 std::vector<std::optional<float>> StepExecutor::row_maxima(std::span<const Row> rows,
                                                            TensorView<const float> local_logits) {
   const auto wants_sums = [&](const Row& row) {
@@ -261,7 +264,7 @@ std::vector<std::optional<float>> StepExecutor::row_maxima(std::span<const Row> 
   return {maxima.begin(), maxima.end()};
 }
 
-// Receives the masks of all rows that have one, in two broadcasts: how large they are, and what they contain.
+// Broadcasts the masks of all rows that have one: first the kinds of packed masks, then their values.
 void StepExecutor::receive_masks(std::span<const Row> rows, const MaskSource& masks) {
   std::vector<TokenMask*> wanted;
   for (const Row& row : rows) {
@@ -293,7 +296,7 @@ std::vector<ChoiceRow> StepExecutor::choice_rows(std::span<const Row> rows,
     ChoiceRow& choice = choices.emplace_back();
     choice.logits = {local_logits.row(i), vocab_shards_[comm_.rank()].size()};
     choice.params = &start.sampling;
-    // A decoder that reads states has sequences without their first token.
+    // In a decoder that reads states, sequences lack their first token, so positions are one less.
     const std::size_t position = sequences_.position_after(output.sequence, row);
     choice.key = {start.seed, start.sample, decoder_.reads_states() ? position + 1 : position};
     const auto& choose = std::get<want::Choose>(output.want);

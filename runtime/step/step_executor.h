@@ -1,4 +1,4 @@
-// How every rank executes a forward pass.
+// Executes forward passes on a rank.
 #pragma once
 
 #include "model/layers/decoder.h"
@@ -20,27 +20,27 @@
 
 namespace tp {
 
-// Returns the allowed tokens of a masked output, possibly after waiting for them. Does not throw: an empty
-// mask allows none.
+// Returns the allowed tokens of a masked output, possibly after waiting for them. Does not throw. An empty
+// mask allows no token.
 using MaskSource = std::function<TokenMask(std::size_t output)>;
 
-// Runs the model and collects the wanted outputs on rank 0.
+// Runs the model and collects the wanted outputs on the first rank of the last stage.
 class StepExecutor {
  public:
-  // `comm`: the ranks of this stage. `vocab_shards`: the tokens whose logits each of them computes, [ranks].
-  // Only the last stage has outputs; `links` connect it with the others, if there are any.
+  // `comm`: the ranks of this stage. `vocab_shards`: the tokens whose logits each rank computes, [ranks].
+  // `links` connect this stage with its neighbours, if any. Only the last stage has outputs.
   StepExecutor(Communicator& comm, const Decoder& decoder, const KvCache& cache, Workspace& workspace,
                std::size_t vocab_size, std::vector<Range> vocab_shards, Stage stage,
                Decoder::StageLinks links, bool same_bits = false);
 
-  // From now on the states of all rows are kept.
+  // Keeps the hidden states of all rows from now on.
   void keep_states(HiddenStates& states) { kept_states_ = &states; }
-  // Sets the model's states for a decoder that reads them, and the number of its own states that it needs at
-  // once.
+  // For a decoder that reads hidden states: sets the model's states, and the number of the decoder's own
+  // states to keep.
   void read_states(const HiddenStates& states, std::size_t own_rows);
 
-  // Collective: every rank runs the same pass. Only the last stage's first rank returns results and calls
-  // `masks`, once the logits are computed.
+  // Collective: every rank runs the same pass. Only the last stage's first rank returns valid results and
+  // calls `masks`, after the logits are computed.
   std::vector<Result> run(const Forward& forward, const MaskSource& masks);
 
   // Seconds spent choosing tokens and collecting results, including the wait for other ranks.
@@ -51,15 +51,15 @@ class StepExecutor {
   struct Row {
     const Output* output = nullptr;
     std::size_t index = 0;   // index of the output
-    std::size_t offset = 0;  // within the output's rows
+    std::size_t offset = 0;  // row of the output, from 0
   };
 
-  // Whose hidden state is wanted: by an output, or else it is kept.
+  // A row whose hidden state is an output, or is kept.
   struct HiddenRow {
-    std::size_t row = 0;  // row of the pass
+    std::size_t row = 0;  // row of the batch
     SequenceId sequence = 0;
     std::size_t position = 0;
-    std::optional<std::size_t> output{};  // its index
+    std::optional<std::size_t> output{};  // index of the output; none: the state is kept
   };
 
   std::vector<HiddenRow> kept_rows(const Forward& forward) const;
@@ -88,10 +88,10 @@ class StepExecutor {
   RankSequences sequences_;
   HiddenStates* kept_states_ = nullptr;
   const HiddenStates* read_states_ = nullptr;  // the model's states, if this decoder reads them
-  std::optional<HiddenStates> own_states_;     // own states after rows with outputs
+  std::optional<HiddenStates> own_states_;     // own states after each chunk
   ShardedChoice choice_;
   std::vector<Result> results_;             // results of the current pass
-  std::map<std::size_t, TokenMask> masks_;  // masks of its outputs
+  std::map<std::size_t, TokenMask> masks_;  // masks of the current pass, by output
   double collecting_seconds_ = 0.0;
 };
 

@@ -1,4 +1,4 @@
-// The time that a rank spends.
+// Counts a rank's steps and measures their time.
 #pragma once
 
 #include "parallel/machine/stopwatch.h"
@@ -19,12 +19,12 @@ class StepStatistics {
   void end_step(double collecting);
   void reset();
 
-  // Since construction or the last reset.
+  // Seconds since construction or the last reset.
   double wall_seconds() const { return step_seconds_ + between_seconds_ + watch_.seconds(); }
-  // Time that this rank's steps spent; waiting is part of the collectives.
+  // The parts of this rank's time in steps. Waiting is included in the collectives.
   TimeParts own_time() const;
-  // Collective, because the ranks compare how long they waited. Fills in the steps, their all-reduces and
-  // where their time went.
+  // Fills in the steps, their all-reduces and the parts of their time. Collective, because the ranks compare
+  // how long they waited.
   void fill(RankReport& report) const;
 
  private:
@@ -35,9 +35,9 @@ class StepStatistics {
   std::uint64_t steps_ = 0;
   double step_seconds_ = 0.0;
   double between_seconds_ = 0.0;
-  double collecting_seconds_ = 0.0;  // within steps
-  double exchange_seconds_ = 0.0;    // part of that in collectives, including the wait for other ranks
-  double exchanged_before_ = 0.0;    // before the current step
+  double collecting_seconds_ = 0.0;  // part of step_seconds_
+  double exchange_seconds_ = 0.0;    // collectives while collecting, including the wait for other ranks
+  double exchanged_before_ = 0.0;    // exchange_seconds() before the current step
 };
 
 }  // namespace tp

@@ -83,7 +83,7 @@ std::string fit_into_memory(Communicator& comm, Pipeline& pipeline, EnginePlan& 
   return std::move(cache.notice);
 }
 
-// An error of a stage, for the others.
+// A stage's error, for reporting to the other stages.
 class StageError : public Error {
  public:
   explicit StageError(const AgreedError& error) : Error(error.what()), kind_(error.kind()) {}
@@ -93,7 +93,8 @@ class StageError : public Error {
   ErrorKind kind_;
 };
 
-// If loading communicates within a stage, an error must end it there before other stages learn of it.
+// For loading that communicates within a stage: an error must end it on the whole stage before other stages
+// learn of the error.
 void load_in_stage(Communicator& tensor, const std::function<void()>& load) {
   std::optional<PackedCacheError> damage;
   try {
@@ -110,7 +111,7 @@ void load_in_stage(Communicator& tensor, const std::function<void()>& load) {
   if (damage) throw PackedCacheError(*damage);
 }
 
-// Whether ranks have a packed cache: all, or none. Collective.
+// Whether the ranks use a packed cache. Throws if only some do. Collective.
 bool use_packed_cache(Communicator& comm, const WorkerOptions& options) {
   const bool own = !options.packed_cache.empty();
   fail_together(comm, [&] {
@@ -151,7 +152,7 @@ std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOption
                       "copy the same files to every host");
   });
   bool in_two_phases = false;
-  // Hosts of the stage on most hosts.
+  // Number of hosts of the stage that spans the most hosts.
   const std::int64_t hosts =
       max_over_ranks(comm_, static_cast<std::int64_t>(tensor.placement().hosts.size()));
   fail_together(comm_, [&] { in_two_phases = reads_in_two_phases(static_cast<std::size_t>(hosts)); });
@@ -279,7 +280,7 @@ Outputs Worker::run_command(const Forward& forward, const MaskSource& masks) {
   return outputs;
 }
 
-// With several stages, masks come from rank 0 and results go there.
+// With several stages, rank 0 sends masks to the last stage and receives results from it.
 std::vector<Result> Worker::run_stage(const Forward& forward, const MaskSource& masks) {
   if (pipeline_.stage().is_whole()) return executor_.run(forward, masks);
   const std::vector<Result> results =
@@ -314,7 +315,7 @@ Outputs Worker::run_command(const ResetStatistics& /*command*/) {
 }
 
 Outputs Worker::run_command(const MeasurePeakRates& /*command*/) {
-  constexpr std::uint64_t kNeeded = std::uint64_t{1} << 30;  // twice what it takes
+  constexpr std::uint64_t kNeeded = std::uint64_t{1} << 30;  // twice the memory that it uses
   const bool has_room =
       std::min(available_memory().bytes / comm_.local_size(), available_addresses()) >= kNeeded;
   if (max_over_ranks(comm_, has_room ? 0 : 1) != 0) return {};

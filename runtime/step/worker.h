@@ -1,4 +1,4 @@
-// Runs one rank's share of a model. Every rank has a worker, and all execute the same commands.
+// Runs one rank's share of a model. Every rank has a worker, and all workers execute the same commands.
 #pragma once
 
 #include "runtime/protocol/command.h"
@@ -25,9 +25,9 @@ struct WorkerOptions {
   std::size_t threads = 1;               // threads of this rank
   std::size_t cache_tokens = 0;          // as in EngineOptions; rank 0's value applies
   std::filesystem::path packed_cache{};  // as in EngineOptions
-  MemoryNeed beside{};                   // further memory that this rank is going to need
-  bool cache_is_planned = false;         // plan.cache_blocks is, together with something else
-  VocabTables others{};                  // tables of another worker with the same division, to be used here
+  MemoryNeed beside{};                   // memory that this rank needs for other purposes
+  bool cache_is_planned = false;         // plan.cache_blocks is already final
+  VocabTables others{};                  // another worker's tables, to share; see Decoder
 };
 
 class Worker {
@@ -38,16 +38,16 @@ class Worker {
          const Engine::Progress& progress);
   ~Worker();
 
-  // This rank's part of a draft model, which DraftForward runs from here on. If it reads states, those of the
-  // model are kept for it. Collective; throws AgreedError.
+  // Sets this rank's part of a draft model, which DraftForward runs; may be null. If the draft model reads
+  // hidden states, this model's states are kept from now on. Collective; throws AgreedError.
   void add_draft(std::unique_ptr<DraftModel> draft);
   DraftModel* draft() { return draft_.get(); }
-  // Sets another model's states for a model that reads them.
+  // See StepExecutor::read_states.
   void read_states(const HiddenStates& states, std::size_t own_rows) {
     executor_.read_states(states, own_rows);
   }
 
-  // Without what only rank 0 knows.
+  // Lacks the facts that only rank 0 knows.
   const EngineInfo& info() const { return info_; }
 
   // Tables that a multi-token prediction layer may share.
@@ -56,11 +56,11 @@ class Worker {
   // The stages that the ranks form.
   Pipeline& pipeline() { return pipeline_; }
 
-  // Collective: every rank runs the same command. Only rank 0 has masks and gets outputs; with several stages
-  // those of a Forward come later, by Pipeline::receive_results.
+  // Collective: every rank runs the same command. Only rank 0 passes masks and gets outputs. With several
+  // stages, the outputs of a Forward arrive later, in Pipeline::receive_results.
   Outputs run(const Command& command, const MaskSource& masks = {});
 
-  // On rank 0 of a model that has one: what its head makes of a pooled hidden state.
+  // Rank 0: applies the model's sequence head to a pooled hidden state. Throws ConfigError if there is none.
   std::vector<float> sequence_head(std::vector<float> pooled) const;
 
   double wall_seconds() const { return statistics_.wall_seconds(); }
