@@ -21,6 +21,7 @@ if(NOT TP_INSTALL)
   return()
 endif()
 
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME library)
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(TP_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/tp-infer)
