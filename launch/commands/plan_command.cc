@@ -149,7 +149,7 @@ void add_plan_command(CLI::App& app, int& status) {
   command->footer(
       "Loads no weights and needs no mpirun, except with --probe. Memory is computed as the engine does "
       "before\n"
-      "it loads a model; times are a model's (bench/README.md compares\n"
+      "it loads a model; times are a model's (bench/RESULTS.md compares\n"
       "them with measurements). `limit` is what most of a step's time goes to.\n"
       "Examples:\n"
       "  tp-infer plan --model DIR --hosts 8 --ranks-per-host 2 --memory 256G --bandwidth 300GB/s --flops 4T "

@@ -7,7 +7,7 @@ namespace tp {
 namespace {
 
 // Within a host: until a rank sees what another has written, and the rate at which it reads that. Measured
-// with bench_collectives (bench/README.md); both hardly differ between machines.
+// with bench_collectives (bench/RESULTS.md); both hardly differ between machines.
 constexpr double kSignal = 1.5e-6;
 constexpr double kCopyRate = 20e9;
 

@@ -30,7 +30,7 @@ struct StepTime {
 
 // Of a rank with this shape, one of so many that divide its stage's layers; without control. Reading and
 // multiplying add up: products of few tokens wait for memory, those of many for arithmetic, and in between
-// neither hides the other (bench/README.md compares this with measurements).
+// neither hides the other (bench/RESULTS.md compares this with measurements).
 StepTime step_time(const RankShape& shape, const Cluster& cluster, std::size_t ranks, const StepLoad& load);
 
 }  // namespace tp

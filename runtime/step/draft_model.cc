@@ -20,7 +20,7 @@ namespace tp {
 namespace {
 
 // Bytes of weights per rank below which messages cost more time than further ranks save. Measured with two
-// ranks on one host (bench/README.md).
+// ranks on one host.
 constexpr std::size_t kWorthDividing = std::size_t{2} << 20;
 // Bytes of weights above which a draft model is divided over hosts: an estimate, not measured.
 constexpr std::size_t kWorthDividingOverHosts = std::size_t{96} << 20;

@@ -5,6 +5,7 @@
 #include "tests/launch/run_line.h"
 #include "tests/model/weights/checkpoint_files.h"
 
+#include <cstdlib>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -78,6 +79,13 @@ TEST_F(Guides, WritingGgufFilesAndPackedWeights) {
 TEST_F(Guides, Plans) {
   EXPECT_CONTAINS(output_of("runtime/plan/README.md", "# Predictions for machines you don't have yet"),
                   "a step that decodes 1:");
+}
+
+TEST_F(Guides, Measuring) {
+  if (std::system("python3 --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no python3";
+  const std::string output = output_of("bench/README.md", "## How to measure");
+  EXPECT_CONTAINS(output, "of streaming");
+  EXPECT_CONTAINS(output, "95 % confidence");
 }
 
 }  // namespace
