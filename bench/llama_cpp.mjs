@@ -1,112 +1,108 @@
-// Tokens/s of llama.cpp with a GGUF file, as a peer for `bench/compare`:
+#!/usr/bin/env node
+// Compares tp-infer with llama.cpp, or with a fork of it, on this machine and with the same GGUF files:
 //
-//   npm install --prefix DIR node-llama-cpp@3
-//   TP_NODE_MODULES=DIR/node_modules node bench/llama_cpp.mjs MODEL.gguf [--threads N] [--prompt N] [--generate N] [--batch 1,16]
+//   node bench/llama_cpp.mjs                                      llama.cpp, as npm's node-llama-cpp carries it
+//   node bench/llama_cpp.mjs --source DIR --peer-options=-rtr     sources that you have, such as ik_llama.cpp's
 //
-// Prints the rows that `tp-infer bench --json` has: "prefill" of one prompt and "decode" of every number of
-// sequences, the quickest of --repeat runs behind one that does not count. The package brings llama.cpp along, with
-// kernels for every kind of processor.
-import {createRequire} from "node:module";
-import {resolve} from "node:path";
-import {pathToFileURL} from "node:url";
-import {parseArgs} from "node:util";
+// The script builds the peer for this processor, writes files of random weights with `tp-infer quantize`, and verifies
+// that both programs compute the same logits. Then runs alternate: ours, peer, ours, peer. A cell of the table is the
+// median ratio of tokens/s, ours / peer, with its 90 % interval.
+import {mkdirSync, mkdtempSync, readFileSync, rmSync} from "node:fs";
+import {basename, join} from "node:path";
 
-const {values: options, positionals} = parseArgs({
-  allowPositionals: true,
-  options: {
-    threads: {type: "string", default: "2"},
-    prompt: {type: "string", default: "512"},
-    generate: {type: "string", default: "64"},
-    batch: {type: "string", default: "1,16"},
-    repeat: {type: "string", default: "3"},
-  },
-});
-const modules = process.env.TP_NODE_MODULES;
-if (positionals.length !== 1 || !modules) {
-  console.error("usage: TP_NODE_MODULES=DIR/node_modules node bench/llama_cpp.mjs MODEL.gguf [--threads N] " +
-                "[--prompt N] [--generate N] [--batch 1,16] [--repeat N]");
-  process.exit(2);
+import {buildPeer} from "./llama_cpp/build.mjs";
+import {writeSyntheticCheckpoint} from "./llama_cpp/checkpoint.mjs";
+import {relativeDifference} from "./llama_cpp/logits.mjs";
+import {kRoot, readOptions} from "./llama_cpp/options.mjs";
+import {fail, run} from "./llama_cpp/process.mjs";
+import {Ours, Peer} from "./llama_cpp/programs.mjs";
+import {markdownReport, thisMachine} from "./llama_cpp/report.mjs";
+import {cellText, summary} from "./llama_cpp/statistics.mjs";
+
+const kDemo = join(kRoot, "model/demo");
+const kShortPrompt = 32;  // tokens, before texts that are decoded at once
+const kVerifiedTokens = 128;
+// Both programs round activations to the type of the weights, but in different groups; caches are bf16 and f16.
+const kLargestDifference = 0.1;
+
+function stories() {
+  const lines = readFileSync(join(kDemo, "held_out.jsonl"), "utf8").trim().split("\n");
+  return lines.map((line) => JSON.parse(line).text).join("\n\n");
 }
-function entryOf(name) {
-  try {
-    return createRequire(resolve(modules, "x.js")).resolve(name);
-  } catch {
-    console.error(`llama_cpp.mjs: cannot find ${name} in ${modules}: expected the package, found none; ` +
-                  `run: npm install --prefix DIR ${name}@3, and set TP_NODE_MODULES=DIR/node_modules`);
-    process.exit(1);
+
+// Ends the benchmark unless both programs compute the same logits. Returns their relative difference.
+function verify(ours, peer, model, folder) {
+  const expected = peer.logits(model, stories(), kVerifiedTokens, folder);
+  const difference = relativeDifference(expected, ours.logits(model, expected.ids, folder));
+  if (!(difference <= kLargestDifference)) {  // it may be NaN
+    fail(`${basename(model)}: expected the same logits of both programs, found a relative difference of ` +
+         `${difference.toFixed(3)}; do not compare their speed`);
   }
-}
-const entry = entryOf("node-llama-cpp");
-const {getLlama, LlamaLogLevel} = await import(pathToFileURL(entry));
-
-const prompt = Number(options.prompt);
-const generate = Number(options.generate);
-const batches = options.batch.split(",").map(Number);
-const sequences = Math.max(...batches);
-const llama = await getLlama({gpu: false, build: "never", logLevel: LlamaLogLevel.error, maxThreads: Number(options.threads)});
-const model = await llama.loadModel({modelPath: positionals[0], useMmap: true});
-const length = prompt + generate + 8;
-const context = await model.createContext({
-  contextSize: length,
-  sequences,
-  batchSize: 512,
-  threads: {ideal: Number(options.threads), min: Number(options.threads)},
-  batching: {dispatchSchedule: "nextCycle"},
-});
-const all = Array.from({length: sequences}, () => context.getSequence());
-
-// Prompts that begin differently.
-function promptOf(index, count) {
-  let text = `${index + 1} `;
-  let ids = [];
-  while (ids.length < count) {
-    text += "horses and a boat met in the old town, where nobody had seen the sea before. ";
-    ids = model.tokenize(text);
-  }
-  return ids.slice(0, count);
+  return difference;
 }
 
-async function seconds(work) {
-  const start = process.hrtime.bigint();
-  await work();
-  return Number(process.hrtime.bigint() - start) / 1e9;
+function columnsOf({prompt, texts, generate}) {
+  const one = {batch: 1, prompt, generate};
+  const many = {batch: texts, prompt: kShortPrompt, generate};
+  return [{column: `prompt of ${prompt}`, phase: "prefill", work: one}, {column: "decode", phase: "decode", work: one},
+          {column: `${texts} texts`, phase: "decode", work: many}];
 }
 
-async function best(measure) {
-  await measure();
-  const found = [];
-  for (let i = 0; i < Number(options.repeat); ++i) found.push(await measure());
-  return Math.min(...found);
+// One result per column, {column, ours, peer, ratio, least, most}.
+function measure(ours, peer, model, options) {
+  const columns = columnsOf(options);
+  const works = [...new Set(columns.map(({work}) => work))];
+  const pairs = Array.from({length: options.pairs}, (_, i) => {
+    process.stderr.write(`\r${basename(model)}: pair ${i + 1} of ${options.pairs} `);
+    return new Map(works.map((work) => [work, {ours: ours.rates(model, work), peer: peer.rates(model, work)}]));
+  });
+  return columns.map(({column, phase, work}) => {
+    const rates = pairs.map((pair) => ({ours: pair.get(work).ours[phase], peer: pair.get(work).peer[phase]}));
+    return {column, ...summary(rates)};
+  });
 }
 
-function print(phase, batch, tokens, time) {
-  console.log(JSON.stringify({phase, batch, prompt, tokens_per_s: tokens / time}));
+function resultsOfType(weights, {ours, peer, checkpoint, folder, options}) {
+  const model = join(folder, `${weights}.gguf`);
+  ours.quantize(checkpoint, weights, model);
+  const logits_difference = verify(ours, peer, model, folder);
+  run(["sync"]);  // so that no run waits for the disk
+  const results = measure(ours, peer, model, options);
+  rmSync(model);
+  console.error(results.map((result) => `${result.column} ${cellText(result)}`).join(", "));
+  return results.map((result) => ({weights, ...result, logits_difference}));
 }
 
-print("prefill", 1, prompt, await best(async () => {
-  const ids = promptOf(0, prompt);
-  await all[0].clearHistory();
-  return seconds(() => all[0].evaluateWithoutGeneratingNewTokens(ids));
-}));
-
-// One token after the other, always the likeliest; the first one ends the prompt and is not timed.
-for (const batch of batches) {
-  print("decode", batch, batch * generate, await best(async () => {
-    const texts = [];
-    for (let i = 0; i < batch; ++i) {
-      await all[i].clearHistory();
-      const ids = promptOf(i, prompt);
-      await all[i].evaluateWithoutGeneratingNewTokens(ids.slice(0, -1));
-      texts.push(all[i].evaluate(ids.slice(-1), {temperature: 0, yieldEogToken: true}));
-    }
-    await Promise.all(texts.map((text) => text.next()));
-    return seconds(async () => {
-      for (let step = 0; step < generate; ++step) {
-        for (const one of await Promise.all(texts.map((text) => text.next()))) {
-          if (one.done) throw new Error("llama.cpp ended a text; take another model or fewer tokens");
-        }
-      }
-    });
-  }));
+// A folder for models, which is removed when the program ends.
+function temporaryFolder(parent) {
+  const folder = mkdtempSync(join(parent, "models-"));
+  process.on("exit", () => rmSync(folder, {recursive: true, force: true}));
+  process.on("SIGINT", () => process.exit(130));
+  return folder;
 }
-process.exit(0);
+
+function checkpointOf({model, shape}, folder) {
+  const checkpoint = model ?? join(folder, "checkpoint");
+  if (!model) writeSyntheticCheckpoint({shape, tokenizer: kDemo, folder: checkpoint});
+  return checkpoint;
+}
+
+function main() {
+  const options = readOptions();
+  const peers = join(options.build, "peers");
+  mkdirSync(peers, {recursive: true});
+  const ours = new Ours(options);
+  const peer = new Peer(buildPeer({...options, folder: peers}), options);
+  const folder = temporaryFolder(peers);
+  const checkpoint = checkpointOf(options, folder);
+  const results = options.types.flatMap((weights) => resultsOfType(weights, {ours, peer, checkpoint, folder, options}));
+  const report = {
+    machine: thisMachine(), date: new Date().toISOString().slice(0, 10),
+    command: ["node", "bench/llama_cpp.mjs", ...process.argv.slice(2)].join(" "), pairs: options.pairs,
+    ours: {version: ours.version, ranks: ours.ranks, threads: ours.threads},
+    peer: {name: peer.name, version: peer.version, threads: peer.threads}, results,
+  };
+  console.log(options.json ? JSON.stringify(report, null, 2) : markdownReport(report));
+}
+
+main();

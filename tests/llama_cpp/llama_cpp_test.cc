@@ -281,21 +281,5 @@ TEST_F(LlamaCpp, ContinuesGemmasAsWeDo) {
   }
 }
 
-// bench/llama_cpp.mjs, which bench/compare runs beside `tp-infer bench --json`.
-TEST_F(LlamaCpp, IsMeasuredInRowsThatAreNamedAsOurs) {
-  Process node({"node", TP_SOURCE_FOLDER "/bench/llama_cpp.mjs", quantized(TP_DEMO_MODEL, "int8").string(),
-                "--threads", "1", "--prompt", "12", "--generate", "4", "--batch", "1,3", "--repeat", "1"},
-               {.variables = {"TP_NODE_MODULES=" + node_modules()}});
-  const Finished finished = node.finish(120);
-  ASSERT_EQ(finished.status, 0) << finished.err;
-  std::vector<std::string> names;
-  for (const json& row : json_lines(finished.out)) {
-    EXPECT_GT(row.at("tokens_per_s").get<double>(), 0.0);
-    names.push_back(fmt::format("{}:{}:{}", row.at("phase").get<std::string>(), row.at("batch").get<int>(),
-                                row.at("prompt").get<int>()));
-  }
-  EXPECT_EQ(names, (std::vector<std::string>{"prefill:1:12", "decode:1:12", "decode:3:12"}));
-}
-
 }  // namespace
 }  // namespace tp::test

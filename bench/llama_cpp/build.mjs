@@ -1,0 +1,64 @@
+// Builds the peer's programs from its sources: those of --source, or the sources that npm's node-llama-cpp carries.
+import {createHash} from "node:crypto";
+import {existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync} from "node:fs";
+import {basename, join, resolve} from "node:path";
+
+import {fail, run, runLogged} from "./process.mjs";
+
+const kPackage = "node-llama-cpp@3";
+const kPrograms = ["llama-batched-bench", "llama-perplexity"];
+// Release is -O3; GGML_NATIVE is -march=native. The other options leave out what the two programs don't need.
+const kOptions = ["-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF",
+                  "-DLLAMA_OPENSSL=OFF", "-DLLAMA_BUILD_SERVER=OFF", "-DLLAMA_BUILD_TESTS=OFF"];
+
+// The package is one archive; its sources are a git bundle of one commit, without history. They stay in `folder`,
+// so later runs need no network. Returns {source, version}.
+function sourcesOfPackage(folder) {
+  const source = join(folder, "llama.cpp");
+  const archive = join(folder, "package");
+  if (!existsSync(source)) {
+    rmSync(archive, {recursive: true, force: true});
+    mkdirSync(archive, {recursive: true});
+    const advice = "install it, or give --source DIR, a folder with llama.cpp's sources";
+    run(["npm", "pack", kPackage, "--silent", "--pack-destination", archive], advice);
+    run(["tar", "-xzf", join(archive, readdirSync(archive)[0]), "-C", archive], advice);
+    rmSync(`${source}.new`, {recursive: true, force: true});
+    run(["git", "clone", "--quiet", join(archive, "package/llama/gitRelease.bundle"), `${source}.new`], advice);
+    renameSync(`${source}.new`, source);
+  }
+  const read = (name) => JSON.parse(readFileSync(join(archive, "package", name), "utf8"));
+  const version = `${read("llama/llama.cpp.info.json").tag} of node-llama-cpp ${read("package.json").version}`;
+  return {source, version};
+}
+
+// A folder without .git may lie in another repository, whose commit would be wrong.
+function versionOf(source) {
+  if (!existsSync(join(source, ".git"))) return "unknown version";
+  return run(["git", "-C", source, "describe", "--tags", "--always", "--dirty"], "install git").trim();
+}
+
+function givenSources(folder) {
+  const source = resolve(folder);
+  if (!existsSync(join(source, "CMakeLists.txt"))) {
+    fail(`--source ${folder}: expected the sources of llama.cpp or a fork, found no CMakeLists.txt; ` +
+         "give the top folder of the sources");
+  }
+  return {source, version: versionOf(source)};
+}
+
+// Returns {name, version, programs}, with the programs' paths by name. `folder` is for everything that is built.
+export function buildPeer({source: given, folder, jobs}) {
+  const {source, version} = given ? givenSources(given) : sourcesOfPackage(folder);
+  const name = basename(source);
+  const build = join(folder, `${name}-${createHash("sha1").update(source).digest("hex").slice(0, 8)}`);
+  mkdirSync(build, {recursive: true});
+  console.error(`llama_cpp.mjs: building ${name} in ${build}`);
+  runLogged([["cmake", "-S", source, "-B", build, ...kOptions],
+             ["cmake", "--build", build, "--target", ...kPrograms, "-j", String(jobs)]],
+            `${build}.log`, "install CMake");
+  const programs = Object.fromEntries(kPrograms.map((program) => [program, join(build, "bin", program)]));
+  for (const program of Object.values(programs)) {
+    if (!existsSync(program)) fail(`${source}: expected a build to make ${program}, found none; see ${build}.log`);
+  }
+  return {name, version, programs};
+}

@@ -1,0 +1,24 @@
+// The results as a table in Markdown, below the machine, the date and the command that made them.
+import {readFileSync} from "node:fs";
+import {cpus} from "node:os";
+
+import {cellText, markdownTable} from "./statistics.mjs";
+
+const kFlags = ["avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_bf16", "amx_int8"];
+
+export function thisMachine() {
+  const present = new Set(/^flags\s*:(.*)$/m.exec(readFileSync("/proc/cpuinfo", "utf8"))?.[1].split(" "));
+  return {cpu: cpus()[0].model.trim(), cores: cpus().length, flags: kFlags.filter((flag) => present.has(flag))};
+}
+
+export function markdownReport({machine, date, ours, peer, pairs, command, results}) {
+  const columns = [...new Set(results.map(({column}) => column))];
+  const types = [...new Set(results.map(({weights}) => weights))];
+  const cell = (type, column) => cellText(results.find((one) => one.weights === type && one.column === column));
+  const rows = types.map((type) => [type.toUpperCase(), ...columns.map((column) => cell(type, column))]);
+  const table = markdownTable(["", ...columns.map((column) => `${column}, ${peer.name}`)], rows);
+  return `${machine.cpu}, ${machine.cores} cores (${machine.flags.join(", ")}), ${date}. tp-infer ${ours.version} ` +
+      `on ${ours.ranks} ranks with ${ours.threads} threads each; ${peer.name} ${peer.version} with ` +
+      `${peer.threads} threads. Each number is tp-infer's tokens/s divided by ${peer.name}'s: the median of ${pairs} ` +
+      `pairs, and its 90 % interval.\n\n\`\`\`sh\n${command}\n\`\`\`\n\n${table}`;
+}
