@@ -76,7 +76,7 @@ test("runs alternate, and the table has a row per type", () => {
   rmSync(kRuns, {force: true});
   const done = script([...kFake, "--pairs", "2"]);
   assert.equal(done.status, 0, done.stderr);
-  assert.match(done.stdout, /^\| +\| prompt of 12, peer \| decode, peer \| 3 texts, peer \|$/m);
+  assert.match(done.stdout, /^\| \| prompt of 12, peer \| decode, peer \| 3 texts, peer \|$/m);
   for (const type of ["BF16", "Q8_0"]) assert.match(done.stdout, new RegExp(`^\\| ${type} (\\| [0-9.]+ ){3}\\|$`, "m"));
   assert.match(done.stdout, /node bench\/llama_cpp\.mjs --build .* --pairs 2/);
   assert.equal(readFileSync(kRuns, "utf8"), "ours\npeer\n".repeat(8));

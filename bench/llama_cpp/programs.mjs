@@ -5,6 +5,14 @@ import {join} from "node:path";
 import {readNpyRows, readPeerLogits} from "./logits.mjs";
 import {fail, run} from "./process.mjs";
 
+const kAttempts = 10;
+
+// The cells of a table in Markdown, by row.
+function tableCells(text) {
+  const lines = text.split("\n").filter((line) => line.startsWith("|"));
+  return lines.map((line) => line.split("|").map((cell) => cell.trim()));
+}
+
 // tp-infer on several ranks.
 export class Ours {
   constructor({build, ranks, threads}) {
@@ -65,13 +73,16 @@ export class Peer {
     return readPeerLogits(output);
   }
 
+  // llama.cpp doesn't flush its log when a program ends, so the table's row may be missing. Then the program runs again.
   rates(model, {batch, prompt, generate}) {
-    const output = this.run("llama-batched-bench",
-                            ["-m", model, "-c", String(batch * (prompt + generate)), "-npp", String(prompt),
-                             "-ntg", String(generate), "-npl", String(batch)]);
-    const [head, , row] = output.split("\n").filter((line) => line.startsWith("|"))
-        .map((line) => line.split("|").map((cell) => cell.trim()));
-    if (!row) fail(`llama-batched-bench: expected a table with a row, found:\n${output}`);
-    return {prefill: Number(row[head.indexOf("S_PP t/s")]), decode: Number(row[head.indexOf("S_TG t/s")])};
+    const words = ["-m", model, "-c", String(batch * (prompt + generate)), "-npp", String(prompt),
+                   "-ntg", String(generate), "-npl", String(batch)];
+    let output;
+    for (let attempt = 0; attempt < kAttempts; ++attempt) {
+      output = this.run("llama-batched-bench", words);
+      const [head, , row] = tableCells(output);
+      if (row) return {prefill: Number(row[head.indexOf("S_PP t/s")]), decode: Number(row[head.indexOf("S_TG t/s")])};
+    }
+    return fail(`llama-batched-bench: expected a table with a row, found:\n${output}`);
   }
 }

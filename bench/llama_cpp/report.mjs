@@ -17,8 +17,9 @@ export function markdownReport({machine, date, ours, peer, pairs, command, resul
   const cell = (type, column) => cellText(results.find((one) => one.weights === type && one.column === column));
   const rows = types.map((type) => [type.toUpperCase(), ...columns.map((column) => cell(type, column))]);
   const table = markdownTable(["", ...columns.map((column) => `${column}, ${peer.name}`)], rows);
-  return `${machine.cpu}, ${machine.cores} cores (${machine.flags.join(", ")}), ${date}. tp-infer ${ours.version} ` +
-      `on ${ours.ranks} ranks with ${ours.threads} threads each; ${peer.name} ${peer.version} with ` +
-      `${peer.threads} threads. Each number is tp-infer's tokens/s divided by ${peer.name}'s: the median of ${pairs} ` +
-      `pairs, and its 90 % interval.\n\n\`\`\`sh\n${command}\n\`\`\`\n\n${table}`;
+  const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+  return `${machine.cpu}, ${counted(machine.cores, "core")} (${machine.flags.join(", ")}), ${date}. tp-infer ${ours.version} on ` +
+      `${counted(ours.ranks, "rank")} with ${counted(ours.threads, "thread")} each; ${peer.name} ${peer.version} with ` +
+      `${counted(peer.threads, "thread")}. Each number is tp-infer's tokens/s divided by ${peer.name}'s: the median of ` +
+      `${counted(pairs, "pair")}${pairs < 5 ? "" : ", and its 90 % interval"}.\n\n\`\`\`sh\n${command}\n\`\`\`\n\n${table}`;
 }

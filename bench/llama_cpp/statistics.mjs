@@ -44,6 +44,6 @@ export function cellText({ratio, least, most}) {
 }
 
 export function markdownTable(head, rows) {
-  const line = (cells) => `| ${cells.join(" | ")} |`;
+  const line = (cells) => cells.map((cell) => `| ${cell}`.trimEnd()).join(" ") + " |";
   return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
 }
