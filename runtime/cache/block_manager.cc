@@ -41,11 +41,11 @@ std::size_t BlockManager::cached_blocks() const {
       blocks_, [](const Block& block) { return block.owners == 0 && block.contents != kNoContents; }));
 }
 
-// The contents of the longest prefix of which every group has all blocks that the next token attends to, and
-// recurrent layers have the state.
+// Returns the contents of the longest usable prefix: every group has all blocks that the next token attends
+// to, and recurrent layers have a snapshot.
 std::vector<ContentId> BlockManager::longest_match(std::span<const TokenId> tokens, ContentId salt) const {
   std::vector<ContentId> known;
-  std::vector<std::size_t> held(groups(), 0);  // per group: how many of the last known contents have a block
+  std::vector<std::size_t> held(groups(), 0);  // [groups]: trailing entries of `known` that have a block
   std::size_t longest = 0;
   // "<" because the last token is always computed.
   while ((known.size() + 1) * block_size_ < tokens.size()) {
@@ -94,7 +94,7 @@ std::size_t BlockManager::begin_sequence(SequenceId id, std::span<const TokenId>
     if (match.tokens < least) match = match_prefix({}, salt);
     entry = sequences_.try_emplace(id).first;
   } catch (...) {
-    contents_.drop(start);  // there is no memory: the sequence has not begun
+    contents_.drop(start);  // out of memory: the sequence has not begun
     throw;
   }
   for (const std::vector<BlockId>& table : match.tables)
@@ -103,11 +103,11 @@ std::size_t BlockManager::begin_sequence(SequenceId id, std::span<const TokenId>
   started.computed_tokens = match.tokens;
   started.last_contents = match.contents;
   contents_.use(match.contents);
-  contents_.drop(start);  // as the text's contents, or the sequence, are its users now
+  contents_.drop(start);  // the matched contents or the sequence now keep the salt alive
   started.tables = std::move(match.tables);
   if (keeps_states()) {
     started.first_state = match.state;
-    if (match.state != kNoSlot) states_.touch(match.state);  // it is the last one to be taken
+    if (match.state != kNoSlot) states_.touch(match.state);  // take_state() takes it last
     started.state = take_state();
   }
   return match.tokens;
@@ -180,7 +180,7 @@ std::vector<StateSave> BlockManager::take_saves(SequenceId id, const SnapshotPos
   std::vector<StateSave> taken;
   if (!saving.shared) return taken;
   const auto take = [&](std::size_t position, bool replaceable) {
-    if (awaited_saves_ == states_.size() / 2) return;  // the others are for sequences
+    if (awaited_saves_ == states_.size() / 2) return;  // the other half is for sequences
     drop_latest(saving);
     taken.push_back({position, take_state()});
     saving.saves.push_back({taken.back(), replaceable});
@@ -195,7 +195,7 @@ bool BlockManager::awaits_save(SequenceId id, std::size_t position) const {
   return std::ranges::find(sequence(id).saves, position, &StateSave::position) != sequence(id).saves.end();
 }
 
-// Others find the state from now on, unless there is a snapshot with these contents already.
+// Lets other sequences find the state, unless a snapshot with these contents already exists.
 void BlockManager::publish_state(Sequence& committed, std::size_t position, ContentId contents) {
   const auto save = std::ranges::find(committed.saves, position, &StateSave::position);
   if (save == committed.saves.end()) return;
@@ -212,7 +212,7 @@ void BlockManager::publish_state(Sequence& committed, std::size_t position, Cont
   }
 }
 
-// Drops the snapshot that a later one replaces, unless it is gone already or others have used it.
+// Drops the sequence's latest snapshot, unless it was evicted or other sequences have used it.
 void BlockManager::drop_latest(Sequence& saving) {
   const ContentId contents = std::exchange(saving.latest, kNoContents);
   if (contents == kNoContents) return;
@@ -222,7 +222,7 @@ void BlockManager::drop_latest(Sequence& saving) {
   contents_.evict(contents, groups());
 }
 
-// Releases the blocks that neither the next token nor any later one attends to.
+// Releases the blocks that neither the next token nor any later token attends to.
 void BlockManager::leave_windows(Sequence& committed, std::size_t computed_before) {
   for (std::size_t group = 0; group < groups(); ++group) {
     const std::size_t end = first_block(group, committed.computed_tokens);
@@ -292,12 +292,12 @@ BlockId BlockManager::take_free() {
   return id;
 }
 
-// Others find the block from now on, unless a block that is in use has the same contents.
+// Lets other sequences find the block, unless a block that is in use has the same contents.
 void BlockManager::publish(BlockId id, ContentId contents, std::size_t group) {
   const BlockId holder = contents_.holder(contents, group);
   if (holder != kNoBlock) {
     if (block(holder).owners > 0) return;
-    // An idle duplicate: no prompt could use it, as blocks of other groups were missing.
+    // An idle duplicate, which no prompt could use because blocks of other groups were missing.
     contents_.evict(contents, group);
     block(holder).contents = kNoContents;
     free_.remove(holder);
@@ -316,7 +316,7 @@ void BlockManager::check_invariants() const {
   check_states();
 }
 
-// Every group has released exactly the blocks that the next token no longer attends to.
+// Checks that every group has released exactly the blocks that the next token no longer attends to.
 void BlockManager::check_tables() const {
   for (const auto& [id, owner] : sequences_) {
     for (std::size_t group = 0; group < groups(); ++group) {
@@ -369,7 +369,8 @@ void BlockManager::check_contents() const {
   }
 }
 
-// A slot is a sequence's, awaits a save or is free; what it holds is indexed.
+// Checks that each slot is owned by a sequence, awaits a save or is free, and that the index finds every
+// snapshot.
 void BlockManager::check_states() const {
   std::vector<std::size_t> uses(states_.size(), 0);
   std::size_t awaited = 0;
@@ -393,7 +394,7 @@ void BlockManager::check_states() const {
   }
 }
 
-// A block that keys and values are still to be written to has one owner and is not published.
+// Checks that blocks to which keys and values will be written have one owner and are not published.
 void BlockManager::check_writable_blocks() const {
   for (const auto& [id, owner] : sequences_) {
     for (const std::vector<BlockId>& table : owner.tables) {

@@ -1,5 +1,5 @@
-// Allocates the blocks of the paged KV cache and shares common prefixes. Bookkeeping only, on rank 0: the
-// bytes are in model/memory/kv_cache on every rank, and commands bring the block tables to the ranks.
+// Allocates the blocks of the paged KV cache and shares common prefixes. Bookkeeping only, on rank 0: each
+// rank stores the data in model/memory/kv_cache, and commands send the block tables to the ranks.
 #pragma once
 
 #include "runtime/cache/cache_shape.h"
@@ -24,13 +24,13 @@ using SequenceId = std::uint64_t;
 struct PrefixMatch {
   // [groups][full blocks], from the start of the prompt; kNoBlock before a group's window.
   std::vector<std::vector<BlockId>> tables;
-  std::size_t tokens = 0;            // in these blocks
-  std::size_t free_blocks = 0;       // of these, without an owner: acquiring them lowers free_blocks()
-  ContentId contents = kNoContents;  // of the last block; without blocks, the salt's
-  StateSlot state = kNoSlot;         // the snapshot behind these tokens, of a model with recurrent layers
+  std::size_t tokens = 0;            // number of tokens in these blocks
+  std::size_t free_blocks = 0;       // matched blocks without an owner: acquiring them lowers free_blocks()
+  ContentId contents = kNoContents;  // contents of the last block; without blocks, contents of the salt
+  StateSlot state = kNoSlot;         // snapshot after these tokens, if the model has recurrent layers
 };
 
-// A slot that is to hold a copy of a sequence's state behind its first `position` tokens.
+// A slot for a copy of a sequence's state after its first `position` tokens.
 struct StateSave {
   std::uint64_t position = 0;
   StateSlot slot = kNoSlot;
@@ -48,19 +48,19 @@ struct StateSave {
 // sequence ends and begins again, with its generated tokens appended to its prompt.
 //
 // Sharing. Only full, computed blocks are shared. Keys and values are written at positions from the
-// sequence's computed count on, which are in blocks that are not full or not computed yet and therefore have
-// a single owner. So a shared block is never written to, and copy-on-write is not needed. A prefix is found
-// if all of its blocks are cached, or, in a windowed group, those that its next token attends to.
+// sequence's computed count on. Their blocks are not full or not computed yet, and therefore have a single
+// owner. So a shared block is never written to, and copy-on-write is not needed. A prefix is found if all of
+// its blocks are cached. Windowed groups need only the blocks that the next token attends to.
 //
 // Reuse. A block whose last owner ends keeps its contents until it is evicted: the least recently used block
 // first, and within an ended sequence the last block first. If two sequences compute the same tokens at the
-// same time, each keeps its own blocks, and only those of the first are published. Without calls of commit
-// nothing is shared, and nothing is released before a sequence ends.
+// same time, each keeps its own blocks, and only the first sequence's blocks are published. Without calls of
+// commit, nothing is shared, and nothing is released before a sequence ends.
 //
-// States. Where layers are recurrent, a sequence has a slot of the state cache, too, and others hold
-// snapshots of states at block boundaries, which take_saves asks for and commit publishes. A prefix is found
-// up to a position that has one; the caller copies it to the sequence's slot before the sequence's first
-// step.
+// States. If layers are recurrent, each sequence also has a slot of the state cache. Further slots hold
+// snapshots of states at block boundaries: take_saves takes slots for them, and commit publishes them. A
+// prefix is found up to a position with a snapshot, which the caller copies to the sequence's slot before the
+// sequence's first step.
 //
 // Misuse (an unknown sequence, counts that do not fit) throws std::logic_error.
 class BlockManager {
@@ -81,12 +81,13 @@ class BlockManager {
   // Free blocks that later prompts can find.
   std::size_t cached_blocks() const;
 
-  // What begin_sequence would find. It never covers all tokens: at least one must be computed to get logits.
+  // Returns what begin_sequence would find. Never covers all tokens: at least one must be computed to get
+  // logits.
   PrefixMatch match_prefix(std::span<const TokenId> tokens, std::string_view salt = {}) const;
 
   // Starts a sequence, which acquires the blocks of its cached prefix, and returns the number of tokens in
-  // them. Only sequences with an equal salt share blocks. A prefix of fewer than `least` tokens is not used.
-  // Allocates no block, so it never fails for lack of blocks.
+  // these blocks. Only sequences with equal salts share blocks. A prefix of fewer than `least` tokens is not
+  // used. Allocates no block, so it never fails for lack of blocks.
   std::size_t begin_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt = {},
                              std::size_t least = 0);
 
@@ -99,34 +100,36 @@ class BlockManager {
 
   // Marks the first `computed_tokens` of the sequence's `tokens` as computed (a count that never decreases)
   // and publishes their full blocks, unless the sequence is unshared. Releases blocks that no token from
-  // `computed_tokens` on attends to. `tokens` must begin with those of earlier calls.
+  // `computed_tokens` on attends to. `tokens` must begin with the tokens of earlier calls.
   void commit(SequenceId id, std::span<const TokenId> tokens, std::size_t computed_tokens);
 
   // Whether the model has recurrent layers.
   bool keeps_states() const { return states_.exist(); }
-  // The sequence's slot, and the snapshot that it begins with: kNoSlot for zeros.
+  // The sequence's slot, and the snapshot that it begins with; kNoSlot: it begins with zeros.
   StateSlot state(SequenceId id) const { return sequence(id).state; }
   StateSlot first_state(SequenceId id) const { return sequence(id).first_state; }
-  // Takes another slot for the sequence, which is to compute tokens that it may not keep, on a copy of its
-  // state. Then the sequence either keeps that slot in place of its own, or its own.
+  // Takes a second slot for the sequence, for tokens that may be rejected: they are computed on a copy of its
+  // state. settle_trial_state keeps either the second slot or the sequence's own slot, and releases the
+  // other.
   StateSlot take_trial_state(SequenceId id);
   void settle_trial_state(SequenceId id, bool keep);
   // Takes slots for copies of the sequence's state at these positions, which are block boundaries that it is
-  // about to compute. Fewer than wanted if too many await their steps, none for an unshared sequence.
+  // about to compute. Returns fewer if too many slots already await their steps, and none for an unshared
+  // sequence.
   std::vector<StateSave> take_saves(SequenceId id, const SnapshotPositions& positions);
-  // Slots, and how many of them hold snapshots.
+  // Numbers of all slots, and of slots that hold snapshots.
   std::size_t states() const { return states_.size(); }
   std::size_t snapshots() const { return states_.snapshots(); }
-  // Whether a copy at this position has been asked for and not been published.
+  // Whether a copy at this position was requested and is not published yet.
   bool awaits_save(SequenceId id, std::size_t position) const;
 
-  // The blocks that the sequence still lacks, at most, until its first `tokens` tokens are computed in chunks
-  // of at most `chunk`.
+  // Upper bound of the number of blocks that the sequence still needs until its first `tokens` tokens are
+  // computed in chunks of at most `chunk`.
   std::size_t missing_blocks(SequenceId id, std::size_t tokens, std::size_t chunk) const;
 
   void end_sequence(SequenceId id);
 
-  // Gives all that a sequence has to another one, which must not have begun.
+  // Gives everything that a sequence owns to a sequence that has not begun.
   void hand_over(SequenceId from, SequenceId to);
 
   // Entry i is the block of the tokens [i * block_size, (i + 1) * block_size) for the group's layers, or
@@ -136,15 +139,14 @@ class BlockManager {
     return sequence(id).tables[group];
   }
 
-  // Throws std::logic_error naming the first invariant that does not hold. Takes time proportional to the
-  // cache.
+  // Throws std::logic_error naming the first violated invariant. Takes time proportional to the cache.
   void check_invariants() const;
 
  private:
   struct Block {
     std::int32_t owners = 0;
     ContentId contents = kNoContents;
-    std::size_t group = 0;  // whose layers the contents belong to
+    std::size_t group = 0;  // group whose layers the contents belong to
   };
   struct AwaitedSave : StateSave {
     bool replaceable = false;
@@ -153,14 +155,14 @@ class BlockManager {
     std::vector<std::vector<BlockId>> tables;  // [groups]
     bool shared = true;
     std::size_t computed_tokens = 0;
-    ContentId last_contents = kNoContents;  // of the last full and computed block, or its salt
+    ContentId last_contents = kNoContents;  // contents of the last full and computed block, or of the salt
     StateSlot state = kNoSlot;
     StateSlot first_state = kNoSlot;
     StateSlot trial_state = kNoSlot;
-    std::vector<AwaitedSave> saves{};  // that are not published yet
-    ContentId latest = kNoContents;    // behind which it has a snapshot that the next one replaces
+    std::vector<AwaitedSave> saves{};  // unpublished saves
+    ContentId latest = kNoContents;    // contents of the snapshot that the next snapshot replaces
 
-    std::size_t length() const { return tables.front().size(); }  // of every table
+    std::size_t length() const { return tables.front().size(); }  // number of entries of each table
   };
 
   Block& block(BlockId id) { return blocks_[static_cast<std::size_t>(id)]; }
@@ -168,7 +170,7 @@ class BlockManager {
   Sequence& sequence(SequenceId id);
   const Sequence& sequence(SequenceId id) const;
 
-  // The index of the first of a group's blocks that tokens at or after `position` attend to.
+  // Index of the first of a group's blocks that tokens at or after `position` attend to.
   std::size_t first_block(std::size_t group, std::size_t position) const {
     return first_seen(windows_[group], position) / block_size_;
   }
@@ -192,10 +194,10 @@ class BlockManager {
   std::size_t block_size_;
   CacheWindows windows_;  // [groups]
   std::vector<Block> blocks_;
-  FreeBlockList free_;  // without contents first, then from the least to the most recently used
+  FreeBlockList free_;  // blocks without contents first, then from the least to the most recently used
   StateSlots states_;
-  std::size_t awaited_saves_ = 0;  // of all sequences
-  ContentTree contents_;           // the holders of the group behind the last one are slots of states
+  std::size_t awaited_saves_ = 0;  // total of all sequences
+  ContentTree contents_;           // holders of group groups() are slots of states
   std::unordered_map<SequenceId, Sequence> sequences_;
 };
 

@@ -1,4 +1,4 @@
-// How many blocks of the KV cache sequences need.
+// Computes how many blocks of the KV cache sequences need.
 #pragma once
 
 #include "model/memory/cache_groups.h"
@@ -15,14 +15,14 @@ constexpr std::size_t first_seen(CacheWindow window, std::size_t position) {
 struct CacheShape {
   std::size_t block_size = 0;             // tokens
   std::size_t chunk = 0;                  // maximum tokens of one sequence per step
-  CacheWindows windows = {std::nullopt};  // one per group of layers
+  CacheWindows windows = {std::nullopt};  // window of each group of layers
   std::size_t states = 0;                 // slots of the state cache, if layers are recurrent
 
-  // The maximum number of blocks of `sequences` sequences with `tokens` tokens in total. Assumes that only
-  // one of them has a partly filled last block.
+  // Maximum number of blocks of `sequences` sequences with `tokens` tokens in total. Assumes that only one
+  // sequence has a partly filled last block.
   std::size_t blocks_for(std::size_t tokens, std::size_t sequences = 1) const;
 
-  // The maximum total number of tokens of `sequences` sequences in `blocks` blocks, if none is longer than
+  // Maximum total number of tokens of `sequences` sequences in `blocks` blocks, if no sequence is longer than
   // `longest`. Inverse of blocks_for.
   std::size_t tokens_in(std::size_t blocks, std::size_t sequences, std::size_t longest) const;
 

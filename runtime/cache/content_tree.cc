@@ -39,7 +39,7 @@ ContentId ContentTree::use(ContentId preceding, std::span<const TokenId> tokens)
 
 namespace {
 
-// One per character.
+// [characters of the salt]
 std::vector<TokenId> tokens_of(std::string_view salt) { return {salt.begin(), salt.end()}; }
 
 bool is_counted(ContentId contents) { return contents != kNoContents && contents != kSalts; }
@@ -64,7 +64,7 @@ void ContentTree::drop(ContentId contents) {
     index_.erase(std::find_if(begin, end, [&](const auto& entry) { return entry.second == contents; }));
     const ContentId preceding = at(contents).preceding;
     contents_.erase(contents);
-    contents = preceding;  // of which they were a user
+    contents = preceding;  // the erased contents were its user
   }
 }
 

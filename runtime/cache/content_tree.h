@@ -1,4 +1,4 @@
-// The index of the prefix cache: known contents of full blocks, and the blocks that have them.
+// The index of the prefix cache: contents of full blocks, and the blocks that hold them.
 #pragma once
 
 #include "runtime/cache/free_block_list.h"
@@ -17,7 +17,7 @@ namespace tp {
 using ContentId = std::uint64_t;
 // Precedes a sequence's first block; also the contents of a block that is not published.
 constexpr ContentId kNoContents = 0;
-// Precedes the salts of texts, which in turn precede the first blocks of these.
+// Precedes salts, which precede the first blocks of their texts.
 constexpr ContentId kSalts = 1;
 // No block; in a table, an entry whose block was released.
 constexpr BlockId kNoBlock = -1;
@@ -27,39 +27,40 @@ using BlockHash = std::uint64_t (*)(std::uint64_t prefix, std::span<const TokenI
 std::uint64_t hash_of_block(std::uint64_t prefix, std::span<const TokenId> tokens);
 
 // Contents are looked up by (preceding contents, own tokens). Hashes only speed up the lookup: tokens are
-// compared, so a collision costs nothing but time.
+// compared, so a collision only costs time.
 //
-// A text may have a salt; only texts with the same one can have contents in common. A salt is known as
-// contents after kSalts, so it is compared, too, and no tokens can be mistaken for it.
+// A text may have a salt. Only texts with equal salts can have contents in common. Salts are stored as
+// contents after kSalts, so they are compared, too, and no tokens can be mistaken for a salt.
 //
-// Contents are reference-counted. Their users are the blocks that have them, sequences whose last full block
-// has them, and contents that follow them. So the blocks that a windowed layer still has of a long text can
-// be found even if those of its beginning have been evicted.
+// Contents are reference-counted. Their users are blocks that hold them, sequences whose last full block they
+// describe, and contents that follow them. So a long text's blocks in a windowed group can be found even if
+// its first blocks have been evicted.
 class ContentTree {
  public:
-  // `groups`: the number of groups of layers. For each of them, one block is indexed per contents.
+  // `groups`: number of groups of layers. The index finds one block per contents and group.
   ContentTree(std::size_t groups, BlockHash hash) : groups_(groups), hash_(hash) {}
 
-  // The contents of these tokens after `preceding`, or kNoContents if they are unknown.
+  // Returns the contents of these tokens after `preceding`, or kNoContents if they are unknown.
   ContentId find(ContentId preceding, std::span<const TokenId> tokens) const;
-  // The same, but adds unknown contents, and makes the caller a user.
+  // Like find(), but adds unknown contents, and makes the caller a user.
   ContentId use(ContentId preceding, std::span<const TokenId> tokens);
-  // What precedes the first block of texts with this salt: kNoContents without one (""), or if it is unknown.
+  // Returns the contents that precede the first block of texts with this salt: kNoContents if it is empty or
+  // unknown.
   ContentId find_salt(std::string_view salt) const;
-  // The same, but adds an unknown salt, and makes the caller a user.
+  // Like find_salt(), but adds an unknown salt, and makes the caller a user.
   ContentId use_salt(std::string_view salt);
   // Adds or removes a user. Contents without users are dropped. kNoContents and kSalts are ignored.
   void use(ContentId contents);
   void drop(ContentId contents);
 
-  // The group's block that has these contents, or kNoBlock.
+  // The group's block that holds these contents, or kNoBlock.
   BlockId holder(ContentId contents, std::size_t group) const { return at(contents).holders[group]; }
-  // Makes `block` the group's block of these contents, and a user of them. There must be no other.
+  // Makes `block` the group's holder of these contents, and a user of them. There must be no holder yet.
   void hold(ContentId contents, std::size_t group, BlockId block);
   // Undoes hold().
   void evict(ContentId contents, std::size_t group);
 
-  // The number of known contents.
+  // Number of known contents.
   std::size_t size() const { return contents_.size(); }
 
   // Throws std::logic_error unless the users are exactly the blocks, the following contents and `others`,
@@ -69,7 +70,7 @@ class ContentTree {
  private:
   struct Contents {
     ContentId preceding = kNoContents;
-    std::uint64_t hash = 0;  // its key in index_
+    std::uint64_t hash = 0;  // key in index_
     std::size_t users = 0;
     std::vector<TokenId> tokens;   // [block_size]
     std::vector<BlockId> holders;  // [groups]
@@ -81,7 +82,7 @@ class ContentTree {
   std::size_t groups_;
   BlockHash hash_;
   std::unordered_map<ContentId, Contents> contents_;
-  std::unordered_multimap<std::uint64_t, ContentId> index_;  // by hash
+  std::unordered_multimap<std::uint64_t, ContentId> index_;  // hash -> contents
   ContentId next_ = kSalts + 1;
 };
 

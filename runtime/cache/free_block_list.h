@@ -9,8 +9,7 @@ namespace tp {
 // An index into the blocks of the KV cache.
 using BlockId = std::int32_t;
 
-// The cache blocks that no sequence owns, in allocation order. Operations on single blocks take constant
-// time.
+// The cache blocks without an owner, in allocation order. Operations on single blocks take constant time.
 class FreeBlockList {
  public:
   // All blocks [0, num_blocks) are free, in ascending order.
@@ -24,9 +23,9 @@ class FreeBlockList {
   // Frees a block that is in use.
   void push_front(BlockId block);
   void push_back(BlockId block);
-  // Removes and returns the first block; there must be one.
+  // Removes and returns the first block. The list must not be empty.
   BlockId pop_front();
-  // Removes this block from anywhere in the list.
+  // Removes a block from anywhere in the list.
   void remove(BlockId block);
 
  private:
@@ -41,7 +40,7 @@ class FreeBlockList {
   void insert_after(BlockId previous, BlockId block);
 
   BlockId end_;              // sentinel that links the last block to the first: a ring needs no special cases
-  std::vector<Link> links_;  // of every block, and of end_
+  std::vector<Link> links_;  // [num_blocks + 1]: links of every block and of end_
   std::size_t size_ = 0;
 };
 

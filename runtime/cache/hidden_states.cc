@@ -23,7 +23,7 @@ void HiddenStates::keep(SequenceId sequence, std::size_t position, std::span<con
   next_ = (next_ + 1) % keys_.size();
 }
 
-// Does nothing for a row that holds none yet.
+// Does nothing if the row does not hold a state yet.
 void HiddenStates::forget(std::size_t row) {
   std::size_t* link = &newest_[bucket_of(keys_[row])];
   while (*link != row && *link != kNone) link = &older_[*link];

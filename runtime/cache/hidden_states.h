@@ -11,8 +11,8 @@
 
 namespace tp {
 
-// A ring buffer of states, found by sequence and position: a new one overwrites the oldest. All of its memory
-// is taken at the beginning, so that a step that keeps states cannot run out of it on one rank alone.
+// A ring buffer of states, found by sequence and position: a new state overwrites the oldest. All memory is
+// allocated in the constructor, so that a step that keeps states cannot run out of memory on a single rank.
 class HiddenStates {
  public:
   HiddenStates(std::size_t rows, std::size_t hidden_size);
@@ -22,9 +22,10 @@ class HiddenStates {
   }
   std::size_t hidden_size() const { return hidden_size_; }
 
-  // Replaces an earlier one at this position. state: [hidden_size]
+  // Replaces an earlier state at this position. state: [hidden_size]
   void keep(SequenceId sequence, std::size_t position, std::span<const float> state) noexcept;
-  // [hidden_size], valid until `rows` more are kept; null: none was kept, or it has been overwritten.
+  // Returns [hidden_size], valid until `rows` further states are kept; null if the state was never kept or
+  // has been overwritten.
   const float* find(SequenceId sequence, std::size_t position) const;
 
  private:
@@ -45,10 +46,11 @@ class HiddenStates {
   std::size_t hidden_size_;
   Buffer<float> states_;            // [rows, hidden_size]
   std::vector<Key> keys_;           // [rows]
-  std::vector<std::size_t> older_;  // [rows]: the next older row of the same bucket
-  // Of every bucket, a power of two: a row that replaces another one at its position is found before it.
+  std::vector<std::size_t> older_;  // [rows]: next older row of the same bucket
+  // [buckets, a power of two]: newest row of each bucket, so that a replacement is found before the replaced
+  // row.
   std::vector<std::size_t> newest_;
-  std::size_t next_ = 0;  // where the next one is kept
+  std::size_t next_ = 0;  // row of the next state
 };
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// Which slots of the state cache are free, and what they hold.
+// Tracks which slots of the state cache are free, and what they hold.
 #pragma once
 
 #include "runtime/cache/content_tree.h"
@@ -11,18 +11,19 @@ namespace tp {
 
 // A slot of the state cache.
 using StateSlot = BlockId;
-// None.
+// No slot.
 constexpr StateSlot kNoSlot = -1;
 
-// Slots for each sequence that may run: its own one, and others for snapshots, which half of all may await
-// their step for.
+// Slots per sequence that may run: its own slot, and slots for snapshots. At most half of all slots may await
+// a step that copies a state to them.
 constexpr std::size_t kStatesPerSequence = 4;
 
-// Bookkeeping of slots that recurrent layers keep states in, on rank 0. A free slot keeps its contents, as a
-// snapshot that later sequences can begin with, until it is taken: the least recently used one first.
+// Bookkeeping, on rank 0, of the slots in which recurrent layers keep states. A free slot may hold a
+// snapshot, with which later sequences can begin, until it is taken. The least recently used slot is taken
+// first.
 class StateSlots {
  public:
-  // Without slots for a model without recurrent layers.
+  // `slots`: 0 if the model has no recurrent layers.
   explicit StateSlots(std::size_t slots) : free_(slots), slots_(slots) {}
 
   bool exist() const { return !slots_.empty(); }
@@ -33,21 +34,21 @@ class StateSlots {
 
   struct Taken {
     StateSlot slot = kNoSlot;
-    ContentId evicted = kNoContents;  // what it held
+    ContentId evicted = kNoContents;  // contents that the slot held
   };
   // Takes a free slot. Throws std::logic_error if there is none.
   Taken take();
-  // Gives back a slot that holds nothing.
+  // Gives back a slot that holds no snapshot.
   void release(StateSlot slot);
-  // Gives back a slot that holds the state behind these contents; `replaceable`: only until its sequence has
-  // a later one, or somebody else has used it.
+  // Gives back a slot that holds the state after these contents. `replaceable`: the snapshot lives only until
+  // its sequence has a later one, unless another sequence has used it.
   void keep(StateSlot slot, ContentId contents, bool replaceable);
   // Counts a snapshot as used.
   void touch(StateSlot slot);
   bool is_replaceable(StateSlot slot) const { return at(slot).replaceable; }
-  // Makes a snapshot a slot that holds nothing.
+  // Turns a snapshot into an empty slot.
   void drop(StateSlot slot);
-  // Slots that hold snapshots.
+  // Number of slots that hold snapshots.
   std::size_t snapshots() const { return snapshots_; }
 
  private:
