@@ -14,7 +14,7 @@ namespace tp {
 
 namespace archive_detail {
 
-// Loads the alternative `index`, which is kIndex or a later one.
+// Loads the alternative with this index, which is at least kIndex.
 template <std::size_t kIndex, class Archive, class... Ts>
 void load_alternative(Archive& archive, std::uint8_t index, std::variant<Ts...>& variant) {
   if constexpr (kIndex < sizeof...(Ts)) {
@@ -70,7 +70,7 @@ void serialize(Archive& archive, std::optional<T>& optional, unsigned version) {
   split_free(archive, optional, version);
 }
 
-// No class versions: they would only make messages larger.
+// Disables class versions, which would only make messages larger.
 template <class... Ts>
 struct implementation_level_impl<const std::variant<Ts...>> {
   using tag = mpl::integral_c_tag;

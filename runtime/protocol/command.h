@@ -13,60 +13,61 @@
 
 namespace tp {
 
-// What the ranks need to know of a sequence, to compute it and to choose its tokens.
+// The facts about a sequence that ranks need to compute it and to choose its tokens.
 struct SequenceStart {
   SamplingParams sampling{};
-  std::uint64_t seed = 0;    // of its random draws
-  std::uint64_t sample = 0;  // which of the request's n continuations
-  // The tokens before the sequence's first chunk, if penalties depend on them; its chunks contain the others.
+  std::uint64_t seed = 0;    // seed of the sequence's random draws
+  std::uint64_t sample = 0;  // index of the continuation among the request's n
+  // The tokens before the sequence's first chunk, if penalties depend on them. Chunks contain the later
+  // tokens.
   std::vector<TokenId> prefix{};
-  std::uint64_t prompt_tokens = 0;  // the sequence's later tokens were generated
-  EncodedInput input{};             // which is not counted among these, nor in the prefix
+  std::uint64_t prompt_tokens = 0;  // later tokens of the sequence were generated
+  EncodedInput input{};             // not counted in `prompt_tokens`, and not part of `prefix`
   AttentionMask attention = AttentionMask::causal;
-  std::uint64_t attention_block = 1;  // of attention by blocks
-  std::uint64_t context = 0;          // tokens that are seen, if not those up to the chunk's last one; else 0
+  std::uint64_t attention_block = 1;  // tokens per block, for attention by blocks
+  std::uint64_t context = 0;  // number of tokens that each token sees; 0: up to the chunk's last token
 };
 
-// What a chunk does to the state cache, where layers are recurrent.
+// A chunk's use of the state cache, if layers are recurrent.
 struct ChunkState {
-  StateSlot slot = kNoSlot;  // the sequence's; a chunk from position 0 begins with zeros
-  // The slot that is copied to it before the step: the state at the chunk's start position, where the
-  // sequence does not continue from its last chunk.
+  StateSlot slot = kNoSlot;  // the sequence's slot; a chunk from position 0 begins with zeros
+  // Slot to copy to `slot` before the step: the state at the chunk's start position. Set if the sequence does
+  // not continue from its last chunk.
   StateSlot from = kNoSlot;
-  std::vector<StateSave> saves{};  // ascending, in the chunk
+  std::vector<StateSave> saves{};  // ascending positions in the chunk
 };
 
-// Consecutive tokens of one sequence, to be computed in this step.
+// Consecutive tokens of one sequence, computed in this step.
 struct SequenceChunk {
   SequenceId sequence = 0;
-  std::uint64_t start_position = 0;  // tokens of the sequence that are already in the cache
+  std::uint64_t start_position = 0;  // number of the sequence's tokens already in the cache
   std::uint32_t tokens = 0;
-  // Blocks allocated since the sequence's last chunk, appended to its tables: the same number for every
-  // group, group by group. kNoBlock where no later token attends.
+  // Blocks allocated since the sequence's last chunk, appended to its tables: equally many for every group,
+  // group by group. kNoBlock if no later token attends to the block.
   std::vector<BlockId> new_blocks{};
   ChunkState state{};
-  // Set for its first chunk, and for the first one after a preemption: replaces all that the ranks know of
-  // it.
+  // Set for the sequence's first chunk, and for the first chunk after a preemption. Replaces all facts that
+  // the ranks know about the sequence.
   std::optional<SequenceStart> start{};
 };
 
-// What an Output can request for its rows.
+// The results that an Output can request for its rows.
 namespace want {
 
-// The next token, chosen according to the sequence's SamplingParams.
+// The next token, chosen by the sequence's SamplingParams.
 struct Choose {
   std::vector<TokenId> banned;  // tokens that must not be chosen in this step
   bool masked = false;          // the mask of allowed tokens is sent separately, when it is needed
 };
 
 // The `count` most likely tokens with their log-probabilities in the unmodified distribution, and optionally
-// the entropy of that.
+// the entropy of that distribution.
 struct Candidates {
   std::uint32_t count = 0;
   bool entropy = false;
 };
 
-// A token per row, chosen according to the sequence's SamplingParams, and how sure the model is of it.
+// A proposal per row: a token chosen by the sequence's SamplingParams, and the model's confidence.
 struct Guess {
   GuessSettings settings;
 };
@@ -95,26 +96,26 @@ struct RowRange {
 
 struct Output {
   SequenceId sequence = 0;
-  RowRange rows;  // of the sequence's chunk, counted over all tokens of the pass
+  RowRange rows;  // rows of the sequence's chunk, counted over all tokens of the pass
   Want want;
 };
 
 // One forward pass over a ragged batch.
 struct Forward {
-  std::vector<TokenId> tokens;  // of all chunks, concatenated
-  // Of every token, as in Request; empty: 0 for all.
+  std::vector<TokenId> tokens;  // tokens of all chunks, concatenated
+  // [tokens], as in Request; empty: 0 for all.
   std::vector<std::uint8_t> token_types{};
   std::vector<std::uint8_t> is_global{};
   std::vector<SequenceChunk> chunks;
   std::vector<Output> outputs;
   std::vector<SequenceId> ended;  // sequences that the ranks can drop
-  bool in_halves = false;         // computed as two half-batches in turns, if it can be divided
-  // Of a layer that reads states: a row reads what the layer itself has left of the row before, which was the
-  // last one of its sequence's chunk; else what the model has left at the row's position.
+  bool in_halves = false;         // compute two half-batches alternately, if the batch can be divided
+  // For a multi-token prediction layer. True: a row reads the layer's own state after the previous position,
+  // which ended a chunk of its sequence. False: a row reads the model's state at the row's position.
   bool reads_own_states = false;
 };
 
-// A forward pass of the draft model, where all ranks run it.
+// A forward pass of a draft model that all ranks run.
 struct DraftForward {
   Forward forward;
 };
@@ -123,13 +124,13 @@ struct DraftForward {
 struct Report {};
 // Resets the counters of communication and time.
 struct ResetStatistics {};
-// Measures what the machine reaches at best, for rank 0.
+// Measures the machine's peak rates, for rank 0.
 struct MeasurePeakRates {};
 // Starts recording a trace.
 struct StartTrace {};
 // Sends the recorded trace to rank 0.
 struct GatherTrace {};
-// Ends the command loop; follow() returns rank 0's exit status.
+// Ends the command loop. follow() returns rank 0's exit status.
 struct Stop {
   std::int32_t exit_status = 0;
 };

@@ -9,7 +9,7 @@
 
 namespace boost::serialization {
 
-// Without the seed: SequenceStart contains the effective one.
+// Omits the seed: SequenceStart contains the effective seed.
 template <class Archive>
 void serialize(Archive& archive, tp::SamplingParams& params, unsigned /*version*/) {
   archive& params.temperature& params.top_k& params.top_p& params.min_p& params.repetition_penalty& params

@@ -19,15 +19,15 @@ namespace tp {
 enum class ChoiceError : std::uint8_t {
   none,
   not_numbers,   // logits are NaN or infinite
-  none_allowed,  // the request rules out every token that the model does not rule out
+  none_allowed,  // the request rules out every token that the model allows
 };
 
 // The token chosen for a row.
 struct Chosen {
   TokenId id = 0;
   float logprob = 0.0F;                      // as in TokenLogprob
-  std::vector<TokenLogprob> top_logprobs{};  // SamplingParams::logprobs of them, most likely first
-  ChoiceError error = ChoiceError::none;     // if set, there is no token
+  std::vector<TokenLogprob> top_logprobs{};  // SamplingParams::logprobs entries, most likely first
+  ChoiceError error = ChoiceError::none;     // if set, no token was chosen
 };
 
 // The most likely tokens of a row, most likely first. Empty if logits are NaN or infinite.
@@ -42,16 +42,16 @@ struct WholeRows {
   std::vector<float> values{};  // [rows, columns]
 };
 
-// By the alternative of Want: Choose; Candidates; Score, the log-probabilities, NaN if logits are NaN or
-// infinite; Logits or Hidden; Guess.
+// One alternative per kind of Want: Choose; Candidates; Score (log-probabilities, NaN if logits are NaN or
+// infinite); Logits or Hidden; Guess.
 using Result = std::variant<std::vector<Chosen>, std::vector<RowCandidates>, std::vector<double>, WholeRows,
                             std::vector<Guess>>;
 
 struct Outputs {
-  std::vector<Result> results{};      // of a Forward, in the order of its outputs
-  std::vector<RankReport> reports{};  // of a Report, in rank order
-  std::vector<RankTrace> traces{};    // of a GatherTrace, in rank order
-  // Of MeasurePeakRates, over all ranks; none where memory does not suffice.
+  std::vector<Result> results{};      // results of a Forward, in the order of its outputs
+  std::vector<RankReport> reports{};  // reports of a Report, in rank order
+  std::vector<RankTrace> traces{};    // traces of a GatherTrace, in rank order
+  // Result of MeasurePeakRates over all ranks; empty if memory does not suffice.
   std::optional<PeakRates> peak_rates{};
 };
 

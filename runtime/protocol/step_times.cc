@@ -25,7 +25,7 @@ void StepTimes::add(std::size_t prompt_tokens, std::size_t decoding, double seco
   if (prompt_tokens == 0) {
     decode_step_seconds_.add(seconds);
   } else if (prompt_tokens >= kLeastPromptTokens) {
-    // At least a tenth of the step: what it takes to generate may have been measured with more sequences.
+    // At least a tenth of the step, because generating may have been measured with more sequences.
     const double generating = decoding > 0 ? decode_step_seconds_.value() : 0.0;
     const double computing = std::max(seconds - generating, seconds / 10.0);
     prompt_token_seconds_.add(computing / static_cast<double>(prompt_tokens));
@@ -34,7 +34,7 @@ void StepTimes::add(std::size_t prompt_tokens, std::size_t decoding, double seco
 
 std::size_t StepTimes::prompt_tokens_in(double seconds) const {
   if (prompt_token_seconds_.empty()) return kLeastPromptTokens;
-  constexpr double kMost = 1e9;  // so that the quotient is a number of tokens
+  constexpr double kMost = 1e9;  // keeps the quotient in the range of a number of tokens
   const double tokens = std::min(seconds / prompt_token_seconds_.value(), kMost);
   return std::max(static_cast<std::size_t>(tokens), kLeastPromptTokens);
 }

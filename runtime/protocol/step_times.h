@@ -1,4 +1,5 @@
-// How long steps take, and how many tokens of prompts the next one can compute in a given time.
+// Measures how long steps take, and predicts how many prompt tokens the next step can compute in a given
+// time.
 #pragma once
 
 #include <array>
@@ -6,13 +7,13 @@
 
 namespace tp {
 
-// The median of the last few values: one slow step does not change it, and a machine that has become slower
-// does after three.
+// The median of the last five values. A single slow step does not change it; a slower machine does after
+// three steps.
 class RecentMedian {
  public:
   void add(double value) { values_[count_++ % values_.size()] = value; }
   bool empty() const { return count_ == 0; }
-  // 0 without values.
+  // 0 if there are no values.
   double value() const;
 
  private:
@@ -20,11 +21,11 @@ class RecentMedian {
   std::size_t count_ = 0;
 };
 
-// Tokens per second, in which a step weighs less the longer ago it was.
+// Tokens per second. Older steps weigh less.
 class RecentRate {
  public:
   void add(std::size_t tokens, double seconds);
-  // 0 without steps.
+  // 0 if there are no steps.
   double per_second() const { return seconds_ > 0.0 ? tokens_ / seconds_ : 0.0; }
 
  private:
@@ -32,20 +33,20 @@ class RecentRate {
   double seconds_ = 0.0;
 };
 
-// A step that generates reads all weights, however few tokens it has; tokens of prompts come on top of that.
-// So the time of one is what a step with prompts takes longer than one without.
+// A step that generates reads all weights, even for few tokens, and prompt tokens add to its time. So the
+// time of a prompt token is measured as the time that prompts add to a step.
 class StepTimes {
  public:
-  // A step computes at least as many tokens of prompts as this, if there are any. The time of fewer would say
-  // little about more of them.
+  // A step computes at least this many prompt tokens, if enough are waiting. The time of fewer tokens would
+  // not predict the time of many.
   static constexpr std::size_t kLeastPromptTokens = 16;
 
-  // A step with this many tokens of prompts, and this many sequences that generated a token. Without a time
-  // (0), nothing can be learnt.
+  // Adds a step with this many prompt tokens, and this many sequences that generated a token. Ignores a step
+  // that took no time (0).
   void add(std::size_t prompt_tokens, std::size_t decoding, double seconds);
 
-  // How many tokens of prompts can be expected to add this much time to a step; the least number as long as
-  // nothing is known.
+  // The number of prompt tokens expected to add this much time to a step; kLeastPromptTokens until a step
+  // with prompts was measured.
   std::size_t prompt_tokens_in(double seconds) const;
 
   double prefill_tokens_per_second() const { return prefill_.per_second(); }
@@ -53,7 +54,7 @@ class StepTimes {
 
  private:
   RecentMedian prompt_token_seconds_;
-  RecentMedian decode_step_seconds_;  // of steps without prompts
+  RecentMedian decode_step_seconds_;  // times of steps without prompts
   RecentRate prefill_;
   RecentRate decode_;
 };
