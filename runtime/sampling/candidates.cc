@@ -14,8 +14,8 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Each lane adds few values, and the totals are doubles, so floats are precise enough. There are many lanes
-// because g++ vectorizes an inner loop only if it does not unroll it first.
+// Floats are precise enough, because each lane adds few values and the totals are doubles. The number of
+// lanes is large because g++ vectorizes an inner loop only if it does not unroll the loop first.
 double sum_exp_of(std::span<const float> logits, float max) {
   constexpr std::size_t kLanes = 64;
   constexpr std::size_t kPiece = kLanes * 16;
@@ -42,8 +42,9 @@ double weighted_sum_of(std::span<const float> logits, float max) {
   return total;
 }
 
-// Adds up term_of(0) ... term_of(count - 1), rounded to multiples of 2^-34, whose sums are exact below 2^19
-// and thus do not depend on the order: no vocabulary is larger, and no term above 1.
+// Adds up term_of(0) ... term_of(count - 1), rounded to multiples of 2^-34. Such sums are exact below 2^19
+// and thus do not depend on the order. They stay below, because no term exceeds 1 and no vocabulary has 2^19
+// tokens.
 template <class TermOf>
 double exact_sum(std::size_t count, TermOf term_of) {
   constexpr double kGrid = 1.5 * 262144.0;
@@ -76,7 +77,7 @@ std::vector<Candidate> best_candidates(std::span<const float> logits, TokenId fi
 
 double ExpSums::log_sum_exp() const { return max + std::log(sum); }
 
-// -sum p log p with log p = (logit - max) - log(sum).
+// -sum p log p, where log p = (logit - max) - log(sum).
 double ExpSums::entropy() const { return std::log(sum) - weighted / sum; }
 
 ExpSums exp_sums(std::span<const float> logits, bool with_entropy) {
@@ -108,7 +109,7 @@ ExpSums merged(std::span<const ExpSums> parts) {
   ExpSums all;
   for (const ExpSums& part : parts) all.max = std::max(all.max, part.max);
   for (const ExpSums& part : parts) {
-    // No token of this part is possible; the difference of two infinities would be NaN.
+    // No token of this part is possible, and the difference of two infinities would be NaN.
     if (part.max == -kInfinity) continue;
     const double distance = static_cast<double>(part.max) - all.max;
     const double scale = std::exp(distance);

@@ -21,19 +21,19 @@ inline bool more_likely(Candidate left, Candidate right) {
   return left.logit > right.logit || (left.logit == right.logit && left.id < right.id);
 }
 
-// Whether no logit is NaN or +infinity, which result from overflow; -infinity marks a token that is ruled
+// Whether no logit is NaN or +infinity, which result from overflow. -infinity marks tokens that are ruled
 // out.
 bool all_usable(std::span<const float> logits);
 
-// The `count` most likely of the tokens [first_id, first_id + logits.size()), or all if there are fewer, most
+// The `count` most likely of the tokens [first_id, first_id + logits.size()), or all if there are fewer; most
 // likely first. The logits must be usable.
 std::vector<Candidate> best_candidates(std::span<const float> logits, TokenId first_id, std::size_t count);
 
-// The sums that normalize the probabilities of a row. Those of its parts can be merged.
+// The sums that normalize the probabilities of a row. Sums of its parts can be merged.
 struct ExpSums {
-  float max = -std::numeric_limits<float>::infinity();  // the greatest logit
-  double sum = 0.0;                                     // of exp(logit - max)
-  double weighted = 0.0;                                // of exp(logit - max) * (logit - max)
+  float max = -std::numeric_limits<float>::infinity();  // maximum logit
+  double sum = 0.0;                                     // sum of exp(logit - max)
+  double weighted = 0.0;                                // sum of exp(logit - max) * (logit - max)
 
   double log_sum_exp() const;
   double entropy() const;  // in nats
@@ -41,8 +41,8 @@ struct ExpSums {
 
 // The logits must be usable. `weighted` is computed only if `with_entropy`.
 ExpSums exp_sums(std::span<const float> logits, bool with_entropy = false);
-// The same relative to the greatest logit of the whole row: merged sums have the same bits however the row is
-// divided.
+// Like exp_sums, but relative to the maximum logit of the whole row: merged sums have the same bits for any
+// division of the row.
 ExpSums exact_exp_sums(std::span<const float> logits, float row_max, bool with_entropy = false);
 ExpSums merged(std::span<const ExpSums> parts);
 
@@ -61,7 +61,7 @@ class BestCandidates {
 
   // Returns the collected candidates in no particular order, and leaves this object empty.
   std::vector<Candidate> take();
-  // The same, most likely first.
+  // Like take(), but sorted, most likely first.
   std::vector<Candidate> take_sorted();
 
  private:

@@ -6,9 +6,10 @@
 namespace tp {
 
 // e^x for x <= 0, with a relative error below 2e-7; exactly 1 at 0, and 0 below -87 (also at minus infinity).
+// NaN becomes 0.
 //
 // Unlike std::exp it has no branches, so every compiler vectorizes loops over a vocabulary, for any
-// instruction set. NaN becomes 0.
+// instruction set.
 inline float exp_nonpositive(float x) {
   constexpr float kLowest = -87.0F;  // below this, e^x approaches the denormal numbers
   // A bit mask, because g++ compiles conditional expressions to branches here and then cannot vectorize.
@@ -18,7 +19,7 @@ inline float exp_nonpositive(float x) {
   constexpr float kRounder = 12582912.0F;
   const float shifted = argument * 1.44269504F + kRounder;
   const float power = shifted - kRounder;
-  // ln 2 in two parts, the first with few enough bits that its product with `power` is exact.
+  // ln 2 in two parts. The first part has few enough bits that its product with `power` is exact.
   const float rest = (argument - power * 0.693359375F) + power * 2.12194440e-4F;
   float series = 1.0F / 5040.0F;
   series = series * rest + 1.0F / 720.0F;

@@ -12,7 +12,8 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr double kGreatest = std::numeric_limits<float>::max();
 
-// No bias or penalty makes a logit infinite: -infinity is reserved for tokens that are ruled out.
+// Keeps biases and penalties from making a logit infinite: -infinity is reserved for tokens that are ruled
+// out.
 float finite(double value) { return static_cast<float>(std::clamp(value, -kGreatest, kGreatest)); }
 
 float penalised(float logit, TokenHistory::Counts counts, const SamplingParams& params) {
@@ -28,7 +29,7 @@ float penalised(float logit, TokenHistory::Counts counts, const SamplingParams& 
   return finite(value);
 }
 
-// Of up to 64 logits, those whose bits are not set. Most words of a mask have few such bits, or only such.
+// Rules out the logits, at most 64, whose bits are not set. Most words of a mask have few or only such bits.
 void rule_out(std::uint64_t allowed, std::span<float> logits) {
   const std::uint64_t all = ~std::uint64_t{0} >> (64 - logits.size());
   if ((allowed & all) == 0) {

@@ -11,11 +11,11 @@
 
 namespace tp {
 
-// Applied in this order: bias, penalties, banned tokens, the mask of allowed tokens.
+// Operations in the order of their application: bias, penalties, banned tokens, the mask of allowed tokens.
 struct LogitOps {
-  const SamplingParams* params = nullptr;  // for the penalties
-  const TokenHistory* history = nullptr;   // null: none
-  std::span<const TokenId> later{};  // of the history's generated tokens, those that come after this row
+  const SamplingParams* params = nullptr;  // source of the penalties
+  const TokenHistory* history = nullptr;   // tokens that penalties count; null: no penalties
+  std::span<const TokenId> later{};        // tokens that `history` contains although they follow this row
   std::span<const LogitBias> bias{};
   std::span<const TokenId> banned{};
   const TokenMask* allowed = nullptr;  // null: all tokens
@@ -23,7 +23,7 @@ struct LogitOps {
   bool any() const;
 };
 
-// Whether penalties are in effect, which depend on the sequence's tokens.
+// Whether any penalty, which depends on the sequence's tokens, is in effect.
 bool needs_history(const SamplingParams& params);
 
 // Applies `ops` to the logits of the tokens [first_id, first_id + logits.size()), a part of the vocabulary.

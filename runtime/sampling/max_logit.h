@@ -9,9 +9,9 @@
 
 namespace tp {
 
-// The maximum of logit_of(0) ... logit_of(count - 1), or minus infinity if there is none. NaN is ignored.
+// The maximum of logit_of(0) ... logit_of(count - 1), or minus infinity if `count` is 0. NaN is ignored.
 //
-// Computed in lanes: with a single running maximum every comparison would wait for the previous one, and
+// Computed in lanes: with a single running maximum, every comparison would wait for the previous one, and
 // compilers may not reorder comparisons of floats.
 template <class LogitOf>
 float max_logit(std::size_t count, LogitOf logit_of) {

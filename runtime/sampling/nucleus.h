@@ -1,5 +1,5 @@
-// The arithmetic of top-p. Its result depends neither on the order of the tokens nor on their distribution
-// over ranks.
+// The arithmetic of top-p. Results depend neither on the order of the tokens nor on their distribution over
+// ranks.
 #pragma once
 
 #include "runtime/sampling/candidates.h"
@@ -12,15 +12,15 @@
 
 namespace tp {
 
-// Finite even for the smallest temperatures, because 0, the distance of the best token, times infinity would
-// be NaN.
+// Finite even for the smallest temperatures, because the best token has distance 0, and 0 times infinity
+// would be NaN.
 float inverse_temperature(float temperature);
 
 // The weights of a row's tokens, and buckets of tokens with similar probabilities.
 //
 // Sorting a vocabulary would take longer than everything else. Instead, tokens are put into buckets by their
-// distance from the best logit; sums over buckets show in which one the nucleus ends, and only that one is
-// sorted.
+// distance from the best logit. Sums over buckets show in which bucket the nucleus ends, and only this bucket
+// is sorted.
 class NucleusScale {
  public:
   static constexpr std::size_t kBuckets = 2048;
@@ -30,7 +30,7 @@ class NucleusScale {
 
   float weight(float logit) const { return exp_nonpositive((logit - max_) * inverse_temperature_); }
 
-  // Every operation is monotonic, rounding included: a more likely token is never in a later bucket.
+  // Every operation is monotonic, including rounding: a more likely token is never in a later bucket.
   std::int32_t bucket(float logit) const {
     // The last bucket begins at a weight of e^-41, where no nucleus ends.
     constexpr float kBucketsPerNat = 50.0F;
@@ -39,8 +39,8 @@ class NucleusScale {
   }
 
   // A token's contribution to the mass of its bucket. The weights in a bucket have about the same exponent,
-  // so that their sum is exact in a double, in any order of the tokens. Those in the last bucket, from e^-41
-  // down to 0, are rounded to multiples of 2^-91, whose sums are exact as well.
+  // so their sum is exact in a double, in any order of the tokens. The last bucket contains weights from
+  // e^-41 down to 0. They are rounded to multiples of 2^-91, so their sum is exact, too.
   static double mass(std::int32_t bucket, float weight) {
     constexpr double kRounder = 0x1.8p-39;
     return bucket + 1 < static_cast<std::int32_t>(kBuckets) ? weight : (weight + kRounder) - kRounder;
@@ -51,11 +51,11 @@ class NucleusScale {
   float inverse_temperature_;
 };
 
-// The bucket in which the sum of masses, starting from `before`, reaches `target`, or the last one with any
-// mass if rounding keeps the sum below it.
+// The bucket in which the sum of masses, starting from `before`, reaches `target`. If rounding keeps the sum
+// below `target`, the last bucket with any mass.
 struct MassBucket {
   std::size_t index = 0;
-  double before = 0.0;  // the sum without it
+  double before = 0.0;  // sum of the masses before this bucket
 };
 MassBucket find_bucket(std::span<const double> masses, double before, double target);
 

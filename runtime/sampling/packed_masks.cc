@@ -22,10 +22,9 @@ void append_bits(const TokenMask& mask, std::vector<std::uint32_t>& values) {
   std::memcpy(values.data() + before, words.data(), words.size_bytes());
 }
 
-constexpr std::size_t kLookBack =
-    32;  // masks that each is compared with, which takes time where they hardly differ
+constexpr std::size_t kLookBack = 32;  // earlier masks that each mask is compared with
 
-// Whether a list takes less room than the bits do. Counting ends where that is known.
+// Whether a list takes less space than bits. Stops counting as soon as the answer is known.
 bool has_few_tokens(std::span<const std::uint64_t> words) {
   std::size_t count = 0;
   for (const std::uint64_t word : words) {

@@ -1,4 +1,4 @@
-// Masks of allowed tokens on their way from rank 0 to the others.
+// Masks of allowed tokens, packed to send them from rank 0 to the other ranks.
 #pragma once
 
 #include "tp/token_mask.h"
@@ -10,18 +10,18 @@
 
 namespace tp {
 
-// A mask of few tokens is a list of their ids, any other its bits. Masks that are equal, as those within
-// texts of different schemas are, travel once.
+// A mask with few tokens is a list of their ids; other masks are sent as bits. Equal masks, which are common
+// within texts of different schemas, are sent once.
 struct PackedMasks {
   static constexpr std::uint32_t kBits = 0xFFFFFFFF;
   static constexpr std::uint32_t kEqual = 0x80000000;
 
-  // Of each mask: how many tokens are listed, kBits, or kEqual + the index of a mask before it.
+  // [masks]: number of listed tokens, kBits, or kEqual + index of an equal earlier mask.
   std::vector<std::uint32_t> kinds;
-  std::vector<std::uint32_t> values;  // of all masks, one after the other
+  std::vector<std::uint32_t> values;  // values of all masks, concatenated
 
   explicit PackedMasks(std::span<TokenMask* const> masks);
-  // For the masks that `kinds` describes, of which the values have not come yet.
+  // Allocates `values` for the masks that `kinds_of_masks` describes. The caller then receives `values`.
   PackedMasks(std::vector<std::uint32_t> kinds_of_masks, std::size_t words_per_mask);
 
   // The masks must have the right size.

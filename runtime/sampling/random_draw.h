@@ -1,7 +1,7 @@
 // Counter-based random numbers.
 //
-// The noise of a token is a function of (seed, sample, position, token id) only. So a text does not depend on
-// the rest of the batch, on the number of ranks, or on the order and number of candidates.
+// The noise of a token is a function of only (seed, sample, position, token id). So a text does not depend on
+// the rest of the batch, the number of ranks, or the order and number of candidates.
 #pragma once
 
 #include "parallel/machine/hash.h"
@@ -14,19 +14,19 @@
 
 namespace tp {
 
-// Identifies one draw.
+// Identifies a draw.
 struct DrawKey {
-  std::uint64_t seed = 0;      // of the request
-  std::uint64_t sample = 0;    // which of the request's n continuations
-  std::uint64_t position = 0;  // of the token to be chosen, in its sequence
+  std::uint64_t seed = 0;      // seed of the request
+  std::uint64_t sample = 0;    // index of the continuation among the request's n
+  std::uint64_t position = 0;  // position of the token to choose, in its sequence
 };
 
 // The noise of one draw for every token.
 //
-// The generator is splitmix64 used as a counter-based one: its state is an arbitrary 64-bit start plus a
-// multiple of an odd constant, its output a bijective mixing of the state (Stafford's variant 13, in which
-// each input bit flips each output bit with probability 1/2 within 2 %). The parts of the key are mixed into
-// the start one after the other, so that neighbouring seeds, samples and positions have unrelated streams.
+// The generator is splitmix64 with a counter. Its state is an arbitrary 64-bit start plus a multiple of an
+// odd constant, and its output is a bijective mixing of the state (Stafford's variant 13, in which each input
+// bit flips each output bit with probability 1/2 within 2 %). The parts of the key are mixed into the start
+// one after the other, so that neighbouring seeds, samples and positions have unrelated streams.
 class RandomDraw {
  public:
   explicit RandomDraw(const DrawKey& key)
@@ -46,8 +46,8 @@ class RandomDraw {
     return -std::log(-std::log1p(-complement));
   }
 
-  // An upper bound of gumbel(bits) at a fraction of its cost: as -log(u) >= 1 - u, the value is at most
-  // -log(1 - u), and the leading zeros give 1 - u up to a factor of 2.
+  // An upper bound of gumbel(bits) at a fraction of its cost. -log(u) >= 1 - u implies that the value is at
+  // most -log(1 - u), and the leading zeros give 1 - u up to a factor of 2.
   static double gumbel_bound(std::uint64_t bits) { return (std::countl_zero(bits) + 1) * std::numbers::ln2; }
 
  private:

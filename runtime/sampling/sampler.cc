@@ -23,8 +23,8 @@ void keep_top_k(std::vector<Candidate>& tokens, std::size_t count) {
   tokens = best.take();
 }
 
-// The last token of the nucleus, the smallest set of most likely tokens whose weights reach `share` of the
-// total. `tokens`: most likely first.
+// The last token of the nucleus, which is the smallest set of most likely tokens whose weights reach `share`
+// of the total. `tokens`: most likely first.
 Candidate last_of_nucleus(const std::vector<Candidate>& tokens, float share, const NucleusScale& scale) {
   const auto bucket_of = [&](Candidate token) { return scale.bucket(token.logit); };
   const auto mass_of = [&](Candidate token) {

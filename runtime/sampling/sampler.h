@@ -13,12 +13,12 @@ namespace tp {
 
 // Draws one of the tokens passed to it, with probabilities proportional to their weights.
 //
-// Uses the Gumbel-max trick: the token with the greatest log-weight plus noise wins. There is no sum, so
-// neither rounding nor order matters, nor which rank considers a token: the best of several draws' winners is
-// the winner overall.
+// Uses the Gumbel-max trick: the token with the greatest log-weight plus noise wins. Without a sum, neither
+// rounding nor order matters, nor which rank considers a token: the winner with the best score among several
+// draws is the overall winner.
 class GumbelDraw {
  public:
-  // `max`: the maximum logit of the whole row, not only of the tokens passed here.
+  // `max`: maximum logit of the whole row, not only of the tokens passed here.
   GumbelDraw(const DrawKey& key, float max, float inverse_temperature)
       : noise_(key), max_(max), inverse_temperature_(inverse_temperature) {}
 
@@ -35,7 +35,7 @@ class GumbelDraw {
     }
   }
 
-  // Of the winner; minus infinity if there is none.
+  // The winner's score; minus infinity if there is no winner.
   double score() const { return score_; }
   Candidate winner() const { return winner_; }
 
@@ -47,7 +47,7 @@ class GumbelDraw {
   Candidate winner_{std::numeric_limits<TokenId>::max(), -std::numeric_limits<float>::infinity()};
 };
 
-// Whether a token has at least `fraction` of the best one's probability.
+// Decides whether a token has at least `fraction` of the most likely token's probability.
 class MinP {
  public:
   MinP(float fraction, float max, float inverse_temperature);
@@ -59,8 +59,8 @@ class MinP {
   double furthest_;
 };
 
-// Top-k, top-p (of what top-k left, at least one), min-p, and a draw from what is left. Tokens may be in any
-// order; at least one must not be ruled out.
+// Applies top-k, top-p (which keeps at least one of the tokens that top-k kept) and min-p, and draws a token
+// from the rest. Tokens may be in any order. At least one must not be ruled out.
 TokenId choose_among(std::vector<Candidate> tokens, const SamplingParams& params, const DrawKey& key);
 
 }  // namespace tp

@@ -9,7 +9,8 @@
 namespace tp {
 namespace {
 
-// The wire format of a row: this header, then space for `tokens` and `best`, of which these numbers are used.
+// Header of a row on the wire. Space for size.tokens and size.best entries follows; the header counts the
+// used entries.
 struct Header {
   ExpSums sums;
   double score = 0.0;

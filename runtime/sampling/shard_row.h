@@ -1,4 +1,4 @@
-// What the ranks contribute to a row of logits whose vocabulary is sharded over them.
+// The ranks' contributions to a row of logits whose vocabulary is sharded over the ranks.
 #pragma once
 
 #include "runtime/sampling/candidates.h"
@@ -21,25 +21,25 @@ struct ShardToken {
 
 // One rank's part of a row.
 struct ShardRow {
-  bool usable = true;  // no logit is NaN or +infinity; else the rest is empty
-  ExpSums sums{};      // of the logits before LogitOps, if log-probabilities are wanted
-  double score = -std::numeric_limits<double>::infinity();  // of tokens[0], if the ranks draw
+  bool usable = true;  // false: a logit is NaN or +infinity, and the rest is empty
+  ExpSums sums{};      // sums of the logits before LogitOps, if log-probabilities are wanted
+  double score = -std::numeric_limits<double>::infinity();  // score of tokens[0], if the ranks draw
   std::vector<ShardToken> tokens{};
   std::vector<Candidate> best{};  // most likely before LogitOps
 };
 
-// The maximum number of tokens of each kind that a rank contributes to a row; equal on every rank.
+// Maximum number of tokens of each kind that a rank contributes to a row. Equal on every rank.
 struct ShardRowSize {
   std::size_t tokens = 0;
   std::size_t best = 0;
 };
 
-// Collective, one gather. Returns the parts of every row, [rows][ranks], on rank 0, and nothing on the
-// others.
+// Collective, one gather. Returns the parts of every row, [rows][ranks], on rank 0, and nothing on other
+// ranks.
 std::vector<std::vector<ShardRow>> gather_rows(Communicator& comm, std::span<const ShardRow> rows,
                                                std::span<const ShardRowSize> sizes);
 
-// Of all parts of a row.
+// Combine the parts of a row.
 bool usable(std::span<const ShardRow> parts);
 ExpSums sums_of(std::span<const ShardRow> parts);
 // The `count` most likely tokens with their log-probabilities, most likely first.

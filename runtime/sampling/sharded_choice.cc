@@ -18,8 +18,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 enum class Way : std::uint8_t {
   greedy,  // every rank contributes its most likely token
-  top_k,   // its k most likely ones
-  draw,    // the winner of its own draw
+  top_k,   // every rank contributes its k most likely tokens
+  draw,    // every rank contributes the winner of its own draw
 };
 
 Way way_of(const SamplingParams& params) {
@@ -41,7 +41,7 @@ struct LocalRow {
   }
 };
 
-// Log-probabilities refer to the logits before LogitOps.
+// Uses the logits before LogitOps, because log-probabilities refer to them.
 void describe(LocalRow& local) {
   ShardRow& part = local.part;
   const std::span<const float> raw = local.row->logits;
@@ -93,10 +93,10 @@ void cut(Communicator& comm, std::span<const LocalRow* const> rows, std::span<Vo
     if (params.top_p < 1.0F) by_share.push_back({&parts[i], 0, params.top_p});
   }
   cut_vocabulary(comm, by_count);
-  cut_vocabulary(comm, by_share);  // of what is left
+  cut_vocabulary(comm, by_share);  // applies to the tokens that top_k kept
 }
 
-// Every rank draws among its own tokens of each row.
+// Draws, on every rank, among the rank's own tokens of each row.
 void draw(Communicator& comm, std::vector<LocalRow*> rows) {
   if (rows.empty()) return;
   std::vector<float> max;
@@ -137,7 +137,7 @@ std::vector<ShardRow> ShardedChoice::contribute(Communicator& comm, std::span<co
   if (changed_.size() < rows.size()) changed_.resize(rows.size());
   const std::size_t work = rows.empty() ? 0 : rows.size() * rows.front().logits.size();
   for_thread_parts(rows.size(), work, [&](std::size_t begin, std::size_t end) {
-    std::vector<float> scratch;  // stays in the cache, unlike rows that are looked at again
+    std::vector<float> scratch;  // stays in the processor's cache, unlike changed_, which draw() reads again
     for (std::size_t i = begin; i < end; ++i) {
       const bool is_drawn = way_of(*rows[i].params) == Way::draw;
       locals[i].row = &rows[i];
@@ -159,7 +159,7 @@ std::vector<ShardRow> ShardedChoice::contribute(Communicator& comm, std::span<co
 
 namespace {
 
-// The winner of all ranks' draws; null if no rank has one.
+// The winner of all ranks' draws; null if no rank has a winner.
 const ShardToken* winner_of(std::span<const ShardRow> parts) {
   const ShardRow* best = nullptr;
   for (const ShardRow& part : parts) {
@@ -171,7 +171,7 @@ const ShardToken* winner_of(std::span<const ShardRow> parts) {
   return best == nullptr ? nullptr : &best->tokens.front();
 }
 
-// The token that rank 0 chooses among those that the ranks contributed; null if none is possible.
+// The token that rank 0 chooses among the contributed tokens; null if none is possible.
 const ShardToken* choice_among(const ChoiceRow& row, std::span<const ShardRow> parts) {
   std::vector<Candidate> tokens;
   for (const ShardRow& part : parts) {

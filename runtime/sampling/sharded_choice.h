@@ -1,5 +1,5 @@
 // Chooses tokens from sharded logits: every rank selects candidates from its own part of the vocabulary, and
-// rank 0 chooses among these. No whole rows are communicated.
+// rank 0 chooses among the candidates. Whole rows are never communicated.
 #pragma once
 
 #include "runtime/protocol/outputs.h"
@@ -20,35 +20,35 @@ struct ChoiceRow {
   LogitOps ops;
   const SamplingParams* params = nullptr;  // valid (SamplingParams::validate)
   DrawKey key;
-  std::optional<float>
-      row_max{};  // before LogitOps, if sums must not depend on the ranks: see exact_exp_sums
+  std::optional<float> row_max{};  // before LogitOps; if set, sums do not depend on ranks: see exact_exp_sums
 };
 
 // Up to this top_k, every rank contributes its top_k tokens, and rank 0 chooses among them.
 inline constexpr std::size_t kMaxGatheredTopK = 1024;
 
-// The maximum that a rank contributes to a choice, with at most `largest_shard` tokens per rank.
+// The maximum that a rank contributes to a choice. `largest_shard`: most tokens on any rank.
 ShardRowSize choice_size(const SamplingParams& params, std::size_t largest_shard);
 
 // Keeps scratch memory between calls, so that choosing allocates little.
 class ShardedChoice {
  public:
-  // Collective. Returns what this rank, which owns the tokens from `first_id` on, contributes to the choices:
-  // tokens, score and best, and the sums if log-probabilities are wanted. The order is: LogitOps; the most
-  // likely token if temperature is 0; else temperature, top-k, top-p (of what top-k left, at least one),
-  // min-p, and a draw from what is left, in proportion to the probabilities.
+  // Collective. Returns this rank's contributions to the choices: tokens, score and best, and the sums if
+  // log-probabilities are wanted. This rank owns the tokens from `first_id` on. LogitOps are applied first.
+  // At temperature 0, the most likely token is chosen. Otherwise temperature, top-k, top-p (which keeps at
+  // least one of the tokens that top-k kept) and min-p are applied, and a token is drawn from the rest in
+  // proportion to the probabilities.
   //
-  // Only for draws from more than kMaxGatheredTopK tokens do the ranks communicate before the gather: they
-  // exchange the maximum logit of every row and, for top-p and a larger top-k, find the last token that is
-  // kept (cut_vocabulary).
+  // Draws whose top_k is 0 or exceeds kMaxGatheredTopK need communication before the gather: ranks exchange
+  // the maximum logit of every row, and for top-p or a larger top-k they find the last token that is kept
+  // (cut_vocabulary).
   std::vector<ShardRow> contribute(Communicator& comm, std::span<const ChoiceRow> rows, TokenId first_id);
 
  private:
-  std::vector<std::vector<float>> changed_;  // logits after LogitOps, for rows that have any
+  std::vector<std::vector<float>> changed_;  // [rows]: logits after LogitOps
 };
 
-// Rank 0: the choice from all ranks' contributions. It depends on the row alone, neither on the number of
-// ranks nor on other rows.
+// Rank 0: makes the choice from all ranks' contributions. It depends only on the row, not on the number of
+// ranks or on other rows.
 Chosen conclude_choice(const ChoiceRow& row, std::span<const ShardRow> parts);
 
 }  // namespace tp

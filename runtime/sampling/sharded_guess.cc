@@ -16,7 +16,7 @@ namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-// The most likely tokens without a temperature have the probabilities of the model itself.
+// Greedy choices are measured in the model's own distribution, which has temperature 1.
 float inverse_temperature_of(const SamplingParams& params) {
   return params.greedy() ? 1.0F : inverse_temperature(params.temperature);
 }
@@ -26,17 +26,18 @@ bool is_cut(const SamplingParams& params) { return params.top_k > 0 || params.to
 // This rank's part of a row.
 struct LocalGuess {
   const GuessRow* row = nullptr;
-  float max = 0.0F;              // of the whole row
-  std::vector<float> allowed{};  // the logits without the mask, where this rank has it; else empty
-  VocabPart part;                // of the tokens that may be guessed
+  float max = 0.0F;              // maximum logit of the whole row
+  std::vector<float> allowed{};  // logits without the mask token if this rank owns it; else empty
+  VocabPart part;                // tokens that may be proposed
 
-  // What a logit is in the distribution that confidences are of, relative to the most likely token's.
+  // The logit in the distribution by which confidence is measured, relative to the maximum logit.
   float scaled(float logit) const {
     return row->settings.filtered ? (logit - max) * inverse_temperature_of(*row->params) : logit - max;
   }
 };
 
-// The mask's logit counts in sums, but it is never guessed.
+// Excludes the mask token, which is never proposed although its logit counts in sums. Empty if another rank
+// owns it.
 std::vector<float> without_mask(const GuessRow& row, TokenId first_id) {
   const auto index = static_cast<std::size_t>(row.settings.mask_token - first_id);
   if (row.settings.mask_token < first_id || index >= row.logits.size()) return {};
@@ -56,7 +57,7 @@ void cut_rows(Communicator& comm, std::span<LocalGuess> locals) {
     if (params.top_p < 1.0F) by_share.push_back({&local.part, 0, params.top_p});
   }
   cut_vocabulary(comm, by_count);
-  cut_vocabulary(comm, by_share);  // of what is left
+  cut_vocabulary(comm, by_share);  // applies to the tokens that top_k kept
 }
 
 void guess_best(const LocalGuess& local, ShardRow& out) {
@@ -74,8 +75,8 @@ void guess_drawn(const LocalGuess& local, ShardRow& out) {
   out.tokens = {{draw.winner().id, draw.winner().logit, local.scaled(draw.winner().logit)}};
 }
 
-// The logits, scaled, that the distribution of confidences is made of: those of all tokens, or of those that
-// are kept.
+// The scaled logits whose distribution measures confidence: of all tokens, or only of the tokens that top_k
+// and top_p keep.
 std::vector<float> distribution_of(const LocalGuess& local) {
   const bool kept_only = local.row->settings.filtered && is_cut(*local.row->params);
   std::vector<float> scaled;
@@ -98,7 +99,7 @@ ShardRow part_of(const LocalGuess& local) {
   return out;
 }
 
-// The greatest logit of every row over all ranks; infinity if one of them is not usable.
+// The maximum logit of every row over all ranks; infinity if any logit of the row is not usable.
 std::vector<float> maxima_of(Communicator& comm, std::span<const GuessRow> rows) {
   std::vector<float> maxima;
   for (const GuessRow& row : rows)
@@ -137,7 +138,7 @@ std::vector<ShardRow> contribute_guesses(Communicator& comm, std::span<const Gue
 
 namespace {
 
-// The token of all ranks' that wins; null if there is none.
+// The winner among all ranks' tokens; null if there is none.
 const ShardToken* best_guess(const GuessRow& row, std::span<const ShardRow> parts) {
   const ShardRow* best = nullptr;
   for (const ShardRow& part : parts) {

@@ -1,6 +1,6 @@
-// Guesses at masked tokens from sharded logits: every rank contributes the best of its part of the
-// vocabulary, and its part of the sums by which rank 0 judges how sure the model is. No whole rows are
-// communicated, and the sums are exact: the same logits give the same guesses on any number of ranks.
+// Proposes tokens for masked positions from sharded logits. Every rank contributes its part's best token, and
+// partial sums from which rank 0 computes the model's confidence. Whole rows are never communicated. Sums are
+// exact, so equal logits give equal proposals on any number of ranks.
 #pragma once
 
 #include "runtime/sampling/random_draw.h"
@@ -13,7 +13,7 @@
 
 namespace tp {
 
-// A row to guess a token from. Everything but the logits is equal on every rank.
+// A row to propose a token from. Everything but the logits is equal on every rank.
 struct GuessRow {
   std::span<const float> logits{};         // [local_vocab]
   const SamplingParams* params = nullptr;  // valid; temperature, top_k and top_p apply
@@ -21,14 +21,15 @@ struct GuessRow {
   GuessSettings settings{};
 };
 
-// What a rank contributes to a row at most: its token, and the two most likely ones.
+// The maximum that a rank contributes to a row: its proposal, and its two most likely tokens.
 inline constexpr ShardRowSize kGuessSize = {.tokens = 1, .best = 2};
 
-// Collective. What this rank, which owns the tokens from `first_id` on, contributes to the guesses.
+// Collective. Returns this rank's contributions to the proposals. This rank owns the tokens from `first_id`
+// on.
 std::vector<ShardRow> contribute_guesses(Communicator& comm, std::span<const GuessRow> rows,
                                          TokenId first_id);
 
-// Rank 0: the guess from all ranks' contributions.
+// Rank 0: makes the proposal from all ranks' contributions.
 Guess conclude_guess(const GuessRow& row, std::span<const ShardRow> parts);
 
 }  // namespace tp

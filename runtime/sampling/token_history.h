@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// The tokens of a sequence and how often each occurs, for the penalties of SamplingParams.
+// The tokens of a sequence and the number of occurrences of each, for the penalties of SamplingParams.
 class TokenHistory {
  public:
   struct Counts {
@@ -18,7 +18,7 @@ class TokenHistory {
     std::uint32_t generated = 0;
   };
 
-  // The first `prompt_tokens` tokens that are appended are the prompt's, the others are generated.
+  // The first `prompt_tokens` appended tokens are the prompt; later tokens are generated.
   explicit TokenHistory(std::size_t prompt_tokens = 0) : prompt_tokens_(prompt_tokens) {}
 
   void append(std::span<const TokenId> tokens);
@@ -28,7 +28,7 @@ class TokenHistory {
   // The last `count` tokens. Valid until the history changes.
   std::span<const TokenId> last(std::size_t count) const { return std::span(tokens_).last(count); }
 
-  // How often a token occurs in the prompt and in the generated text.
+  // Number of occurrences of a token in the prompt and in the generated text.
   Counts counts(TokenId token) const;
   // The distinct tokens of the sequence, in no particular order.
   const std::unordered_map<TokenId, Counts>& all() const { return counts_; }

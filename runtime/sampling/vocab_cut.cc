@@ -12,7 +12,7 @@ namespace tp {
 namespace {
 
 constexpr std::size_t kBuckets = NucleusScale::kBuckets;
-constexpr int kKeyBits = std::countr_zero(kBuckets);  // of a token's key that one division examines
+constexpr int kKeyBits = std::countr_zero(kBuckets);  // bits of a token's key that one division examines
 
 // The order of more_likely as an integer: the more likely token has the lower key.
 std::uint64_t key_of(Candidate token) {
@@ -21,19 +21,19 @@ std::uint64_t key_of(Candidate token) {
   return (std::uint64_t{~ascending} << 32) | static_cast<std::uint32_t>(token.id);
 }
 
-// The search for the end of one row's tokens.
+// The search for the last kept token of one row.
 class Search {
  public:
   explicit Search(const Cut& cut) : part_(*cut.part), by_count_(cut.tokens > 0), cut_(cut) {}
 
-  // Adds this rank's mass of every bucket to `masses`, [kBuckets]: first of all tokens that count, then of
-  // those in the bucket that contains the end.
+  // Adds this rank's mass of every bucket to `masses`, [kBuckets]. The first call covers all tokens that
+  // count; later calls cover the bucket that contains the end.
   void add_masses(std::span<double> masses) const;
-  // Descends into the bucket that contains the end. `masses`: over all ranks.
+  // Descends into the bucket that contains the end. `masses`: sums over all ranks.
   void enter_bucket(std::span<const double> masses);
-  // This rank's tokens in that bucket.
+  // This rank's tokens in the current bucket.
   std::vector<Candidate> boundary() const;
-  // Ends the search. `boundary`: of all ranks.
+  // Ends the search. `boundary`: all ranks' tokens in the current bucket.
   void finish(std::vector<Candidate> boundary);
 
   bool done() const { return done_; }
@@ -47,7 +47,7 @@ class Search {
     return part_.counts(token) && part_.scale.bucket(token.logit) == bucket_ &&
            (divisions_ == 0 || key_of(token) >> shift() == prefix_);
   }
-  // A key shifted right by this has only the bits that the divisions so far have examined.
+  // Shifting a key right by this leaves only the bits that the divisions so far have examined.
   int shift() const { return std::max(0, 64 - kKeyBits * divisions_); }
   int next_shift() const { return std::max(0, shift() - kKeyBits); }
 
@@ -57,10 +57,10 @@ class Search {
   bool begun_ = false;
   bool done_ = false;
   double target_ = 0.0;
-  double before_ = 0.0;       // mass of the tokens that are more likely than the bucket's
-  std::int32_t bucket_ = 0;   // of the scale
-  int divisions_ = 0;         // of that bucket
-  std::uint64_t prefix_ = 0;  // common to the keys in it
+  double before_ = 0.0;       // mass of the tokens that are more likely than the current bucket's
+  std::int32_t bucket_ = 0;   // current bucket of the scale
+  int divisions_ = 0;         // number of divisions of this bucket
+  std::uint64_t prefix_ = 0;  // examined bits of the keys in the current bucket
 };
 
 void Search::add_masses(std::span<double> masses) const {
@@ -93,7 +93,7 @@ void Search::enter_bucket(std::span<const double> masses) {
   if (!begun_) {
     const double total = std::accumulate(masses.begin(), masses.end(), 0.0);
     target_ = by_count_ ? static_cast<double>(cut_.tokens) : cut_.share * total;
-    // No more tokens than wanted: all count.
+    // There are no more tokens than wanted, so all of them count.
     if (by_count_ && total <= target_) done_ = true;
   }
   const MassBucket found = find_bucket(masses, before_, target_);
@@ -122,7 +122,7 @@ void Search::finish(std::vector<Candidate> boundary) {
   double sum = before_;
   for (const Candidate token : boundary) {
     sum += mass(bucket_, part_.scale.weight(token.logit));
-    part_.last = token;  // the last of all if rounding keeps the sum below the target
+    part_.last = token;  // the last token of the boundary if rounding keeps the sum below the target
     if (sum >= target_) break;
   }
   done_ = true;
@@ -148,7 +148,7 @@ void conclude(Communicator& comm, std::span<Search*> searches) {
   }
   const std::vector<std::uint32_t> sizes = exchange_values(comm, std::span<const std::uint32_t>(own_sizes));
   const auto size_of = [&](std::size_t rank, std::size_t i) { return sizes[rank * count + i]; };
-  std::vector<std::size_t> slots(count, 0);  // per rank, for the tokens of a search; 0: too many
+  std::vector<std::size_t> slots(count, 0);  // [searches]: slots per rank for tokens; 0: too many tokens
   for (std::size_t i = 0; i < count; ++i) {
     std::size_t total = 0;
     std::size_t most = 0;

@@ -12,31 +12,31 @@
 
 namespace tp {
 
-// The tokens of one row that this rank owns, and the last one of the row that counts.
+// The tokens of one row that this rank owns, and the row's last token that counts.
 struct VocabPart {
   std::span<const float> logits;  // [local_vocab]
   TokenId first_id = 0;
   NucleusScale scale;
-  std::optional<Candidate> last{};  // less likely tokens do not count; none: all do
+  std::optional<Candidate> last{};  // less likely tokens do not count; empty: all tokens count
 
   Candidate token(std::size_t i) const { return {first_id + static_cast<TokenId>(i), logits[i]}; }
   bool counts(Candidate token) const { return !last || !more_likely(*last, token); }
 };
 
-// What to keep of a row: this many of its most likely tokens, or as many as have this share of the total
-// weight.
+// The part of a row to keep: this many of its most likely tokens, or the most likely tokens that reach this
+// share of the total weight.
 struct Cut {
   VocabPart* part = nullptr;
-  std::size_t tokens = 0;  // 0: by share
+  std::size_t tokens = 0;  // 0: use `share`
   float share = 1.0F;
 };
 
-// Collective. Sets part->last of every cut. The result is the same at every number of ranks: sums of masses
+// Collective. Sets part->last of every cut. The result does not depend on the number of ranks: sums of masses
 // are exact (see NucleusScale), and everything else is decided identically on every rank.
 //
 // Ranks exchange the masses of buckets, then the number of tokens in the bucket that contains the end, then
-// these tokens. If there are more than kMaxBoundary, that bucket is divided again, by logit and finally by
-// id, so that no more than kMaxBoundary tokens per row are ever exchanged.
+// these tokens. A bucket of more than kMaxBoundary tokens is divided again, by logit and finally by id. So at
+// most kMaxBoundary tokens per row are exchanged.
 void cut_vocabulary(Communicator& comm, std::span<const Cut> cuts);
 
 inline constexpr std::size_t kMaxBoundary = 1024;  // tokens of one row
