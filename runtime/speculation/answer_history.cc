@@ -34,14 +34,14 @@ void AnswerHistory::learn(std::size_t most) {
       learnt_of_first_ = 0;
     }
   } catch (...) {
-    generations_[0].reset();  // half of a token may be in it
+    generations_[0].reset();  // it may contain a partly added token
     waiting_.clear();
     waiting_tokens_ = learnt_of_first_ = 0;
     throw;
   }
 }
 
-// A text is in one generation.
+// Makes room in the younger generation, because a text must not span generations.
 void AnswerHistory::begin_text(std::size_t size) {
   auto& [younger, older] = generations_;
   if (younger && younger->tokens.size() + size + 1 <= most_of_each_) return;
@@ -64,7 +64,7 @@ std::size_t AnswerHistory::bytes() const {
   return bytes;
 }
 
-// The beginning of a generation that has come since.
+// The cursor's place in a generation; the beginning if the generation is newer than the cursor.
 AnswerHistory::Cursor::Place AnswerHistory::place_in(const Cursor& cursor, const Generation& generation) {
   const auto found = std::ranges::find(cursor.places, generation.number, &Cursor::Place::generation);
   return found == cursor.places.end() ? Cursor::Place{.generation = generation.number} : *found;
@@ -84,7 +84,7 @@ AnswerHistory::Match AnswerHistory::match_in(const Cursor::Place& place, const G
   SuffixAutomaton::Match found = generation.automaton.match(place.in_automaton);
   if (found.length == 0) return {};
   const std::span<const TokenId> tokens(generation.tokens);
-  // Nothing is behind it, or nothing yet.
+  // No token follows the match, or none so far.
   const bool ends = found.end == tokens.size() || tokens[found.end] == kEnd;
   if (ends) found = generation.automaton.continued_match(place.in_automaton);
   const auto behind = tokens.subspan(found.end);

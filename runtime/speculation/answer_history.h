@@ -1,4 +1,4 @@
-// Earlier answers, from which later requests take drafts.
+// Remembers earlier answers as a source of drafts for later requests.
 #pragma once
 
 #include "runtime/speculation/suffix_automaton.h"
@@ -14,30 +14,30 @@
 
 namespace tp {
 
-// Finds in remembered texts what followed the last tokens of another one. A token takes constant time,
-// averaged over all.
+// Finds the longest end of a text in remembered texts, and the tokens that followed it. Takes constant time
+// per token, averaged over all tokens.
 //
-// There are two generations: texts are added to the younger one until it has no room; then it becomes the
-// older one, and the one that was is forgotten. So the last half is always there, and nothing needs to be
-// taken out of an automaton.
+// Texts are added to the younger of two generations. When it is full, it becomes the older generation, and
+// the previous older generation is forgotten. So the most recent half is always available, and nothing is
+// ever removed from an automaton.
 class AnswerHistory {
  public:
-  // `most`: tokens that are remembered, more than 1.
+  // `most`: number of tokens to remember, at least 2.
   explicit AnswerHistory(std::size_t most) : most_of_each_(most / 2) {}
 
-  // Of a text that is too long only the end is kept. It waits until learn() comes to it, unless as many
-  // tokens as a generation has room for wait already. Throws std::bad_alloc.
+  // Queues a text for learn(). Only the end of an overlong text is kept. Drops the text if the queue would
+  // hold more tokens than a generation. Throws std::bad_alloc.
   void add(std::span<const TokenId> text);
-  // Takes so many more tokens of the texts that wait, in their order, as everything else waits meanwhile.
-  // Throws std::bad_alloc, and the younger generation and the texts that wait are lost then.
+  // Learns at most `most` further tokens of the queued texts, in order. The limit exists because everything
+  // else waits meanwhile. If this throws std::bad_alloc, the younger generation and the queue are lost.
   void learn(std::size_t most);
-  // Without those that wait.
+  // Number of remembered tokens, without queued texts.
   std::size_t tokens() const;
-  // Memory in use, and a bound of it for so many tokens: the largest that was measured, with some room.
+  // Memory in use, and an upper bound for this many tokens: the largest measured value plus a margin.
   std::size_t bytes() const;
   static constexpr std::size_t bytes_of(std::size_t most) { return 200 * most; }
 
-  // How far a growing text has been followed, and what was found of its end.
+  // A growing text's current match in each generation.
   struct Cursor {
     struct Place {
       std::uint64_t generation = 0;
@@ -47,16 +47,16 @@ class AnswerHistory {
   };
   void follow(Cursor& cursor, TokenId token) const;
 
-  // The longest end of the followed text behind which something is remembered, and that, up to the most that
-  // a draft may have.
+  // The longest end of the followed text that has a continuation in the history, and this continuation, up to
+  // kMaxDraftTokens tokens.
   struct Match {
-    std::size_t length = 0;           // 0: there is none
-    std::span<const TokenId> next{};  // valid until more is learnt
+    std::size_t length = 0;           // 0: no match
+    std::span<const TokenId> next{};  // continuation, valid until learn()
   };
   Match match(const Cursor& cursor) const;
 
  private:
-  // Behind every text.
+  // Follows every text.
   static constexpr TokenId kEnd = -1;
 
   struct Generation {
@@ -72,8 +72,8 @@ class AnswerHistory {
 
   std::size_t most_of_each_;
   std::uint64_t generations_so_far_ = 0;
-  std::array<std::unique_ptr<Generation>, 2> generations_{};  // the younger one first
-  std::deque<std::vector<TokenId>> waiting_{};                // of the first one, some may have been learnt
+  std::array<std::unique_ptr<Generation>, 2> generations_{};  // younger generation first
+  std::deque<std::vector<TokenId>> waiting_{};                // queued texts; the first may be partly learnt
   std::size_t learnt_of_first_ = 0;
   std::size_t waiting_tokens_ = 0;
 };

@@ -8,20 +8,20 @@
 
 namespace tp {
 
-// How often a draft model's token is the one that the model chooses, too, by the probability that the draft
-// model gave it.
+// Measures how often the model accepts a draft model's token, by the probability that the draft model gave to
+// the token.
 class Calibration {
  public:
   void add(double probability, bool accepted) {
     kinds_[kind_of(probability)].add(accepted);
     all_.add(accepted);
   }
-  // Between 0 and 1; as long as little was counted, close to the probability.
+  // Between 0 and 1; close to `probability` while few tokens were counted.
   double chance(double probability) const {
     const std::size_t kind = kind_of(probability);
     return kinds_[kind].value((static_cast<double>(kind) + 0.5) / kKinds);
   }
-  // Of any token.
+  // The average over all probabilities.
   double mean() const { return all_.value(0.6); }
 
  private:

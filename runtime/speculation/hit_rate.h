@@ -2,7 +2,7 @@
 
 namespace tp {
 
-// How often something turned out right, where what was recent weighs more.
+// The rate of hits. Recent results weigh more.
 class HitRate {
  public:
   void add(bool hit) {
@@ -10,7 +10,7 @@ class HitRate {
     count_ = kKept * count_ + 1.0;
     hits_ = kKept * hits_ + (hit ? 1.0 : 0.0);
   }
-  // Between 0 and 1. As long as little was counted, what was expected weighs more.
+  // Between 0 and 1. `expected` dominates while few results were counted.
   double value(double expected) const {
     constexpr double kWeightOfExpected = 4.0;
     return (hits_ + kWeightOfExpected * expected) / (count_ + kWeightOfExpected);

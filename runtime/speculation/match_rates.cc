@@ -3,12 +3,12 @@
 namespace tp {
 namespace {
 
-// Before anything was counted. Matches of a single token are mostly accidents.
+// Rates before anything was counted. Matches of a single token are mostly accidental.
 constexpr std::array<double, 6> kFirstGuess = {0.1, 0.2, 0.35, 0.55, 0.75, 0.9};
 
 }  // namespace
 
-// 1, 2, 3, 4 to 7, 8 to 15, more.
+// Kinds are the lengths 1, 2, 3, 4 to 7, 8 to 15, and more.
 std::size_t MatchRates::kind_of(std::size_t length) {
   if (length <= 3) return length == 0 ? 0 : length - 1;
   if (length < 8) return 3;

@@ -7,13 +7,13 @@
 
 namespace tp {
 
-// How often the token that followed an earlier occurrence came again, by the length of the repeated text:
-// tokens that have occurred by chance say little, whole repeated phrases much.
+// Measures how often the token that followed an earlier occurrence occurs again, by the length of the
+// repeated text. Short matches are often accidental; long repeated phrases predict well.
 class MatchRates {
  public:
   // Recent matches weigh more.
   void add(std::size_t length, bool came_again);
-  // Between 0 and 1. As long as few matches were counted, what `others` say weighs more than they do.
+  // Between 0 and 1. The rate of `others` dominates while few matches were counted.
   double rate(std::size_t length, const MatchRates* others = nullptr) const;
 
  private:

@@ -9,8 +9,8 @@
 
 namespace tp {
 
-// Asks a source that costs nothing first, and another one about the sequences for which that has no draft, or
-// one that is more likely wrong than right.
+// Asks a free source first. Then asks another source about the sequences whose draft is missing or probably
+// wrong.
 class MixedSource : public DraftSource {
  public:
   MixedSource(std::unique_ptr<DraftSource> free, std::unique_ptr<DraftSource> other);

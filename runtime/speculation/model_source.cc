@@ -14,15 +14,15 @@
 namespace tp {
 namespace {
 
-// What the draft model's ranks know of a sequence, to draw its tokens as the model draws them. `position`: of
-// the first token that they compute.
+// Describes a sequence to the draft model's ranks, so that they draw its tokens like the model does.
+// `position`: position of the first token that they compute.
 SequenceStart start_of(const DraftQuery& query, std::size_t position) {
   SequenceStart start{.seed = query.seed, .sample = query.sample, .prompt_tokens = query.prompt_tokens};
   if (query.request != nullptr)
     start.sampling = query.request->sampling;
   else
     start.sampling.temperature = 0.0F;
-  start.sampling.logprobs = 0;  // only that of the token itself
+  start.sampling.logprobs = 0;  // only the log-probability of the chosen token
   if (needs_history(start.sampling)) {
     const auto prefix = query.tokens.first(position);
     start.prefix.assign(prefix.begin(), prefix.end());
@@ -37,7 +37,7 @@ ModelSource::ModelSource(const DraftModelLimits& limits, Run run)
       run_(std::move(run)),
       blocks_(limits.cache_blocks, limits.cache.block_size, limits.cache.windows) {}
 
-// Of the tokens that the draft model has.
+// Returns the queries with only the tokens that the draft model has.
 std::vector<DraftQuery> ModelSource::own_queries(std::span<const DraftQuery> queries) const {
   std::vector<DraftQuery> own(queries.begin(), queries.end());
   for (DraftQuery& query : own) {
@@ -79,25 +79,26 @@ std::vector<Draft> ModelSource::draft(std::span<const DraftQuery> all) {
 void ModelSource::end(std::uint64_t sequence) {
   const auto found = texts_.find(sequence);
   if (found == texts_.end()) return;
-  if (found->second.announced) ended_.push_back(sequence);  // follow() has made room for it
+  if (found->second.announced) ended_.push_back(sequence);  // follow() has reserved space for it
   texts_.erase(found);
   blocks_.end_sequence(sequence);
 }
 
-// How many tokens the sequence may have behind its own: the last one is not computed.
+// Largest number of draft tokens for the sequence. The last draft token is not computed, so it may exceed
+// max_length.
 std::size_t ModelSource::most_of(const DraftQuery& query) const {
   const std::size_t size = query.tokens.size();
   if (size > limits_.max_length) return 0;
   return std::min(query.most, limits_.max_length - size + 1);
 }
 
-// Whether more of the sequence is known already: a prompt that is followed may be computed again.
+// Whether more tokens of the sequence are already known, because its prompt is being computed again.
 bool ModelSource::is_behind(const DraftQuery& query) const {
   const auto found = texts_.find(query.sequence);
   return found != texts_.end() && query.tokens.size() < found->second.seen;
 }
 
-// Begins the sequence, or takes note of what is new of it.
+// Begins the sequence if it is new, and records its new tokens.
 ModelSource::Text& ModelSource::follow(const DraftQuery& query, TokenId first_token) {
   const auto found = texts_.find(query.sequence);
   if (found == texts_.end()) {
@@ -105,7 +106,7 @@ ModelSource::Text& ModelSource::follow(const DraftQuery& query, TokenId first_to
     Text text;
     const bool shares = query.request == nullptr || query.request->cache_prompt;
     std::string salt = query.request == nullptr ? "" : query.request->cache_salt;
-    // What the model has left depends on the first token, too, which is in front of these.
+    // The model's states also depend on the first token, which the layer's sequences lack.
     if (limits_.next_token) salt += fmt::format(":{}", first_token);
     if (shares)
       text.computed = blocks_.begin_sequence(query.sequence, query.tokens, salt);
@@ -127,7 +128,8 @@ ModelSource::Text& ModelSource::follow(const DraftQuery& query, TokenId first_to
   return text;
 }
 
-// Compares what was guessed with what has come. Right guesses are in the cache, apart from the last one.
+// Compares draft tokens with the chosen tokens. Accepted draft tokens are in the cache, except the last of a
+// draft.
 void ModelSource::learn(Text& text, const DraftQuery& query) {
   const auto came = query.tokens.subspan(text.seen);
   const std::vector<TokenId>& guessed = text.guessed.tokens;
@@ -138,14 +140,14 @@ void ModelSource::learn(Text& text, const DraftQuery& query) {
     right += is_right ? 1 : 0;
   }
   if (!guessed.empty() && !limits_.next_token) text.computed += std::min(right, guessed.size() - 1);
-  // The last token is always computed, as its logits are wanted.
+  // The last token is always computed, because its logits are needed.
   text.computed = std::min(text.computed, query.tokens.size() - 1);
   text.guessed = Draft();
   text.probabilities.clear();
 }
 
-// Extends the sequence's tables; as long as there is no room, those that have not been asked about for the
-// longest time are forgotten.
+// Extends the sequence's tables. While the cache has no room, forgets the sequence with the oldest query.
+// Returns false if all sequences belong to the current queries.
 bool ModelSource::reserve(std::uint64_t sequence, std::size_t tokens) {
   std::vector<BlockId> new_blocks;
   while (!blocks_.try_reserve(sequence, tokens, new_blocks)) {
@@ -167,7 +169,8 @@ std::vector<BlockId> ModelSource::take_unsent_blocks(const DraftQuery& query, Te
   return unsent;
 }
 
-// Adds tokens of a sequence, for which there is room, from the position `first` on.
+// Adds a chunk of a sequence, from the position `first` on, to a pass. The cache must have room for the
+// chunk.
 void ModelSource::add_chunk(Member& member, std::size_t first, std::span<const TokenId> tokens, bool chooses,
                             Forward& forward) {
   const DraftQuery& query = *member.query;
@@ -185,15 +188,15 @@ void ModelSource::add_chunk(Member& member, std::size_t first, std::span<const T
   forward.chunks.push_back(std::move(chunk));
 }
 
-// Computes what the cache lacks, as far as a pass takes it, beginning with those that lack the least. Keeps
-// the members that lack nothing any more, with their first guess.
+// Computes tokens that the cache lacks, as many as fit in a pass, beginning with the members that lack the
+// fewest. Then keeps only members that lack no tokens and want drafts. They have their first draft token.
 void ModelSource::catch_up(std::vector<Member>& members) {
   std::ranges::stable_sort(members, {}, &Member::missing);
   Forward forward;
   std::vector<Member*> choosing;
   for (Member& member : members) {
     const std::size_t room = limits_.step_tokens - forward.tokens.size();
-    // As many blocks of windows as there are have room for a chunk.
+    // Windowed groups have enough blocks for only one chunk.
     const std::size_t count = std::min({member.missing(), room, limits_.cache.chunk});
     const bool chooses = count == member.missing() && member.most > 0;
     const std::size_t first = member.text->computed;
@@ -202,7 +205,7 @@ void ModelSource::catch_up(std::vector<Member>& members) {
     member.text->computed += count;
     if (chooses) choosing.push_back(&member);
   }
-  constexpr std::size_t kFew = 4;  // tokens of a sequence, which take as long as one
+  constexpr std::size_t kFew = 4;  // tokens of a sequence that take as long as one token
   const bool is_short = !choosing.empty() && forward.tokens.size() <= kFew * choosing.size();
   const Stopwatch pass;
   if (!forward.tokens.empty()) run(std::move(forward), choosing);
@@ -215,7 +218,8 @@ void ModelSource::catch_up(std::vector<Member>& members) {
   std::erase_if(members, [](const Member& member) { return member.most == 0 || member.missing() > 0; });
 }
 
-// Computes the last guess of every member, and guesses another token. Keeps those that may have further ones.
+// Computes the last draft token of every member, and drafts another. Keeps members that may have further
+// tokens.
 void ModelSource::guess_next(std::vector<Member>& members) {
   Forward forward;
   forward.reads_own_states = limits_.next_token;
@@ -235,7 +239,7 @@ void ModelSource::guess_next(std::vector<Member>& members) {
   std::erase_if(members, [](const Member& member) { return member.most == 0; });
 }
 
-// `choosing`: the members that the outputs are for, in their order.
+// `choosing`: the members of the pass's outputs, in order.
 void ModelSource::run(Forward forward, std::span<Member*> choosing) {
   forward.ended = ended_;
   const std::vector<Result> results = run_(std::move(forward));
@@ -243,7 +247,7 @@ void ModelSource::run(Forward forward, std::span<Member*> choosing) {
   for (std::size_t i = 0; i < choosing.size(); ++i) {
     Member& member = *choosing[i];
     const Chosen& chosen = std::get<std::vector<Chosen>>(results[i]).front();
-    // Rows that only the draft model has are no tokens.
+    // Rows that only the draft model has are not tokens of the target.
     if (chosen.error != ChoiceError::none || static_cast<std::size_t>(chosen.id) >= limits_.known_ids) {
       member.most = 0;
       continue;
@@ -258,8 +262,8 @@ void ModelSource::run(Forward forward, std::span<Member*> choosing) {
   }
 }
 
-// Whether a further token for each member can be expected to raise the tokens per second, after so many
-// seconds of guessing.
+// Whether drafting one more token for each member is expected to raise the tokens per second. `seconds`: time
+// spent on drafting so far.
 bool ModelSource::pays(std::span<const Member> members, double seconds) const {
   const DraftQuery& any = *members.front().query;
   if (any.token_seconds == 0.0) return true;

@@ -1,4 +1,4 @@
-// Draft tokens of a smaller model.
+// Draft tokens from a smaller model.
 #pragma once
 
 #include "runtime/cache/block_manager.h"
@@ -18,31 +18,31 @@
 
 namespace tp {
 
-// What is to be known of a draft model.
+// The properties of a draft model.
 struct DraftModelLimits {
   std::size_t vocab_size = 0;
-  std::size_t known_ids = SIZE_MAX;  // of the model that it guesses for
-  std::size_t max_length = 0;        // tokens of a sequence
-  std::size_t step_tokens = 0;       // of a pass
+  std::size_t known_ids = SIZE_MAX;  // number of the target's token ids
+  std::size_t max_length = 0;        // most tokens of a sequence
+  std::size_t step_tokens = 0;       // most tokens of a pass
   std::size_t cache_blocks = 0;
   CacheShape cache;
-  // Not a model, but the model's layer that predicts the token after the next one. It has sequences without
-  // their first token: at a position it computes the token behind that, and reads the state that the model
-  // has left there.
+  // Whether this is not a model but the target's multi-token prediction layer. The layer's sequences lack
+  // their first token: at each position, it reads the target's state and the target's next token.
   bool next_token = false;
 };
 
-// Plans the draft model's passes, much as the scheduler plans the model's: a first one that computes what is
-// new of all sequences, and then, as long as that pays, one for every further token.
+// Plans the draft model's passes, like the scheduler plans the model's. The first pass computes the new
+// tokens of all sequences. Each further pass drafts one token per sequence, as long as that pays.
 //
-// A token is drawn with the noise that the model draws with, so that both choose the same one wherever
-// they agree well enough. The cache keeps what was computed of a sequence: after a wrong guess it continues
-// behind the last right one. A long prompt is computed in several steps, in which the sequence has no draft;
-// neither has it beyond the draft model's maximum length, behind tokens that it does not have, or where the
-// cache has no room although sequences that are not asked about were forgotten.
+// A token is drawn with the target's noise, so that both models choose the same token if their distributions
+// are similar enough. The cache keeps a sequence's computed tokens: after a wrong draft token, computation
+// continues after the last accepted token. A long prompt is computed in several steps, without drafts
+// meanwhile. A sequence also has no draft after the draft model's maximum length, after tokens that the draft
+// model lacks, or if the cache stays full although sequences without a query were forgotten.
 //
-// What a layer has guessed from its own states it computes again from the model's. Queries for no tokens let
-// it follow, as long as these are there; without them its guesses are worse.
+// A multi-token prediction layer drafts from its own states, and later computes these tokens again from the
+// target's states. Queries for 0 tokens let the layer follow a text while the target's states exist.
+// Otherwise its drafts are worse.
 class ModelSource : public DraftSource {
  public:
   // Runs a pass on all ranks of the draft model, and returns the results of its outputs.
@@ -55,20 +55,20 @@ class ModelSource : public DraftSource {
 
  private:
   struct Text {
-    std::size_t seen = 0;       // tokens of its last query,
-    std::size_t computed = 0;   // how many of these are in the cache,
-    std::size_t committed = 0;  // and how many others may find there,
-    Draft guessed{};            // the tokens behind them; all but the last one are in the cache, too,
-    std::vector<double> probabilities{};  // and how probable they were
-    bool announced = false;               // the ranks have a table for it,
-    std::size_t sent_blocks = 0;          // with this many entries
-    std::uint64_t last_turn = 0;          // in which it was asked about
-    bool has_unknown = false;             // tokens
+    std::size_t seen = 0;       // tokens of the last query
+    std::size_t computed = 0;   // number of these tokens in the cache
+    std::size_t committed = 0;  // number of tokens that other sequences may share
+    Draft guessed{};            // draft after the seen tokens; the cache contains all but its last token
+    std::vector<double> probabilities{};  // [guessed.tokens], from the draft model
+    bool announced = false;               // the ranks have block tables for the sequence
+    std::size_t sent_blocks = 0;          // entries of these tables
+    std::uint64_t last_turn = 0;          // turn of the last query
+    bool has_unknown = false;             // contains tokens that the draft model lacks
   };
   struct Member {
-    const DraftQuery* query = nullptr;  // with the tokens that the draft model has
+    const DraftQuery* query = nullptr;  // contains only the tokens that the draft model has
     Text* text = nullptr;
-    std::size_t most = 0;  // tokens that it may still have
+    std::size_t most = 0;  // number of tokens that may still be drafted
 
     std::size_t missing() const { return query->tokens.size() - text->computed; }
   };
@@ -91,10 +91,10 @@ class ModelSource : public DraftSource {
   Run run_;
   BlockManager blocks_;
   std::unordered_map<std::uint64_t, Text> texts_;
-  std::vector<SequenceId> ended_;  // that the ranks have not been told of
+  std::vector<SequenceId> ended_;  // ended sequences that the ranks have not dropped yet
   std::uint64_t turn_ = 0;
   Calibration calibration_;
-  RecentMedian pass_seconds_;  // of passes with one token of each sequence
+  RecentMedian pass_seconds_;  // times of passes with one token per sequence
 };
 
 }  // namespace tp

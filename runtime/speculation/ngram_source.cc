@@ -6,11 +6,12 @@
 namespace tp {
 namespace {
 
-// Of a prompt's end, with which an answer is remembered: behind it, an answer begins as earlier ones did.
-// What templates end a turn with takes a few tokens, and says nothing about the answer.
+// Number of tokens at the prompt's end to remember with an answer, because answers after equal prompt ends
+// often begin alike. Must exceed the few tokens with which templates end a turn, because these predict
+// nothing.
 constexpr std::size_t kPromptTokens = 16;
 
-// Of answers, before each step: these take half a millisecond.
+// Number of answer tokens to learn before each step, which takes half a millisecond.
 constexpr std::size_t kLearntAtOnce = 1024;
 
 }  // namespace
@@ -32,8 +33,8 @@ std::vector<Draft> NgramSource::draft(std::span<const DraftQuery> queries) {
   return drafts;
 }
 
-// Whoever has secrets from others has them from their drafts, too, which make an answer quicker that has been
-// given before.
+// A request that hides its prompt from other requests does not share answers either. Otherwise other requests
+// could notice a repeated answer by its speed.
 bool NgramSource::uses_history(const DraftQuery& query) const {
   return history_ &&
          (query.request == nullptr || (query.request->cache_prompt && query.request->cache_salt.empty()));
@@ -44,8 +45,8 @@ void NgramSource::learn_from(const DraftQuery& text) {
   history_->add(text.tokens.subspan(text.prompt_tokens - std::min(text.prompt_tokens, kPromptTokens)));
 }
 
-// Takes what is new of the sequence: not all of a long prompt at once, as every other sequence waits. Prompts
-// say little about how the model repeats itself.
+// Reads new tokens of the sequence, but not all of a long prompt at once, because all other sequences wait.
+// Counts only matches in generated text: prompts do not show how the model repeats itself.
 void NgramSource::follow(Text& text, const DraftQuery& query) {
   constexpr std::size_t kMostNew = 4096;
   const std::size_t first = text.automaton.size();
@@ -73,7 +74,7 @@ void NgramSource::follow_history(Text& text, const DraftQuery& query, std::size_
   history_->follow(text.in_history, query.tokens[place]);
 }
 
-// What followed the match in the earlier answer, up to its end.
+// Drafts the tokens that followed the match in the earlier answer, up to the answer's end.
 Draft NgramSource::draft_from_history(const Text& text, const DraftQuery& query) const {
   Draft draft;
   if (!uses_history(query)) return draft;
@@ -88,8 +89,8 @@ Draft NgramSource::draft_from_history(const Text& text, const DraftQuery& query)
   return draft;
 }
 
-// What followed the match. Where that reaches the end of the text, the draft itself follows: the text has a
-// period.
+// Drafts the tokens that followed the match. At the end of the text, the draft repeats itself, because the
+// text is periodic.
 Draft NgramSource::draft(const Text& text, const DraftQuery& query) const {
   Draft draft;
   const auto [length, end] = text.automaton.match();

@@ -1,4 +1,4 @@
-// Draft tokens from the sequence itself, and from earlier answers.
+// Draft tokens from the sequence itself and from earlier answers.
 #pragma once
 
 #include "runtime/speculation/answer_history.h"
@@ -14,14 +14,14 @@
 
 namespace tp {
 
-// Guesses that a sequence goes on as it did after an earlier occurrence of its last tokens: of the longest
-// text that has occurred before. Every token shows whether such a guess would have been right, so that its
-// chances are known without trying it out. With a history it guesses likewise from earlier answers, where
-// that is more likely to be right.
+// Expects a sequence to continue as it did after an earlier occurrence of its last tokens, and uses the
+// longest repeated text. Every new token shows whether such a draft would have been right, so chances are
+// known without trying drafts. With a history, a draft may come from an earlier answer instead if that is
+// more likely to be right.
 class NgramSource : public DraftSource {
  public:
-  // `history` may be shared with other sources, of which one learns; null: none. Long answers are learnt
-  // little by little, before drafts.
+  // `history` may be shared with other sources, if learn_from() is called for only one of them; null: none.
+  // Long answers are learnt in parts, before drafts.
   explicit NgramSource(std::shared_ptr<AnswerHistory> history = nullptr) : history_(std::move(history)) {}
 
   std::vector<Draft> draft(std::span<const DraftQuery> queries) override;
@@ -44,7 +44,7 @@ class NgramSource : public DraftSource {
 
   std::unordered_map<std::uint64_t, Text> texts_;
   std::shared_ptr<AnswerHistory> history_;
-  MatchRates rates_;  // of all sequences
+  MatchRates rates_;  // rates of all sequences
   MatchRates history_rates_;
 };
 

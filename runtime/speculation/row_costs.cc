@@ -12,8 +12,8 @@ RowCosts::RowCosts(std::vector<Point> points) : points_(std::move(points)) {
     points_[i].seconds = std::max(points_[i].seconds, points_[i - 1].seconds);
 }
 
-// On straight lines between the points. Behind them in proportion to the rows: the last line may rise too
-// little by accident, and many rows would be tried for that.
+// Interpolates linearly between the points. After the last point, time is proportional to the rows: the last
+// segment's slope may be too small by accident, and too many rows would be tried.
 double RowCosts::measured(std::size_t rows) const {
   if (rows <= points_.front().rows) return points_.front().seconds;
   const auto right = std::ranges::lower_bound(points_, rows, {}, &Point::rows);
@@ -32,7 +32,8 @@ double RowCosts::seconds(std::size_t rows, bool has_drafts) const {
 }
 
 void RowCosts::observe(std::size_t rows, bool has_drafts, double seconds) {
-  // Steps with drafts that took too long are not made again, and would be judged by that for ever.
+  // Forgets times of steps with drafts after this many steps without drafts. Otherwise steps that took too
+  // long would rule out drafts forever.
   constexpr std::size_t kForgotten = 32;
   if (!has_drafts) drafted_steps_ = 0;
   if (seconds <= 0.0 || measured(rows) <= 0.0) return;

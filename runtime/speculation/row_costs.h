@@ -7,28 +7,28 @@
 
 namespace tp {
 
-// How long steps take that compute a number of rows: a decode step reads all weights, and further rows cost
+// Predicts how long steps take by their number of rows. A decode step reads all weights, so further rows cost
 // little until arithmetic takes longer than reading.
 class RowCosts {
  public:
-  // One measured step.
+  // A measured step.
   struct Point {
     std::size_t rows = 0;
     double seconds = 0.0;
   };
 
-  // `points`: with ascending rows, at least one. More rows never count as quicker than fewer, nor do rows
-  // behind the last point as cheaper than those before it are on average.
+  // `points`: at least one, with ascending rows. Predictions never fall as rows increase. After the last
+  // point, a row costs as much as the average row of the last point.
   explicit RowCosts(std::vector<Point> points);
 
-  // Of a step with this many rows, of which some are draft tokens or none.
+  // Predicts the seconds of a step with this many rows. `has_drafts`: some of them are draft tokens.
   double seconds(std::size_t rows, bool has_drafts) const;
 
-  // A step without prompts took so long (0: unknown). Contexts, neighbours and the machine's other work
-  // change what was measured at first; steps with drafts are compared with those without.
+  // Records a step without prompts; 0 seconds: unknown. Needed because longer contexts and other load on the
+  // machine change the times that were measured first. Steps with and without drafts are recorded separately.
   void observe(std::size_t rows, bool has_drafts, double seconds);
 
-  // Whether it has seen steps with drafts recently.
+  // Whether steps with drafts were recorded recently.
   bool knows_drafts() const { return !drafted_.empty(); }
   std::size_t drafted_in_a_row() const { return drafted_steps_; }
 
@@ -36,11 +36,11 @@ class RowCosts {
   double measured(std::size_t rows) const;
 
   std::vector<Point> points_;
-  // What steps took, divided by what was measured.
+  // Recorded times, divided by measured times.
   RecentMedian plain_;
   RecentMedian drafted_;
-  std::size_t plain_steps_ = 0;    // since the last one with drafts
-  std::size_t drafted_steps_ = 0;  // since the last one without
+  std::size_t plain_steps_ = 0;    // steps since the last step with drafts
+  std::size_t drafted_steps_ = 0;  // steps since the last step without drafts
 };
 
 }  // namespace tp

@@ -15,7 +15,7 @@
 namespace tp {
 namespace {
 
-// A program's own source, whose mistakes must not reach the model.
+// Checks the drafts of a program's own source, so that its mistakes do not reach the model.
 class CheckedSource : public DraftSource {
  public:
   CheckedSource(std::unique_ptr<DraftSource> source, std::size_t vocab_size)
@@ -41,7 +41,7 @@ class CheckedSource : public DraftSource {
     if (draft.tokens.size() > query.most || draft.chances.size() != draft.tokens.size()) return false;
     double before = 1.0;
     for (const double chance : draft.chances) {
-      if (!(chance >= 0.0 && chance <= before)) return false;  // NaN is neither
+      if (!(chance >= 0.0 && chance <= before)) return false;  // also rejects NaN
       before = chance;
     }
     return std::ranges::all_of(
@@ -75,7 +75,7 @@ std::vector<Draft> Speculator::draft(std::span<const DraftQuery> queries, const 
   if (budget_ && !budget_->allows()) return ask(free_, queries);
   const Stopwatch watch;
   if (!pays) {
-    // It keeps up with the texts, of which it could not read the states later.
+    // Lets the source keep up with the texts, because it cannot read their states later.
     std::vector<DraftQuery> nothing(queries.begin(), queries.end());
     for (DraftQuery& query : nothing) query.most = 0;
     ask(source_, nothing);
@@ -89,8 +89,8 @@ std::vector<Draft> Speculator::draft(std::span<const DraftQuery> queries, const 
   return drafts;
 }
 
-// Whether a step, which has no prompts, is to have no drafts either, because many in a row have had some,
-// which gain so little that a machine that has changed could hide a loss.
+// Whether to omit drafts in this step, which has no prompts, for comparison. True after many steps in a row
+// with drafts that gained little: if the machine has become slower, a small gain may really be a loss.
 bool Speculator::compares(const StepSize& step) const {
   constexpr std::size_t kInARow = 16;
   constexpr double kClearGain = 0.25;
@@ -98,14 +98,15 @@ bool Speculator::compares(const StepSize& step) const {
          gains_.value() < kClearGain;
 }
 
-// Whether guesses would, if all of them were right; true if there are to be none, but the source follows.
+// Whether drafts would pay if all of their tokens were right. Also true if no tokens are wanted, because the
+// source only follows.
 bool Speculator::could_pay(std::span<const DraftQuery> queries, const StepSize& step) const {
   std::size_t most = 0;
   for (const DraftQuery& query : queries) most += query.most;
   return most == 0 || best_rows(std::vector(std::min(most, step.room), 1.0), step) > 0;
 }
 
-// Whether it did not throw. Without memory the source is asked again, after another error it is not.
+// Returns whether `use` succeeded. Keeps the source after std::bad_alloc, and drops it after other errors.
 bool Speculator::try_on(std::unique_ptr<DraftSource>& source,
                         const std::function<void(DraftSource& source)>& use) {
   if (!source) return false;
@@ -127,7 +128,7 @@ std::vector<Draft> Speculator::ask(std::unique_ptr<DraftSource>& source,
                                    std::span<const DraftQuery> queries) {
   std::vector<Draft> drafts;
   if (try_on(source, [&](DraftSource& any) { drafts = any.draft(queries); })) return drafts;
-  // What it knows of the texts takes memory, too.
+  // Frees the memory that the source uses for these texts.
   for (const DraftQuery& query : queries) {
     if (source) source->end(query.sequence);
   }
@@ -136,7 +137,7 @@ std::vector<Draft> Speculator::ask(std::unique_ptr<DraftSource>& source,
 
 void Speculator::end(const DraftQuery& text) {
   const bool has_answer = text.tokens.size() > text.prompt_tokens;
-  // Both know the same history, to which a text is added once.
+  // Both sources share one history, to which each text is added once.
   std::unique_ptr<DraftSource>& learner = source_ ? source_ : free_;
   if (has_answer) try_on(learner, [&](DraftSource& any) { any.learn_from(text); });
   for (const auto* source : {&source_, &free_}) {
@@ -144,7 +145,7 @@ void Speculator::end(const DraftQuery& text) {
   }
 }
 
-// With what tokens and rows are worth.
+// Adds the costs of tokens and rows to the queries.
 std::vector<DraftQuery> Speculator::priced(std::span<const DraftQuery> queries, const StepSize& step) const {
   std::vector<DraftQuery> out(queries.begin(), queries.end());
   for (DraftQuery& query : out) {
@@ -156,15 +157,15 @@ std::vector<DraftQuery> Speculator::priced(std::span<const DraftQuery> queries, 
   return out;
 }
 
-// What it takes to choose one more token without drafts, if a step does nothing else.
+// Seconds per chosen token in a step that has neither prompts nor drafts.
 double Speculator::token_seconds(const StepSize& step) const {
   const std::size_t sequences = std::max<std::size_t>(step.sequences, 1);
   return costs_ ? costs_->seconds(sequences, false) / static_cast<double>(sequences) : 0.0;
 }
 
 void Speculator::select(std::span<Draft> drafts, const StepSize& step) {
-  constexpr double kLeastChance = 0.03;  // less than a row costs anywhere
-  // In the order of their chances, in which the tokens of a draft come one after the other.
+  constexpr double kLeastChance = 0.03;  // every row costs more than this is worth
+  // Sorted by descending chance, which keeps the tokens of each draft in order.
   struct Row {
     double chance;
     std::size_t draft;
@@ -185,10 +186,10 @@ void Speculator::select(std::span<Draft> drafts, const StepSize& step) {
   for (std::size_t i = 0; i < drafts.size(); ++i) drafts[i].shorten_to(counts[i]);
 }
 
-// How many of the rows, which have these chances, to add to the step.
+// Returns the number of rows to add to the step. `chances`: the rows' chances, descending.
 std::size_t Speculator::best_rows(std::span<const double> chances, const StepSize& step) const {
-  // Less is not worth the risk of a wrong estimate. What has not been measured is tried even so, unless it is
-  // a loss by all that is known.
+  // Smaller gains are not worth the risk of a wrong estimate. Before drafts are measured, they are tried even
+  // at a small expected loss.
   constexpr double kLeastGain = 1.03;
   constexpr double kLeastTried = 0.97;
   const std::size_t most = std::min(step.room, chances.size());
@@ -219,14 +220,15 @@ void Speculator::observe(const StepOutcome& step) {
   const bool has_drafts = step.drafted > 0;
   costs_->observe(step.rows, has_drafts, step.seconds);
   if (!std::exchange(asked_, false)) return;
-  // By what such steps have taken recently, this one among them. Of one with prompts it is not known what it
-  // would have taken without drafts, only what so many rows take longer.
+  // Uses the recent times of such steps, including this step. A step with prompts has no known time without
+  // drafts, so only the additional time of its draft rows counts.
   const bool is_measured = step.seconds > 0.0;
   const double plain = costs_->seconds(step.rows - step.drafted, has_drafts && !is_measured);
   double lost = -static_cast<double>(step.accepted) * token_seconds_;
   if (has_drafts) lost += costs_->seconds(step.rows, true) - plain;
-  // To compute a prompt is no wrong guess: a model that only does that has no drafts, and behind it a first
-  // one, with what the prompt's end took.
+  // Limits the charge, because drafting time includes computing prompts, which is not a wrong guess. A draft
+  // model has no drafts while it computes a prompt, and its first draft includes the time of the prompt's
+  // end.
   constexpr double kMostSteps = 2.0;
   if (guesses_) lost += std::min(draft_seconds_, kMostSteps * plain);
   if (has_drafts) gains_.add(-lost / plain);

@@ -1,4 +1,4 @@
-// Decides which draft tokens a step has, and counts what becomes of them.
+// Decides which draft tokens a step verifies, and counts how many are accepted.
 #pragma once
 
 #include "runtime/protocol/step_times.h"
@@ -18,38 +18,38 @@ namespace tp {
 
 class Speculator {
  public:
-  // `most`: tokens of a draft. Without costs, a step has all drafts that there is room for.
-  // `free` costs nothing, and is asked while `source` has cost more than it gained; null: none.
-  // `follows_prompts`: it is to be asked about sequences whose prompts are computed, too, for no tokens.
+  // `most`: largest number of tokens of a draft. Without `costs`, a step has all drafts that fit.
+  // `free`: costs nothing, and replaces `source` while drafts have cost more than they gained; null: none.
+  // `follows_prompts`: also send queries for 0 tokens about sequences whose prompts are computed.
   Speculator(std::unique_ptr<DraftSource> source, std::size_t most, std::optional<RowCosts> costs = {},
              std::unique_ptr<DraftSource> free = nullptr, bool follows_prompts = false);
 
   std::size_t most() const { return most_; }
   bool follows_prompts() const { return follows_prompts_; }
 
-  // A step without drafts.
+  // A step before drafts are added.
   struct StepSize {
     std::size_t rows = 0;
-    std::size_t sequences = 0;  // that it chooses a token for
-    std::size_t room = 0;       // for further rows
+    std::size_t sequences = 0;  // sequences for which the step chooses a token
+    std::size_t room = 0;       // number of further rows that fit
   };
-  // A draft for each query. There are none without memory for them, after the source has failed, and while
-  // earlier ones have cost more than they gained. Throws LockstepError.
+  // Returns a draft for each query. Drafts are empty if memory is short or the source has failed. While
+  // earlier drafts have cost more than they gained, they come from `free`. Throws LockstepError.
   std::vector<Draft> draft(std::span<const DraftQuery> queries, const StepSize& step);
-  // Shortens the drafts to the rows with which the most tokens per second can be expected.
+  // Shortens the drafts to the rows that promise the most tokens per second.
   void select(std::span<Draft> drafts, const StepSize& step);
 
-  // What became of one sequence's draft.
+  // Counts the result of one sequence's draft.
   void count(std::size_t drafted, std::size_t accepted);
-  // A step that has ended.
+  // A finished step.
   struct StepOutcome {
     std::size_t rows = 0;
-    std::size_t drafted = 0;   // of these
-    std::size_t accepted = 0;  // of the drafted ones
-    double seconds = 0.0;      // 0: unknown, or it had prompts, too
+    std::size_t drafted = 0;   // number of rows that were draft tokens
+    std::size_t accepted = 0;  // number of accepted draft tokens
+    double seconds = 0.0;      // 0: unknown, or the step also had prompts
   };
   void observe(const StepOutcome& step);
-  // A sequence has ended: with these tokens if `text` has any of an answer. Throws LockstepError.
+  // Ends a sequence, and lets a source learn if `text` contains tokens of an answer. Throws LockstepError.
   void end(const DraftQuery& text);
 
   const SpeculationCounts& counts() const { return counts_; }
@@ -63,29 +63,29 @@ class Speculator {
   std::size_t best_rows(std::span<const double> chances, const StepSize& step) const;
   double token_seconds(const StepSize& step) const;
 
-  std::unique_ptr<DraftSource> source_;  // null: it has failed
+  std::unique_ptr<DraftSource> source_;  // null after it has failed
   std::unique_ptr<DraftSource> free_;
   std::size_t most_;
   bool follows_prompts_;
   std::optional<RowCosts> costs_;
-  std::optional<DraftBudget> budget_;  // with costs
-  double draft_seconds_ = 0.0;         // that the last drafts took,
-  bool guesses_ = false;               // which is to be charged for
-  bool asked_ = false;                 // for drafts since the last step that was observed
-  double token_seconds_ = 0.0;         // what an accepted token of the last step is worth
-  RecentMedian gains_;                 // of steps with drafts, in steps without
+  std::optional<DraftBudget> budget_;  // set if costs are known
+  double draft_seconds_ = 0.0;         // time of the last drafts
+  bool guesses_ = false;               // whether this time is charged to the budget
+  bool asked_ = false;                 // drafts were requested since the last observed step
+  double token_seconds_ = 0.0;         // value of an accepted token of the last step
+  RecentMedian gains_;                 // gains of steps with drafts, relative to a step without drafts
   SpeculationCounts counts_;
 };
 
-// How sources are created; all may be empty if they are not needed.
+// Functions that create sources. Unneeded functions may be empty.
 struct DraftSources {
   std::function<std::unique_ptr<DraftSource>()> custom{};  // EngineOptions::draft_source
   std::function<std::unique_ptr<DraftSource>()> model{};   // if there is a draft model
   std::function<std::unique_ptr<DraftSource>(std::unique_ptr<DraftSource>)> wrap{};
-  bool follows_prompts = false;  // as Speculator's
+  bool follows_prompts = false;  // as in Speculator
 };
 
-// With these options; null if there are to be no drafts. The drafts of a program's own source are checked.
+// Creates a speculator; null if the options disable drafts. Drafts of a program's own source are checked.
 std::unique_ptr<Speculator> make_speculator(const SpeculationOptions& options, const DraftSources& sources,
                                             std::size_t vocab_size, std::optional<RowCosts> costs);
 

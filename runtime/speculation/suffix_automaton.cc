@@ -16,7 +16,7 @@ void SuffixAutomaton::push(TokenId token) {
   states_[link].end = static_cast<std::uint32_t>(size_);
 }
 
-// All of the last text has occurred in another one.
+// Handles a token after which the whole current text has occurred in an earlier text.
 void SuffixAutomaton::push_known(StateIndex known, TokenId token) {
   const bool is_whole = states_[known].length == states_[whole_].length + 1;
   whole_ = is_whole ? known : divide(known, whole_, token);
@@ -31,7 +31,8 @@ void SuffixAutomaton::end_text() {
 }
 
 void SuffixAutomaton::follow(Cursor& cursor, TokenId token) const {
-  // States may have been divided since: the shorter ones of their texts have moved to that of the link.
+  // States may have been divided since the last call, which moved their shorter texts to the state of the
+  // link.
   for (StateIndex link = states_[cursor.state].link; link != kNone && cursor.length <= states_[link].length;
        link = states_[link].link)
     cursor.state = link;
@@ -52,7 +53,7 @@ SuffixAutomaton::Match SuffixAutomaton::continued_match(const Cursor& cursor) co
   return {state == cursor.state ? cursor.length : states_[state].length, states_[next.to].end - 1};
 }
 
-// Adds the edges to the state of the whole text, and returns the state of its longest suffix that has
+// Adds the edges to the state of the whole text, and returns the state of the longest suffix that has
 // occurred before.
 SuffixAutomaton::StateIndex SuffixAutomaton::link_of_whole(StateIndex before, TokenId token,
                                                            StateIndex whole) {
@@ -66,8 +67,8 @@ SuffixAutomaton::StateIndex SuffixAutomaton::link_of_whole(StateIndex before, To
   return is_suffix ? found : divide(found, before, token);
 }
 
-// Of the texts of `state`, those up to the length of `before` and the token now end at another place than the
-// others, too: they get a state of their own.
+// Splits a state: its texts up to the length of `before` plus the token now also end at another place, and
+// get a state of their own.
 SuffixAutomaton::StateIndex SuffixAutomaton::divide(StateIndex state, StateIndex before, TokenId token) {
   const StateIndex shorter = append_state();
   states_[shorter].length = states_[before].length + 1;
@@ -96,7 +97,7 @@ std::size_t SuffixAutomaton::bytes() const {
          table_.capacity() * sizeof(std::uint32_t);
 }
 
-// Where the edge is in the table, or would be.
+// Index of the edge in the table, or of the place at which to insert it.
 std::size_t SuffixAutomaton::place_of(StateIndex from, TokenId token) const {
   const std::size_t mask = table_.size() - 1;
   std::uint64_t hash = (std::uint64_t{from} << 32 | static_cast<std::uint32_t>(token)) * 0x9E3779B97F4A7C15U;

@@ -8,12 +8,12 @@
 
 namespace tp {
 
-// Finds in a growing text the longest suffix that has occurred before, in it or in the texts before it; and
-// in all of these the longest suffix of another text. A token takes constant time, averaged over all, apart
-// from the number of different tokens that have followed a repeated text.
+// Finds the longest suffix of a growing text that has occurred before, in this text or in earlier texts. Also
+// finds the longest suffix of another text in all of these. A token takes constant time, averaged over all
+// tokens, apart from the number of different tokens that have followed a repeated text.
 //
-// The automaton has a state for every set of places at which substrings end. The link of the state of the
-// whole text leads to its longest suffix that also ends elsewhere.
+// The automaton has a state for every set of places at which substrings end. The link of the whole text's
+// state leads to the longest suffix that also ends elsewhere.
 class SuffixAutomaton {
  private:
   using StateIndex = std::uint32_t;
@@ -24,44 +24,44 @@ class SuffixAutomaton {
   SuffixAutomaton();
 
   void push(TokenId token);
-  // Begins another text. The place behind this one is left out.
+  // Begins another text. Skips one place after the current text.
   void end_text();
-  // Tokens and ends of texts so far.
+  // Number of tokens and text ends so far.
   std::size_t size() const { return size_; }
-  // Of memory.
+  // Memory in use.
   std::size_t bytes() const;
 
   // The longest suffix that has occurred before.
   struct Match {
-    std::size_t length = 0;  // 0: not even the last token has
-    std::size_t end = 0;     // of an earlier occurrence, the last one at which this was the longest match
+    std::size_t length = 0;  // 0: even the last token is new
+    std::size_t end = 0;     // end of an earlier occurrence: the last one at which this was the longest match
   };
   Match match() const { return match_; }
 
-  // Another text's longest suffix that has been found. Stays right when the automaton grows, but then need
-  // not be the longest one until the text goes on as what has been added does.
+  // Another text's longest suffix that was found. A match stays valid when the automaton grows. It may then
+  // miss longer matches until the other text continues like the added text.
   struct Cursor {
     StateIndex state = kRoot;
     std::uint32_t length = 0;
   };
   void follow(Cursor& cursor, TokenId token) const;
   Match match(const Cursor& cursor) const { return {cursor.length, states_[cursor.state].end}; }
-  // The longest one behind which a text goes on. Takes longer.
+  // The longest match after which a text continues. Takes longer than match().
   Match continued_match(const Cursor& cursor) const;
 
  private:
   struct State {
-    std::uint32_t length = 0;  // of its longest text
+    std::uint32_t length = 0;  // length of the longest text
     StateIndex link = kNone;
-    std::uint32_t end = 0;  // a place at which its texts end
+    std::uint32_t end = 0;  // a place at which the texts end
     std::uint32_t first_edge = kNone;
   };
-  // All edges are in one table, keyed by state and token; those of a state are a list, too.
+  // All edges are in one table, keyed by state and token. The edges of a state also form a list.
   struct Edge {
     StateIndex from = 0;
     TokenId token = 0;
     StateIndex to = 0;
-    std::uint32_t next = kNone;  // of the same state
+    std::uint32_t next = kNone;  // next edge of the same state
   };
 
   StateIndex append_state();
@@ -77,8 +77,8 @@ class SuffixAutomaton {
 
   std::vector<State> states_;
   std::vector<Edge> edges_;
-  std::vector<std::uint32_t> table_;  // of edges, with linear probing; at most half full
-  StateIndex whole_ = kRoot;          // of the last text
+  std::vector<std::uint32_t> table_;  // indices of edges, with linear probing; at most half full
+  StateIndex whole_ = kRoot;          // state of the whole current text
   std::size_t size_ = 0;
   Match match_;
 };
