@@ -31,7 +31,7 @@ void BeamRun::cancel() {
   for (const RequestId id : asked_) leader_.cancel(id);
 }
 
-// All texts are equally long.
+// All texts have the same length, so they have the same forced token.
 std::optional<TokenId> BeamRun::forced_next() const {
   const std::size_t generated = state_.running().front().tokens.size();
   if (generated == 0 && setup_.request.forced_first) return setup_.request.forced_first;
@@ -39,7 +39,7 @@ std::optional<TokenId> BeamRun::forced_next() const {
   return std::nullopt;
 }
 
-// As transformers has it, a token that is forced costs nothing.
+// A forced token has the log-probability 0, as in Hugging Face's transformers.
 void BeamRun::advance_forced() {
   while (!state_.running().empty()) {
     const std::optional<TokenId> forced = forced_next();
@@ -68,7 +68,7 @@ Request BeamRun::request_of(const Beam& beam, std::size_t candidates) const {
   request.candidates_at = {text.size() - 1};
   request.candidates = static_cast<int>(candidates);
   request.cache_salt = asked.cache_salt;
-  if (!asked.cache_prompt) {  // by itself only
+  if (!asked.cache_prompt) {  // shares the cache only within this search
     request.cache_salt += "\nsearch ";
     request.cache_salt += std::to_string(setup_.id);
   }
@@ -76,9 +76,9 @@ Request BeamRun::request_of(const Beam& beam, std::size_t candidates) const {
   return request;
 }
 
-// One pass for every text; those behind the first, which may be refused, are part of a search that was
-// admitted. Throws RequestError if the model's no_repeat_ngram_size rules out too many tokens to look behind
-// them.
+// Submits one pass for every text. Only the first pass of a search may be refused, because later passes
+// belong to an admitted search. Throws RequestError if the model's no_repeat_ngram_size bans so many tokens
+// that the step needs too many candidates.
 void BeamRun::ask(bool is_first) {
   const std::lock_guard lock(mutex_);
   asked_.clear();
@@ -147,7 +147,7 @@ void BeamRun::advance() {
   }
 }
 
-// The beams of the next step, from the candidates behind those of this one.
+// Chooses the beams of the next step from the candidates of this step.
 void BeamRun::choose() {
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     if (candidates_[i].empty()) {
@@ -164,7 +164,7 @@ void BeamRun::choose() {
   advance_forced();
 }
 
-// Not all requests of a step could be submitted: the others end first.
+// Ends the search if not all requests of a step could be submitted. Waits until the submitted requests end.
 void BeamRun::fail(const std::string& error) {
   error_ = error;
   {
@@ -180,7 +180,7 @@ bool BeamRun::is_cancelled() {
   return cancelled_;
 }
 
-// The last event, after those of the texts.
+// Emits the last event, after the events of the texts.
 void BeamRun::end() {
   times_.finished = RequestTimes::Clock::now();
   const bool cancelled = error_.empty() && is_cancelled();
@@ -195,7 +195,7 @@ void BeamRun::end() {
     setup_.sink(RequestFinished{setup_.id, times_, cached_tokens_});
 }
 
-// Of the texts that the events told of.
+// Counts the texts whose events were emitted.
 AnswerCounts BeamRun::counts(bool cancelled) const {
   AnswerCounts counts;
   const auto wanted = static_cast<std::size_t>(setup_.request.n);
@@ -248,7 +248,7 @@ void BeamRun::emit_text(int sample, const FinishedBeam& text) {
   }
 }
 
-// Of the continuations that have not got events.
+// Emits the error for all continuations without events.
 void BeamRun::emit_error(const std::string& error) {
   const std::size_t found = error_.empty() ? state_.finished().size() : 0;
   for (auto sample = static_cast<int>(found); sample < setup_.request.n; ++sample) {

@@ -1,4 +1,4 @@
-// One beam search, driven by the events of its requests.
+// A beam search, driven by the events of its requests.
 #pragma once
 
 #include "runtime/modes/beam_state.h"
@@ -18,7 +18,7 @@
 
 namespace tp {
 
-// How many tokens a step of a search may look at, behind all of its texts. Other requests wait for such a
+// Largest number of candidates in a step of a search, over all of its texts. Other requests wait for such a
 // step.
 inline constexpr std::size_t kMostBeamCandidates = std::size_t{1} << 20;
 
@@ -36,10 +36,10 @@ class BeamRun : public std::enable_shared_from_this<BeamRun> {
     std::function<void(const AnswerCounts&)> on_end{};  // called once, before the last event
   };
 
-  // `leader` and `tokenizer`, which may be null, must outlive it.
+  // `leader` and `tokenizer`, which may be null, must outlive this object.
   BeamRun(Leader& leader, const Tokenizer* tokenizer, Setup setup);
 
-  // Submits the first pass. Throws as Leader::submit does; the search has not begun then.
+  // Submits the first pass. Throws like Leader::submit; then the search has not begun.
   void begin();
   // From any thread.
   void cancel();
@@ -73,9 +73,9 @@ class BeamRun : public std::enable_shared_from_this<BeamRun> {
   std::vector<std::vector<TokenId>> banned_;           // [running], ascending
   std::vector<std::vector<TokenLogprob>> candidates_;  // [running]
   std::size_t awaited_ = 0;                            // requests that have not ended
-  std::mutex mutex_;                                   // guards what follows
+  std::mutex mutex_;                                   // guards the members below
   bool cancelled_ = false;
-  std::vector<RequestId> asked_;  // in this step
+  std::vector<RequestId> asked_;  // requests of the current step
 };
 
 }  // namespace tp

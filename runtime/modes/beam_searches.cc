@@ -13,8 +13,8 @@
 namespace tp {
 namespace {
 
-// Throws RequestError for a search whose steps would look at so many tokens that others would wait for it.
-// BeamRun checks in every step how many tokens the texts so far add.
+// Throws RequestError if the steps of a search would need so many candidates that other requests would wait
+// for it. BeamRun checks in every step how many candidates the bans of its texts add.
 void require_few_candidates(const BeamRun::Setup& setup) {
   const auto beams = static_cast<std::size_t>(setup.request.beam_search->beams);
   const std::size_t of_beam =

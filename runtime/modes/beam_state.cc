@@ -58,7 +58,7 @@ void BeamState::advance(std::span<const std::vector<TokenLogprob>> candidates) {
   if (!running_.empty() && !can_improve()) running_.clear();
 }
 
-// Whether an unfinished text may yet be better than a finished one.
+// Whether an unfinished text may still become better than a finished text.
 bool BeamState::can_improve() const {
   if (finished_.size() < beams_) return true;
   if (search_.stop == BeamSearch::Stop::early) return false;

@@ -1,4 +1,5 @@
-// Beam search as a rule: which texts are followed, which are finished, and when it ends. Knows no model.
+// The rules of beam search: which texts continue, which are finished, and when the search ends. Independent
+// of models.
 #pragma once
 
 #include "tp/generation_defaults.h"
@@ -14,28 +15,28 @@ namespace tp {
 struct Beam {
   std::vector<TokenId> tokens{};
   std::vector<float> logprobs{};  // [tokens]
-  double sum = 0.0;               // of these
+  double sum = 0.0;               // sum of logprobs
 };
 
 struct FinishedBeam {
   Beam beam;
   double score = 0.0;  // see BeamSearch
-  bool ended = false;  // with a token that ends it, and not because it is as long as may be
+  bool ended = false;  // by one of `ends`, and not by reaching max_tokens
 };
 
-// As version 4.57 of Hugging Face's transformers has it (generation/utils.py, _beam_search): of the
-// continuations of all beams by one token, the best max(2, 1 + ends) * beams are looked at. Those of them
-// that end are finished if they are among the best `beams`; the best of the others are the next beams.
+// Follows version 4.57 of Hugging Face's transformers (generation/utils.py, _beam_search). Considers the best
+// max(2, 1 + ends) * beams continuations of all beams by one token. A continuation that ends its text is
+// finished if it is among the best `beams`. The best of the other continuations are the next beams.
 class BeamState {
  public:
-  // `ends`: tokens that end a text; `max_tokens`: of a text, at least 1.
+  // `ends`: tokens that end a text. `max_tokens`: most tokens of a text, at least 1.
   BeamState(const BeamSearch& search, std::vector<TokenId> ends, std::size_t max_tokens);
 
-  // The texts to be continued, best first; none when the search is over.
+  // The texts to continue, best first; empty when the search is over.
   const std::vector<Beam>& running() const { return running_; }
-  // How many of the most likely next tokens of each it has to be given.
+  // Number of candidates that advance() needs for each text.
   std::size_t wanted_candidates() const { return looked_at_; }
-  // candidates: for each running text its most likely next tokens that are allowed, with log-probabilities.
+  // candidates: [running], each text's most likely allowed next tokens, with log-probabilities.
   void advance(std::span<const std::vector<TokenLogprob>> candidates);
 
   // The finished texts, best first, when the search is over.

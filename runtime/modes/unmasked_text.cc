@@ -29,7 +29,7 @@ void UnmaskedText::begin_block(std::size_t begin) {
   skip_idle_passes();
 }
 
-// Passes of which the schedule settles nothing would compute what the next one does.
+// Skips passes for which the schedule settles nothing, because they would compute the same as the next pass.
 void UnmaskedText::skip_idle_passes() {
   if (plan_.rule == UnmaskRule::threshold) return;
   while (progress_.masks > 0 && scheduled(plan_, progress_) == 0) ++progress_.pass;
@@ -41,13 +41,13 @@ std::span<const TokenId> UnmaskedText::pass_tokens() const {
   return std::span(tokens_).first(ends_with_block ? block_.end : tokens_.size());
 }
 
-// Where the guess at the block's first token is a row of the token before it, that is computed, too.
+// If a position's proposal is in the row of the previous token, the token before the block is computed, too.
 std::size_t UnmaskedText::pass_begin() const {
   if (!uses_cache()) return 0;
   return block_.begin - (plan_.spec.shifted ? 1 : 0);
 }
 
-// Those of the block that are masked, or all of it where the schedule says more than these.
+// The masked positions of the block, or all of its positions if the schedule settles more than are masked.
 std::vector<std::size_t> UnmaskedText::guessed_positions() const {
   const bool all = scheduled(plan_, progress_) > progress_.masks && plan_.rule != UnmaskRule::sequential;
   std::vector<std::size_t> positions;
@@ -91,7 +91,8 @@ std::vector<SettledToken> UnmaskedText::settle(std::span<const Guess> guesses) {
 }
 
 std::size_t UnmaskedText::settled_end() const {
-  // A block of the model may change up to its end: see DiffusionSpec::Schedule::of_block.
+  // If blocks are a part of the model, a block may change until it is finished: see
+  // DiffusionSpec::Schedule::of_block.
   if (plan_.spec.block_length != 0) return std::max(prompt_, block_.begin);
   const auto first = std::ranges::find(masked_, true);
   return static_cast<std::size_t>(first - masked_.begin());

@@ -1,5 +1,5 @@
-// A text of a diffusion language model while its positions get their tokens: what the next pass computes, and
-// what its guesses settle. It uses neither a model nor ranks.
+// A diffusion language model's text while its positions are settled. Determines the tokens that the next pass
+// computes, and the positions that its proposals settle. Uses neither a model nor ranks.
 #pragma once
 
 #include "runtime/modes/unmasking_plan.h"
@@ -13,26 +13,27 @@ namespace tp {
 
 class UnmaskedText {
  public:
-  // At least `generated` (>= 1) tokens follow the prompt; where blocks are a part of the model, the last one
-  // is completed up to max_length tokens in all.
+  // At least `generated` (>= 1) tokens follow the prompt. If blocks are a part of the model, the last block
+  // is completed, up to `max_length` tokens in total.
   UnmaskedText(const UnmaskingPlan& plan, std::vector<TokenId> prompt, std::size_t generated,
                std::size_t max_length);
 
   bool done() const { return block_.begin == tokens_.size(); }
-  // The tokens up to the last one that the next pass computes, masks included: all, or those up to the end of
-  // the block at hand.
+  // The tokens up to the last token that the next pass computes, including masks: all tokens, or the tokens
+  // up to the end of the current block.
   std::span<const TokenId> pass_tokens() const;
-  // The first one that it computes: 0 unless it uses keys and values of the block's passes before it.
+  // Index of the first token that the next pass computes: 0 unless it uses keys and values of the block's
+  // earlier passes.
   std::size_t pass_begin() const;
   bool uses_cache() const { return plan_.cache != UnmaskCache::exact && in_block_; }
-  // The positions whose logits are guesses at the positions to be settled, ascending.
+  // The rows with proposals for the positions to settle, ascending.
   std::vector<std::size_t> pass_rows() const;
-  // Settles positions by what was guessed at these rows; returns them, ascending.
+  // Settles positions by the proposals in pass_rows(). Returns the settled positions, ascending.
   std::vector<SettledToken> settle(std::span<const Guess> guesses);
 
-  // Passes that have been settled.
+  // Number of finished passes.
   std::size_t passes() const { return passes_; }
-  // Tokens before this position do not change any more.
+  // Tokens before this position no longer change.
   std::size_t settled_end() const;
   std::size_t size() const { return tokens_.size(); }
   TokenId token(std::size_t position) const { return tokens_[position]; }
@@ -53,7 +54,7 @@ class UnmaskedText {
   std::vector<bool> masked_;  // [tokens]
   Block block_;
   BlockProgress progress_;
-  bool in_block_ = false;  // a pass of this block has been settled
+  bool in_block_ = false;  // a pass of this block has finished
   std::size_t passes_ = 0;
 };
 

@@ -14,13 +14,13 @@ namespace tp {
 
 using Clock = RequestTimes::Clock;
 
-// One continuation.
+// A continuation.
 struct Unmasker::Run {
   UnmaskedText text;
-  Sequence sequence{};           // what its sink was told
-  std::vector<Guess> guesses{};  // of the pass at hand
-  RequestId cache = 0;           // PassCache::key of its block; 0: none
-  RequestId pass = 0;            // its number; guarded by the mutex
+  Sequence sequence{};           // tokens that the sink has received
+  std::vector<Guess> guesses{};  // proposals of the current pass
+  RequestId cache = 0;           // PassCache::key of the current block; 0: none
+  RequestId pass = 0;            // number of the current pass; guarded by the mutex
   bool ended = false;
 };
 
@@ -33,7 +33,7 @@ struct Unmasker::Job {
 
 namespace {
 
-// Throws RequestError for what passes in any order cannot do.
+// Throws RequestError for requests that passes in any order cannot honour.
 void check_fits(const Request& request, const std::string& model) {
   const auto refuse = [&](bool asked, std::string_view what) {
     require<RequestError>(!asked,
@@ -57,7 +57,7 @@ void check_fits(const Request& request, const std::string& model) {
   refuse(request.asks_about_prompt(), "a question about the prompt in the same request");
 }
 
-// Every pass draws anew.
+// Gives every pass its own random draws.
 std::uint64_t seed_of_pass(std::uint64_t seed, int sample, std::size_t pass) {
   return RandomDraw({.seed = seed, .sample = static_cast<std::uint64_t>(sample), .position = pass}).bits(0);
 }
@@ -87,7 +87,7 @@ std::shared_ptr<Unmasker::Job> Unmasker::make_job(Request request, EventSink sin
                         "stop texts need a tokenizer, but there is none in {}", model_);
   const auto asked = static_cast<std::size_t>(request.max_tokens);
   const std::size_t possible = std::min(asked, most - prompt);
-  constexpr std::size_t kMostTokens = std::size_t{1} << 24;  // all continuations are there at once
+  constexpr std::size_t kMostTokens = std::size_t{1} << 24;  // all continuations are in memory at once
   require<RequestError>(
       static_cast<std::size_t>(request.n) * (prompt + possible) <= kMostTokens,
       "cannot unmask {} continuations of {} tokens at once: expected {} tokens at most; lower `n`", request.n,
@@ -144,7 +144,7 @@ RequestId Unmasker::submit(Request request, EventSink sink) {
     try {
       for (std::size_t run = 0; run < job->runs.size(); ++run) start_pass(job, run, run == 0);
     } catch (...) {
-      cancel(id);  // the passes that have begun
+      cancel(id);  // cancels the passes that have begun
       const std::lock_guard lock(mutex_);
       jobs_.erase(id);
       throw;
@@ -173,7 +173,7 @@ void Unmasker::add_to(LeaderStatus& status) const {
   counts_.add_to(status);
 }
 
-// Throws OverloadedError for the first pass of a request that has to wait behind too many others.
+// Throws OverloadedError for the first pass of a request if too many requests wait.
 void Unmasker::start_pass(const std::shared_ptr<Job>& job, std::size_t index, bool is_first) {
   Run& run = job->runs[index];
   const Request& asked = job->state->request;
@@ -250,7 +250,7 @@ void Unmasker::end_pass(const std::shared_ptr<Job>& job, std::size_t index) {
   end(job, run);
 }
 
-// Tells the sink what the pass has settled, and the tokens that follow without a gap.
+// Emits the tokens that the pass has settled, and the tokens that extend the text without a gap.
 void Unmasker::settle(Job& job, Run& run) {
   const std::vector<Guess> guesses = std::exchange(run.guesses, {});
   const EventSink& sink = job.state->sink;
@@ -277,12 +277,12 @@ void Unmasker::fail(Job& job, Run& run, const std::string& error) {
   if (!run.sequence.finished()) job.state->sink(tp::fail(run.sequence, error));
 }
 
-// The keys and values of its block, if they are kept.
+// Releases the keys and values of the current block, if they are kept.
 void Unmasker::release_cache(Run& run) {
   if (run.cache != 0) leader_.release_passes(std::exchange(run.cache, 0));
 }
 
-// One of the request's continuations has ended; with the last one the request.
+// Ends a continuation; the last one also ends the request.
 void Unmasker::end(const std::shared_ptr<Job>& job, Run& run) {
   run.ended = true;
   release_cache(run);

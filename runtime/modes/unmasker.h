@@ -1,6 +1,6 @@
-// Generates with a diffusion language model: a request becomes passes over its whole text, each of them a
-// request to the leader that asks for guesses at the masked positions. What they settle decides what the next
-// pass computes. Passes of several requests share their steps as prompts do.
+// Generates text with a diffusion language model. A request becomes passes over its whole text. Each pass is
+// a request to the leader for proposals at the masked positions. The positions that a pass settles determine
+// the next pass. Passes of several requests share steps, like prompts.
 #pragma once
 
 #include "model/tokenizer/tokenizer.h"
@@ -21,14 +21,14 @@ namespace tp {
 
 class Unmasker {
  public:
-  // `leader` and `tokenizer`, which may be null, must outlive it.
+  // `leader` and `tokenizer`, which may be null, must outlive this object.
   Unmasker(Leader& leader, const LeaderOptions& options, const Tokenizer* tokenizer);
 
-  // From any thread, as Leader::submit. Events are passed to `sink` by the leader's thread.
+  // From any thread, like Leader::submit. The leader's thread passes events to `sink`.
   RequestId submit(Request request, EventSink sink);
-  // From any thread. Whether it is one of its requests that has not ended.
+  // From any thread. Returns whether the request is running here.
   bool cancel(RequestId request);
-  // From any thread: adds what its requests have generated, and how they ended.
+  // From any thread. Adds the tokens that requests have generated, and how requests ended.
   void add_to(LeaderStatus& status) const;
 
  private:
@@ -50,11 +50,11 @@ class Unmasker {
   DiffusionSpec spec_;
   UnmaskCache cache_;
   std::size_t max_length_;
-  std::size_t max_canvas_;  // tokens of a text that is computed as a whole
+  std::size_t max_canvas_;  // most tokens of a text that is computed as a whole
   std::vector<TokenId> eos_token_ids_;
   const Tokenizer* tokenizer_;
 
-  mutable std::mutex mutex_;  // guards the members below, and what Job says it guards
+  mutable std::mutex mutex_;  // guards the members below, and members of Job and Run as marked there
   std::map<RequestId, std::shared_ptr<Job>> jobs_;
   AnswerCounts counts_;
 };

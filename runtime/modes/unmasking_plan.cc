@@ -10,13 +10,13 @@ namespace {
 
 constexpr double kUnmasked = -std::numeric_limits<double>::infinity();
 
-// The share of `count` that belongs to one of `passes`; the first ones take what is left.
+// The share of `count` that belongs to this pass. The first passes get the remainder.
 std::size_t even_share(std::size_t count, std::size_t passes, std::size_t pass) {
   return count / passes + (pass < count % passes ? 1 : 0);
 }
 
-// `passes` + 1 points in time from 1 to nearly 0, evenly; in float32, as in Dream's code, whose counts are
-// rounded down.
+// The time of a pass, among `passes` + 1 evenly spaced times from 1 to nearly 0. Computed in float32, like in
+// Dream's code, because counts are rounded down.
 float time_at(std::size_t pass, std::size_t passes) {
   constexpr float kBegin = 1.0F;
   constexpr float kEnd = 1e-3F;
@@ -31,9 +31,9 @@ std::size_t decaying_share(std::size_t masks, std::size_t passes, std::size_t pa
   return static_cast<std::size_t>(static_cast<float>(masks) * fraction);
 }
 
-// The `count` most confident positions, ascending. Of those that are equally confident, the first ones; of
-// those that are not masked, the ones that a selection in linear time leaves in front, as torch.topk does,
-// whose choice is what the families' results depend on.
+// Returns the `count` most confident positions, ascending. Prefers earlier positions if masked positions are
+// equally confident. Among unmasked positions, keeps those that std::nth_element leaves in front: torch.topk
+// does the same, and the families' results depend on it.
 std::vector<std::size_t> most_confident(std::span<const double> confidences, std::size_t count) {
   count = std::min(count, confidences.size());
   if (count == 0) return {};
@@ -58,7 +58,8 @@ std::vector<std::size_t> first_masked(std::span<const double> confidences, std::
   return places;
 }
 
-// Of the `budget` most confident ones those that reach the threshold, and at least the first.
+// Returns the `budget` most confident positions that reach the threshold, and at least the most confident
+// position.
 std::vector<std::size_t> above_threshold(const UnmaskingPlan& plan, std::span<const double> confidences,
                                          std::size_t budget) {
   std::vector<std::size_t> places = most_confident(confidences, budget);
@@ -69,7 +70,7 @@ std::vector<std::size_t> above_threshold(const UnmaskingPlan& plan, std::span<co
   return places;
 }
 
-// As many as an even schedule would have settled by now, less those that are.
+// Number of positions that an even schedule would have settled by now, minus the settled positions.
 std::size_t budget_of(const UnmaskingPlan& plan, const BlockProgress& block) {
   if (block.pass + 1 >= plan.passes) return block.masks;
   const std::size_t by_now = (block.pass + 1) * (block.masks_at_start / plan.passes);
@@ -116,7 +117,7 @@ UnmaskingPlan::UnmaskingPlan(const DiffusionSpec& model, const Unmasking& asked,
                         "blocks of {}), found {}; "
                         "give each block as many passes",
                         blocks, max_tokens, block_length, steps);
-  constexpr std::size_t kMostPasses = 64;  // of a token; more settle nothing sooner
+  constexpr std::size_t kMostPasses = 64;  // passes per token; more passes settle nothing sooner
   require<RequestError>(
       steps <= kMostPasses * max_tokens,
       "cannot unmask tokens: `steps` is {}, expected at most {} for each of {} tokens; use fewer", steps,

@@ -1,4 +1,4 @@
-// How many passes a diffusion language model has for each block of a text, and how many positions they
+// Plans how many passes a diffusion language model has for each block of a text, and which positions they
 // settle.
 #pragma once
 
@@ -11,35 +11,36 @@
 
 namespace tp {
 
-// A request's settings, with those of the model where it has none.
+// A request's settings, completed by the model's settings.
 struct UnmaskingPlan {
   DiffusionSpec spec;
   std::size_t block_length = 0;
-  std::size_t passes = 0;  // of a block, unless a threshold says else
+  std::size_t passes = 0;  // passes of a block, if no threshold ends it earlier
   UnmaskRule rule = UnmaskRule::low_confidence;
   double threshold = 0.0;
   UnmaskCache cache = UnmaskCache::exact;
 
-  // Of a request for so many tokens. Throws RequestError if they cannot be divided evenly.
+  // Plans a request for `max_tokens` tokens. Throws RequestError if blocks and passes cannot divide them
+  // evenly.
   UnmaskingPlan(const DiffusionSpec& model, const Unmasking& asked, std::size_t max_tokens);
 
-  // What a guess is judged by.
+  // Settings of the proposals.
   GuessSettings guess() const;
 };
 
-// How far a block has come.
+// The progress of a block.
 struct BlockProgress {
   std::size_t length = 0;
   std::size_t masks_at_start = 0;
   std::size_t masks = 0;
-  std::size_t pass = 0;  // of plan.passes
+  std::size_t pass = 0;  // index of the current pass
 };
 
-// How many positions the schedule settles in this pass; of_block may say more than there are masks.
+// Number of positions that the schedule settles in this pass. May exceed the number of masks with of_block.
 std::size_t scheduled(const UnmaskingPlan& plan, const BlockProgress& block);
 
-// The positions of a block to settle, ascending, of which at least one is masked. `confidences`: of every
-// position, minus infinity where it is not masked.
+// Returns the positions of a block to settle, ascending. At least one of them is masked. `confidences`:
+// [positions], minus infinity for unmasked positions.
 std::vector<std::size_t> positions_to_settle(const UnmaskingPlan& plan, const BlockProgress& block,
                                              std::span<const double> confidences);
 
