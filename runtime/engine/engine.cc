@@ -51,9 +51,9 @@ std::optional<Tokenizer> load_tokenizer(const EnginePlan& plan) {
   return tokenizer;
 }
 
-// On rank 0, while all ranks load their weights: a large vocabulary takes as long as a gigabyte of them. On
-// this thread when it is asked for, if there cannot be another one, or if address space is limited: whether
-// it suffices must not depend on which of the two is faster.
+// Loads the tokenizer on rank 0 while all ranks load their weights, because a large vocabulary takes as long
+// as a gigabyte of weights. Loads it later, on this thread, if no other thread can be started or address
+// space is limited: whether address space suffices must not depend on timing.
 std::future<std::optional<Tokenizer>> begin_loading_tokenizer(const Communicator& comm,
                                                               const EnginePlan& plan) {
   if (!comm.is_root()) return {};
@@ -62,7 +62,7 @@ std::future<std::optional<Tokenizer>> begin_loading_tokenizer(const Communicator
   return std::async(policy, [plan] { return load_tokenizer(plan); });
 }
 
-// Fills in what only rank 0 knows.
+// Fills in the facts that only rank 0 knows.
 void complete(EngineInfo& info, const EnginePlan& plan) {
   const GenerationConfig defaults =
       plan.synthetic ? GenerationConfig{} : load_generation_config(folder_of(plan));
@@ -76,8 +76,9 @@ void complete(EngineInfo& info, const EnginePlan& plan) {
   ignore_unknown_ids(info);
 }
 
-// Tokens that the cache should have room for; 0: those of max_sequences. Whole sequences are there for a
-// single step, or a few, in which case as many as fit are computed side by side.
+// Number of tokens that the cache should have room for; 0: max_sequences sequences of maximum length. A model
+// that takes whole sequences needs each of them for only one step or a few steps, and computes as many at
+// once as fit.
 std::size_t wanted_cache(const EnginePlan& plan, const EngineOptions& options) {
   const bool for_steps = options.cache_tokens == 0 && takes_whole_sequences(plan.spec());
   return for_steps ? 2 * plan.step_limits().tokens : options.cache_tokens;
@@ -115,7 +116,7 @@ LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info, con
           .queue = {.requests = options.max_queue, .prompt_tokens = options.max_queue_tokens}};
 }
 
-// Rank 0's half.
+// The parts of an engine that only rank 0 has.
 struct Root {
   Root(std::optional<Tokenizer> loaded, const LeaderOptions& options, std::unique_ptr<Speculator> speculator)
       : tokenizer(std::move(loaded)),
@@ -144,8 +145,8 @@ struct Root {
   std::optional<Tokenizer> tokenizer;
   Leader leader;
   BeamSearches searches;
-  std::optional<Unmasker> unmasker;  // of a diffusion language model
-  std::vector<TokenEvent> events;    // of requests without a sink, since the last step
+  std::optional<Unmasker> unmasker;  // for a diffusion language model
+  std::vector<TokenEvent> events;    // events of requests without a sink, since the last step
   double settle_seconds = 0.0;       // since the statistics were reset
 };
 
@@ -157,8 +158,8 @@ class Engine::Impl {
 
   // Rank 0: runs one step.
   void step();
-  // Rank 0: runs steps until this request has ended. Throws RequestError if it failed, or what `on_event`
-  // throws.
+  // Rank 0: runs steps until this request has ended. Throws RequestError if the request failed, and rethrows
+  // exceptions of `on_event`.
   void serve(Request request, const EventSink& on_event);
   std::vector<RankReport> reports();
   void reset_statistics();
@@ -170,7 +171,7 @@ class Engine::Impl {
   Communicator& comm_;
   EnginePlan plan_;
   std::optional<DraftPlan> draft_plan_;
-  std::future<std::optional<Tokenizer>> tokenizer_;  // until root_ has it
+  std::future<std::optional<Tokenizer>> tokenizer_;  // moves to root_
   Worker worker_;
   CommandLoop loop_;
   EngineInfo info_;
@@ -210,7 +211,7 @@ Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progr
       info_(worker_.info()),
       overlap_(plan_.overlaps ? options.two_batch_overlap : TwoBatchOverlap::off) {
   if (draft_plan_) worker_.add_draft(load_draft(comm, *draft_plan_, plan_, info_.threads, worker_.tables()));
-  if (tokenizer_.valid()) tokenizer_.wait();  // lest it disturb what is measured
+  if (tokenizer_.valid()) tokenizer_.wait();  // it would disturb the measurements
   std::optional<RowCosts> costs = measured_row_costs(comm, worker_, plan_, options.speculation);
   fail_together(comm, [&] {
     if (!comm.is_root()) return;
@@ -223,7 +224,7 @@ Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progr
   });
 }
 
-// On rank 0.
+// Rank 0 only.
 std::unique_ptr<Speculator> Engine::Impl::create_speculator(const EngineOptions& options,
                                                             std::optional<RowCosts> costs) {
   DraftSources sources{.custom = options.draft_source,
@@ -236,14 +237,14 @@ std::unique_ptr<Speculator> Engine::Impl::create_speculator(const EngineOptions&
     if (draft_plan_->on_all_ranks)
       run = [this](Forward forward) { return loop_.run(DraftForward{std::move(forward)}).results; };
     DraftModelLimits limits = draft->limits();
-    // What wraps it may translate the ids.
+    // A wrapping source may translate ids.
     if (!options.wrap_draft_source) limits.known_ids = plan_.config.vocab_size;
     sources.model = [limits, run] { return std::make_unique<ModelSource>(limits, run); };
   }
   return make_speculator(options.speculation, sources, plan_.config.vocab_size, std::move(costs));
 }
 
-// Begins a step for every stage that would have none, and ends the first of them.
+// Begins a step for every stage that would otherwise have none, and finishes the first step.
 void Engine::Impl::step() {
   while (in_flight_.size() < plan_.stages) {
     PlannedStep planned = leader().plan();
@@ -294,7 +295,7 @@ std::vector<RankReport> Engine::Impl::reports() {
   const double wall = worker_.wall_seconds();
   std::vector<RankReport> reports = loop_.run(Report{}).reports;
   for (RankReport& report : reports) {
-    // Between steps the other ranks wait for rank 0, so its times are theirs.
+    // Between steps, the other ranks wait for rank 0, so its times also apply to them.
     TimeParts& time = report.time;
     const double between = std::max(0.0, wall - time.total());
     const double settling = std::min(root_->settle_seconds, between);

@@ -13,9 +13,9 @@ namespace {
 constexpr std::array<std::size_t, 6> kRows = {1, 2, 4, 8, 16, 32};
 constexpr std::size_t kRepeats = 3;
 
-// A step of a sequence that has nothing before it, which takes as long as one of few tokens.
+// A step of a new sequence, which takes as long as a step after few tokens.
 Forward step_of(std::size_t rows, const EnginePlan& plan, const CacheGroups& groups) {
-  constexpr TokenId kStride = 7919;  // different tokens, so that they choose different experts
+  constexpr TokenId kStride = 7919;  // spreads token ids, so that they choose different experts
   Forward forward;
   SequenceChunk chunk{.tokens = static_cast<std::uint32_t>(rows), .start = SequenceStart()};
   chunk.start->sampling.temperature = 0.0F;
@@ -31,7 +31,7 @@ Forward step_of(std::size_t rows, const EnginePlan& plan, const CacheGroups& gro
   return forward;
 }
 
-// Whether the cache and the memory for a step have room.
+// Whether the cache and a step have room for this many rows.
 bool fits(std::size_t rows, const EnginePlan& plan, const CacheGroups& groups) {
   const std::size_t blocks = groups.windows.size() * ((rows + plan.block_size - 1) / plan.block_size);
   return rows <= plan.prefill_chunk && rows <= plan.max_length && blocks <= plan.cache_blocks;
@@ -44,7 +44,7 @@ double seconds_of(Forward forward, Communicator& comm, Worker& worker) {
   return watch.seconds();
 }
 
-// In rounds, so that what disturbs a moment does not raise a single point; the shortest times count.
+// Measures in rounds, so that a brief disturbance does not raise a single point. The shortest times count.
 std::vector<RowCosts::Point> measure_rows(Communicator& comm, Worker& worker, const EnginePlan& plan) {
   const CacheGroups groups = CacheGroups::of(plan.spec());
   std::vector<RowCosts::Point> points;

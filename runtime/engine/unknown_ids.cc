@@ -26,7 +26,7 @@ void ignore_unknown_ids(EngineInfo& info) {
     info.unknown_token_ids.push_back(fmt::format("bad_words_ids {}", word));
     return true;
   });
-  // Nobody misses a token that cannot be chosen anyway.
+  // Not reported, because a token that cannot be chosen need not be suppressed.
   std::erase_if(info.generation.suppressed, is_unknown);
   std::erase_if(info.generation.suppressed_first, is_unknown);
   std::erase_if(info.default_sampling.logit_bias, [&](const LogitBias& of) { return is_unknown(of.id); });
