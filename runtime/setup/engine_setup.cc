@@ -19,7 +19,7 @@
 namespace tp {
 namespace {
 
-// Tokens, with which LLaDA was trained.
+// Tokens of the texts with which LLaDA was trained.
 constexpr std::uint64_t kUsualCanvas = 4096;
 constexpr std::uint64_t kLargestBlock = 1024;
 
@@ -42,7 +42,7 @@ void check_options(const EngineOptions& options) {
   require<ConfigError>(options.speculation.tokens >= 1 && options.speculation.tokens <= kMaxDraftTokens,
                        "`speculation` must try 1..{} tokens ahead, found {}", kMaxDraftTokens,
                        options.speculation.tokens);
-  constexpr std::size_t kMostRemembered = std::size_t{1} << 30;  // places in both halves are of 32 bits
+  constexpr std::size_t kMostRemembered = std::size_t{1} << 30;  // each half has 32-bit indices
   const std::size_t remembered = options.speculation.draft_history;
   require<ConfigError>(
       remembered != 1 && remembered <= kMostRemembered,
@@ -170,17 +170,17 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
   plan.prefill_chunk = options.prefill_chunk;
   plan.max_sequences = options.max_sequences;
   plan.max_length = spec.max_position_embeddings;
-  // Every pass computes the whole text: what config.json allows may be more than memory does.
+  // Every pass computes the whole text, so the length that config.json allows may not fit into memory.
   if (spec.diffusion && spec.bidirectional && options.max_length == 0)
     plan.max_length = std::min(plan.max_length, kUsualCanvas);
-  // Cached prefixes are of whole blocks.
+  // Cached prefixes consist of whole cache blocks, which are therefore as large as the model's blocks.
   if (spec.diffusion && spec.diffusion->block_length % plan.block_size == 0 &&
       spec.diffusion->block_length > 0)
     plan.block_size = std::min<std::uint64_t>(spec.diffusion->block_length, kLargestBlock);
   if (options.max_length != 0) plan.max_length = std::min<std::uint64_t>(plan.max_length, options.max_length);
-  // A step has to take the longest sequence as a whole.
+  // A step must hold the longest sequence as a whole.
   if (takes_whole_sequences(spec)) plan.prefill_chunk = std::max(plan.prefill_chunk, plan.max_length);
-  // So has one that encodes the longest input, beside what others generate.
+  // A step must hold the longest input as a whole, in addition to other sequences' generated tokens.
   const std::uint64_t input = plan.longest_sequence() - plan.max_length;
   if (plan.is_seq2seq()) plan.prefill_chunk = std::max(plan.prefill_chunk, input + plan.max_sequences);
   plan.spec();  // throws if attention cannot be approximated as asked

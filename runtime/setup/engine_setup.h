@@ -15,13 +15,13 @@
 
 namespace tp {
 
-// Everything that follows from rank 0's options and files; equal on every rank.
+// All facts that follow from rank 0's options and files. Equal on every rank.
 struct EnginePlan {
   ModelConfig config;
   std::string model;
   bool synthetic = false;
   std::optional<WeightType> weights{};  // none: every weight's stored type
-  // Of synthetic weights: the quantized type that they are generated in, if any.
+  // Quantized type in which synthetic weights are generated, if any.
   std::optional<WeightType> synthetic_blocks{};
   KvType kv_type = KvType::f32;
   std::uint64_t block_size = 0;
@@ -33,36 +33,36 @@ struct EnginePlan {
   std::uint64_t favor_features = 0;  // 0: exact attention
   UnmaskCache unmask_cache = UnmaskCache::exact;
   WireType wire = WireType::f32;
-  bool overlaps = false;        // whether steps may be computed as two half-batches
-  std::uint64_t stages = 1;     // of the pipeline
-  std::uint64_t ranks = 1;      // that a stage is divided among
-  bool pretends = false;        // of whom only the first are there, see EngineOptions::pretend_ranks
-  std::vector<double> split{};  // their shares, see TpRank
-  bool next_token = false;      // not the model, but its layer that predicts the token after the next one
+  bool overlaps = false;        // steps may be computed as two half-batches
+  std::uint64_t stages = 1;     // stages of the pipeline
+  std::uint64_t ranks = 1;      // ranks per stage
+  bool pretends = false;        // only the first ranks exist, see EngineOptions::pretend_ranks
+  std::vector<double> split{};  // the ranks' shares, see TpRank
+  bool next_token = false;      // plans the multi-token prediction layer instead of the model
 
-  // What a rank of the communicator owns of the model. Refers to this plan.
+  // The rank's share of the model. Refers to this plan.
   TpRank tp(std::size_t rank) const { return {rank, ranks, split}; }
-  // What the config and these options describe.
+  // The model that config and options describe.
   DecoderSpec spec() const;
   StepLimits step_limits() const;
   bool is_seq2seq() const;
-  // Positions of the cache that the longest sequence takes: of an encoder-decoder the input's, too.
+  // Cache positions of the longest sequence, including an encoder-decoder's input.
   std::size_t longest_sequence() const;
-  // For a model whose layers form these groups.
+  // The cache of a model whose layers form these groups.
   CacheShape cache_shape(const CacheGroups& groups) const;
 
   bool operator==(const EnginePlan&) const = default;
 };
 
-// Reads config.json and applies defaults. Leaves out the size of the cache (see runtime/setup/memory_plan),
-// and chooses its type by config.json only, without looking at the weights. Rank 0 only. Throws ConfigError
-// or CheckpointError.
+// Reads config.json and applies defaults. Does not set the size of the cache (see runtime/setup/memory_plan),
+// and chooses the cache's type by config.json, without looking at the weights. Rank 0 only. Throws
+// ConfigError or CheckpointError.
 EnginePlan make_plan(const EngineOptions& options, std::size_t ranks);
 
 // The in-memory type of most weights.
 WeightType usual_weight_type(const EnginePlan& plan, const WeightSource& source);
 
-// The checkpoint's files, or generated weights. Throws CheckpointError.
+// Opens the checkpoint's files, or creates generated weights. Throws CheckpointError.
 std::unique_ptr<WeightSource> open_weights(const EnginePlan& plan);
 
 }  // namespace tp

@@ -12,16 +12,16 @@
 
 namespace tp {
 
-// The memory that one rank or several need, in bytes.
+// The memory that one or several ranks need, in bytes.
 struct MemoryNeed {
   std::uint64_t weights = 0;
   std::uint64_t workspace = 0;
   std::uint64_t other = 0;        // an allowance for the tokenizer, messages and stacks
-  std::uint64_t states = 0;       // of recurrent layers, for all sequences and snapshots
-  std::uint64_t cache_block = 0;  // one block of the KV cache, in all layers of a group
-  std::uint64_t loading = 0;      // while weights are loaded, before there are workspace and cache
+  std::uint64_t states = 0;       // states of recurrent layers, for all sequences and snapshots
+  std::uint64_t cache_block = 0;  // a block of the KV cache, in all layers of a group
+  std::uint64_t loading = 0;      // buffers while weights are loaded, before workspace and cache exist
 
-  // At the peak, with a cache of this many blocks.
+  // The peak with a cache of this many blocks.
   std::uint64_t with_blocks(std::uint64_t blocks) const {
     return weights + other + std::max(loading, workspace + states + blocks * cache_block);
   }
@@ -38,15 +38,14 @@ struct MemoryNeed {
 
 class Footprint {
  public:
-  // All three must outlive it.
+  // All arguments must outlive this object.
   Footprint(const DecoderSpec& spec, const EnginePlan& plan, const WeightSource& source)
       : spec_(spec), plan_(plan), source_(source), groups_(CacheGroups::of(spec)) {}
 
   const CacheGroups& groups() const { return groups_; }
 
-  // What the rank `tp` of a stage needs with the current number of OpenMP threads. `weights` overrides the
-  // in-memory weight type of the plan; of tables `others`, no memory is needed. Throws like Decoder's
-  // constructor.
+  // The memory that rank `tp` of a stage needs with the current number of OpenMP threads. `weights` overrides
+  // the plan's in-memory weight type. The tables `others` need no memory. Throws like Decoder's constructor.
   MemoryNeed of(TpRank tp, std::optional<WeightType> weights = {}, Stage stage = {},
                 const VocabTables& others = {}) const;
 

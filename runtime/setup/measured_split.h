@@ -1,4 +1,4 @@
-// Shares of the model by how fast hosts are.
+// Divides the model in proportion to the speed of hosts.
 #pragma once
 
 #include "parallel/exchange/placement.h"
@@ -10,15 +10,16 @@
 
 namespace tp {
 
-// Hosts whose rates differ by less count as equal: measurements do, too.
+// Hosts whose rates differ by less than this factor count as equal, because measurements vary as much.
 inline constexpr double kEqualHosts = 1.1;
 
-// The ranks' shares where each can read this many bytes per second, [ranks]: the mean over its host's ranks,
-// which share its memory. Empty if the fastest host is less than kEqualHosts times as fast as the slowest.
+// The ranks' shares, [ranks]. `rates`: bytes per second that each rank can read. A rank's share is the mean
+// rate of its host's ranks, which share memory. Empty if the fastest host is less than kEqualHosts times as
+// fast as the slowest.
 std::vector<double> split_of(std::span<const double> rates, const Placement& placement);
 
-// The same with rates that all ranks measure at the same time, with `threads` threads each. Collective; equal
-// on every rank. Empty on a single host. Throws AgreedError and CommError.
+// Like split_of, with rates that all ranks measure at the same time, using `threads` threads each.
+// Collective; equal on every rank. Empty on a single host. Throws AgreedError and CommError.
 std::vector<double> measure_split(Communicator& comm, std::size_t threads);
 
 }  // namespace tp

@@ -13,10 +13,10 @@
 namespace tp {
 namespace {
 
-// The smallest useful cache, unless a sequence is shorter.
+// The smallest useful cache, unless sequences are shorter.
 constexpr std::size_t kLeastTokens = 2048;
 
-// Buffers and allocators reserve more address space than they use if there is enough.
+// Buffers and allocators reserve more address space than they use if enough is available.
 constexpr std::uint64_t kReservedAddresses = std::uint64_t{512} << 20;
 
 // Ranks with a common limit: the memory of their host, or the address space of a single rank.
@@ -24,7 +24,7 @@ struct Pool {
   std::vector<std::size_t> ranks{};
   MemoryNeed need{};
   std::uint64_t available = UINT64_MAX;
-  std::uint64_t reserve = 0;  // better left unused
+  std::uint64_t reserve = 0;  // bytes to leave unused
   bool is_host = true;
   std::string host{};
   std::string limit{};
@@ -39,9 +39,9 @@ struct Pool {
     const std::uint64_t bytes = other.with_blocks(blocks);
     return bytes > available ? bytes - available : 0;
   }
-  // Whether the weights can be loaded, whatever is beside them later.
+  // Whether the weights can be loaded, regardless of later needs.
   bool can_load() const { return while_loading(need) <= available; }
-  // Cache blocks that fit.
+  // Number of cache blocks that fit.
   std::uint64_t room() const {
     const std::uint64_t taken = without_cache(need) + reserve;
     if (available <= taken) return 0;
@@ -74,12 +74,12 @@ std::vector<Pool> pools_of(std::span<const RankMemory> ranks, const Placement& p
   return pools;
 }
 
-// Tokens that all sequences together can have in this many blocks.
+// Number of tokens that all sequences together can have in this many blocks.
 std::size_t tokens_in(const EnginePlan& plan, const Footprint& footprint, std::uint64_t blocks) {
   return plan.cache_shape(footprint.groups()).tokens_in(blocks, plan.max_sequences, plan.longest_sequence());
 }
 
-// How many sequences have room for their states, if it is these that are too many; else 0.
+// Number of sequences whose states fit, if the states are what exceeds memory; else 0.
 std::size_t sequences_that_fit(const EnginePlan& plan, const std::vector<Pool>& pools, std::uint64_t blocks) {
   std::uint64_t fit = plan.max_sequences;
   for (const Pool& pool : pools) {
@@ -91,8 +91,8 @@ std::size_t sequences_that_fit(const EnginePlan& plan, const std::vector<Pool>& 
   return fit < plan.max_sequences ? fit : 0;
 }
 
-// The most ranks below those that there are that fit on a single host, where each rank has buffers of its
-// own; else 0.
+// The largest smaller number of ranks that fits on a single host, because each rank has its own buffers; else
+// 0.
 std::size_t fewer_ranks_that_fit(const EnginePlan& plan, const Footprint& footprint,
                                  std::span<const RankMemory> all, const Pool& full, std::uint64_t blocks) {
   if (plan.stages != 1 || !plan.split.empty() || !full.is_host || full.ranks.size() != all.size()) return 0;
@@ -117,7 +117,7 @@ std::size_t fewer_ranks_that_fit(const EnginePlan& plan, const Footprint& footpr
 std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footprint,
                                   std::span<const RankMemory> all, const std::vector<Pool>& pools,
                                   const Pool& full, std::uint64_t blocks) {
-  const std::size_t ranks = all.size() / plan.stages;  // of a stage
+  const std::size_t ranks = all.size() / plan.stages;  // ranks per stage
   const auto need_of = [&](const Pool& pool, WeightType type) {
     MemoryNeed need;
     for (const std::size_t rank : pool.ranks) {
@@ -145,8 +145,8 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
     }
     return full.lacks(need, blocks) == 0;
   };
-  // The need per rank falls with their number, so that the fewest are found by bisection.
-  std::size_t too_few = ranks / step;  // as multiples of `step`, like the next
+  // The need per rank falls with the number of ranks, so bisection finds the smallest number.
+  std::size_t too_few = ranks / step;  // as a multiple of `step`, like `enough`
   std::size_t enough = plan.config.num_attention_heads / step;
   if (plan.stages == 1 && enough > too_few && fits(enough * step)) {
     while (enough - too_few > 1) {
@@ -167,7 +167,7 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
   return found;
 }
 
-// The parts of the peak, which is while loading or with a cache of this many blocks.
+// The parts of the peak, which occurs while loading or with a cache of this many blocks.
 std::string parts_of(const MemoryNeed& need, std::uint64_t blocks, std::size_t tokens) {
   const std::string weights = format_bytes(need.weights);
   const std::string other = format_bytes(need.other);

@@ -10,7 +10,7 @@
 namespace tp {
 namespace {
 
-// A tensor that no checkpoint with the layer can lack.
+// A tensor that every checkpoint with the layer contains.
 std::string projection_of(const EnginePlan& model, const WeightSource& source) {
   const TensorNames names = make_next_token_spec(model.config).names.as_stored_in(source);
   return tensor_names::weight_of(names.block(0).next_token.projection);
@@ -20,7 +20,7 @@ std::string projection_of(const EnginePlan& model, const WeightSource& source) {
 
 bool has_next_token_layer(const EnginePlan& model) {
   const bool may_have = family_of(model.config.architecture).make_next_token_spec != nullptr;
-  // Weights that are made up guess nothing.
+  // Synthetic weights draft nothing useful.
   if (!may_have || model.stages != 1 || model.synthetic) return false;
   const std::unique_ptr<WeightSource> source = open_weights(model);
   return source->contains(projection_of(model, *source));
@@ -55,7 +55,7 @@ EnginePlan next_token_plan(std::size_t ranks, const EnginePlan& model) {
 
 std::size_t states_read_by_next_token(const EnginePlan& layer) {
   constexpr std::uint64_t kOfSequence = 64;
-  constexpr std::uint64_t kMost = 4096;  // of DeepSeek-V3 117 MB
+  constexpr std::uint64_t kMost = 4096;  // 117 MB for DeepSeek-V3
   return layer.step_limits().tokens + std::min(kOfSequence * layer.max_sequences, kMost);
 }
 

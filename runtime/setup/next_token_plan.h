@@ -8,18 +8,18 @@
 
 namespace tp {
 
-// Whether the checkpoint has such a layer, and the engine can use it.
+// Whether the checkpoint contains the layer, and the engine can use it.
 bool has_next_token_layer(const EnginePlan& model);
-// Throws ConfigError or CheckpointError if not.
+// Throws ConfigError or CheckpointError if the engine cannot use the layer, or the checkpoint lacks it.
 void require_next_token_layer(const EnginePlan& model);
 
-// The plan of the layer, divided among so many ranks.
+// The plan of the layer, divided among `ranks` ranks.
 EnginePlan next_token_plan(std::size_t ranks, const EnginePlan& model);
 
-// How many of the model's states the layer of this plan finds: those of a whole step, and of further ones in
-// which it was not asked.
+// Number of the target's states to keep for the layer: the states of a whole step, and of earlier steps that
+// did not query the layer.
 std::size_t states_read_by_next_token(const EnginePlan& layer);
-// Their bytes on a rank, with those of the layer's own.
+// Bytes of these states on a rank, including the layer's own states.
 std::uint64_t bytes_of_states(const EnginePlan& layer);
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// On rank 0: which steps are computed as two half-batches in turns.
+// Rank 0: chooses the steps that are computed as two half-batches alternately.
 #pragma once
 
 #include "runtime/protocol/step_times.h"
@@ -9,32 +9,33 @@
 
 namespace tp {
 
-// Whether steps may be computed as two half-batches: where sums cross a wire, or where it is asked for.
-// `possible`: whether MPI lets every rank do it. Throws ConfigError.
+// Whether steps may be computed as two half-batches: if sums cross a wire, or on request. `possible`: whether
+// MPI lets every rank do so. Throws ConfigError.
 bool plan_overlap(const EngineOptions& options, const EnginePlan& plan, std::size_t hosts, bool possible);
 
-// The wire's share of a step shows only in steps that are computed as a whole. So now and then one is,
-// although it need not be.
+// The wire's share of a step can be measured only in undivided steps. So now and then a step stays undivided.
 class OverlapChoice {
  public:
-  // Halves of fewer rows than half of this would make products slower than the wire makes them wait.
+  // Fewest rows of a divided step. Smaller halves would slow products down by more than the wire makes them
+  // wait.
   static constexpr std::size_t kLeastRows = 256;
-  // The share of a step that sums spend on the wire, above which it pays to compute meanwhile.
+  // Share of a step that sums must spend on the wire for overlap to pay.
   static constexpr double kLeastShare = 1.0 / 3.0;
-  // Of so many steps that are large enough, one is computed as a whole at least.
+  // At least one of this many large steps stays undivided.
   static constexpr std::size_t kLookEvery = 16;
 
   explicit OverlapChoice(TwoBatchOverlap mode) : mode_(mode) {}
 
-  // Whether the next step, of so many rows, is divided.
+  // Whether to divide the next step, which has this many rows.
   bool divides(std::size_t rows);
-  // How long a step took, and of this its sums on the wire; `divided` as it was chosen.
+  // Records the time of a step, and the part that its sums spent on the wire. `divided`: the result of
+  // divides().
   void add(std::size_t rows, bool divided, double seconds, double wire_seconds);
 
  private:
   TwoBatchOverlap mode_;
-  RecentMedian wire_share_;      // of large steps that were whole
-  std::size_t since_whole_ = 0;  // steps that were divided
+  RecentMedian wire_share_;      // shares in large undivided steps
+  std::size_t since_whole_ = 0;  // divided steps since the last undivided step
 };
 
 }  // namespace tp

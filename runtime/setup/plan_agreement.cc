@@ -25,8 +25,8 @@
 namespace tp {
 namespace {
 
-// Rotary embeddings, routers and merged softmaxes use these functions, whose last bits differ between
-// versions of the library and between processors with and without FMA.
+// Hashes results of the functions that rotary embeddings, routers and merged softmaxes use. Their last bits
+// differ between versions of the library, and between processors with and without FMA.
 std::uint64_t hash_of_libm() {
   std::string results;
   for (int i = 1; i <= 64; ++i) {
@@ -37,7 +37,7 @@ std::uint64_t hash_of_libm() {
   return hash_of(results);
 }
 
-// Ranks take the instruction set that all of them have. Collective.
+// Makes all ranks use the best instruction set that all of them support. Collective.
 void agree_on_isa(Communicator& comm) {
   struct Machine {
     kernels::Isa isa;
@@ -77,7 +77,7 @@ void agree_on_arithmetic(Communicator& comm, const EnginePlan& plan) {
 }
 
 EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
-  // Every rank detects a disagreement; fail_together turns that into one AgreedError.
+  // Every rank detects a disagreement, and fail_together turns it into a single AgreedError.
   fail_together(comm, [&] {
     require_agreement(comm, hash_of(kVersion), "the program's version",
                       "start the same program on every host");

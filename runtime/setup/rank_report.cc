@@ -18,7 +18,8 @@ namespace tp {
 
 namespace {
 
-// Peak memory since reset_peak_memory(), or since the process started if Linux does not report the former.
+// Peak memory since reset_peak_memory(), or since the process started if Linux does not report the peak since
+// the reset.
 std::uint64_t peak_resident_bytes() {
   constexpr std::string_view kField = "VmHWM:";
   std::ifstream status("/proc/self/status");

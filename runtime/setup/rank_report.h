@@ -9,7 +9,7 @@ namespace tp {
 // process's weights, cache and shared memory.
 RankReport describe_rank(Communicator& comm);
 
-// Resets the peak memory, where Linux allows it.
+// Resets the peak memory, if Linux allows it.
 void reset_peak_memory();
 
 }  // namespace tp
