@@ -8,11 +8,11 @@
 
 namespace tp {
 
-// The token sequences that a request's continuations must not contain. A text is encoded twice, at the
-// beginning of a word and inside one. `tokenizer` may be null if there are no texts.
+// The token sequences that a request's continuations must not contain. A text is encoded in two forms: at the
+// beginning of a word (after a space) and inside a word. `tokenizer` may be null if there are no texts.
 std::vector<std::vector<TokenId>> bad_words_of(const Request& request, const Tokenizer* tokenizer);
 
-// Adds those of the model's files, but for a token that ends a text.
+// Adds the bad words of the model's files, except tokens that end a text.
 void add_default_bad_words(const GenerationDefaults& defaults, std::span<const TokenId> ends,
                            std::vector<std::vector<TokenId>>& words);
 

@@ -19,7 +19,7 @@ Request request_of(EncoderInput input) {
   return request;
 }
 
-// Models without types have none for the second text either.
+// Models without token types get no types for the second text, either.
 Request pair_request(const Engine& engine, std::string_view first, std::string_view second) {
   EncodedPair pair = engine.encode_pair(first, second);
   const bool has_types = engine.info().config.type_vocab_size > 1;

@@ -1,4 +1,4 @@
-// Sequences to vectors, with what is stored beside a model about it.
+// Turns sequences into vectors, as the files stored with a model describe.
 #pragma once
 
 #include "model/layers/sentence_pipeline.h"
@@ -13,42 +13,44 @@
 
 namespace tp {
 
-// A sequence as an encoder reads it.
+// A sequence as input of an encoder.
 struct EncoderInput {
   std::vector<TokenId> ids;
   std::vector<std::uint8_t> token_types{};    // empty: all 0
   std::vector<std::uint8_t> global_tokens{};  // empty: none
-  std::vector<TokenId> decoder_ids{};         // what the decoder of an encoder-decoder reads
+  std::vector<TokenId> decoder_ids{};         // input of an encoder-decoder's decoder
 };
 
-// That asks nothing yet.
+// A request that contains this input and asks for nothing yet.
 Request request_of(EncoderInput input);
 
-// The same of two texts together. Throws RequestError, or CheckpointError if the tokenizer has no pairs.
+// A request for two texts together. Throws RequestError, or CheckpointError if the tokenizer does not support
+// pairs.
 Request pair_request(const Engine& engine, std::string_view first, std::string_view second);
 
 struct EmbedOptions {
-  std::optional<Pooling> pooling{};  // none: the model's, or else the mean, of decoders the last token
-  bool through_pooler = false;       // the first token's state, and the model's own layer over it
-  bool normalize = false;            // even if the model does not
+  std::optional<Pooling> pooling{};  // none: the model's pooling, or else usual_pooling()
+  bool through_pooler = false;       // apply the model's pooler, which also determines the pooling
+  bool normalize = false;            // even if the model's files do not ask for it
 };
 
 class Embedder {
  public:
-  // `folder` is the model's. Throws CheckpointError for damaged files, ConfigError for a pooler that the
-  // model does not have. `engine` must outlive it.
+  // `folder`: the model's folder. `engine` must outlive this object. Throws CheckpointError for damaged
+  // files, and ConfigError if the model has no pooler but the options ask for it.
   Embedder(const Engine& engine, const std::filesystem::path& folder, const EmbedOptions& options);
 
   std::size_t embedding_size() const;
-  // The longest input, in tokens: the engine's maximum, or the model's max_seq_length if that is less.
+  // Largest number of tokens of an input: the engine's maximum, or the model's max_seq_length if that is
+  // less.
   std::size_t max_length() const;
 
-  // The ids of a text, behind the model's prompt of that name. Throws RequestError.
+  // Tokenizes a text, with the model's prompt of this name in front. Throws RequestError.
   EncoderInput encode(const std::string& text, const std::string& prompt_name = {}) const;
-  // Asks for the input's pooled state. Throws TooLongError for an input that the engine could read, but that
-  // is longer than the model's max_seq_length.
+  // A request for the input's pooled state. Throws TooLongError if the input fits the engine but exceeds the
+  // model's max_seq_length.
   Request make_request(EncoderInput input) const;
-  // What the event of that request becomes. From any thread.
+  // Turns the pooled state from the request's event into an embedding. From any thread.
   std::vector<float> embedding(std::vector<float> pooled) const;
 
  private:
@@ -59,7 +61,7 @@ class Embedder {
   bool normalizes_;
 };
 
-// The pooling of a model without files that say which.
+// The pooling of a model whose files do not specify any.
 Pooling usual_pooling(ModelKind kind);
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// The check that a model's results are numbers, before they are sums, vectors or JSON.
+// Checks that a model's results are numbers, before they become sums, vectors or JSON.
 #pragma once
 
 #include "tp/internal/require.h"
@@ -14,7 +14,7 @@ inline bool all_finite(std::span<const float> results) {
   return std::ranges::all_of(results, [](float result) { return std::isfinite(result); });
 }
 
-// The error of what cannot be computed: "hidden states".
+// The error message for results that are not finite. `results`: their name, such as "hidden states".
 inline std::string not_finite(const char* results) {
   return fmt::format(
       "cannot compute {}: the model's results are not finite (expected numbers, found NaN or infinity); "
@@ -23,7 +23,7 @@ inline std::string not_finite(const char* results) {
       results);
 }
 
-// Throws Error.
+// Throws Error if a value is not finite.
 inline void require_finite(std::span<const float> values, const char* results) {
   if (!all_finite(values)) throw Error(not_finite(results));
 }

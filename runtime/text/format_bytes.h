@@ -5,7 +5,7 @@
 
 namespace tp {
 
-// "1.5 GiB"
+// Formats a number of bytes, for example "1.5 GiB".
 std::string format_bytes(std::size_t bytes);
 
 }  // namespace tp

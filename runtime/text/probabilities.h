@@ -4,8 +4,8 @@
 
 namespace tp {
 
-// Of a classifier's labels by their scores: of labels that exclude each other they sum to 1; a single label
-// has its own, 1 / (1 + exp(-score)).
+// The probabilities of a classifier's labels, from their scores. Several labels exclude each other, so their
+// probabilities sum to 1. A single label has the probability 1 / (1 + exp(-score)).
 std::vector<double> probabilities_of(const std::vector<float>& scores);
 
 }  // namespace tp

@@ -16,7 +16,7 @@ std::string StopMatcher::push(const std::string& piece) {
   for (const std::string& stop : stops_) {
     if (stop.empty()) continue;
     // The stop text completed first wins, so that the result does not depend on how the text is divided into
-    // pieces; among several completed at the same place, the longest.
+    // pieces. If several stop texts end at the same place, the longest wins.
     if (const std::size_t found = held_.find(stop); found != std::string::npos) {
       const std::size_t stop_end = found + stop.size();
       if (stop_end < end || (stop_end == end && found < first)) {

@@ -8,17 +8,18 @@
 
 namespace tp {
 
-// Holds back text that may be the beginning of a stop text. The stop text that is completed first wins; among
-// several completed at the same place, the longest.
+// Holds back text that may be the beginning of a stop text. The stop text that is completed first wins. If
+// several stop texts end at the same place, the longest wins.
 class StopMatcher {
  public:
-  // With `include`, the stop text is part of the output.
+  // `include`: the stop text is part of the output.
   explicit StopMatcher(std::vector<std::string> stops, bool include = false)
       : stops_(std::move(stops)), include_(include) {}
 
-  // Adds a piece and returns what can be output now. After a match, that is the text before the stop text.
+  // Adds a piece and returns the text that can be output now. After a match, that is the text before the stop
+  // text, or including it with `include`.
   std::string push(const std::string& piece);
-  // At the end of the text: returns what was held back.
+  // Ends the text, and returns the text held back.
   std::string finish();
   bool matched() const { return match_.has_value(); }
   // The stop text that matched. Requires a match.

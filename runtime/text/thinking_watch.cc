@@ -14,12 +14,12 @@ void ThinkingWatch::push(TokenId token, std::string_view text) {
   tail_ += text;
   find_markers();
   if (forced_ < limit_.end_ids.size()) return;
-  // Where the forced tokens make another text than they should, they are not forced again.
+  // Even if the forced tokens result in a different text, they are not forced again.
   thinks_ = false;
   forced_ = 0;
 }
 
-// Texts are searched, not tokens: a marker need not be a token of its own.
+// Searches text instead of tokens, because a marker need not be a token of its own.
 void ThinkingWatch::find_markers() {
   while (true) {
     const std::string& marker = thinks_ ? limit_.end : limit_.begin;
@@ -38,7 +38,7 @@ std::optional<TokenId> ThinkingWatch::forced_next() const {
   return limit_.end_ids[forced_];
 }
 
-// The next token can begin the thinking, without being one of it.
+// If thinking has not begun, the next token may begin it, and is not counted itself.
 std::size_t ThinkingWatch::free_tokens() const {
   if (is_over_limit()) return 0;
   const std::size_t left = static_cast<std::size_t>(limit_.max_tokens) - tokens_;

@@ -14,13 +14,13 @@ class ThinkingWatch {
  public:
   explicit ThinkingWatch(ThinkingLimit limit) : limit_(std::move(limit)), thinks_(limit_.has_begun) {}
 
-  // The next token, and its text, which may be empty.
+  // Adds the next token and its text, which may be empty.
   void push(TokenId token, std::string_view text);
 
-  // The token that has to come next.
+  // The token that must come next, if any.
   std::optional<TokenId> forced_next() const;
 
-  // How many tokens, whatever they are, can come without one of them or the next one being forced.
+  // Number of further tokens, whatever they are, after which the next token is still not forced.
   std::size_t free_tokens() const;
 
  private:
@@ -29,9 +29,9 @@ class ThinkingWatch {
 
   ThinkingLimit limit_;
   bool thinks_;
-  std::size_t tokens_ = 0;  // of thinking, without those that were forced
-  std::size_t forced_ = 0;  // of limit_.end_ids
-  std::string tail_{};      // the last text, in which a marker may have begun
+  std::size_t tokens_ = 0;  // tokens of thinking, without forced tokens
+  std::size_t forced_ = 0;  // number of limit_.end_ids forced so far
+  std::string tail_{};      // end of the text, which may contain the beginning of a marker
 };
 
 }  // namespace tp
