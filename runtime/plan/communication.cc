@@ -6,15 +6,15 @@
 namespace tp {
 namespace {
 
-// Within a host: until a rank sees what another has written, and the rate at which it reads that. Measured
-// with bench_collectives (bench/RESULTS.md); both hardly differ between machines.
+// Within a host: seconds until a rank sees data that another rank has written, and bytes per second at which
+// it reads the data. Measured with bench_collectives (bench/README.md); both hardly differ between machines.
 constexpr double kSignal = 1.5e-6;
 constexpr double kCopyRate = 20e9;
 
-// Planning a step, choosing and detokenizing its tokens.
+// Seconds to plan a step, and to choose and detokenize its tokens.
 constexpr double kPlanning = 60e-6;
 
-// Slots of other ranks are read by all, or a part by each, and the sum by all.
+// Every rank reads all slots of other ranks, or reads a part of each slot and then the whole sum.
 WireTime within_host(std::size_t ranks, double bytes) {
   if (ranks <= 1) return {};
   return {kSignal, bytes * std::min(static_cast<double>(ranks), 3.0) / kCopyRate};
@@ -23,7 +23,7 @@ WireTime within_host(std::size_t ranks, double bytes) {
 WireTime between_hosts(const Cluster& cluster, std::size_t hosts, double bytes) {
   if (hosts <= 1) return {};
   const auto count = static_cast<double>(hosts);
-  const double others = (count - 2.0) * cluster.message;  // messages beside the first one
+  const double others = (count - 2.0) * cluster.message;  // messages in addition to the first
   const double whole = bytes / cluster.rate;
   const double parts = 2.0 * (count - 1.0) / count * whole;
   const WireTime one_shot{cluster.latency + others, (count - 1.0) * whole};

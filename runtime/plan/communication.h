@@ -1,4 +1,4 @@
-// How long ranks of a cluster exchange data.
+// Predicts how long ranks of a cluster take to exchange data.
 #pragma once
 
 #include "runtime/plan/cluster.h"
@@ -7,10 +7,10 @@
 
 namespace tp {
 
-// Seconds, in the two parts that grow with different things.
+// Seconds, in two parts that grow with different quantities.
 struct WireTime {
-  double latency = 0.0;   // with the number of messages that wait for each other
-  double transfer = 0.0;  // with the bytes
+  double latency = 0.0;   // grows with the number of messages that wait for each other
+  double transfer = 0.0;  // grows with the number of bytes
 
   double total() const { return latency + transfer; }
   WireTime& operator+=(const WireTime& more) {
@@ -23,11 +23,12 @@ struct WireTime {
   }
 };
 
-// An all-reduce of `bytes` over so many ranks: through memory within hosts, and between them the fastest of
-// the program's ways, of `wire_bytes`.
+// An all-reduce of `bytes` over `ranks` ranks: through memory within hosts, and between hosts by the fastest
+// of the program's algorithms, which sends `wire_bytes`.
 WireTime all_reduce_time(const Cluster& cluster, std::size_t ranks, double bytes, double wire_bytes);
 
-// What a step takes beside its layers: rank 0's command to all ranks, and the gathering of candidates.
+// The time of a step in addition to its layers: rank 0's command to all ranks, and the gathering of
+// candidates.
 WireTime control_time(const Cluster& cluster, std::size_t ranks);
 
 // A message of `bytes` from one host to another.

@@ -12,7 +12,7 @@
 namespace tp {
 namespace {
 
-// The ranks fill one host after the other; stages follow each other.
+// Ranks fill one host after the other, in the order of the stages.
 Placement placement_of(const Cluster& cluster, std::size_t ranks) {
   Placement placement;
   placement.hosts.resize(cluster.hosts_of(ranks));
@@ -25,7 +25,7 @@ Placement placement_of(const Cluster& cluster, std::size_t ranks) {
   return placement;
 }
 
-// Ranks with different shares are taken to be as different in speed.
+// The speed of a rank, relative to the mean. Speeds are assumed to be proportional to shares.
 double speed_of(const EnginePlan& plan, std::size_t rank) {
   if (plan.split.empty()) return 1.0;
   const double sum = std::accumulate(plan.split.begin(), plan.split.end(), 0.0);
@@ -98,7 +98,7 @@ std::optional<std::size_t> Prediction::fewest_hosts(bool stages) const {
     const Division division = division_on(hosts);
     return !refusal(division) && memory(division).cache_tokens >= plan_.max_sequences * plan_.max_length;
   };
-  // A host needs less the more of them there are.
+  // A host needs less memory the more hosts there are, so bisection finds the smallest number.
   std::size_t enough = 1;
   while (!fits(enough)) {
     if (refusal(division_on(2 * enough))) return std::nullopt;
@@ -132,12 +132,12 @@ StepTime Prediction::stage_time(Division division, std::size_t stage, const Step
   return step_time(slowest(division, stage), cluster_, division.ranks, load);
 }
 
-// `in_flight` steps of this load follow each other through the stages: the time from one round of them to the
-// next.
+// `in_flight` steps of this load follow each other through the stages. Returns the time from one round of
+// these steps to the next.
 StepTime Prediction::all_stages(Division division, const StepLoad& load, std::size_t in_flight) const {
   StepTime through;
   StepTime slowest_stage;
-  // All stages in the middle are alike, but for a layer.
+  // The middle stages differ by at most one layer, so one of them stands for all.
   const auto add = [&](std::size_t stage, double times) {
     const StepTime time = stage_time(division, stage, load);
     for (double i = 0.0; i < times; ++i) through += time;
@@ -152,7 +152,7 @@ StepTime Prediction::all_stages(Division division, const StepLoad& load, std::si
   StepTime control;
   control.control = control_time(cluster_, division.all_ranks()).total();
   through += control;
-  StepTime busy;  // of the slowest stage, with all of them
+  StepTime busy;  // the slowest stage's time for all steps in flight
   for (std::size_t i = 0; i < in_flight; ++i) busy += slowest_stage;
   return busy.total() > through.total() ? busy : through;
 }
@@ -177,7 +177,7 @@ std::vector<StepLoad> Prediction::chunks() const {
   return loads;
 }
 
-// A chunk enters the first stage when the one before has left it.
+// A chunk enters the first stage when the previous chunk has left it.
 StepTime Prediction::prefill(Division division) const {
   StepTime time;
   const std::vector<StepLoad> loads = chunks();

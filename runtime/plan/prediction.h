@@ -1,4 +1,4 @@
-// What a model would do on a cluster: whether it fits, and how fast it would be.
+// Predicts whether a model fits on a cluster, and how fast it runs there.
 #pragma once
 
 #include "runtime/plan/cluster.h"
@@ -15,25 +15,25 @@
 
 namespace tp {
 
-// How ranks divide a model: stages one after the other, each over so many ranks.
+// Divides a model into stages one after the other, and each stage among ranks.
 struct Division {
   std::size_t stages = 1;
-  std::size_t ranks = 1;  // of a stage
+  std::size_t ranks = 1;  // ranks per stage
 
   std::size_t all_ranks() const { return stages * ranks; }
   auto operator<=>(const Division&) const = default;
 };
 
-// The memory of the host that needs most.
+// The memory of the host that needs the most.
 struct HostFit {
-  MemoryNeed need{};             // of its ranks
+  MemoryNeed need{};             // need of the host's ranks
   std::uint64_t peak = 0;        // bytes, with the whole cache
   std::uint64_t cache = 0;       // bytes of the whole cache
-  std::size_t cache_tokens = 0;  // that there is room for, of all sequences; 0: it does not fit
+  std::size_t cache_tokens = 0;  // tokens of all sequences that fit; 0: the model does not fit
   std::string refusal{};         // the engine's error if it does not fit
 };
 
-// What is asked of the model.
+// The load to predict.
 struct Workload {
   std::size_t prompt = 512;   // tokens of a prompt whose prefill is timed
   std::size_t context = 512;  // tokens in the cache of each sequence that is decoded
@@ -41,39 +41,40 @@ struct Workload {
 
 class Prediction {
  public:
-  // `plan`: as the engine makes it, for max_sequences sequences of max_length tokens; its number of ranks
-  // does not matter. A `split` applies to as many ranks as it has, whose speeds are taken to be in
-  // proportion. All but the cluster must outlive it.
+  // `plan`: from make_plan, for max_sequences sequences of max_length tokens. Its number of ranks is ignored.
+  // A `split` applies to divisions into as many ranks as it has; the ranks' speeds are assumed to be
+  // proportional to it. `plan`, `spec` and `source` must outlive this object.
   Prediction(const EnginePlan& plan, const DecoderSpec& spec, const WeightSource& source,
              const Cluster& cluster, const Workload& workload)
       : plan_(plan), spec_(spec), source_(source), cluster_(cluster), workload_(workload) {}
 
-  // Why the model cannot be divided like this, or nothing.
+  // Returns why the model cannot be divided like this, or nothing.
   std::optional<std::string> refusal(Division division) const;
 
-  // By the engine's own check before it loads a model.
+  // Uses the engine's own check before it loads a model.
   HostFit memory(Division division) const;
 
-  // The fewest hosts with all their ranks on which the model fits, divided by heads or (`stages`) into a
-  // stage per host; none if it fits on no number of them.
+  // The smallest number of hosts, with all their ranks, on which the model fits. Divides the model by heads,
+  // or with `stages` into one stage per host. None if it fits on no number of hosts.
   std::optional<std::size_t> fewest_hosts(bool stages) const;
 
-  // Seconds in which a prompt is computed.
+  // Seconds to compute a prompt.
   StepTime prefill(Division division) const;
-  // Seconds in which each of so many sequences gets a token. Of stages, the time until all have been through.
+  // Seconds until each of `batch` sequences gets a token; with stages, until all sequences have passed
+  // through.
   StepTime decode(Division division, std::size_t batch) const;
   double prefill_rate(Division division) const;
   double decode_rate(Division division, std::size_t batch) const;
 
-  // Bytes of the cache for a token on all ranks, divided by those on one: more than 1 where KV heads are held
-  // by several ranks.
+  // Bytes of the cache per token on all ranks, relative to a single rank. More than 1 if several ranks hold a
+  // KV head.
   double cache_copies(Division division) const;
 
  private:
-  using ShapeKey = std::pair<Division, std::size_t>;  // and the stage
+  using ShapeKey = std::pair<Division, std::size_t>;  // division and stage
 
   EnginePlan divided(Division division) const;
-  // Of the rank of the stage that reads most.
+  // The shape of the stage's slowest rank, judged by its weights.
   const RankShape& slowest(Division division, std::size_t stage) const;
   StepTime stage_time(Division division, std::size_t stage, const StepLoad& load) const;
   StepTime all_stages(Division division, const StepLoad& load, std::size_t in_flight) const;

@@ -14,10 +14,10 @@ struct ProbedCluster {
   std::size_t hosts = 1;
 };
 
-// What the slowest host reaches with weights of this type and so many threads per rank, and the network
-// between hosts: the time in which all of them exchange messages with their neighbours, short and long ones.
-// On one host the numbers of the network remain as they are by default. Takes about two seconds. Collective;
-// equal on every rank. Throws AgreedError and CommError.
+// Measures the slowest host, with weights of this type and `threads` threads per rank. Also measures the
+// network, while all hosts exchange short and long messages with their neighbours. With a single host, the
+// network keeps its default numbers. Takes about two seconds. Collective; equal on every rank. Throws
+// AgreedError and CommError.
 ProbedCluster probe_cluster(Communicator& comm, WeightType weights, std::size_t threads);
 
 }  // namespace tp

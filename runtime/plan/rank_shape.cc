@@ -8,7 +8,7 @@
 namespace tp {
 namespace {
 
-// Three products for every element of the heads' matrices.
+// Counts three multiplications for every element of the heads' state matrices.
 AttentionShape recurrent_shape(const GatedDeltaNetSpec& spec, std::size_t heads, std::size_t state_floats) {
   return {.layers = 1,
           .window = 1,
@@ -16,7 +16,7 @@ AttentionShape recurrent_shape(const GatedDeltaNetSpec& spec, std::size_t heads,
           .multiplications = 3.0 * static_cast<double>(heads * spec.key_head_dim * spec.value_head_dim)};
 }
 
-// A token sees as many others, whatever the length of the sequence, and nothing of them is kept.
+// The number of tokens that a token sees does not depend on the sequence's length, and nothing is cached.
 AttentionShape hashed_shape(const LshAttentionSpec& spec, std::size_t heads) {
   const std::size_t seen = (spec.chunks_before + 1 + spec.chunks_after) * spec.chunk_length * spec.num_hashes;
   return {.layers = 1,
@@ -40,7 +40,7 @@ bool is_chunked(const AttentionPartSpec& part) {
   return attention != nullptr && attention->pattern.chunk && !attention->pattern.window;
 }
 
-// Layers of one kind follow each other in the result only where they do in the model.
+// Returns one entry per kind of layer, in the order of first appearance.
 std::vector<AttentionShape> attention_of(const DecoderSpec& spec, const EnginePlan& plan,
                                          const Decoder& decoder, const CacheGroups& groups, TpRank tp,
                                          Range layers) {
@@ -72,7 +72,7 @@ std::vector<AttentionShape> attention_of(const DecoderSpec& spec, const EnginePl
   return shapes;
 }
 
-// Of float32.
+// Bytes on the wire, relative to float32.
 double wire_share(WireType type) {
   return static_cast<double>(wire_bytes(type, kWireGroup)) /
          static_cast<double>(wire_bytes(WireType::f32, kWireGroup));

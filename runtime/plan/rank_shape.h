@@ -1,4 +1,4 @@
-// What one rank holds of a model and does in a step, from the same description as the engine's memory check.
+// A rank's share of a model and of a step, from the same description as the engine's memory check.
 #pragma once
 
 #include "model/layers/decoder.h"
@@ -14,26 +14,26 @@
 
 namespace tp {
 
-// The heads of one layer's attention that a rank owns. Of a latent that all heads share, every rank has one.
+// The heads of one layer's attention that a rank owns. If all heads share a latent, every rank has a copy.
 HeadShard owned_heads(const AttentionPartSpec& attention, TpRank tp);
 
-// One kind of layers.
+// One kind of layer.
 struct AttentionShape {
   double layers = 0;
-  std::optional<std::size_t> window{};  // tokens that are attended to at most
-  bool chunked = false;                 // and only those of the same chunk of a sequence, of so many tokens
-  double bytes_per_position = 0;        // of the cache
-  double bytes_per_sequence = 0;        // of a recurrent layer's state, read and written in a step
+  std::optional<std::size_t> window{};  // largest number of tokens that a token attends to
+  bool chunked = false;                 // a token attends only to its own chunk of `window` tokens
+  double bytes_per_position = 0;        // bytes of the cache
+  double bytes_per_sequence = 0;        // bytes of a recurrent layer's state, read and written in a step
   double multiplications = 0;           // per token and position that it attends to
 };
 
 struct RankShape {
   MemoryNeed need{};
-  StepWork work{};  // sums: of one token
+  StepWork work{};  // with the sums of one token
   std::vector<AttentionShape> attention{};
-  double speed = 1.0;       // of the rank, relative to the mean
-  double wire_share = 1.0;  // of a sum's bytes, that hosts send
-  // Of the experts that have weights in the blocks: how many there are, and take a token. 0: none.
+  double speed = 1.0;       // speed of the rank, relative to the mean
+  double wire_share = 1.0;  // share of a sum's bytes that hosts send
+  // Experts with weights in the blocks: their number, and the number that a token uses. 0: none.
   std::size_t experts = 0;
   std::size_t experts_per_token = 0;
 };

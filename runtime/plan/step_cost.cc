@@ -6,7 +6,7 @@
 namespace tp {
 namespace {
 
-// The part of the experts that so many tokens are routed to, if every choice is as likely as another.
+// Share of the experts that this many tokens use, if all choices are equally likely.
 double touched_experts(const RankShape& shape, double tokens) {
   if (shape.experts == 0) return 0.0;
   const double untouched =
@@ -14,7 +14,7 @@ double touched_experts(const RankShape& shape, double tokens) {
   return 1.0 - std::pow(untouched, tokens);
 }
 
-// Bytes of weights that are read.
+// Bytes of weights that the step reads.
 double weight_bytes(const RankShape& shape, const StepLoad& load) {
   const LoadedWeights& blocks = shape.work.blocks;
   const auto experts = static_cast<double>(blocks.expert_bytes);
@@ -23,7 +23,7 @@ double weight_bytes(const RankShape& shape, const StepLoad& load) {
          (load.outputs == 0 ? 0.0 : static_cast<double>(shape.work.head.bytes));
 }
 
-// Multiplications by weights.
+// Number of multiplications by weights.
 double weight_products(const RankShape& shape, const StepLoad& load) {
   const LoadedWeights& blocks = shape.work.blocks;
   const auto experts = static_cast<double>(blocks.expert_elements);
@@ -34,18 +34,19 @@ double weight_products(const RankShape& shape, const StepLoad& load) {
          static_cast<double>(load.outputs) * static_cast<double>(shape.work.head.elements);
 }
 
-// What tokens of one sequence attend to, each of them in the mean, and together.
+// Number of positions that tokens of one sequence attend to: the mean of a token, and the total of all
+// tokens.
 struct Seen {
   double mean = 0.0;
   double together = 0.0;
 };
 
 Seen seen_of(const AttentionShape& kind, double context, double tokens) {
-  // Those before the chunk of the first one are seen by none.
+  // The first token's chunk begins here: earlier tokens are not seen.
   if (kind.chunked && kind.window) context = std::fmod(context, static_cast<double>(*kind.window));
   const double all = context + (tokens + 1.0) / 2.0;
   const double most = kind.window ? static_cast<double>(*kind.window) : all;
-  // A chunk's tokens see half of it in the mean, once there are several chunks.
+  // Once there are several chunks, a token sees half a chunk on average.
   if (kind.chunked && context + tokens > most) return {(most + 1.0) / 2.0, context + tokens};
   return {std::min(all, most), std::min(context + tokens, most + tokens)};
 }

@@ -1,4 +1,4 @@
-// How long a step takes on one rank of a cluster.
+// Predicts how long a step takes on one rank of a cluster.
 #pragma once
 
 #include "runtime/plan/cluster.h"
@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// Seconds, by what they are spent on.
+// Seconds, by use.
 struct StepTime {
   double memory = 0.0;      // reading weights and the cache
   double arithmetic = 0.0;  // multiplying
@@ -28,9 +28,10 @@ struct StepTime {
   }
 };
 
-// Of a rank with this shape, one of so many that divide its stage's layers; without control. Reading and
-// multiplying add up: products of few tokens wait for memory, those of many for arithmetic, and in between
-// neither hides the other (bench/RESULTS.md compares this with measurements).
+// Returns the time of a rank with this shape, one of `ranks` ranks that divide a stage's layers; without
+// control. Times of reading and multiplying are added: products of few tokens wait for memory, products of
+// many tokens wait for arithmetic, and in between neither hides the other (bench/README.md compares this with
+// measurements).
 StepTime step_time(const RankShape& shape, const Cluster& cluster, std::size_t ranks, const StepLoad& load);
 
 }  // namespace tp
