@@ -12,7 +12,7 @@ ByteVocabulary::ByteVocabulary(const Tokenizer& tokenizer, std::size_t vocab_siz
     const auto id = static_cast<TokenId>(index);
     const bool is_control = tokenizer.is_special(id) || tokenizer.is_control(id);
     bytes_[index] = is_control ? control_text(id) : tokenizer.bytes_of(id);
-    // Tokenizers of bytes have tokens for those that no text has, too.
+    // Byte-level tokenizers also have tokens for bytes that no text contains.
     if (!is_control && bytes_[index].find(static_cast<char>(kControlByte)) != std::string::npos)
       bytes_[index].clear();
   }
@@ -37,7 +37,7 @@ std::vector<ByteVocabulary::Part> ByteVocabulary::parts_of(std::string_view text
   return parts;
 }
 
-// The text is put behind others, until its tokens begin where it does.
+// Tries the text after different prefixes, until a token begins where the text begins.
 std::vector<TokenId> ByteVocabulary::tokens_of(std::string_view text) const {
   for (const std::string_view before : {"", "\n", "a", "."}) {
     const std::vector<TokenId> ids =

@@ -1,4 +1,4 @@
-// What the tokens of a model are as bytes.
+// The bytes of a model's tokens.
 #pragma once
 
 #include "model/tokenizer/tokenizer.h"
@@ -15,12 +15,12 @@
 
 namespace tp::constraint {
 
-// The bytes of control tokens are what control_text() says, which a grammar contains only where it names
-// them. The ends of a text have no bytes at all.
+// The bytes of a control token are control_text(), which a grammar contains only if it names the token.
+// Tokens that end a text have no bytes.
 class ByteVocabulary {
  public:
-  // `vocab_size`: the model's, which may be larger than the tokenizer's. `ends`: the tokens that end a text.
-  // `tokenizer` must outlive it.
+  // `vocab_size`: the model's size, which may exceed the tokenizer's. `ends`: tokens that end a text.
+  // `tokenizer` must outlive this object.
   ByteVocabulary(const Tokenizer& tokenizer, std::size_t vocab_size, std::span<const TokenId> ends);
 
   std::size_t size() const { return bytes_.size(); }
@@ -29,15 +29,15 @@ class ByteVocabulary {
   const std::vector<std::string>& all() const { return bytes_; }
   const TokenTrie& trie() const { return trie_; }
 
-  // A text that may contain control tokens, in which the ends of a text are left out.
+  // A part of a text that may contain control tokens. Tokens that end a text are left out.
   struct Part {
     std::string text{};
-    std::optional<TokenId> control{};  // whose text this is
+    std::optional<TokenId> control{};  // the control token with this text
   };
   std::vector<Part> parts_of(std::string_view text) const;
 
-  // The tokens of a text that follows other text, as the tokenizer has them; none if the tokenizer has them
-  // otherwise at the beginning of a text and the text cannot be cut there.
+  // The tokenizer's tokens for a text that follows other text. Empty if no token begins where the text
+  // begins.
   std::vector<TokenId> tokens_of(std::string_view text) const;
 
  private:

@@ -1,4 +1,4 @@
-// A constraint in the form that generates masks. Compiled once for all requests that have it.
+// A constraint in the form that generates masks. Compiled once for all requests that use it.
 #pragma once
 
 #include "runtime/constraint/byte_vocabulary.h"
@@ -14,7 +14,7 @@
 
 namespace tp::constraint {
 
-// Its automaton grows while it is used: hold `mutex` to use `machine`, `masks` or `forced`.
+// The state machine grows while it is used: hold `mutex` to use `machine`, `masks` or `forced`.
 struct CompiledConstraint {
   // Throws RequestError if the grammar derives no text, or is too large.
   CompiledConstraint(std::shared_ptr<const ByteVocabulary> bytes_of_tokens, ByteGrammar grammar)

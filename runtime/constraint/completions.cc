@@ -49,14 +49,14 @@ Completions::Completions(const ByteVocabulary& vocabulary, StateMachine& machine
   others_ = TokenTrie(others);
 }
 
-// Looks for the nearest end first.
+// Searches for a completion, the nearest end first.
 class Completions::Search {
  public:
   Search(Completions& completions, StateId start, std::size_t tokens) : all_(completions) {
     add({start, 0, tokens, kNone});
   }
 
-  // Notes what it has found of the states that it has seen.
+  // Returns whether it has found a completion. Records the result for the states that it has visited.
   bool run() {
     constexpr std::size_t kMostSteps = 20000;
     for (std::size_t steps = 0; !open_.empty(); ++steps) {
@@ -83,8 +83,8 @@ class Completions::Search {
 
   struct Node {
     StateId state;
-    std::uint32_t trie_node;  // in a token of several bytes; 0: between tokens
-    std::size_t tokens;       // that are still needed
+    std::uint32_t trie_node;  // node within a token of several bytes; 0: between tokens
+    std::size_t tokens;       // number of tokens that are still needed
     std::size_t parent;
   };
 

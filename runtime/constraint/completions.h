@@ -1,4 +1,4 @@
-// Whether a text can be completed with the tokens that there are.
+// Decides whether usable tokens can complete a text.
 #pragma once
 
 #include "runtime/constraint/byte_vocabulary.h"
@@ -15,32 +15,32 @@
 
 namespace tp::constraint {
 
-// A state of an automaton can always be completed by bytes. It can be by tokens if every byte of the grammar
-// is a token that may be used, and every control token that the grammar names may be. Where some are not,
-// tokens of several bytes that contain them must do, and a search finds whether they can. A token whose bytes
-// are all tokens adds nothing to what can be said, so the search goes byte by byte as far as possible.
+// Bytes can always complete a state of an automaton. Tokens can do so, too, if every byte of the grammar is a
+// usable token, and every control token in the grammar is usable. Otherwise tokens of several bytes must
+// supply the missing bytes, and a search finds out whether they can. A token whose bytes are all usable
+// tokens adds no further text, so the search advances by single bytes where possible.
 class Completions {
  public:
-  // `usable`: the tokens that may be used. The arguments except that must outlive it.
+  // `usable`: tokens that may be used. The other arguments must outlive this object.
   Completions(const ByteVocabulary& vocabulary, StateMachine& machine, const TokenMask& usable);
 
-  // Whether every state can be completed, by any number of tokens for which there is text.
+  // Whether tokens can generate every text of the grammar, so that every state can be completed.
   bool is_certain() const { return is_certain_; }
-  // Whether a text can be completed from here with at least `tokens` more tokens. The search is bounded:
-  // false where it has found nothing.
+  // Whether a text can be completed from here with at least `tokens` more tokens. The search is bounded, and
+  // returns false if it has found nothing by then.
   bool possible(StateId state, std::size_t tokens);
 
  private:
   struct Known {
-    std::optional<std::size_t> possible{};    // with at least so many tokens
-    std::optional<std::size_t> impossible{};  // with so many, and hence with more
+    std::optional<std::size_t> possible{};    // with at least this many tokens
+    std::optional<std::size_t> impossible{};  // with this many tokens, and therefore with more
   };
   class Search;
 
   StateMachine& machine_;
-  std::optional<ShortestTexts> distances_;                        // once there is a search
-  std::array<std::optional<std::uint8_t>, 256> byte_of_class_{};  // one that is a token
-  TokenTrie others_;  // tokens with bytes that are no tokens themselves
+  std::optional<ShortestTexts> distances_;                        // set by the first search
+  std::array<std::optional<std::uint8_t>, 256> byte_of_class_{};  // a byte that is a usable token
+  TokenTrie others_;  // tokens with bytes that are not usable tokens themselves
   bool is_certain_ = true;
   std::map<StateId, Known> known_;
 };

@@ -14,9 +14,9 @@ namespace tp::constraint {
 namespace {
 
 constexpr std::size_t kMaxKept = 64;
-constexpr std::size_t kMaxKeptBytes = std::size_t{32} << 20;  // of one: then it is compiled anew
+constexpr std::size_t kMaxKeptBytes = std::size_t{32} << 20;  // a larger constraint is compiled anew
 
-// Adds what a constraint allows to a grammar.
+// Adds the texts that a constraint allows to a grammar.
 class ConstraintReader {
  public:
   ConstraintReader(ByteGrammar& grammar, const ByteVocabulary* vocabulary)

@@ -17,22 +17,22 @@
 
 namespace tp::constraint {
 
-// The grammar of a constraint, and before it that of Request::constraint_preface. Without a vocabulary there
-// are no control tokens, and what would be one is text. Throws RequestError.
+// The grammar of a constraint, after the grammar of Request::constraint_preface. Without a vocabulary,
+// control tokens are ordinary text. Throws RequestError.
 ByteGrammar grammar_of(const Constraint& constraint, std::string_view preface = {},
                        const ByteVocabulary* vocabulary = nullptr);
 
 // All members are thread-safe.
 class ConstraintCompiler {
  public:
-  // `ends`: the tokens that end every text. `tokenizer` must outlive it.
+  // `ends`: tokens that end every text. `tokenizer` must outlive this object.
   ConstraintCompiler(const Tokenizer& tokenizer, std::size_t vocab_size, std::vector<TokenId> ends)
       : tokenizer_(&tokenizer), vocab_size_(vocab_size), ends_(std::move(ends)) {}
 
-  // Those that were used lately are kept. Throws RequestError.
+  // Returns a kept result if the constraint was used recently. Throws RequestError.
   std::shared_ptr<CompiledConstraint> compile(const Constraint& constraint, std::string_view preface = {});
 
-  // Of the first call, which takes a while.
+  // Creates the vocabulary in the first call, which takes a while.
   std::shared_ptr<const ByteVocabulary> vocabulary();
 
  private:

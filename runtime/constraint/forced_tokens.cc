@@ -9,7 +9,7 @@
 namespace tp::constraint {
 namespace {
 
-constexpr std::size_t kMaxBytes = 512;      // of a stretch that is looked at
+constexpr std::size_t kMaxBytes = 512;      // bytes of the longest stretch that is examined
 constexpr std::size_t kMaxKnown = 1 << 14;  // states
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Stretches of a text that a grammar leaves no choice about.
+// Finds stretches of text in which a grammar leaves no choice.
 #pragma once
 
 #include "runtime/constraint/byte_vocabulary.h"
@@ -12,12 +12,12 @@ namespace tp::constraint {
 
 class ForcedTokens {
  public:
-  // The arguments must outlive it.
+  // Both arguments must outlive this object.
   ForcedTokens(const ByteVocabulary& vocabulary, StateMachine& machine)
       : vocabulary_(&vocabulary), machine_(&machine) {}
 
-  // The tokens that the tokenizer has for the bytes that must come next. The last one is left out where more
-  // text follows, which it might be joined with.
+  // The tokenizer's tokens for the bytes that must come next. If more text follows, the last token is left
+  // out, because the tokenizer might join it with the following text.
   const std::vector<TokenId>& after(StateId state);
 
  private:

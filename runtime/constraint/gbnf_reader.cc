@@ -214,7 +214,7 @@ class GbnfReader {
     return grammar_.control(static_cast<TokenId>(*id));
   }
 
-  // The schema ends with the brace that closes its first one.
+  // The schema ends with the brace that closes its first brace.
   ExprId read_schema() {
     skip_space();
     if (cursor_.peek() != '{') cursor_.fail("a JSON Schema as an object");
@@ -247,7 +247,7 @@ class GbnfReader {
     return text;
   }
 
-  // The text itself, or the control tokens in it.
+  // Any text up to the given text, or up to the control tokens in it.
   ExprId read_until() {
     const std::string text = read_text_to_find();
     const TextSearch search = text_search(grammar_, text);

@@ -3,13 +3,13 @@
 //   root   ::= "a" [^b-d]{2,5} ( item | "x"? )* .    # literals, classes, groups, any character, repetitions
 //   item   ::= <[128001]>                            # a control token, by its id
 //   args   ::= %json {"type": "object", ...}         # JSON that a schema allows
-//   number ::= %regex "[0-9]+"                       # what a regular expression matches
-//   before ::= %until "</think>"                     # any text up to the first time that this one occurs,
-//   and it rest   ::= %without "</think>"                   # any text in which this one does not occur mark
-//   ::= %marker "<tool_call>"                 # this text, in which control tokens may be written out
+//   number ::= %regex "[0-9]+"                       # text that a regular expression matches
+//   before ::= %until "</think>"                     # any text up to and including the first "</think>"
+//   rest   ::= %without "</think>"                   # any text that does not contain "</think>"
+//   mark   ::= %marker "<tool_call>"                 # this text, in which control tokens may be written out
 //
-// In the last three a text that the tokenizer has as a control token is that token; `%until` and `%without`
-// find it either way.
+// In the last three, a text that the tokenizer has as a control token stands for the token. `%until` and
+// `%without` find both the token and the text.
 #pragma once
 
 #include "runtime/constraint/byte_vocabulary.h"
@@ -19,7 +19,8 @@
 
 namespace tp::constraint {
 
-// Adds what a grammar derives. Without a vocabulary (null) all markers are texts. Throws RequestError.
+// Adds the texts that a grammar derives. Without a vocabulary (null), all markers are texts. Throws
+// RequestError.
 ExprId gbnf_expr(ByteGrammar& grammar, std::string_view text, const ByteVocabulary* vocabulary);
 
 }  // namespace tp::constraint

@@ -8,7 +8,8 @@
 namespace tp::constraint {
 namespace {
 
-// In units of StateMachine::charge. A mask of JSON takes up to 300,000 when it is new, and hardly any later.
+// In units of StateMachine::charge. A new mask for JSON takes up to 300,000 units, and a known mask hardly
+// any.
 constexpr std::uint64_t kFirstWork = 8000000;
 constexpr std::uint64_t kTokenWork = 50000;
 
@@ -48,7 +49,7 @@ RequestConstraint::RequestConstraint(std::shared_ptr<CompiledConstraint> compile
       bans_.min_tokens);
 }
 
-// A bad word of several tokens never comes to be if its last token is not used at all.
+// Excludes the last tokens of bad words: a bad word cannot occur if its last token is never used.
 TokenMask RequestConstraint::usable() const {
   TokenMask usable(compiled_->vocabulary->size(), true);
   for (const TokenId id : bans_.tokens) usable.remove(id);
@@ -97,7 +98,7 @@ bool RequestConstraint::is_banned(TokenId token) const {
   return std::ranges::find(bans_.tokens, token) != bans_.tokens.end();
 }
 
-// Where bans matter, the tokenizer's tokens may be a dead end, so nothing is forced.
+// If bans matter, the tokenizer's tokens may lead to a dead end, so nothing is forced.
 std::vector<TokenId> RequestConstraint::forced_now(Progress progress) const {
   if (compiled_->machine.is_final(progress.state)) {
     const bool may_end = progress.tokens >= bans_.min_tokens && !bans_.ends.empty();

@@ -14,7 +14,7 @@ ShortestTexts::ShortestTexts(StateMachine& machine)
   measure_rules();
 }
 
-// Dijkstra's algorithm from the ends backwards; a call is as long as the rule and what follows.
+// Dijkstra's algorithm, backwards from the ends. A call is as long as its rule plus the text after it.
 void ShortestTexts::measure_rules() {
   const Automaton& automaton = machine_.automaton();
   struct Edge {
@@ -77,7 +77,7 @@ std::uint64_t ShortestTexts::in_rule(const Item& item) const {
 std::uint64_t ShortestTexts::after(StateId state) {
   if (states_.size() < machine_.states()) states_.resize(machine_.states(), kUnknown + 1);
   if (states_[state] != kUnknown + 1) return states_[state];
-  states_[state] = kUnknown;  // while it is found
+  states_[state] = kUnknown;  // ends recursion while it is computed
   std::uint64_t shortest = kUnknown;
   const std::vector<Item> roots = machine_.roots(state);
   for (const Item& item : roots) {

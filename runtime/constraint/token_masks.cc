@@ -12,8 +12,8 @@ void add_all(const TokenMask& from, TokenMask& to) {
   for (std::size_t i = 0; i < to.words().size(); ++i) to.words()[i] |= from.words()[i];
 }
 
-// Follows the texts below a node of the trie, from the state that is current there: visit(node, state) for
-// every node that can be reached.
+// Follows the texts below a node of the trie, beginning in this state. Calls visit(node, state) for every
+// node that can be reached.
 template <class Visit>
 void follow(const TokenTrie& trie, std::uint32_t begin, StateId state, StateMachine& machine,
             std::vector<StateId>& path, Visit&& visit) {
@@ -34,11 +34,11 @@ void follow(const TokenTrie& trie, std::uint32_t begin, StateId state, StateMach
   }
 }
 
-// Between these counts of repetitions or steps, from each of which more can follow, all are alike.
+// Bounds between which all counts of repetitions or steps behave alike, because more can follow each of them.
 struct CountRange {
   std::uint32_t min = 0;
   std::uint32_t max = 0;
-  bool starts_alike = true;  // whether counts far below `min` are alike, too
+  bool starts_alike = true;  // counts far below `min` also behave alike
 };
 
 std::optional<CountRange> counts_of(const Automaton::Rule& rule) {
@@ -98,7 +98,7 @@ TokenMasks::Local TokenMasks::find_local(const Item& item) {
   return local;
 }
 
-// Every repetition and every step takes a byte at least.
+// Every repetition and every step takes at least one byte.
 std::optional<std::uint32_t> TokenMasks::bytes_below_bound(const Item& item) const {
   const Automaton& automaton = machine_->automaton();
   const auto counts = counts_of(automaton.rules[automaton.positions[item.place].rule]);
@@ -108,8 +108,7 @@ std::optional<std::uint32_t> TokenMasks::bytes_below_bound(const Item& item) con
   return counts->max - item.count - 1;
 }
 
-// Tokens of at most `safe` bytes are those that are allowed far from the bound; only longer ones are
-// followed.
+// Far from the bound, the same tokens of at most `safe` bytes are allowed. Only longer tokens are followed.
 TokenMasks::Local TokenMasks::shortened(const Item& item, std::uint32_t safe) {
   const TokenTrie& trie = vocabulary_->trie();
   const Automaton& automaton = machine_->automaton();
@@ -135,7 +134,7 @@ TokenMasks::Local TokenMasks::shortened(const Item& item, std::uint32_t safe) {
   return local;
 }
 
-// No token is long enough to tell counts apart that are far from both bounds.
+// Tokens are too short to distinguish counts that are far from both bounds.
 std::uint32_t TokenMasks::representative(const Item& item) const {
   const Automaton& automaton = machine_->automaton();
   const auto counts = counts_of(automaton.rules[automaton.positions[item.place].rule]);

@@ -1,4 +1,4 @@
-// Which tokens may come next in the states of a grammar's automaton.
+// Determines the tokens that may come next in the states of a grammar's automaton.
 #pragma once
 
 #include "runtime/constraint/byte_vocabulary.h"
@@ -14,34 +14,35 @@
 
 namespace tp::constraint {
 
-// Most tokens end in the rule that they begin in, whatever has called it. Those are found once per position;
-// in a state only the others are followed, from where the rule ends. What was found is kept, up to a limit.
+// Most tokens end in the rule in which they begin, whichever rule has called it. They are determined once per
+// position. In each state, only the other tokens are followed, from the end of the rule. Results are kept, up
+// to a limit.
 class TokenMasks {
  public:
-  // The arguments must outlive it.
+  // Both arguments must outlive this object.
   TokenMasks(const ByteVocabulary& vocabulary, StateMachine& machine)
       : vocabulary_(&vocabulary), machine_(&machine) {}
 
-  // The tokens with which a text can go on in a state.
+  // The tokens that can continue a text in this state.
   std::shared_ptr<const TokenMask> allowed(StateId state);
-  // Whether allowed() has the answer already.
+  // Whether allowed() already has the answer.
   bool knows(StateId state) const { return masks_.contains(state); }
 
  private:
-  // The tokens that a position allows by itself.
+  // The tokens that a position allows, independently of its rule's caller.
   struct Local {
-    TokenMask within;                      // they end in its rule or in one that it calls, or with the rule
-    std::vector<std::uint32_t> rule_ends;  // nodes of the trie below the root, where the rule can end
+    TokenMask within;  // tokens that end in the position's rule, in a rule that it calls, or with the rule
+    std::vector<std::uint32_t> rule_ends;  // inner trie nodes at which the rule can end
   };
 
   TokenMask find(StateId state);
   const Local& local_of(const Item& item);
-  // Of an item without an origin.
+  // The item must not have an origin.
   Local find_local(const Item& item);
   void add_after_rule(std::uint32_t node, StateId state, TokenMask& mask);
   std::uint32_t representative(const Item& item) const;
-  // How long a token may be without reaching the upper bound of the repetition that the item is in; nothing
-  // where that is no help.
+  // Bytes of the longest token that cannot reach the upper bound of the item's repetition; nothing if that
+  // does not help.
   std::optional<std::uint32_t> bytes_below_bound(const Item& item) const;
   Local shortened(const Item& item, std::uint32_t safe);
 
