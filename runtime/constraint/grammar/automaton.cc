@@ -43,7 +43,7 @@ class AutomatonBuilder {
  private:
   static constexpr std::uint32_t kNone = 0xFFFFFFFF;
 
-  // The automaton's rule for one of the grammar, which is built later.
+  // The automaton's rule for a rule of the grammar. It is built later.
   RuleId rule_at(RuleId rule) {
     if (rule_of_[rule] != kNone) return rule_of_[rule];
     const ExprId definition = grammar_.definition(rule);
@@ -105,14 +105,14 @@ class AutomatonBuilder {
     connect(expr, begin, end);
   }
 
-  // A position for each state, one where the steps to it end, and one where each of its steps begins, which
-  // steps with the same expression share.
+  // Adds a position for each state, a position where the steps to it end, and a position where each of its
+  // steps begins. Steps with equal expressions and targets share a beginning.
   void build_steps(RuleId rule) {
     const std::vector<CountedSteps::State>& states = out_.rules[rule].steps->states();
     std::vector<Place> places = {out_.rules[rule].start};
     while (places.size() < states.size()) places.push_back(add_position(rule));
     std::map<std::pair<ExprId, std::uint32_t>, Place> begins;
-    std::map<std::uint32_t, Place> ends;  // by target
+    std::map<std::uint32_t, Place> ends;  // end positions, by target
     for (std::size_t state = 0; state < states.size(); ++state) {
       out_.positions[places[state]].ends = states[state].ends;
       for (const CountedSteps::Step& step : states[state].steps) {
@@ -129,7 +129,7 @@ class AutomatonBuilder {
     }
   }
 
-  // Adds what derives `expr` between two positions of a rule.
+  // Adds positions and edges that derive `expr` between two positions of a rule.
   void connect(ExprId id, Place from, Place to) {
     if (!productive_[id]) return;
     const Expr& expr = grammar_.expr(id);
@@ -165,7 +165,7 @@ class AutomatonBuilder {
     return found->second;
   }
 
-  // Of the set of a single byte.
+  // The index of the set with this single byte.
   std::uint32_t index_of(std::uint8_t byte) {
     std::uint32_t& index = single_[byte];
     if (index == kNone) index = index_of(ByteSet().set(byte));
@@ -230,7 +230,7 @@ class AutomatonBuilder {
     }
   }
 
-  // Every class becomes two, one in the set and one outside, unless one of them is empty.
+  // Divides every class into its bytes inside and outside the set, unless one part is empty.
   void divide_classes(const ByteSet& set) {
     std::array<std::array<int, 2>, 256> parts{};
     int next = 0;

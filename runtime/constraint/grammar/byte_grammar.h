@@ -1,4 +1,4 @@
-// Grammars over bytes, to which all kinds of constraints are compiled.
+// Grammars over bytes. All kinds of constraints are compiled to them.
 #pragma once
 
 #include "runtime/constraint/grammar/counted_steps.h"
@@ -22,27 +22,27 @@ using RuleId = std::uint32_t;
 
 inline constexpr std::uint32_t kUnbounded = 0xFFFFFFFF;
 
-// A control token is no text: in a grammar it stands as bytes of its own, which begin and end with this one,
-// which no text has.
+// A control token is not text. A grammar represents it by bytes that begin and end with this byte, which no
+// text contains.
 inline constexpr std::uint8_t kControlByte = 0xFF;
 std::string control_text(TokenId id);
 
-// The size of a grammar is limited, since schemas and grammars come from strangers.
+// The size of a grammar is limited, because requests with schemas and grammars are not trusted.
 inline constexpr std::size_t kMaxExprs = 60000;
 inline constexpr std::size_t kMaxTextBytes = 1 << 20;
 inline constexpr std::uint32_t kMaxRepetitions = 1000000;
 
-// What a rule derives. Expressions are shared freely: they do not change once they are there.
+// An expression, which derives texts. Expressions are shared freely: only normalize_repeats changes them.
 struct Expr {
   enum class Kind : std::uint8_t {
-    never,     // nothing, not even the empty text
+    never,     // no text, not even the empty text
     bytes,     // one byte of `set`
     text,      // these bytes
-    sequence,  // its parts, one after the other; without parts, the empty text
-    choice,    // one of its parts
-    repeat,    // min to max times parts[0]
-    rule,      // what a rule derives
-    counted,   // what the expressions of `steps` derive, one after the other
+    sequence,  // all parts, one after the other; without parts, the empty text
+    choice,    // one of the parts
+    repeat,    // parts[0], `min` to `max` times
+    rule,      // the texts of a rule
+    counted,   // the texts of the expressions in `steps`, one after the other
   };
 
   Kind kind = Kind::never;
@@ -57,7 +57,7 @@ struct Expr {
 
 class ByteGrammar {
  public:
-  // All of these throw RequestError if the grammar becomes too large.
+  // These members throw RequestError if the grammar becomes too large.
   ExprId never();
   ExprId empty();
   ExprId bytes(const ByteSet& set);
@@ -65,20 +65,20 @@ class ByteGrammar {
   ExprId control(TokenId id);
   ExprId sequence(std::vector<ExprId> parts);
   ExprId choice(std::vector<ExprId> parts);
-  // max: kUnbounded for any number.
+  // max: kUnbounded for no limit.
   ExprId repeat(ExprId part, std::uint32_t min, std::uint32_t max);
   ExprId optional(ExprId part) { return repeat(part, 0, 1); }
   ExprId rule(RuleId rule);
-  // Every expression of a step derives some text, and none the empty one.
+  // Every expression of a step must derive some text, but not the empty text.
   ExprId counted(CountedSteps steps);
 
-  // A rule that derives nothing until it is defined. Rules may refer to each other, and to themselves.
+  // Adds a rule that derives nothing until it is defined. Rules may refer to each other, and to themselves.
   RuleId add_rule();
   void define(RuleId rule, ExprId expr) { rules_.at(rule) = expr; }
-  // An expression as a rule of its own, of which a compiled grammar has only one copy.
+  // Makes an expression a rule, so that a compiled grammar contains it only once.
   ExprId as_rule(ExprId expr);
 
-  // The work on this grammar, and on those that share its budget.
+  // Limits the work on this grammar, and on grammars that share the budget.
   LanguageBudget& budget() const { return *budget_; }
   // An empty grammar that shares the budget.
   ByteGrammar scratch() const {
@@ -87,7 +87,7 @@ class ByteGrammar {
     return other;
   }
 
-  // Changes what a repetition repeats, and how often at least.
+  // Changes the part and the minimum of a repetition.
   void change_repeat(ExprId id, ExprId part, std::uint32_t min) {
     exprs_.at(id).parts.front() = part;
     exprs_.at(id).min = min;
@@ -97,10 +97,10 @@ class ByteGrammar {
   std::size_t exprs() const { return exprs_.size(); }
   ExprId definition(RuleId rule) const { return rules_.at(rule); }
   std::size_t rules() const { return rules_.size(); }
-  // Control tokens that it names.
+  // The control tokens in the grammar.
   const std::vector<TokenId>& controls() const { return controls_; }
 
-  // The rule that a whole text follows.
+  // The rule that derives whole texts.
   RuleId root = 0;
 
  private:

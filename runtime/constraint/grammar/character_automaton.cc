@@ -24,7 +24,7 @@ bool has_word_edge(const RegexNode& node) {
   return node.kind == RegexKind::word_edge || std::ranges::any_of(node.parts, has_word_edge);
 }
 
-// Characters that no set of the patterns tells apart are in the same class.
+// Characters that no set of the patterns distinguishes are in the same class.
 class CharacterClasses {
  public:
   CharacterClasses(const std::vector<TextPattern>& patterns, LanguageBudget& budget) : budget_(budget) {
@@ -33,7 +33,7 @@ class CharacterClasses {
       collect(pattern.node);
       has_edges |= has_word_edge(pattern.node);
     }
-    // Without word edges, nothing depends on what is a word character.
+    // Without word edges, nothing depends on the set of word characters.
     if (has_edges) words_ = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
     add_set(words_.ranges());
     require<RequestError>(sets_.size() <= kMaxSets && ranges_ <= kMaxRanges,
@@ -60,7 +60,7 @@ class CharacterClasses {
     if (sets_.try_emplace(std::move(ranges)).second) ranges_ += size;
   }
 
-  // Cuts all characters where any set begins or ends.
+  // Cuts the range of all characters where any set begins or ends.
   void divide() {
     std::map<char32_t, std::vector<std::size_t>> changes = {{0, {}}};  // sets that begin or end here
     std::size_t index = 0;
@@ -99,10 +99,10 @@ class CharacterClasses {
   CodePoints words_;
   std::map<Ranges, CharacterSet256> sets_;
   std::size_t ranges_ = 0;
-  std::vector<CodePoints> characters_;  // by class
+  std::vector<CodePoints> characters_;  // [classes]
 };
 
-// Terms of an expression. What an anchor allows depends on what came before it, so there is a term for each:
+// The effect of an anchor depends on the text before it, so an expression has a term for each of these cases.
 enum Before : std::uint8_t { nothing, word, other };
 using ByBefore = std::array<TermId, 3>;
 
@@ -206,7 +206,7 @@ class PatternTerms {
   CharacterSet256 words_;
 };
 
-// The states are terms, and the steps their derivatives.
+// Makes an automaton whose states are terms, and whose steps are their derivatives.
 class AutomatonMaker {
  public:
   AutomatonMaker(LanguageTerms& terms, const CharacterClasses& classes, LanguageBudget& budget)
@@ -218,7 +218,7 @@ class AutomatonMaker {
       const TermId term = terms_of_[state];
       ends_.push_back(terms_.contains_empty(term));
       for (std::size_t one = 0; one < classes_.size(); ++one) {
-        const bool is_empty = classes_.characters(one).empty();  // surrogates alone
+        const bool is_empty = classes_.characters(one).empty();  // only surrogates
         const std::uint32_t target = state_of(is_empty ? terms_.never() : terms_.derivative(term, one));
         targets_.push_back(target);
       }
@@ -290,8 +290,8 @@ class AutomatonMaker {
   const CharacterClasses& classes_;
   LanguageBudget& budget_;
   std::map<TermId, std::uint32_t> states_;
-  std::vector<TermId> terms_of_;        // by state
-  std::vector<bool> ends_;              // by state
+  std::vector<TermId> terms_of_;        // [states]
+  std::vector<bool> ends_;              // [states]
   std::vector<std::uint32_t> targets_;  // [states, classes]
 };
 

@@ -12,7 +12,7 @@
 
 namespace tp::constraint {
 
-// Deterministic. Every state can be reached, and from every state the text can be completed.
+// Deterministic. Every state can be reached, and can reach an end.
 struct CharacterAutomaton {
   struct Step {
     CodePoints characters;
@@ -20,10 +20,10 @@ struct CharacterAutomaton {
   };
   struct State {
     std::vector<Step> steps{};
-    bool ends = false;  // whether the text may end here
+    bool ends = false;  // the text may end here
   };
 
-  std::vector<State> states;  // the first is the start; none if no text is in the language
+  std::vector<State> states;  // beginning with the start; empty if the language contains no text
 
   bool matches(std::string_view text) const;
 };
@@ -33,7 +33,7 @@ struct TextPattern {
   RegexMatch match = RegexMatch::search;
 };
 
-// The texts that all patterns match. Throws RequestError if the automaton becomes too large.
+// The texts that match all patterns. Throws RequestError if the automaton becomes too large.
 CharacterAutomaton intersection(const std::vector<TextPattern>& patterns, LanguageBudget& budget);
 
 }  // namespace tp::constraint

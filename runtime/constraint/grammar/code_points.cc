@@ -19,8 +19,8 @@ ByteSet byte_range(std::uint8_t first, std::uint8_t last) {
   return set;
 }
 
-// Characters of the same length in UTF-8, as alternatives of sequences of ranges of bytes. Sequences with the
-// same end share it.
+// Writes sets of characters as alternatives of sequences of byte ranges, in UTF-8. Sequences share equal
+// ends.
 class Utf8Ranges {
  public:
   explicit Utf8Ranges(ByteGrammar& grammar) : grammar_(grammar) {}
@@ -46,7 +46,7 @@ class Utf8Ranges {
  private:
   static constexpr ExprId kNoTail = 0xFFFFFFFF;
 
-  // Cuts the range where more than the last bytes change.
+  // Splits the range until all of its bytes vary independently. All characters have equally many bytes.
   void add_of_length(char32_t first, char32_t last) {
     std::string low;
     utf8::append(low, first);
@@ -89,7 +89,7 @@ class Utf8Ranges {
   ByteGrammar& grammar_;
   std::map<std::pair<char, char>, ExprId> ranges_;
   std::map<std::pair<ExprId, ExprId>, ExprId> sequences_;
-  std::map<ExprId, ByteSet> heads_;  // first bytes, by what follows them
+  std::map<ExprId, ByteSet> heads_;  // first bytes, by the expression after them
 };
 
 }  // namespace

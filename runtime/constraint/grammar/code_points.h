@@ -1,4 +1,4 @@
-// Sets of Unicode characters, and the bytes that they are in UTF-8.
+// Sets of Unicode characters, and expressions for their UTF-8 bytes.
 #pragma once
 
 #include "runtime/constraint/grammar/byte_grammar.h"
@@ -10,7 +10,7 @@
 
 namespace tp::constraint {
 
-// Never contains surrogates, which UTF-8 does not have.
+// Never contains surrogates, which UTF-8 cannot encode.
 class CodePoints {
  public:
   CodePoints() = default;
@@ -28,12 +28,12 @@ class CodePoints {
   CodePoints without(const CodePoints& others) const;
   bool contains(char32_t character) const;
   bool empty() const { return ranges_.empty(); }
-  std::size_t parts() const { return ranges_.size(); }  // ranges that were added
+  std::size_t parts() const { return ranges_.size(); }  // number of added ranges
 
   // Sorted, without overlaps.
   std::vector<std::pair<char32_t, char32_t>> ranges() const;
 
-  // One character of the set, in UTF-8.
+  // Derives one character of the set, in UTF-8.
   ExprId expr(ByteGrammar& grammar) const;
 
   static constexpr char32_t kLast = 0x10FFFF;

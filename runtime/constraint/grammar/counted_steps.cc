@@ -59,7 +59,7 @@ bool CountedSteps::is_endless() const {
          std::ranges::all_of(lengths_, [](const Lengths& one) { return one.second == kUnbounded; });
 }
 
-// Whether no end can be reached.
+// Whether this state cannot reach an end.
 bool CountedSteps::is_dead(std::uint32_t state) const { return lengths_[state].first == kUnbounded; }
 
 void CountedSteps::remove_dead_steps() {
@@ -67,7 +67,7 @@ void CountedSteps::remove_dead_steps() {
     std::erase_if(state.steps, [&](const Step& step) { return is_dead(step.target); });
 }
 
-// Breadth first from the ends backwards.
+// Breadth-first search, backwards from the ends.
 void CountedSteps::find_shortest() {
   std::vector<std::vector<std::uint32_t>> sources(states_.size());
   std::vector<std::uint32_t> open;
@@ -86,7 +86,7 @@ void CountedSteps::find_shortest() {
   }
 }
 
-// A state is done when all that follow it are; those that never are lead to a cycle.
+// A state is done when all of its successors are done. States that are never done lead to a cycle.
 void CountedSteps::find_longest() {
   std::vector<std::vector<std::uint32_t>> sources(states_.size());
   std::vector<std::size_t> missing(states_.size());
@@ -107,7 +107,7 @@ void CountedSteps::find_longest() {
   }
 }
 
-// Whether some length between the shortest and the longest is not possible, if all others have no gap.
+// Whether some length between the shortest and the longest is impossible, if no other state has a gap.
 bool CountedSteps::has_gap(std::uint32_t state) const {
   std::vector<Lengths> parts;
   if (states_[state].ends) parts.emplace_back(0, 0);

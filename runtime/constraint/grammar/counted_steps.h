@@ -1,7 +1,6 @@
-// A deterministic automaton whose steps are expressions of a grammar, and which counts them.
+// A deterministic automaton that counts its steps, which are expressions of a grammar.
 //
-// So a language with a length is no larger than the language: only states that a text reaches exist with a
-// count.
+// So limits of length do not enlarge the automaton: a state exists with a count only if a text reaches both.
 #pragma once
 
 #include <cstddef>
@@ -22,24 +21,24 @@ class CountedSteps {
     bool ends = false;
   };
 
-  // Texts take min to max steps; max may be kUnbounded. Throws RequestError if the table of possible lengths
-  // becomes too large.
+  // Texts have `min` to `max` steps; kUnbounded: no limit. Throws RequestError if the table of possible
+  // lengths becomes too large.
   CountedSteps(std::vector<State> states, std::uint32_t min, std::uint32_t max);
 
   const std::vector<State>& states() const { return states_; }
   std::uint32_t min() const { return min_; }
   std::uint32_t max() const { return max_; }
   std::uint32_t count_after(
-      std::uint32_t count) const;  // one more step; counts that make no difference are one
+      std::uint32_t count) const;  // count after one more step; equivalent counts are merged
 
   // Whether a text that is in this state after `count` steps can be completed.
   bool can_end(std::uint32_t state, std::uint32_t count) const;
   bool ends(std::uint32_t state, std::uint32_t count) const { return states_[state].ends && count >= min_; }
-  // With counts from min() to less than this one, every state can end.
+  // From min() up to this count, exclusive, texts can be completed in every state.
   std::uint32_t max_of_all() const;
-  // Whether every state can take any number of further steps.
+  // Whether every state allows any number of further steps.
   bool is_endless() const;
-  // The size of the table of possible lengths, which also says how long it took to make.
+  // Size of the table of possible lengths, which also measures the time to compute it.
   std::size_t table_bits() const { return possible_.size() * (std::size_t{max_} + 1); }
   bool empty() const { return states_.empty() || is_dead(0) || !can_end(0, 0); }
 
@@ -56,8 +55,8 @@ class CountedSteps {
   std::vector<State> states_;
   std::uint32_t min_;
   std::uint32_t max_;
-  std::vector<Lengths> lengths_;             // to an end, by state
-  std::vector<std::vector<bool>> possible_;  // [states, max + 1] where some length in between is not
+  std::vector<Lengths> lengths_;             // [states], to an end
+  std::vector<std::vector<bool>> possible_;  // [states, max + 1]; empty if lengths have no gaps
 };
 
 }  // namespace tp::constraint

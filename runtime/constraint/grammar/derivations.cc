@@ -12,7 +12,7 @@ namespace {
 
 using Kind = Expr::Kind;
 
-// The least fixed point of "holds for an expression if it holds for a part, or for all of them".
+// The least fixed point of a property that an expression has if one of its parts has it, or all of them.
 class FixedPoint {
  public:
   explicit FixedPoint(const ByteGrammar& grammar)
@@ -33,7 +33,7 @@ class FixedPoint {
     }
   }
 
-  // `leaf` says for which expressions it holds whatever their parts are.
+  // `leaf`: whether an expression has the property regardless of its parts.
   template <class Leaf>
   std::vector<bool> solve(Leaf&& leaf) && {
     for (ExprId id = 0; id < grammar_.exprs(); ++id) {
@@ -62,18 +62,18 @@ class FixedPoint {
 
   const ByteGrammar& grammar_;
   std::vector<bool> holds_;
-  std::vector<std::size_t> missing_;        // parts for which it must still be shown
-  std::vector<std::vector<ExprId>> users_;  // expressions that it is a part of
+  std::vector<std::size_t> missing_;        // number of parts that still lack the property
+  std::vector<std::vector<ExprId>> users_;  // expressions that contain it as a part
   std::vector<ExprId> open_;
 };
 
-// Adds expressions that derive what others do, but not the empty text.
+// Adds expressions that derive the texts of other expressions without the empty text.
 class NonEmpty {
  public:
   explicit NonEmpty(ByteGrammar& grammar) : grammar_(grammar), nullable_(nullable_exprs(grammar)) {}
 
   bool is_nullable(ExprId id) {
-    while (nullable_.size() <= id) {  // one that was added: its parts came before it
+    while (nullable_.size() <= id) {  // an added expression: its parts precede it
       const Expr& expr = grammar_.expr(static_cast<ExprId>(nullable_.size()));
       const auto holds = [&](ExprId part) { return nullable_[part]; };
       bool nullable = false;
@@ -81,7 +81,7 @@ class NonEmpty {
       if (expr.kind == Kind::choice) nullable = std::ranges::any_of(expr.parts, holds);
       if (expr.kind == Kind::repeat) nullable = expr.min == 0 || holds(expr.parts.front());
       if (expr.kind == Kind::counted) nullable = expr.steps->ends(0, 0);
-      nullable_.push_back(nullable);  // rules that were added are never empty
+      nullable_.push_back(nullable);  // added rules do not derive the empty text
     }
     return nullable_[id];
   }
@@ -103,7 +103,7 @@ class NonEmpty {
   }
 
  private:
-  // The first part that is not empty, and what follows it.
+  // The first part with a text that is not empty, and the parts after it.
   ExprId of_sequence(const std::vector<ExprId>& parts, std::size_t depth) {
     std::vector<ExprId> choices;
     ExprId rest = grammar_.empty();
@@ -159,7 +159,7 @@ std::vector<bool> productive_exprs(const ByteGrammar& grammar) {
 
 void normalize_repeats(ByteGrammar& grammar) {
   NonEmpty non_empty(grammar);
-  for (ExprId id = 0; id < grammar.exprs(); ++id) {  // also those that are added meanwhile
+  for (ExprId id = 0; id < grammar.exprs(); ++id) {  // includes expressions added meanwhile
     const Expr expr = grammar.expr(id);
     const bool is_counted =
         expr.kind == Kind::repeat && (expr.min > 1 || (expr.max > 1 && expr.max < kUnbounded));

@@ -1,4 +1,4 @@
-// Which expressions of a grammar derive the empty text, or anything at all.
+// Finds the expressions of a grammar that derive the empty text, or any text at all.
 #pragma once
 
 #include "runtime/constraint/grammar/byte_grammar.h"
@@ -7,15 +7,15 @@
 
 namespace tp::constraint {
 
-// For every expression, whether it derives the empty text.
+// [exprs]: whether the expression derives the empty text.
 std::vector<bool> nullable_exprs(const ByteGrammar& grammar);
 
-// For every expression, whether it derives any text.
+// [exprs]: whether the expression derives any text.
 std::vector<bool> productive_exprs(const ByteGrammar& grammar);
 
-// Rewrites repetitions with bounds whose part derives the empty text, so that none does: an empty part would
-// count at will. What the grammar derives remains. Throws RequestError if rules refer to each other too
-// deeply.
+// Rewrites bounded repetitions whose part derives the empty text, so that the part does not: empty parts
+// could be counted any number of times. The grammar derives the same texts as before. Throws RequestError if
+// rules refer to each other too deeply.
 void normalize_repeats(ByteGrammar& grammar);
 
 }  // namespace tp::constraint

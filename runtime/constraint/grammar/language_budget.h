@@ -1,11 +1,11 @@
-// A limit of the work on patterns and schemas, which come from strangers.
+// Limits the work on patterns and schemas, because requests are not trusted.
 #pragma once
 
 #include <cstdint>
 
 namespace tp::constraint {
 
-// The work that all automata of a grammar may take together, in units of roughly 100 ns.
+// The work that all automata of a grammar may need together, in units of roughly 100 ns.
 struct LanguageBudget {
   std::uint64_t left = 2'000'000;
 

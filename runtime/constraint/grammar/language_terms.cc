@@ -71,10 +71,10 @@ TermId LanguageTerms::except(TermId term) {
   return intern({.kind = Kind::except, .parts = {term}});
 }
 
-// Steps to the same term are one step in a union.
+// Joins the steps of a union that lead to the same term.
 std::vector<TermId> LanguageTerms::with_joined_steps(const std::vector<TermId>& parts) {
   std::vector<TermId> others;
-  std::map<TermId, CharacterSet256> sets;  // by what follows
+  std::map<TermId, CharacterSet256> sets;  // sets of steps, by the term after the step
   for (const TermId part : parts) {
     const Term& term = terms_[part];
     if (term.kind == Kind::step)
@@ -108,7 +108,7 @@ TermId LanguageTerms::combined(Kind kind, std::vector<TermId> parts) {
 }
 
 TermId LanguageTerms::add_loop() {
-  const auto number = static_cast<std::uint32_t>(terms_.size());  // no two loops are the same
+  const auto number = static_cast<std::uint32_t>(terms_.size());  // makes every loop different
   return intern({.kind = Kind::loop, .set = number});
 }
 

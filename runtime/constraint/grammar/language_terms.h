@@ -1,8 +1,8 @@
 // Regular languages as terms, with intersection and complement, and their derivatives.
 //
-// A term denotes a set of texts: what may follow. A step is one character of a set and then another term, so
-// that terms are built from their ends. The derivative of a term by a character is what may follow this
-// character (Brzozowski 1964). Equal terms have the same number.
+// A term denotes the set of texts that may follow. A step is one character of a set, then another term, so
+// terms are built from their ends. The derivative of a term by a character denotes the texts that may follow
+// this character (Brzozowski 1964). Equal terms have equal numbers.
 #pragma once
 
 #include "runtime/constraint/grammar/byte_grammar.h"
@@ -27,16 +27,16 @@ class LanguageTerms {
   explicit LanguageTerms(LanguageBudget& budget);
 
   TermId never() const { return 0; }
-  TermId end() const { return 1; }  // the empty text only
+  TermId end() const { return 1; }  // only the empty text
   TermId all() const { return 2; }
   TermId step(const CharacterSet256& set, TermId next);
   TermId either(std::vector<TermId> parts) { return combined(Kind::either, std::move(parts)); }
   TermId both(std::vector<TermId> parts) { return combined(Kind::both, std::move(parts)); }
   TermId except(TermId term);
 
-  // A term that is defined later, and may be part of its definition.
+  // A term that is defined later, and may be part of its own definition.
   TermId add_loop();
-  // Defines loops by terms in which they may stand without a step before them: there they add nothing.
+  // Defines loops. A loop that occurs in its definition without a step before it adds nothing.
   void define_loops(const std::vector<TermId>& loops, const std::vector<TermId>& definitions);
 
   bool contains_empty(TermId term);
@@ -46,12 +46,12 @@ class LanguageTerms {
   enum class Kind : std::uint8_t { never, end, all, step, either, both, except, loop };
   struct Term {
     Kind kind;
-    std::uint32_t set = 0;        // index into sets_, of a step
-    std::vector<TermId> parts{};  // of a step what follows; of a loop its definition
+    std::uint32_t set = 0;        // for a step: index into sets_
+    std::vector<TermId> parts{};  // for a step: the next term; for a loop: its definition
   };
 
-  // Counts how deep functions that walk through terms have called themselves. A term's own depth is not
-  // known: loops are defined after the terms around them.
+  // Counts the recursion of functions that walk through terms. The depth of a term itself is not known,
+  // because loops are defined after the terms around them.
   class Descent;
 
   TermId intern(Term term);

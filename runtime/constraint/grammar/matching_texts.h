@@ -1,4 +1,4 @@
-// The texts that match regular expressions, as grammar.
+// Grammars for the texts that match regular expressions.
 #pragma once
 
 #include "runtime/constraint/grammar/byte_grammar.h"
@@ -9,8 +9,8 @@
 
 namespace tp::constraint {
 
-// Adds the texts of a language that have min to max characters: never() if there are none. `character` adds
-// one of a set of characters.
+// Adds the texts of a language whose number of characters is within `length`; never() if there are none.
+// `character` adds one character of a set.
 ExprId language_expr(ByteGrammar& grammar, const CharacterAutomaton& automaton, MatchLength length,
                      const CharacterExpr& character);
 

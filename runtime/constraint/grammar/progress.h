@@ -8,12 +8,12 @@ namespace tp::constraint {
 // A state of a constraint's automaton.
 using StateId = std::uint32_t;
 
-inline constexpr StateId kDead = 0xFFFFFFFF;  // no text goes on from here
+inline constexpr StateId kDead = 0xFFFFFFFF;  // no text continues from here
 
-// How far a text has come.
+// The progress of a text.
 struct Progress {
   StateId state = kDead;
-  std::size_t tokens = 0;  // generated so far
+  std::size_t tokens = 0;  // tokens generated so far
 };
 
 }  // namespace tp::constraint

@@ -14,23 +14,23 @@ constexpr std::size_t kMaxRegexDepth = 200;
 CodePoints digits() { return {{'0', '9'}}; }
 CodePoints word_characters() { return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}; }
 CodePoints line_ends() { return {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}; }
-// What all dialects agree on,
+// White space in all dialects.
 CodePoints ascii_spaces() { return {{'\t', '\r'}, {' ', ' '}}; }
-// and what any of them takes for white space.
+// White space in any dialect.
 CodePoints all_spaces() {
   return {{'\t', '\r'},     {0x1C, ' '},      {0x85, 0x85},     {0xA0, 0xA0},
           {0x1680, 0x1680}, {0x180E, 0x180E}, {0x2000, 0x200A}, {0x2028, 0x2029},
           {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
 }
 
-// A flag that is set as a group begins holds to its end.
+// Flags that are set in a group hold until the group ends.
 struct Flags {
   bool ignore_case = false;  // i
   bool dot_is_all = false;   // s
-  bool is_inverted = false;  // in an odd number of (?!
+  bool is_inverted = false;  // within an odd number of (?!
 };
 
-// With the letters of the other case, in ASCII: JavaScript, Python and Perl differ about other letters.
+// Adds the other case of ASCII letters. JavaScript, Python and Perl differ in the case of other letters.
 CodePoints in_both_cases(const CodePoints& set) {
   CodePoints both = set;
   for (char32_t upper = 'A'; upper <= 'Z'; ++upper) {
@@ -97,7 +97,7 @@ class RegexReader {
     ahead.skip(1);
     std::optional<std::uint32_t> min = ahead.digits(10, 7);
     std::optional<std::uint32_t> max = min;
-    // {,3} is {0,3} in Python. Alone, a brace stands for itself, and so does {,}.
+    // {,3} means {0,3} in Python. A brace alone stands for itself, and so does {,}.
     if (!min && ahead.rest().starts_with(",") && ahead.peek(1) >= '0' && ahead.peek(1) <= '9') min = 0;
     if (!min) return std::nullopt;
     if (ahead.accept(",")) max = ahead.peek() == '}' ? kUnbounded : ahead.digits(10, 7);
@@ -131,7 +131,7 @@ class RegexReader {
     const Flags outside = flags_;
     cursor_.skip(1);
     RegexNode group{.kind = RegexKind::sequence};
-    bool is_over = false;  // flags for the rest of the group around it
+    bool is_over = false;  // flags for the rest of the enclosing group
     if (cursor_.accept("?")) {
       const bool is_named = cursor_.peek() == '<' || cursor_.peek() == 'P';
       const char behind = cursor_.peek(1);
@@ -150,7 +150,7 @@ class RegexReader {
     return group;
   }
 
-  // `i)`, `s-i:` and their like. Returns whether the group ends with them.
+  // Reads flags such as `i)` and `s-i:`. Returns whether the group ends with them.
   bool read_flags(std::string_view expected) {
     bool on = true;
     while (cursor_.peek() != ')' && cursor_.peek() != ':') {
@@ -160,7 +160,7 @@ class RegexReader {
         flags_.ignore_case = on;
       else if (cursor_.accept("s"))
         flags_.dot_is_all = on;
-      else if (!cursor_.accept("u"))  // Unicode, as everywhere here
+      else if (!cursor_.accept("u"))  // Unicode, which is always on
         cursor_.fail_unsupported(expected);
     }
     return !cursor_.accept(":") && cursor_.accept(")");
@@ -189,8 +189,8 @@ class RegexReader {
     return characters(read_escaped_set(flags_.is_inverted));
   }
 
-  // An escape that stands for a set of characters. `negated`: what matches it is ruled out, so that white
-  // space must be all that any dialect counts as white space.
+  // Reads an escape for a set of characters. `negated`: matches are ruled out, so white space must include
+  // all that any dialect counts as white space.
   CodePoints read_escaped_set(bool negated) {
     const char kind = cursor_.peek(1);
     const auto done = [&](CodePoints set) {
@@ -236,7 +236,7 @@ class RegexReader {
     return *value;
   }
 
-  // Two units may be a surrogate pair.
+  // Reads one unit, or two units that form a surrogate pair.
   char32_t read_unit() {
     const char32_t high = cursor_.hex(4);
     if (high < 0xD800 || high > 0xDFFF) return high;

@@ -21,14 +21,14 @@ std::size_t nodes_of(const RegexNode& node) {
   return nodes;
 }
 
-// An alternative without anchors, and whether it had one at its ends.
+// An alternative without its anchors, and whether it had anchors at its ends.
 struct Branch {
   bool at_begin = false;
   bool at_end = false;
   RegexNode node{};
 };
 
-// Finds the alternatives of an expression. It fails for anchors in other places, and for too many
+// Finds the alternatives of an expression. Fails if anchors are elsewhere, or if there are too many
 // alternatives.
 class BranchFinder {
  public:
@@ -61,7 +61,7 @@ class BranchFinder {
           std::ranges::none_of(branches, [](const Branch& b) { return !b.node.parts.empty(); });
       const bool begins = std::ranges::any_of(next, &Branch::at_begin);
       const bool ended = std::ranges::any_of(branches, &Branch::at_end);
-      // Behind an end there may only be another one.
+      // Only another end may follow an end.
       copied_ += branches.size() * next.size() * (next.size() == 1 ? nodes_of(next.front().node) : nodes);
       failed_ |= (begins && !is_first) || (ended && part.kind != RegexKind::text_end) ||
                  branches.size() * next.size() > kMaxBranches || copied_ > kMaxCopied;
@@ -73,7 +73,7 @@ class BranchFinder {
     return branches;
   }
 
-  // Each branch several times in a row.
+  // Copies each branch several times in a row.
   static std::vector<Branch> repeated(const std::vector<Branch>& branches, std::size_t count) {
     std::vector<Branch> all;
     for (const Branch& branch : branches) all.insert(all.end(), count, branch);
@@ -88,7 +88,7 @@ class BranchFinder {
   }
 
   bool failed_ = false;
-  std::size_t copied_ = 0;  // nodes
+  std::size_t copied_ = 0;  // number of nodes
 };
 
 bool looks_around(const RegexNode& node) {
@@ -138,13 +138,13 @@ MatchLength match_length(const RegexNode& node) {
 
 namespace {
 
-// The parts of a sequence, without the sequences in it.
+// Adds the parts of a sequence, and flattens sequences in it.
 void add_parts(const RegexNode& node, std::vector<RegexNode>& parts) {
   if (node.kind != RegexKind::sequence) return parts.push_back(node);
   for (const RegexNode& part : node.parts) add_parts(part, parts);
 }
 
-// Changes the bounds of the only part whose length varies.
+// Changes the bounds of the only part with a variable length.
 bool fit_length(std::vector<RegexNode>& parts, MatchLength wanted) {
   MatchLength others;
   RegexNode* varying = nullptr;

@@ -14,7 +14,7 @@ constexpr std::size_t kMaxStateBytes = std::size_t{256} << 20;
 
 }  // namespace
 
-// Adds what follows from a state's items without a further byte.
+// Adds the items that follow from a state's items without a further byte.
 class StateMachine::Closure {
  public:
   Closure(const StateMachine& machine, StateId id, State& state)
@@ -72,8 +72,8 @@ class StateMachine::Closure {
     for (const Automaton::Call& call : position.calls) begin_rule(call, item);
   }
 
-  // What ends with the rule that it calls needs not wait for it, so that repeating by recursion takes no
-  // memory.
+  // A caller that ends together with the called rule need not wait for it, so that repetition by recursion
+  // takes no memory.
   void begin_rule(const Automaton::Call& call, const Item& caller) {
     const Automaton::Rule& rule = automaton_.rules[call.rule];
     const Item after{call.target, caller.count, caller.origin, caller.called_as};
@@ -88,7 +88,7 @@ class StateMachine::Closure {
 
   void end_rule(RuleId rule, StateId origin) {
     if (origin == kOutside) state_.ends = true;
-    // A rule that begins and ends here is empty: see `nullable` above.
+    // A rule that begins and ends here is empty: begin_rule() has handled it (`nullable`).
     if (origin == kOutside || origin == id_) return;
     const std::vector<Waiter>& waiters = machine_.states_[origin].waiters;
     auto waiter = std::ranges::lower_bound(waiters, rule, {}, &Waiter::rule);

@@ -1,9 +1,9 @@
-// The deterministic automaton of a grammar, made as far as it is needed.
+// The deterministic automaton of a grammar, built on demand.
 //
-// A state is a set of items, as in Earley's algorithm: a position in a rule, and where the rule was called.
-// Earley's items name that place by its index in the text; here it is the state that was current at that
-// place. So states do not depend on where they occur in a text, and what was computed for one serves every
-// text that leads to it. Left recursion and ambiguity cost nothing special.
+// A state is a set of items, as in Earley's algorithm: a position in a rule, and the place where the rule was
+// called. Earley's items identify the place by its index in the text. Here, the state at that place
+// identifies it. So states do not depend on their position in a text, and results for a state serve every
+// text that leads to it. Left recursion and ambiguity need no special care.
 #pragma once
 
 #include "runtime/constraint/grammar/automaton.h"
@@ -19,13 +19,13 @@
 
 namespace tp::constraint {
 
-inline constexpr StateId kOutside = 0xFFFFFFFE;  // the origin of what no state has called
+inline constexpr StateId kOutside = 0xFFFFFFFE;  // origin of rules that no state has called
 
 struct Item {
   Place place = 0;
-  std::uint32_t count = 0;  // repetitions so far, in rules that are repetitions; else 0
+  std::uint32_t count = 0;  // repetitions or steps so far, in rules that count them; else 0
   StateId origin = kOutside;
-  // The rule that ends in `origin` when this one does: its own, or one that ends with it.
+  // The rule that ends in `origin` when the item's rule ends: the item's rule, or a rule that ends with it.
   RuleId called_as = 0;
 
   friend auto operator<=>(const Item&, const Item&) = default;
@@ -33,11 +33,11 @@ struct Item {
 
 class StateMachine {
  public:
-  // `automaton` must outlive it.
+  // `automaton` must outlive this object.
   explicit StateMachine(const Automaton& automaton) : automaton_(&automaton) {}
 
-  // The state of these items, in any order; kDead if there are none. All members that return states throw
-  // RequestError if there are too many, or too many items in one.
+  // The state of these items, in any order; kDead if there are none. Members that return states throw
+  // RequestError if there are too many states, or too many items in a state.
   StateId state_of(std::vector<Item> items);
   StateId start() { return state_of({{automaton_->rules[automaton_->root].start}}); }
 
@@ -48,18 +48,18 @@ class StateMachine {
     return known != kUnknown ? known : compute_next(state, byte_class);
   }
 
-  // Whether a rule that was called from outside ends here: for a state that start() leads to, whether the
-  // text may end.
+  // Whether a rule that was called from outside ends here. For states that start() leads to: whether the text
+  // may end.
   bool ends(StateId state) const { return states_[state].ends; }
   // Whether no further byte is possible.
   bool is_final(StateId state) const { return states_[state].active.empty(); }
 
-  // The byte that every text goes on with; nothing if it may end, or go on otherwise.
+  // The next byte of every text; nothing if the text may end, or if there is a choice.
   std::optional<std::uint8_t> forced_byte(StateId state) const;
 
-  // Work is counted in units of some nanoseconds, because grammars come from strangers. Whoever uses the
-  // machine may limit it: members that return states throw RequestError when the limit is reached, and are
-  // otherwise as before.
+  // Work is counted in units of a few nanoseconds, because grammars of requests are not trusted. Callers may
+  // limit the work: members that return states throw RequestError when the limit is reached, and leave the
+  // machine usable.
   void limit_work(std::uint64_t units) { work_left_ = units; }
   std::uint64_t work_left() const { return work_left_; }
   void charge(std::uint64_t units) const {
@@ -67,14 +67,14 @@ class StateMachine {
     work_left_ -= units;
   }
 
-  // The items that the state stems from: after a byte, and after rules that end there.
+  // The items that begin the state: after a byte, and after rules that end there.
   const std::vector<Item>& roots(StateId state) const { return states_[state].roots; }
   // The state in which a rule that was called in `origin` has just ended.
   StateId after_rule(StateId origin, RuleId rule);
 
   const Automaton& automaton() const { return *automaton_; }
   std::size_t states() const { return states_.size(); }
-  // Approximately.
+  // Approximate memory in use.
   std::size_t bytes() const { return bytes_; }
 
  private:
@@ -82,7 +82,7 @@ class StateMachine {
 
   struct Waiter {
     RuleId rule;
-    Item item;  // where it goes on when the rule has ended
+    Item item;  // item to continue with after the rule
     friend auto operator<=>(const Waiter&, const Waiter&) = default;
   };
   struct State {

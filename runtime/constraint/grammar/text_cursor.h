@@ -1,4 +1,4 @@
-// A place in a text that is being read.
+// A position in a text that is being read.
 #pragma once
 
 #include "model/tokenizer/text/utf8.h"
@@ -12,7 +12,7 @@
 
 namespace tp::constraint {
 
-// `what`: names the text in errors ("the regular expression").
+// Errors call the text `what`, for example "the regular expression".
 class TextCursor {
  public:
   TextCursor(std::string_view what, std::string_view text) : what_(what), text_(text) {
@@ -44,7 +44,7 @@ class TextCursor {
     return next.code_point;
   }
 
-  // A number of up to `most` digits in some base, if there is one.
+  // Reads a number of up to `most` digits, if there is one.
   std::optional<std::uint32_t> digits(unsigned base, std::size_t most) {
     std::uint32_t value = 0;
     std::size_t count = 0;
@@ -53,7 +53,7 @@ class TextCursor {
     return value;
   }
 
-  // Exactly `count` digits.
+  // Reads exactly `count` digits.
   char32_t hex(std::size_t count) {
     const std::size_t begin = place_;
     const std::optional<std::uint32_t> value = digits(16, count);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMaxSearched = 200;  // characters
 
-// Where a character leads to; all others lead to 0.
+// State after each character; all other characters lead to 0.
 using Transitions = std::map<char32_t, std::size_t>;
 
 std::u32string characters_of(std::string_view text) {
@@ -27,8 +27,9 @@ std::u32string characters_of(std::string_view text) {
   return characters;
 }
 
-// The automaton of Knuth, Morris and Pratt: a state is how much of `text` the last characters are. Apart from
-// the next character, from there leads on what leads on from the longest other beginning that ends there.
+// The automaton of Knuth, Morris and Pratt. A state is the number of characters of `text` that were just
+// read. It continues like the longest shorter state that the same characters end with, except for the next
+// character.
 std::vector<Transitions> search_automaton(const std::u32string& text) {
   std::vector<Transitions> states = {{{text[0], 1}}};
   std::size_t shorter = 0;

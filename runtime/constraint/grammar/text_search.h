@@ -1,4 +1,4 @@
-// Texts in which another text occurs, or does not.
+// Texts in which another text occurs or does not occur.
 #pragma once
 
 #include "runtime/constraint/grammar/byte_grammar.h"
@@ -8,8 +8,8 @@
 namespace tp::constraint {
 
 struct TextSearch {
-  ExprId until;    // any text up to the first time that the other one occurs, and it
-  ExprId without;  // any text in which it does not occur
+  ExprId until;    // any text up to and including the first occurrence
+  ExprId without;  // any text without an occurrence
 };
 
 // `text`: UTF-8, not empty. Throws RequestError if the grammar becomes too large.
