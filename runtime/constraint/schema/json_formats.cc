@@ -10,7 +10,7 @@
 namespace tp::constraint {
 namespace {
 
-// Years 0001 to 9999, with the days that their months have.
+// Years 0001 to 9999, with the days that each month has.
 std::string date() {
   const std::string year = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)";
   const std::string leap_year =
@@ -31,7 +31,7 @@ std::string ipv4() {
   return part + "(?:\\." + part + "){3}";
 }
 
-// Eight groups, or fewer with `::` in place of the others.
+// Eight groups, or fewer with `::` in place of the missing groups.
 std::string ipv6() {
   const std::string group = "[0-9a-fA-F]{1,4}";
   std::vector<std::string> forms = {"(?:" + group + ":){7}" + group,
@@ -58,15 +58,15 @@ std::string uri() {
          "*)*(?:\\?(?:" + character + "|[/?])*)?(?:#(?:" + character + "|[/?])*)?";
 }
 
-// With what may be left out before a path.
+// A URI, or a reference without the parts before the path.
 std::string uri_reference() {
   const std::string character = "(?:[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-F]{2})";
   return "(?:" + uri() + "|(?:/?" + character + "+)*(?:#" + character + "*)?)";
 }
 
-// RFC 3339, appendix A: smaller units follow larger ones without a gap.
+// RFC 3339, appendix A: smaller units follow larger units without a gap.
 std::string duration() {
-  const auto chain = [](std::string_view units) {  // some of them in a row
+  const auto chain = [](std::string_view units) {  // any consecutive units
     std::string all;
     std::string from;
     for (std::size_t i = units.size(); i-- > 0;) {

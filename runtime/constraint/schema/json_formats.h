@@ -1,4 +1,4 @@
-// The formats of JSON Schema and OpenAPI that are enforced. All others are annotations.
+// The formats of JSON Schema and OpenAPI that are enforced. All other formats are annotations.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace tp::constraint {
 
-// A regular expression that a text of the format matches as a whole, or nothing. It is stricter than the
-// standards where they disagree with each other, or allow what nobody reads.
+// A regular expression that texts of the format match as a whole; nothing for other formats. Stricter than
+// the standards if they disagree with each other, or allow forms that no program reads.
 std::optional<std::string> format_pattern(const nlohmann::ordered_json& format);
 
 // The bounds of a format of integers, such as int32.

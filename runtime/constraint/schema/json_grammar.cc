@@ -17,7 +17,7 @@ ByteSet any_of(std::string_view bytes) {
 constexpr std::string_view kDigits = "0123456789";
 constexpr std::string_view kHexDigits = "0123456789abcdefABCDEF";
 
-// What stands in strings as it is.
+// Characters that strings contain without an escape.
 CodePoints plain_characters() { return CodePoints::all().without({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}}); }
 
 std::string escaped(char32_t character) {
@@ -32,7 +32,8 @@ std::string escaped(char32_t character) {
 
 JsonGrammar::JsonGrammar(ByteGrammar& grammar, JsonSpace space) : grammar_(grammar), space_(space) {}
 
-// A rule that is made when it is first needed. It exists before `make` is called, which may need it.
+// A rule that is made when it is first needed. The rule exists before `make` is called, because `make` may
+// refer to it.
 template <class Make>
 ExprId JsonGrammar::once(std::optional<RuleId>& rule, Make&& make) {
   if (!rule) {
@@ -96,7 +97,7 @@ ExprId JsonGrammar::number() {
   });
 }
 
-// A character or an escape sequence. Two surrogates are one character, and never stand alone.
+// A character or an escape sequence. Two surrogates form one character, and never stand alone.
 ExprId JsonGrammar::any_character() {
   return once(any_character_, [&] {
     const ExprId hex = grammar_.bytes(any_of(kHexDigits));

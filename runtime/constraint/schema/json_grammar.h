@@ -1,4 +1,4 @@
-// The parts of JSON as grammar.
+// The parts of JSON as a grammar.
 #pragma once
 
 #include "runtime/constraint/grammar/byte_grammar.h"
@@ -17,20 +17,20 @@
 
 namespace tp::constraint {
 
-// Numbers have at most this many digits before and after the point, and two in the exponent, so that every
-// reader has a value for them.
+// Numbers have at most this many digits before and after the point, and two digits in the exponent, so that
+// every reader can represent them.
 inline constexpr std::uint32_t kMaxDigits = 40;
 
 class JsonGrammar {
  public:
-  // `grammar` must outlive it.
+  // `grammar` must outlive this object.
   JsonGrammar(ByteGrammar& grammar, JsonSpace space);
 
   ByteGrammar& grammar() { return grammar_; }
 
-  // Where white space may be.
+  // White space where JSON allows it.
   ExprId space();
-  // Any value, and any of one type.
+  // Any value, or any value of one type.
   ExprId value();
   ExprId object();
   ExprId array();
@@ -40,11 +40,11 @@ class JsonGrammar {
   ExprId boolean() { return grammar_.choice({grammar_.text("true"), grammar_.text("false")}); }
   ExprId null() { return grammar_.text("null"); }
 
-  // A string of min to max characters, written in any way.
+  // A string of `min` to `max` characters, in any notation.
   ExprId string_of_length(std::uint32_t min, std::uint32_t max);
-  // One character of a string out of a set, in its shortest form.
+  // One character of a set, as a part of a string, in its shortest form.
   ExprId character(const CodePoints& set);
-  // Strings that a key describes completely: `make` is called for the first ones only.
+  // Strings that `key` describes completely: `make` is called only once per key.
   ExprId string_of(const std::string& key, const std::function<ExprId()>& make);
   // A string with these contents.
   ExprId quoted(ExprId contents) {
@@ -53,7 +53,7 @@ class JsonGrammar {
   // A given value.
   ExprId literal(const nlohmann::ordered_json& value);
 
-  // {members} and [elements], with white space; a member; a comma and what follows.
+  // {members} and [elements], with white space; a member; a comma and the part after it.
   ExprId braced(char open, ExprId contents, char close);
   ExprId member(ExprId key, ExprId value);
   ExprId after_comma(ExprId part);

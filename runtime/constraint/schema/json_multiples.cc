@@ -35,19 +35,19 @@ std::optional<DecimalStep> decimal_step(const Decimal& step, bool integer) {
   digits.erase(0, digits.find_first_not_of('0'));
   if (digits.size() > kMostDigits) return std::nullopt;
   result.divisor = std::stoull(digits);
-  // A whole number is a multiple of 2.5 if it is one of 5.
+  // A whole number is a multiple of 2.5 only if it is a multiple of 5.
   for (; integer && result.places > 0; --result.places)
     result.divisor /= std::gcd(result.divisor, std::uint64_t{10});
   return result;
 }
 
-// How far a number has been read. Numbers without places end with `zeros` zeros, which begin anywhere: so
-// several of these are current at a time.
+// How far a number has been read. Numbers without decimal places end with `zeros` zeros. These zeros may
+// begin anywhere, so several readings are current at the same time.
 struct Reading {
   enum Part : std::uint8_t { begin, after_sign, zero, whole, last_zeros, fraction };
   Part part = begin;
-  std::size_t digits = 0;       // of the fraction so far, or zeros that are missing
-  std::uint64_t remainder = 0;  // of the digits so far
+  std::size_t digits = 0;       // digits of the fraction so far, or missing zeros
+  std::uint64_t remainder = 0;  // remainder of the digits so far
   friend auto operator<=>(const Reading&, const Reading&) = default;
 };
 
@@ -106,12 +106,12 @@ class MultipleReader {
   DecimalStep step_;
 };
 
-// The texts that an automaton of bounds and the reader of multiples both allow.
+// The texts that both an automaton of bounds and the reader of multiples allow.
 class BoundedMultiples {
  public:
   BoundedMultiples(StateMachine& bounds, const MultipleReader& reader) : bounds_(bounds), reader_(reader) {}
 
-  // Nothing if there are too many states.
+  // Returns nothing if there are too many states.
   std::optional<std::vector<CountedSteps::State>> states(ByteGrammar& grammar) {
     number_of({bounds_.start(), Reading()});
     std::vector<CountedSteps::State> states;
@@ -175,7 +175,7 @@ std::optional<ExprId> multiples(ByteGrammar& grammar, const Decimal& step, std::
   const std::size_t remainders = decimal->divisor * (decimal->places + 1) + decimal->zeros;
   const std::size_t digits = std::min(kMaxRemainders / (2 * remainders), kMostDigits);
   if ((!least || !greatest) && digits < kLeastDigits) return std::nullopt;
-  const auto reach = [&](const std::optional<Bound>& bound) {  // a given bound may be larger
+  const auto reach = [&](const std::optional<Bound>& bound) {  // a given bound may have more digits
     return std::min<std::size_t>(bound ? std::max(bound->value.whole.size() + 1, digits) : digits,
                                  kMaxDigits);
   };
@@ -186,7 +186,7 @@ std::optional<ExprId> multiples(ByteGrammar& grammar, const Decimal& step, std::
   const bool has_places = decimal->places > 0;
   const ExprId between =
       has_places ? number_between(scratch, least, greatest) : integer_between(scratch, least, greatest);
-  scratch.define(scratch.root, scratch.choice({between, scratch.text("")}));  // at least one text
+  scratch.define(scratch.root, scratch.choice({between, scratch.text("")}));  // derives at least one text
   const Automaton automaton = build_automaton(std::move(scratch));
   StateMachine bounds(automaton);
   std::optional<std::vector<CountedSteps::State>> states =

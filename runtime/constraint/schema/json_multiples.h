@@ -1,4 +1,4 @@
-// Multiples of a number, as grammar.
+// Multiples of a number as a grammar.
 #pragma once
 
 #include "runtime/constraint/schema/json_numbers.h"
@@ -7,9 +7,9 @@
 
 namespace tp::constraint {
 
-// The multiples of `step`, which is greater than 0, between two bounds, without exponents. A missing bound is
-// one of at most 15 digits, because larger numbers are not exact in most programs. Nothing if the automaton
-// would be too large: it has a state for each remainder and digit.
+// The multiples of `step`, which must be greater than 0, between two bounds, without exponents. A missing
+// bound becomes a bound of at most 15 digits, because most programs cannot represent larger numbers exactly.
+// Returns nothing if the automaton would be too large: it has a state for each remainder and digit.
 std::optional<ExprId> multiples(ByteGrammar& grammar, const Decimal& step, std::optional<Bound> least,
                                 std::optional<Bound> greatest, bool integer);
 

@@ -60,7 +60,7 @@ class MagnitudeRange {
     return grammar_.repeat(digit('0', '9'), static_cast<std::uint32_t>(min), static_cast<std::uint32_t>(max));
   }
 
-  // Whole parts greater than `low`, and less than that of the upper bound, each followed by `rest`.
+  // Adds whole parts greater than `low` and less than the upper bound's whole part, each followed by `rest`.
   void add_longer_than(const std::string& low, ExprId rest, std::vector<ExprId>& choices) {
     const std::string* high = greatest_ ? &greatest_->value.whole : nullptr;
     const auto add = [&](ExprId whole) { choices.push_back(grammar_.sequence({whole, rest})); };
@@ -71,8 +71,8 @@ class MagnitudeRange {
     if (high != nullptr) add(between("1" + std::string(high->size() - 1, '0'), *high, 0, false, true));
   }
 
-  // Digits of the same number from place `i` on, all before being equal; without `low`, or `high`, itself if
-  // that bound is open.
+  // Numbers with equally many digits, from digit `i` on, after equal digits. `open_low` and `open_high`
+  // exclude the bounds themselves.
   ExprId between(const std::string& low, const std::string& high, std::size_t i, bool open_low,
                  bool open_high) {
     return grammar_.choice(tails(low, high, i, true, true, open_low, open_high));
@@ -105,7 +105,7 @@ class MagnitudeRange {
     return choices;
   }
 
-  // What may follow the whole part, if it is that of the lower bound, or of the upper one.
+  // The text after the whole part. `at_low`, `at_high`: the whole part equals the lower or upper bound's.
   ExprId after_whole(bool at_low, bool at_high) {
     if (!has_fraction_) {
       const bool low_is_out = at_low && (!least_.value.fraction.empty() || !least_.inclusive);
@@ -125,7 +125,7 @@ class MagnitudeRange {
     return i < greatest_->value.fraction.size() ? greatest_->value.fraction[i] : '0';
   }
 
-  // Whether the number may end after `i` digits of the fraction that equal a bound's.
+  // Whether the number may end after `i` digits of the fraction that equal a bound's digits.
   bool may_end(std::size_t i, bool at_low, bool at_high) const {
     if (at_low && (i < least_.value.fraction.size() || !least_.inclusive)) return false;
     return !at_high || i < greatest_->value.fraction.size() || greatest_->inclusive;
@@ -180,7 +180,7 @@ ExprId signed_between(ByteGrammar& grammar, const std::optional<Bound>& least,
         MagnitudeRange(grammar, from_zero ? zero : magnitude(*least), greatest, has_fraction).expr());
   }
   if (!least || (least->value.negative && !least->value.is_zero())) {
-    // Behind a minus, zero would be zero again.
+    // Excludes -0, which would be zero again.
     const bool to_zero = !greatest || !greatest->value.negative;
     const Bound nearest = to_zero ? Bound{.value = {}, .inclusive = false} : magnitude(*greatest);
     const std::optional<Bound> farthest = least ? std::optional(magnitude(*least)) : std::nullopt;

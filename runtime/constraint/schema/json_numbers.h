@@ -1,4 +1,4 @@
-// Numbers between bounds, as grammar.
+// Numbers between bounds as a grammar.
 #pragma once
 
 #include "runtime/constraint/grammar/byte_grammar.h"
@@ -15,10 +15,10 @@ struct Decimal {
   std::string whole = "0";  // without leading zeros
   std::string fraction{};   // without trailing zeros
 
-  // Of a number as JSON writes it; nothing if it has more than kMaxDigits digits on either side of the point.
+  // Parses a JSON number; nothing if it has more than kMaxDigits digits before or after the point.
   static std::optional<Decimal> of(std::string_view number);
 
-  // < 0, 0 or > 0, ignoring the signs; and with them.
+  // < 0, 0 or > 0; compare_magnitude ignores the signs.
   int compare_magnitude(const Decimal& other) const;
   int compare(const Decimal& other) const;
   bool is_zero() const { return whole == "0" && fraction.empty(); }
@@ -29,10 +29,10 @@ struct Bound {
   bool inclusive = true;
 };
 
-// The numbers between two bounds, each of which may be missing, without exponents.
+// The numbers between two bounds, without exponents. Either bound may be missing.
 ExprId number_between(ByteGrammar& grammar, const std::optional<Bound>& least,
                       const std::optional<Bound>& greatest);
-// The same of whole numbers.
+// Like number_between, for whole numbers.
 ExprId integer_between(ByteGrammar& grammar, const std::optional<Bound>& least,
                        const std::optional<Bound>& greatest);
 

@@ -22,7 +22,7 @@ namespace tp::constraint {
 namespace {
 
 constexpr std::size_t kMaxSchemaDepth = 150;
-constexpr std::size_t kMaxReferences = 32;  // one to the next, without a value in between
+constexpr std::size_t kMaxReferences = 32;  // consecutive references without a value in between
 
 bool derives(StateMachine& machine, const std::string& text) {
   StateId state = machine.start();
@@ -44,7 +44,7 @@ class SchemaReader {
     if (schema == true) return json_.value();
     if (schema == false) return grammar_.never();
     if (!schema.contains("$ref") && !schema.contains("allOf")) return read_flat(schema, place, depth);
-    // Equal schemas are the same rule, which may contain itself.
+    // Equal schemas become the same rule, which may contain itself.
     const auto [found, is_new] = rules_.try_emplace(key_of(schema), 0);
     if (!is_new) return grammar_.rule(found->second);
     const RuleId rule = found->second = grammar_.add_rule();
@@ -57,7 +57,7 @@ class SchemaReader {
     return schema.dump(-1, ' ', false, SchemaJson::error_handler_t::replace);
   }
 
-  // In parts. Long texts are several.
+  // Size in parts. A long text counts as several parts.
   static std::size_t size_of(const SchemaJson& json) {
     constexpr std::size_t kBytesPerPart = 32;
     if (json.is_string()) return 1 + json.get_ref<const std::string&>().size() / kBytesPerPart;
@@ -73,7 +73,7 @@ class SchemaReader {
     return merged(a, b, place);
   }
 
-  // Without $ref and allOf at its top.
+  // Returns the schema without $ref and allOf at its top level.
   SchemaJson flattened(const SchemaJson& given, const SchemaPlace& place, std::size_t depth,
                        Conditions conditions = Conditions::written_out) const {
     SchemaJson schema = normalized(given, document_, place, conditions);
@@ -143,7 +143,7 @@ class SchemaReader {
     return grammar_.choice(std::move(choices));
   }
 
-  // The values for which the other keywords hold, too.
+  // The listed values for which the other keywords hold, too.
   ExprId read_enum(const SchemaJson& schema, const SchemaPlace& place, std::size_t depth) {
     SchemaJson values = SchemaJson::array();
     if (schema.contains("enum")) {
@@ -179,7 +179,7 @@ class SchemaReader {
     grammar.root = grammar.add_rule();
     SchemaReader reader(grammar, document_, space_);
     const ExprId expr = reader.read(schema, place, depth + 1);
-    grammar.define(grammar.root, grammar.choice({expr, grammar.text("")}));  // at least one text
+    grammar.define(grammar.root, grammar.choice({expr, grammar.text("")}));  // derives at least one text
     grammar_.budget().charge(grammar.exprs());
     const Automaton automaton = build_automaton(std::move(grammar));
     return derived(automaton, candidates);

@@ -11,7 +11,7 @@
 namespace tp::constraint {
 namespace {
 
-constexpr std::size_t kMaxUnique = 5;  // values of which all orders are written out
+constexpr std::size_t kMaxUnique = 5;  // most values for which all orders are written out
 
 class ArrayReader {
  public:
@@ -35,7 +35,7 @@ class ArrayReader {
   }
 
  private:
-  // prefixItems, each of which may be left out if those behind it are; then items.
+  // prefixItems, then items. A prefix item may be missing only if all later items are missing, too.
   ExprId items() {
     const SchemaJson prefix = schema_.value("prefixItems", SchemaJson::array());
     if (!prefix.is_array())
@@ -50,7 +50,7 @@ class ArrayReader {
     return rest;
   }
 
-  // Behind so many others.
+  // The items after the first `before` items.
   ExprId further_items(std::size_t before) {
     const std::uint32_t min = min_ > before ? min_ - static_cast<std::uint32_t>(before) : 0;
     const std::uint32_t max = max_ == kUnbounded ? kUnbounded : max_ - static_cast<std::uint32_t>(before);
@@ -71,7 +71,8 @@ class ArrayReader {
     return min == 0 ? grammar_.optional(some) : some;
   }
 
-  // First those that are asked for, at least; behind them others, which are not if there is a limit.
+  // At least minContains items that `contains` allows, then other items. If maxContains is given, `contains`
+  // must not allow the other items.
   ExprId containing() {
     const SchemaPlace where = place_.at("contains");
     const std::uint32_t least = count_of(schema_, "minContains", 1, place_);
@@ -96,7 +97,7 @@ class ArrayReader {
         {repeated(contained, false, least, least), repeated(other, true, rest_min, rest_max)});
   }
 
-  // Only of values that are listed, so that what is left can be told at every place.
+  // Requires listed values, so that the remaining values are known at every place.
   ExprId unique_items() {
     const SchemaPlace where = place_.at("uniqueItems");
     const SchemaJson of_items = items_ != nullptr ? subschemas_.flat(*items_, place_.at("items")) : kAnything;
@@ -119,8 +120,7 @@ class ArrayReader {
     return subschemas_.expr({{"allOf", SchemaJson::array({*items_, only})}}, place_.at("items"));
   }
 
-  // Some of the values, in the order in which they are listed. `rest` is what follows so many items, of the
-  // values that are left.
+  // Some of the values, in the order of the list. rest[n]: the text after n items, from the remaining values.
   ExprId in_order(const std::vector<SchemaJson>& values) {
     const std::uint32_t most = std::min<std::uint32_t>(max_, static_cast<std::uint32_t>(values.size()));
     const std::uint32_t counted = most < values.size() ? most : std::min(std::max(min_, 1U), most);
@@ -162,7 +162,7 @@ class ArrayReader {
   const SchemaJson& schema_;
   const SchemaPlace& place_;
   const Subschemas& subschemas_;
-  const SchemaJson* items_ = nullptr;  // the schema of items that prefixItems does not list, if there is one
+  const SchemaJson* items_ = nullptr;  // schema of items after prefixItems; null: none
   std::uint32_t min_ = 0;
   std::uint32_t max_ = kUnbounded;
 };

@@ -10,14 +10,13 @@ namespace tp::constraint {
 
 // Functions that translate a subschema.
 struct Subschemas {
-  std::function<ExprId(const SchemaJson& schema, const SchemaPlace& place)> expr;  // what it allows
-  std::function<SchemaJson(const SchemaJson& schema, const SchemaPlace& place)>
-      flat;  // without $ref and allOf
+  std::function<ExprId(const SchemaJson& schema, const SchemaPlace& place)> expr;      // allowed values
+  std::function<SchemaJson(const SchemaJson& schema, const SchemaPlace& place)> flat;  // no $ref or allOf
   std::function<SchemaJson(const SchemaJson& schema, const SchemaPlace& place)> negated;
 };
 
-// Without `items`, there are none behind `prefixItems` unless minItems asks for them. Items that `contains`
-// asks for come first. Throws RequestError.
+// Without `items`, further items follow `prefixItems` only if minItems requires them. Items that `contains`
+// requires come first. Throws RequestError.
 ExprId array_expr(JsonGrammar& json, const SchemaJson& schema, const SchemaPlace& place,
                   const Subschemas& subschemas);
 

@@ -19,7 +19,7 @@ class Normalizer {
       : schema_(schema),
         document_(document),
         place_(place),
-        // Without `properties`, objects have some that no schema lists.
+        // Without `properties`, objects have properties that no schema lists.
         negation_{.is_open = !schema.contains("properties")} {}
 
   SchemaJson read(Conditions conditions) {
@@ -57,13 +57,13 @@ class Normalizer {
     }
   }
 
-  // OpenAPI 3.0: it has no effect without `type`.
+  // OpenAPI 3.0: `nullable` has no effect without `type`.
   void read_nullable() {
     if (schema_.value("nullable", SchemaJson()) != true || !schema_.contains("type")) return;
     result_["type"] = listed_types(schema_);
   }
 
-  // Draft 4: whether the bound itself is excluded.
+  // Draft 4: a boolean says whether the bound itself is excluded.
   void read_bound(const char* bound, const char* exclusive) {
     if (!schema_.contains(exclusive) || !schema_[exclusive].is_boolean()) return;
     result_.erase(exclusive);
@@ -72,7 +72,7 @@ class Normalizer {
     result_.erase(bound);
   }
 
-  // Before draft 2020-12, a list of `items` is what `prefixItems` are now.
+  // Before draft 2020-12, a list in `items` has the meaning of `prefixItems`.
   void read_tuple() {
     if (!schema_.contains("items") || !schema_["items"].is_array() || schema_.contains("prefixItems")) return;
     result_["prefixItems"] = schema_["items"];
@@ -80,8 +80,8 @@ class Normalizer {
     if (schema_.contains("additionalItems")) result_["items"] = schema_["additionalItems"];
   }
 
-  // Without `contains`, its numbers have no effect. With it, the default is written out, so that the number
-  // of another schema is not joined to this one.
+  // Without `contains`, minContains and maxContains have no effect. With `contains`, the default is written
+  // out, so that the number of another schema is not joined to this schema.
   void read_contains() {
     if (!schema_.contains("contains")) {
       result_.erase("minContains");
@@ -98,7 +98,7 @@ class Normalizer {
     if (schema_.contains("not")) add(negated(schema_["not"], document_, place_.at("not"), negation_));
   }
 
-  // Every branch requires the property, and has one of the values that are mapped to it.
+  // Every branch requires the property, with one of the values that are mapped to the branch.
   void read_discriminator() {
     const SchemaJson discriminator = schema_.value("discriminator", SchemaJson());
     if (!discriminator.is_object() || !discriminator.value("propertyName", SchemaJson()).is_string()) return;
@@ -153,7 +153,7 @@ class Normalizer {
   const SchemaPlace& place_;
   NegationOptions negation_;
   SchemaJson result_ = SchemaJson::object();
-  SchemaJson more_;  // for allOf; null while there is none
+  SchemaJson more_;  // schemas to add to allOf; null: none
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxComparedDepth = 8;
 
-// As validators see it: without `type`, all of them.
+// As for validators, a missing `type` allows all types.
 bool may_have_type(const SchemaJson& schema, const std::string& type) {
   if (!schema.contains("type")) return true;
   const SchemaJson types = listed_types(schema);
@@ -37,7 +37,7 @@ bool values_differ(const SchemaJson& a, const SchemaJson& b) {
          std::ranges::none_of(*values, [&](const SchemaJson& value) { return may_allow(b, value); });
 }
 
-// Whether all numbers of `a` are less than those of `b`.
+// Whether all numbers of `a` are less than all numbers of `b`.
 bool is_below(const SchemaJson& a, const SchemaJson& b) {
   for (const char* upper : {"maximum", "exclusiveMaximum"}) {
     for (const char* lower : {"minimum", "exclusiveMinimum"}) {
@@ -60,7 +60,8 @@ bool requires_property(const SchemaJson& schema, const std::string& name) {
 
 bool disjoint(const SchemaJson& a, const SchemaJson& b, std::size_t depth);
 
-// Whether a property that both require, or one requires and the other rules out, tells objects apart.
+// Whether a property that `a` requires distinguishes the objects: `b` rules it out, or allows only other
+// values.
 bool objects_differ(const SchemaJson& a, const SchemaJson& b, std::size_t depth) {
   const SchemaJson left = a.value("properties", SchemaJson::object());
   const SchemaJson right = b.value("properties", SchemaJson::object());
@@ -81,7 +82,7 @@ bool type_is_told_apart(const std::string& type, const SchemaJson& a, const Sche
   return type == "object" && (objects_differ(a, b, depth) || objects_differ(b, a, depth));
 }
 
-// Whether a schema that must hold together with others excludes `b`.
+// Whether a schema in `allOf` of `a` excludes `b`.
 bool part_is_disjoint(const SchemaJson& a, const SchemaJson& b, std::size_t depth) {
   const auto parts = a.find("allOf");
   return parts != a.end() && parts->is_array() &&

@@ -1,4 +1,4 @@
-// Which schemas exclude each other.
+// Decides whether schemas exclude each other.
 #pragma once
 
 #include "runtime/constraint/schema/schema_document.h"
@@ -7,8 +7,8 @@
 
 namespace tp::constraint {
 
-// `oneOf` is `anyOf` where no value is allowed by two of its branches. That is seen by their types, values,
-// bounds and required properties; where it is not, throws RequestError.
+// `oneOf` is equivalent to `anyOf` if no value is allowed by two of its branches. Throws RequestError if
+// types, values, bounds and required properties do not show this.
 void require_disjoint(const std::vector<SchemaJson>& branches, const SchemaPlace& place);
 
 }  // namespace tp::constraint

@@ -46,7 +46,7 @@ constexpr std::array<std::string_view, 33> kAssertions = {"$ref",
                                                           "minProperties",
                                                           "maxProperties"};
 
-// The parser compares every member's name with those before it.
+// The parser compares every member's name with all earlier names of the object.
 class ParseLimits {
  public:
   bool operator()(int depth, SchemaJson::parse_event_t event, SchemaJson&) {
@@ -67,11 +67,11 @@ class ParseLimits {
   static constexpr std::size_t kMaxMembers = 3000;
   static constexpr std::size_t kMaxComparisons = kMaxMembers * kMaxMembers / 2;
 
-  std::vector<std::size_t> members_;  // so far, of the objects that are open, by depth
+  std::vector<std::size_t> members_;  // [depth]: members so far of open objects
   std::size_t comparisons_ = 0;
 };
 
-// The first schema that `is_it` holds for. `visited` counts parts.
+// The first schema for which `is_it` holds. Counts the parts that it visits in `visited`.
 template <class IsIt>
 const SchemaJson* find_schema(const SchemaJson& json, std::size_t& visited, const IsIt& is_it) {
   ++visited;
@@ -88,7 +88,7 @@ bool has_text(const SchemaJson& schema, const char* keyword, std::string_view te
   return found != schema.end() && found->is_string() && found->get_ref<const std::string&>() == text;
 }
 
-// The names of all drafts.
+// Finds an anchor by the keywords of all drafts.
 const SchemaJson* find_anchor(const SchemaJson& json, std::size_t& visited, const std::string& name) {
   return find_schema(json, visited, [&](const SchemaJson& schema) {
     return has_text(schema, "$anchor", name) || has_text(schema, "$dynamicAnchor", name) ||
@@ -96,7 +96,7 @@ const SchemaJson* find_anchor(const SchemaJson& json, std::size_t& visited, cons
   });
 }
 
-// A schema with this `$id`, which may be relative to that of a schema around it.
+// Finds a schema with this `$id`, which may be relative to the `$id` of an enclosing schema.
 const SchemaJson* find_resource(const SchemaJson& json, std::size_t& visited, const std::string& uri) {
   return find_schema(json, visited, [&](const SchemaJson& schema) {
     for (const char* keyword : {"$id", "id"}) {

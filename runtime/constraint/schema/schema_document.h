@@ -1,4 +1,4 @@
-// A JSON Schema and its parts.
+// A JSON Schema document and its parts.
 #pragma once
 
 #include "runtime/constraint/grammar/language_budget.h"
@@ -16,9 +16,9 @@ namespace tp::constraint {
 
 using SchemaJson = nlohmann::ordered_json;
 
-// A schema somewhere in a document, for errors. What stems from several places has the pointer of the first.
+// The place of a schema in a document, for errors. A schema from several places has the pointer of the first.
 struct SchemaPlace {
-  std::string pointer;  // JSON pointer, "" for the whole document
+  std::string pointer;  // JSON pointer; "" for the whole document
 
   SchemaPlace at(std::string_view key) const;
   SchemaPlace at(std::size_t index) const { return {pointer + "/" + std::to_string(index)}; }
@@ -29,19 +29,18 @@ struct SchemaPlace {
 
 class SchemaDocument {
  public:
-  // Throws RequestError for what is not JSON, or nested too deeply.
-  // `budget` must outlive it.
+  // Throws RequestError if the text is not JSON, or is nested too deeply. `budget` must outlive this object.
   SchemaDocument(std::string_view text, LanguageBudget& budget);
 
   const SchemaJson& root() const { return root_; }
   // The target of a $ref, which must be in this document: "#", "#/$defs/name", "#name", "URI#/$defs/name".
   const SchemaJson& resolve(const std::string& reference, const SchemaPlace& place) const;
 
-  // Counts parts of schemas that are read or joined, since these can multiply: throws RequestError for too
-  // many of this document, or of all documents that share the budget.
+  // Counts parts of schemas that are read or joined, because they can multiply. Throws RequestError if there
+  // are too many in this document, or in all documents that share the budget.
   void charge(std::size_t parts, const SchemaPlace& place) const;
 
-  // A short piece of JSON for an error.
+  // A short excerpt of JSON for an error.
   static std::string shown(const SchemaJson& json);
 
  private:
@@ -50,11 +49,11 @@ class SchemaDocument {
 
   LanguageBudget& budget_;
   mutable std::size_t work_ = 0;
-  mutable std::map<std::string, const SchemaJson*> targets_;  // of references that were resolved
+  mutable std::map<std::string, const SchemaJson*> targets_;  // targets of resolved references
 };
 
-// Whether a keyword says nothing about which values are allowed, once schemas are normalized(). JSON Schema
-// demands that unknown keywords are ignored.
+// Whether a keyword of a normalized() schema does not restrict values. JSON Schema demands that unknown
+// keywords are ignored.
 bool is_annotation(std::string_view keyword);
 
 }  // namespace tp::constraint

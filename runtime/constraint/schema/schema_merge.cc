@@ -59,8 +59,8 @@ bool has_restricted_others(const SchemaJson& schema) {
   return schema.value("additionalProperties", SchemaJson(true)) != true;
 }
 
-// Whether `a` restricts properties that it does not list, and which of those that `b` names they are depends
-// on patterns.
+// Whether `a` restricts properties that it does not list, and patterns decide which properties of `b` these
+// are.
 bool restricts_by_patterns(const SchemaJson& a, const SchemaJson& b) {
   const SchemaJson left = a.value("patternProperties", SchemaJson::object());
   const SchemaJson right = b.value("patternProperties", SchemaJson::object());
@@ -75,8 +75,8 @@ SchemaJson merged_patterns(const SchemaJson& a, const SchemaJson& b) {
   return all;
 }
 
-// Adds the properties of `b`, to which `additionalProperties` of `a` apply where only `b` has them; and the
-// other way round.
+// Joins properties. If only one schema lists a property, `additionalProperties` of the other schema apply to
+// it.
 SchemaJson merged_properties(const SchemaJson& a, const SchemaJson& b) {
   const auto properties_of = [](const SchemaJson& schema) {
     return schema.value("properties", SchemaJson::object());
@@ -95,7 +95,7 @@ SchemaJson merged_properties(const SchemaJson& a, const SchemaJson& b) {
   return all;
 }
 
-// Every branch of one with every branch of the other.
+// Joins every branch of `a` with every branch of `b`.
 SchemaJson merged_branches(const SchemaJson& a, const SchemaJson& b, const SchemaPlace& place) {
   require<RequestError>(
       a.size() * b.size() <= kMaxBranches,
@@ -145,14 +145,14 @@ SchemaJson merged_values(const std::string& keyword, const SchemaJson& a, const 
     return merged_branches(a, b, place);
   if (keyword == "patternProperties" && a.is_object() && b.is_object()) return merged_patterns(a, b);
   if (keyword == "pattern") return joined_patterns(a, b, place);
-  if (keyword == "format") return format_pattern(a) ? a : b;  // one of two annotations
+  if (keyword == "format") return format_pattern(a) ? a : b;  // the other is an annotation
   if (keyword == "multipleOf" && a.is_number_integer() && b.is_number_integer())
     return common_multiple(a, b, place);
   place.at(keyword).fail_unsupported("`" + keyword + "` in several schemas that must hold together",
                                      "write it once");
 }
 
-// `const` as an `enum` of one value.
+// Replaces `const` by an `enum` with one value.
 SchemaJson with_enum(SchemaJson schema) {
   const auto value = schema.find("const");
   if (value == schema.end()) return schema;

@@ -1,12 +1,12 @@
-// Schemas that must hold together, as one.
+// Joins schemas that must hold together.
 #pragma once
 
 #include "runtime/constraint/schema/schema_document.h"
 
 namespace tp::constraint {
 
-// A schema for values that both allow. Both are normalized() and have no `$ref` or `allOf`; subschemas that
-// both have become an `allOf`. Throws RequestError for keywords that cannot be joined.
+// A schema for values that both schemas allow. Both are normalized(), without `$ref` and `allOf`. Subschemas
+// that both have become an `allOf`. Throws RequestError for keywords that cannot be joined.
 SchemaJson merged(const SchemaJson& a, const SchemaJson& b, const SchemaPlace& place);
 
 }  // namespace tp::constraint

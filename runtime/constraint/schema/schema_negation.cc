@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t kMaxNegationDepth = 20;
 
-// The bound that holds for values beyond another bound; `difference` is for counted things.
+// The bound that holds for exactly the values beyond another bound. `difference`: nonzero if the bounds limit
+// a count.
 struct Opposite {
   const char* type;
   const char* keyword;
@@ -54,7 +55,7 @@ SchemaJson of_other_types(const std::vector<std::string>& types) {
   return others.empty() ? SchemaJson(false) : SchemaJson{{"type", others}};
 }
 
-// Between the listed numbers.
+// Adds the ranges between the listed numbers.
 void add_other_numbers(SchemaJson numbers, std::vector<SchemaJson>& choices) {
   std::sort(numbers.begin(), numbers.end());
   for (std::size_t i = 0; i <= numbers.size(); ++i) {
@@ -65,7 +66,7 @@ void add_other_numbers(SchemaJson numbers, std::vector<SchemaJson>& choices) {
   }
 }
 
-// Arrays and objects other than the empty one are not listed by value.
+// If arrays or objects that are not empty are listed, the result contains no other arrays or objects.
 std::vector<SchemaJson> other_values(const SchemaJson& values) {
   std::vector<std::string> types;
   std::vector<std::string> texts;

@@ -1,4 +1,4 @@
-// Schemas for what another schema does not allow.
+// Schemas for values that another schema does not allow.
 #pragma once
 
 #include "runtime/constraint/schema/schema_document.h"
@@ -13,12 +13,13 @@ struct NegationOptions {
   std::size_t depth = 0;
 };
 
-// A schema whose values the given one does not allow. It may not list all of these values: if a keyword has
-// no opposite, only the other keywords are negated. Throws RequestError if no keyword has an opposite.
+// A schema for values that the given schema does not allow. It may not cover all of these values: if a
+// keyword has no opposite, only the other keywords are negated. Throws RequestError if no keyword has an
+// opposite.
 SchemaJson negated(const SchemaJson& schema, const SchemaDocument& document, const SchemaPlace& place,
                    const NegationOptions& options);
 
-// For objects without a property.
+// A schema for objects without this property.
 SchemaJson without_property(const std::string& name, const NegationOptions& options);
 
 }  // namespace tp::constraint

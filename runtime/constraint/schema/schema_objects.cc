@@ -78,7 +78,7 @@ class ObjectReader {
     for (const auto& [name, property] : properties.items())
       add_member(name, property, place_.at("properties").at(name), required_names.contains(name));
     const SchemaJson others = others_ == nullptr ? SchemaJson(true) : *others_;
-    for (const SchemaJson& name : required) {  // those that are no properties
+    for (const SchemaJson& name : required) {  // required names that are not listed
       const bool has_pattern = !patterns_of(name.get<std::string>()).empty();
       add_member(name.get<std::string>(), has_pattern ? SchemaJson(true) : others, others_place_, true);
     }
@@ -109,7 +109,7 @@ class ObjectReader {
     return all;
   }
 
-  // For texts with a match of the pattern.
+  // The automaton of texts that contain a match of the pattern.
   const CharacterAutomaton& automaton_of(const std::string& pattern) {
     const auto found = automata_.find(pattern);
     if (found != automata_.end()) return found->second;
@@ -121,7 +121,7 @@ class ObjectReader {
     return place_.at("patternProperties").at(pattern);
   }
 
-  // A key for which a schema and `propertyNames` hold.
+  // A key that satisfies both a schema and `propertyNames`.
   ExprId key_expr(SchemaJson schema) {
     const SchemaPlace where = place_.at("propertyNames");
     if (schema_.contains("propertyNames"))
@@ -158,7 +158,7 @@ class ObjectReader {
     return grammar_.sequence({grammar_.text("\""), key_other_than(tree)});
   }
 
-  // A schema for names that are not listed, match this pattern, if there is one, and no other.
+  // A schema for names that are not listed, and match only the `wanted` pattern, or no pattern if it is null.
   SchemaJson other_names(const std::string* wanted) const {
     SchemaJson all = SchemaJson::array({SchemaJson{{"type", "string"}}});
     const auto add = [&](const std::string& pattern) { all.push_back({{"pattern", pattern}}); };
@@ -170,8 +170,8 @@ class ObjectReader {
     return {{"allOf", all}};
   }
 
-  // The rest of a key, with its final quote. It is written without escapes that it does not need, so that no
-  // name can hide in them.
+  // The rest of a key, including its closing quote. It is written without unneeded escapes, so that no name
+  // can hide in escapes.
   ExprId key_other_than(const NameTree& tree) {
     std::vector<ExprId> choices;
     CodePoints others = CodePoints::all();
@@ -186,7 +186,7 @@ class ObjectReader {
     return grammar_.choice(std::move(choices));
   }
 
-  // Other members could have the same key, so several of them are one for the least number of properties.
+  // Unlisted members could have equal keys, so several of them count as one for minProperties.
   void read_counts() {
     min_ = count_of(schema_, "minProperties", 0, place_);
     max_ = count_of(schema_, "maxProperties", kUnbounded, place_);
@@ -198,7 +198,7 @@ class ObjectReader {
                             "list some `properties`");
   }
 
-  // Behind so many members, which is no more than counted().
+  // The unlisted members after `count` members, which is at most counted().
   ExprId others_after(std::uint32_t count) {
     const std::uint32_t low = min_ > count ? min_ - count : 0;
     const std::uint32_t high = max_ == kUnbounded ? kUnbounded : max_ - count;
@@ -210,10 +210,10 @@ class ObjectReader {
     return low == 0 ? grammar_.optional(some) : some;
   }
 
-  // Larger numbers of members make no difference.
+  // Larger numbers of members need not be distinguished.
   std::uint32_t counted() const { return max_ == kUnbounded ? std::max(min_, 1U) : max_; }
 
-  // From the last member to the first: what follows so many members.
+  // Builds the members from the last to the first. rest[n]: the text after n members.
   ExprId members() {
     std::vector<ExprId> rest;
     for (std::uint32_t count = 0; count <= std::min<std::size_t>(counted(), members_.size()); ++count)
@@ -246,7 +246,7 @@ class ObjectReader {
   const Subschemas& subschemas_;
   SchemaJson patterns_;  // patternProperties
   std::map<std::string, CharacterAutomaton> automata_;
-  const SchemaJson* others_ = nullptr;  // the schema of properties that are not listed, if there is one
+  const SchemaJson* others_ = nullptr;  // schema of properties that are not listed; null: none
   SchemaPlace others_place_;
   std::set<std::string> names_;
   std::vector<Member> members_;

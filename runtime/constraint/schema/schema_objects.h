@@ -7,9 +7,9 @@
 
 namespace tp::constraint {
 
-// Properties in the schema's order, then those that are only required, then others. Where there are
-// `properties` or `patternProperties` but no `additionalProperties`, there are no others. No other name
-// matches two patterns. Throws RequestError.
+// Members are the properties in the schema's order, then names that are only required, then other names.
+// Other names match at most one pattern. If the schema has `properties` or `patternProperties` but no
+// `additionalProperties`, other names must match a pattern. Throws RequestError.
 ExprId object_expr(JsonGrammar& json, const SchemaJson& schema, const SchemaPlace& place,
                    const Subschemas& subschemas);
 

@@ -46,7 +46,7 @@ class StringReader {
     return patterns.size() == 1 ? anything() : counted({patterns.front()});
   }
 
-  // Without an automaton, which is smaller where repetitions have large bounds.
+  // Needs no automaton, so the result is smaller if repetitions have large bounds.
   std::optional<ExprId> plain_expr(const TextPattern& pattern) {
     if (!is_plain(pattern.node)) return std::nullopt;
     const std::optional<RegexNode> fitted = with_length(pattern.node, pattern.match, length_);
@@ -76,7 +76,7 @@ class StringReader {
   MatchLength length_;
 };
 
-// As a regular expression that matches this text only.
+// A regular expression that matches only this text.
 std::string escaped(const std::string& text) {
   std::string pattern;
   for (const char c : text) {

@@ -11,14 +11,14 @@
 
 namespace tp::constraint {
 
-// Strings with a `pattern`, a `format` and a length, as far as each is given. A format that contradicts the
-// rest is ignored: it is an annotation. Throws RequestError.
+// Strings with the schema's `pattern`, `format` and length, if given. A format that contradicts the other
+// keywords is an annotation, and is ignored. Throws RequestError.
 ExprId string_expr(JsonGrammar& json, const SchemaJson& schema, const SchemaPlace& place);
 
-// The `pattern` of a schema. Throws RequestError unless it is a regular expression.
+// Parses the `pattern` of a schema. Throws RequestError if it is not a regular expression.
 RegexNode read_pattern(const SchemaJson& pattern, const SchemaPlace& place);
 
-// Patterns for texts that match both of two, that do not match one, and that are one of a list, or none.
+// Patterns for texts that match both patterns, that do not match a pattern, and that are not in a list.
 std::string both_patterns(const std::string& a, const std::string& b);
 std::string no_pattern(const std::string& pattern);
 std::string other_than(const std::vector<std::string>& texts);
