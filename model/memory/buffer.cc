@@ -19,7 +19,7 @@ constexpr std::size_t kRegionBytes = std::size_t{256} << 20;
 
 std::size_t round_up(std::size_t bytes, std::size_t step) { return (bytes + step - 1) / step * step; }
 
-// Address space that begins on a huge page, handed out from its begin to its end.
+// Address space that begins at a huge page, allocated from beginning to end.
 class Region {
  public:
   Region(std::size_t bytes, const char* what) : mapped_bytes_(bytes + kHugePage) {
@@ -40,7 +40,7 @@ class Region {
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
 
-  // Null if there is no such room left.
+  // Null if the region has less space left.
   void* take(std::size_t bytes) {
     if (bytes > static_cast<std::size_t>(end_ - next_)) return nullptr;
     return std::exchange(next_, next_ + bytes);
@@ -54,7 +54,7 @@ class Region {
 };
 
 std::shared_ptr<void> allocate(std::size_t bytes, const char* what) {
-  // What is large has a region of its own, and so has everything where address space is short.
+  // Large objects have separate regions. So does every object if address space is short.
   const auto own_region = [&]() -> std::shared_ptr<void> {
     auto region = std::make_shared<Region>(round_up(bytes, kHugePage), what);
     void* data = region->take(bytes);
@@ -78,7 +78,7 @@ std::shared_ptr<void> allocate(std::size_t bytes, const char* what) {
   return {data, [region, bytes](void* pages) { madvise(pages, bytes, MADV_DONTNEED); }};
 }
 
-// Pages by their use, while they live.
+// Registers pages under their use while they live.
 class LivePages {
  public:
   LivePages(std::shared_ptr<void> pages, std::size_t bytes, const char* what)
@@ -125,7 +125,7 @@ std::vector<std::span<const std::byte>> memory_of(std::string_view what) {
 }
 
 Pages::Pages(std::size_t bytes, const char* what) {
-  // Whole pages, which can be given back.
+  // Whole pages, because only whole pages can be released.
   static const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   if (bytes == 0) return;
   std::shared_ptr<void> pages = allocate(round_up(bytes, page), what);

@@ -9,18 +9,18 @@
 
 namespace tp {
 
-// What most memory is for.
+// The most common values of `what`.
 inline constexpr const char* kWeightMemory = "weights";
 inline constexpr const char* kCacheMemory = "the KV cache";
 
-// Anonymous pages, zero when first read; they take physical memory only when touched, so that a large cache
-// costs what is used of it, and a page lies near the thread that wrote it first. Huge pages are asked for,
-// and neighbours share them: else a model's many small matrices would get none, or waste half of them. Memory
-// is given back when its owner goes, address space when all neighbours have gone.
+// Anonymous pages, zero when first read. A page takes physical memory only when touched: a large cache costs
+// only the part in use, and a page lies near the thread that wrote it first. Adjacent objects share huge
+// pages. Otherwise a model's many small matrices would get none, or waste half of them. Physical memory is
+// released with its owner, address space when all objects of a region are gone.
 class Pages {
  public:
   Pages() = default;
-  // Throws ConfigError if the address space is exhausted; `what` names the use, in the error and for
+  // Throws ConfigError if the address space is exhausted. `what` names the use, in the error and for
   // memory_of.
   Pages(std::size_t bytes, const char* what);
   Pages(Pages&&) noexcept = default;
@@ -29,13 +29,13 @@ class Pages {
   void* data() const { return data_.get(); }
 
  private:
-  std::shared_ptr<void> data_;  // keeps its region
+  std::shared_ptr<void> data_;  // also keeps the region alive
 };
 
-// The memory of all Pages with that use in this process, now.
+// The memory of all live Pages of this process with the use `what`.
 std::vector<std::span<const std::byte>> memory_of(std::string_view what);
 
-// An array of T that begins on such a page.
+// An array of T at the beginning of Pages.
 template <class T>
 class Buffer {
  public:

@@ -17,7 +17,7 @@ CacheWindow window_of(const BlockSpec& block) {
   return attention != nullptr ? window_of(attention->pattern) : std::nullopt;
 }
 
-// Whether a block takes the same bytes in both layers, on every rank.
+// Whether a block has the same number of bytes in both layers, on every rank.
 bool cached_alike(const BlockSpec& one, const BlockSpec& other) {
   const auto* a = std::get_if<AttentionSpec>(&one.attention);
   const auto* b = std::get_if<AttentionSpec>(&other.attention);
@@ -25,7 +25,7 @@ bool cached_alike(const BlockSpec& one, const BlockSpec& other) {
          a->num_key_value_heads == b->num_key_value_heads && a->head_dim == b->head_dim;
 }
 
-// Layers that see equally far.
+// Layers with the same window.
 struct Alike {
   CacheWindow window;
   std::vector<std::size_t> layers;
@@ -33,7 +33,7 @@ struct Alike {
   std::size_t groups(std::size_t slots) const { return (layers.size() + slots - 1) / slots; }
 };
 
-// Of the layers that have blocks.
+// The layers that have blocks, by window.
 std::vector<Alike> alike_layers(const DecoderSpec& spec) {
   std::vector<Alike> kinds;
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
@@ -46,7 +46,7 @@ std::vector<Alike> alike_layers(const DecoderSpec& spec) {
   return kinds;
 }
 
-// All of these in one group.
+// All layers of `kinds` in one group.
 CacheGroups one_group(std::size_t layers, const std::vector<Alike>& kinds, CacheWindow window) {
   CacheGroups groups{.windows = {window}, .slots = 0, .places = {}};
   groups.places.resize(layers);
@@ -57,7 +57,8 @@ CacheGroups one_group(std::size_t layers, const std::vector<Alike>& kinds, Cache
   return groups;
 }
 
-// As many as leave at most a twentieth of the slots without a layer: a group more is a table more.
+// The most slots that leave at most a twentieth of all slots without a layer. More slots mean fewer groups,
+// thus fewer tables.
 std::size_t slots_for(const std::vector<Alike>& kinds, std::size_t layers) {
   std::size_t slots = layers;
   for (const Alike& kind : kinds) slots = std::min(slots, kind.layers.size());
@@ -80,7 +81,7 @@ CacheGroups groups_of_stack(const DecoderSpec& spec) {
   const bool alike = std::ranges::all_of(spec.blocks, [&](const BlockSpec& block) {
     return is_recurrent(block.attention) || cached_alike(block, first);
   });
-  if (!alike) return one_group(layers, kinds, {});  // their blocks cannot take each other's place
+  if (!alike) return one_group(layers, kinds, {});  // blocks of different sizes are not interchangeable
   std::size_t cached = 0;
   for (const Alike& kind : kinds) cached += kind.layers.size();
   CacheGroups groups{.windows = {}, .slots = slots_for(kinds, cached), .places = {}};
@@ -104,7 +105,7 @@ CacheGroups CacheGroups::one(std::size_t layers, CacheWindow window) {
 
 CacheGroups CacheGroups::with_layers(Range layers) const {
   CacheGroups some{.windows = windows, .slots = 0, .places = {}};
-  std::vector<std::size_t> filled(windows.size());  // slots of every group
+  std::vector<std::size_t> filled(windows.size());  // slots of each group
   for (std::size_t layer = layers.begin; layer < layers.end; ++layer) {
     std::optional<Place>& place = some.places.emplace_back();
     if (places[layer]) place = Place{places[layer]->group, filled[places[layer]->group]++};
@@ -118,15 +119,15 @@ std::size_t CacheGroups::cached_layers() const {
       std::ranges::count_if(places, [](const auto& place) { return place.has_value(); }));
 }
 
-// Keys and values that no later step needs: layers take turns with the memory of one.
+// For keys and values that no later step needs: the layers use the memory of one layer, one after the other.
 CacheGroups CacheGroups::in_turn(std::size_t layers) {
   return {.slots = 1, .places = std::vector<std::optional<Place>>(layers, Place{})};
 }
 
 CacheGroups CacheGroups::of(const DecoderSpec& spec) {
   CacheGroups groups = groups_of_stack(spec);
-  // An encoder's layers take turns with the blocks of the decoder's first one, which writes what it keeps of
-  // the input there when the encoder is done.
+  // An encoder's layers use the blocks of the decoder's first layer, one after the other. When the encoder is
+  // done, that layer overwrites them with the keys and values that it keeps of the input.
   if (spec.encoder) groups.places.resize(spec.blocks.size() + spec.encoder->blocks.size(), Place{});
   return groups;
 }

@@ -1,4 +1,4 @@
-// Which layers share the tables of their cache blocks.
+// Groups of layers that share block tables of the KV cache.
 #pragma once
 
 #include "parallel/shard/shard.h"
@@ -11,36 +11,36 @@ namespace tp {
 
 struct DecoderSpec;
 
-// How far back the tokens of a layer see, themselves included; none: to the beginning.
+// Number of most recent tokens that a layer's token sees, itself included; none: all.
 using CacheWindow = std::optional<std::size_t>;
 using CacheWindows = std::vector<CacheWindow>;
 
-// Layers that see equally far need the same blocks for the same time: they are one group, with one table per
-// sequence. A model whose layers are all alike has one group. Where they differ, groups are cut to nearly the
-// same number of layers, so that a block is as large for all of them and one pool of blocks serves all, at
-// any lengths of sequences. Recurrent layers need none (see state_cache.h).
+// Layers with the same window need the same blocks for the same time. They form a group, with one block table
+// per sequence. If all layers are alike, there is one group. Otherwise groups get nearly the same number of
+// layers, so that their blocks have the same size, and one pool of blocks serves all groups at any sequence
+// lengths. Recurrent layers need no blocks (see state_cache.h).
 struct CacheGroups {
-  // Where a layer's keys and values are.
+  // The place of a layer's keys and values.
   struct Place {
     std::size_t group = 0;
-    std::size_t slot = 0;  // in the group's blocks
+    std::size_t slot = 0;  // slot of the group's blocks
 
     bool operator==(const Place&) const = default;
   };
 
   CacheWindows windows = {std::nullopt};       // [groups]
-  std::size_t slots = 0;                       // layers that a block has room for
+  std::size_t slots = 0;                       // number of layers that fit in a block
   std::vector<std::optional<Place>> places{};  // [num_hidden_layers]; none for recurrent layers
 
   // All layers in one group.
   static CacheGroups one(std::size_t layers, CacheWindow window = {});
-  // All layers in one place, one after the other.
+  // All layers share one place, one layer at a time.
   static CacheGroups in_turn(std::size_t layers);
-  // Those of an encoder follow those of the decoder that reads it.
+  // If the decoder reads an encoder, the encoder's layers follow the decoder's layers.
   static CacheGroups of(const DecoderSpec& spec);
-  // The same groups with some of the layers only: the tables stay, blocks hold less.
+  // These groups with only some of the layers: the block tables are the same, blocks have fewer slots.
   CacheGroups with_layers(Range layers) const;
-  // Layers that have a place.
+  // Number of layers that have a place.
   std::size_t cached_layers() const;
 };
 

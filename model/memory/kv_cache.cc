@@ -6,7 +6,7 @@
 namespace tp {
 namespace {
 
-// Bytes of a block in every slot: what its largest layer takes.
+// Bytes of each slot in a block: those that the slot's largest layer needs.
 std::vector<std::size_t> slot_bytes(const std::vector<kernels::KvLayout>& layers, const CacheGroups& groups) {
   std::vector<std::size_t> bytes(groups.slots, 0);
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
@@ -32,7 +32,7 @@ KvCache::KvCache(const std::vector<kernels::KvLayout>& layers, const CacheGroups
       memory_(num_blocks * block_bytes(layers, groups), kCacheMemory),
       states_(std::move(states)) {
   const std::vector<std::size_t> bytes = slot_bytes(layers, groups);
-  std::vector<std::size_t> offsets(bytes.size());  // of every slot, of one block
+  std::vector<std::size_t> offsets(bytes.size());  // offset of each slot in one block
   std::exclusive_scan(bytes.begin(), bytes.end(), offsets.begin(), std::size_t{0});
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
     const std::optional<CacheGroups::Place>& place = places_[layer];

@@ -1,5 +1,5 @@
-// What recurrent layers keep of sequences in place of keys and values: the bytes. Which slot holds what is
-// decided in runtime/cache/block_manager.
+// Memory for the states of recurrent layers, which replace keys and values. runtime/cache/block_manager
+// decides what each slot contains.
 #pragma once
 
 #include "model/memory/buffer.h"
@@ -10,38 +10,36 @@
 
 namespace tp {
 
-// The states of one layer on this rank. Without memory (null) a step is of shapes.
+// The states of one layer on this rank. `base` is null in steps that only compute shapes.
 struct LayerStates {
   float* base = nullptr;
-  std::size_t stride = 0;  // floats from a slot to the next one
+  std::size_t stride = 0;  // floats from one slot to the next
 
   float* at(std::size_t slot) const { return base + slot * stride; }
 };
 
-// Slots of equal size. One holds the states of all recurrent layers of one sequence, behind one of its
-// tokens.
+// Slots of equal size. A slot contains the states of all recurrent layers, for one sequence at one position.
 class StateCache {
  public:
-  // Of a model without recurrent layers.
+  // The cache of a model without recurrent layers.
   StateCache() = default;
-  // `layer_floats`: the size of one sequence's state in every layer; 0 for layers that are not recurrent.
-  // Memory is taken when a slot is first written. Throws ConfigError if not even addresses are left.
+  // `layer_floats`: the size of one sequence's state in each layer; 0 if the layer is not recurrent. A slot
+  // takes memory when it is first written. Throws ConfigError if the address space is exhausted.
   StateCache(std::span<const std::size_t> layer_floats, std::size_t slots);
 
   LayerStates layer(std::size_t index) const;
-  // Copies a slot to another one, which may be the same.
+  // Copies a slot. `from` may equal `to`.
   void copy(std::size_t from, std::size_t to) const;
   std::size_t slots() const { return slots_; }
-  // Bytes when every slot is in use.
+  // Bytes if all slots are in use.
   std::size_t capacity_bytes() const { return memory_.size() * sizeof(float); }
 
-  // Bytes of a slot.
   static std::size_t slot_bytes(std::span<const std::size_t> layer_floats);
 
  private:
   std::size_t slots_ = 0;
   std::size_t slot_floats_ = 0;
-  std::vector<std::size_t> offsets_;  // [layers] in a slot
+  std::vector<std::size_t> offsets_;  // [layers], floats from the slot's beginning
   Buffer<float> memory_;              // [slots, slot_floats]
 };
 
