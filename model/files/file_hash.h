@@ -1,4 +1,4 @@
-// Whether ranks have the same files.
+// Hashes files, to compare the files of ranks.
 #pragma once
 
 #include "model/files/mapped_file.h"
@@ -8,8 +8,8 @@
 
 namespace tp {
 
-// Goes on with `hash` over what identifies a file: its name, its size, its header and a few samples of its
-// data, in which another training of the same model differs.
+// Continues `hash` with the file's identity: name, size, header and a few samples of the data, which change
+// if the model is trained again.
 std::uint64_t hash_of_file(const MappedFile& file, std::size_t header_size, std::uint64_t hash);
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// Notices about oddities of a model's files that stop nothing.
+// Notices about harmless oddities in a model's files.
 #pragma once
 
 #include <cstddef>
@@ -7,16 +7,15 @@
 
 namespace tp {
 
-// Keeps a notice, "FILE: ...", until somebody asks for it. Readers find oddities far from where anybody could
-// print them. A notice that is there already is not kept again, and nothing after kMostFileNotices. From any
-// thread.
+// Stores a notice, "FILE: ...", until take_file_notices, because readers find oddities far from the code that
+// can print them. Ignores duplicates, and all notices beyond kMostFileNotices. Thread-safe.
 void note_about_file(std::string notice);
 inline constexpr std::size_t kMostFileNotices = 16;
 
 // Notes that an object of the file has a key more than once.
 void note_repeated_key(const std::string& file, const std::string& key);
 
-// The notices since the last call, in the order in which they came.
+// Removes and returns the stored notices, in the order in which they came.
 std::vector<std::string> take_file_notices();
 
 }  // namespace tp

@@ -19,10 +19,11 @@
 namespace tp {
 namespace {
 
-// Ten times the largest tokenizer.json known; more is a mistake, say weights under the wrong name.
+// Ten times the largest known tokenizer.json. A larger file is a mistake, such as weights under the wrong
+// name.
 constexpr std::uintmax_t kMaxFileSize = 512u << 20;
 
-// No size in a model's files is larger, and the product of two does not overflow.
+// No size in a model's files is larger, and products of two sizes do not overflow.
 constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
 
 std::string read_file(const std::filesystem::path& file) {
@@ -45,7 +46,7 @@ std::string read_file(const std::filesystem::path& file) {
   return text;
 }
 
-// Names a value in an error. Never prints what a value contains: it may be huge or nested without end.
+// Describes a value in an error. Never prints its contents, which may be huge or deeply nested.
 std::string description_of(const nlohmann::json& value) {
   constexpr std::size_t kLongestQuote = 60;
   if (value.is_string() && value.get_ref<const std::string&>().size() <= kLongestQuote)

@@ -1,5 +1,5 @@
-// Reading a checkpoint's JSON files, which are untrusted: every access checks the type, and every error says
-// which value of which file is wrong.
+// Reads a checkpoint's JSON files, which are untrusted. Every access checks the type, and every error names
+// the file and the value.
 #pragma once
 
 #include "tp/token_id.h"
@@ -19,51 +19,51 @@
 
 namespace tp {
 
-// Parses a file, or a text that `file` stands for in errors. Throws CheckpointError when it cannot be read,
-// is too large or is not JSON as Python writes it. The last value of a repeated key counts, with a notice.
+// Parses a file, or a text that errors call `file`. Throws CheckpointError if it cannot be read, is too
+// large, or is not JSON as Python writes it. The last value of a repeated key counts, with a notice.
 nlohmann::json read_json_file(const std::filesystem::path& file);
 nlohmann::json parse_json_file(const std::string& text, const std::filesystem::path& file);
 
-// A JSON value that knows its place in its file. It refers to the document and must not outlive it.
+// A JSON value that knows its place in its file. Refers to the document, which must outlive it.
 class JsonNode {
  public:
   JsonNode(const nlohmann::json& document, const std::filesystem::path& file);
 
-  // The member `key` of this object. at() throws when it is missing or null; find() returns nothing then.
-  // Both throw when this is not an object.
+  // The member `key` of this object. If it is missing or null, at() throws and find() returns nothing. Both
+  // throw if this is not an object.
   JsonNode at(std::string_view key) const;
   std::optional<JsonNode> find(std::string_view key) const;
 
-  // Whether find() finds it, and whether it is there and null, where that says something else than absence.
+  // has(): whether find() returns a value. is_null(): whether the member exists and is null, for members in
+  // which null differs from absence.
   bool has(std::string_view key) const;
   bool is_null(std::string_view key) const;
-  // The first of these names of one member that is given; the first name if none is.
+  // For a member with several names: the first name that the object has, or the first of all if it has none.
   std::string name_of(std::initializer_list<std::string> names) const;
 
-  // The elements of this array.
   std::vector<JsonNode> elements() const;
-  // What `read`, such as &JsonNode::string, makes of the elements of the member `key`; nothing if it is not
-  // given.
+  // Applies `read`, such as &JsonNode::string, to the elements of the member `key`; empty if it is missing or
+  // null.
   template <class Read>
   auto list_or_empty(std::string_view key, const Read& read) const;
 
-  // This value, which must be of the type asked for.
+  // This value. Throws if it has another type.
   const std::string& string() const;
   bool boolean() const;
   // A finite number.
   double number() const;
   // An integer in [0, limit).
   std::int64_t integer_below(std::int64_t limit) const;
-  // A whole number from 0, or from 1, to 2^31 - 1.
+  // A whole number up to 2^31 - 1: from 0 (count), from 1 (size).
   std::size_t count() const;
   std::size_t size() const;
-  // A token id, or a list of them. Integers that TokenId cannot hold become its bounds, which no vocabulary
-  // has.
+  // A token id or a list of them. Integers that TokenId cannot hold become its bounds, which no vocabulary
+  // contains.
   std::vector<TokenId> token_ids() const;
   // A string that is one character.
   const std::string& character() const;
 
-  // The member `key`, or `fallback` when it is missing or null.
+  // The member `key`, or `fallback` if it is missing or null.
   bool boolean_or(std::string_view key, bool fallback) const;
   double number_or(std::string_view key, double fallback) const;
   std::size_t count_or(std::string_view key, std::size_t fallback) const;
@@ -73,23 +73,22 @@ class JsonNode {
   // The member "type".
   const std::string& type() const;
 
-  // The file, as errors call it.
+  // The file's name in errors.
   const std::string& file() const { return file_; }
 
   bool is_string() const;
   bool is_array() const;
   const nlohmann::json& value() const { return value_; }
 
-  // Calls visit(key, value) for the members of this object without making nodes of them: vocabularies are
-  // large.
+  // Calls visit(key, value) for the members of this object. Makes no nodes, because vocabularies are large.
   void for_each_member(const std::function<void(const std::string&, const nlohmann::json&)>& visit) const;
 
   // Throws CheckpointError: "FILE: cannot use PLACE: found .., expected ..; advice".
   [[noreturn]] void fail(std::string_view found, std::string_view expected,
                          std::string_view advice = kDamagedAdvice) const;
-  // The same with a description of this value as what was found.
+  // fail() with a description of this value as `found`.
   [[noreturn]] void fail_type(std::string_view expected) const;
-  // The same for a "type" that tp-infer does not know.
+  // fail() for a "type" that tp-infer does not know.
   [[noreturn]] void fail_unsupported_type(std::string_view supported) const;
 
   static constexpr std::string_view kDamagedAdvice =

@@ -24,11 +24,11 @@ std::size_t page_size() {
 
 std::string system_message(int error) { return std::generic_category().message(error); }
 
-// How much a thread asks for at a time: several times what a disk delivers before it has answered the next
-// question, yet less than a part of a matrix.
+// Bytes that a thread requests at once: several times what a disk delivers before it answers the next
+// request, yet less than a part of a matrix.
 constexpr std::size_t kReadAhead = std::size_t{8} << 20;
 
-// What a thread has asked for that it may not have reached.
+// The range that a thread has requested and may not have read yet.
 struct AskedFor {
   const MappedFile* file = nullptr;
   Range range;
@@ -70,7 +70,7 @@ Descriptor open_to_read(const std::filesystem::path& path) {
                                system_message(error));
 }
 
-// Of a regular file with some bytes.
+// The status of a regular file that is not empty.
 struct stat status_of(const Descriptor& file, const std::filesystem::path& path) {
   struct stat status {};
   if (::fstat(file.value(), &status) != 0) {
@@ -146,7 +146,7 @@ void MappedFile::copy(std::size_t begin, std::span<std::byte> out, std::size_t e
   const ssize_t count = ::preadv2(descriptor_, &memory, 1, static_cast<off_t>(begin), RWF_NOWAIT);
   const std::size_t found = count < 0 ? 0 : static_cast<std::size_t>(count);
   if (found == out.size()) return;
-  // Some of it is not in memory, or the file system cannot tell.
+  // Some bytes are not in memory, or the file system cannot tell.
   thread_local AskedFor asked;
   if (asked.file != this || !asked.range.contains(begin)) asked = {this, {begin, begin}};
   if (begin + kReadAhead / 2 >= asked.range.end) {
@@ -184,7 +184,7 @@ void MappedFile::stop_reading_ahead() {
 }
 
 void MappedFile::will_need(Range range) const {
-  // Of a longer range the kernel reads only as much as it would read ahead: 128 KiB, as a rule.
+  // The kernel reads only the beginning of a longer range, usually 128 KiB (its limit for reading ahead).
   constexpr std::size_t kHint = std::size_t{128} << 10;
   const std::size_t end = std::min(range.end, bytes_.size());
   for (std::size_t begin = range.begin / page_size() * page_size(); begin < end; begin += kHint) {
@@ -195,7 +195,7 @@ void MappedFile::will_need(Range range) const {
 
 void MappedFile::advise_done(Range range) const {
   const std::size_t page = page_size();
-  // Pages that the range shares with its neighbours are left alone, but for the file's last one.
+  // Keeps pages that the range shares with its neighbours, except the file's last page.
   const std::size_t first = (range.begin + page - 1) / page * page;
   const std::size_t last = range.end >= bytes_.size() ? bytes_.size() : range.end / page * page;
   if (first >= last) return;

@@ -1,4 +1,4 @@
-// A file mapped into memory, to be read only.
+// A file mapped into memory for reading.
 #pragma once
 
 #include "parallel/shard/shard.h"
@@ -11,8 +11,8 @@
 
 namespace tp {
 
-// The whole of a regular file as bytes. Pages are read from disk when they are first touched. The file must
-// not be made shorter while it is mapped: touching a page that is gone ends the process (SIGBUS).
+// All bytes of a regular file. Pages are read from disk when they are first touched. The file must not be
+// truncated while it is mapped: touching a missing page ends the process (SIGBUS).
 class MappedFile {
  public:
   // Throws CheckpointError if the file is missing, empty, not a regular file or may not be read.
@@ -23,29 +23,28 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
-  // When it was changed last, in nanoseconds since 1970.
+  // Time of the last change, in nanoseconds since 1970.
   std::int64_t changed_at() const { return changed_at_; }
 
   // The file's name without its directory, for error texts.
   const std::string& name() const { return name_; }
 
-  // Reads bytes from `begin` on without touching the mapping; nothing is read ahead of them where a page of
-  // them is not in memory. Throws CheckpointError if the file ends before or cannot be read.
+  // Reads bytes from `begin`, without touching the mapping and without reading ahead. Throws CheckpointError
+  // if the file is too short or cannot be read.
   void read(std::size_t begin, std::span<std::byte> out) const;
-  // The same for those who read on, up to `end`: what is not in memory is read ahead for them. From the page
-  // cache this takes half the time of touching the mapping, whose every page has to be mapped and unmapped.
-  // Several threads may.
+  // Like read(), for callers that go on reading up to `end`: reads ahead if the bytes are not in memory. If
+  // they are in the page cache, this takes half the time of touching the mapping, which must map and unmap
+  // every page. Thread-safe.
   void copy(std::size_t begin, std::span<std::byte> out, std::size_t end) const;
 
-  // From now on touching a page brings in this page alone, not others around it.
+  // From now on, touching a page reads only this page, none of its neighbours.
   void stop_reading_ahead();
-  // Says that bytes [range.begin, range.end) are needed soon: their pages are read while the caller goes on.
-  // Throws nothing; it is only a hint.
+  // Hints that bytes [range.begin, range.end) are needed soon: their pages are read in the background. Does
+  // not throw.
   void will_need(Range range) const;
 
-  // Says that bytes [range.begin, range.end) are not needed again: the whole pages inside the range no longer
-  // count as this process's memory. They stay readable (from the page cache or the disk). Throws nothing; it
-  // is only a hint.
+  // Hints that bytes [range.begin, range.end) are no longer needed: whole pages inside the range stop
+  // counting as this process's memory. They stay readable, from the page cache or the disk. Does not throw.
   void advise_done(Range range) const;
 
  private:

@@ -18,7 +18,7 @@ NewFile::NewFile(const std::filesystem::path& path) : path_(path), unfinished_(p
                  "cannot write {}: expected a folder in which files can be created, found: {}; give another "
                  "`output`",
                  path_.string(), std::strerror(errno));
-  // Some network file systems have no locks; there nobody can know.
+  // Some network file systems have no locks. There, another writer goes unnoticed.
   const bool is_locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (is_locked) ::close(descriptor_);
   require<Error>(!is_locked,
@@ -52,7 +52,7 @@ void NewFile::write(std::uint64_t begin, std::span<const std::byte> bytes) {
   }
 }
 
-// Synchronized before it is renamed: after a power failure a file of that name must not be empty.
+// Synchronizes before renaming: after a power failure, the named file must not be empty.
 void NewFile::finish() {
   require_done(::fdatasync(descriptor_) == 0);
   require_done(::rename(unfinished_.c_str(), path_.c_str()) == 0);

@@ -7,9 +7,9 @@
 
 namespace tp {
 
-// A file that has its name only once it is complete. Until then it is beside it under another name,
-// "NAME.unfinished", and locked where the file system can do that; it is removed with the object, and what an
-// earlier process left of it is overwritten.
+// A file that gets its name only when it is complete. Until then it is called "NAME.unfinished" in the same
+// folder, and is locked if the file system has locks. The destructor removes an unfinished file. The
+// constructor overwrites what an earlier process left.
 class NewFile {
  public:
   // Throws Error if the file cannot be created, or another process is writing it.
@@ -20,12 +20,12 @@ class NewFile {
 
   const std::filesystem::path& unfinished() const { return unfinished_; }
 
-  // Makes it so long, of zeros, and takes the space on the disk where its file system can do that: a disk
-  // that is too small shows now. Throws Error.
+  // Makes the file `size` bytes long, all zero. Reserves the space if the file system supports that, so that
+  // a full disk is noticed now. Throws Error.
   void reserve(std::uint64_t size);
   // Throws Error with the operating system's reason.
   void write(std::uint64_t begin, std::span<const std::byte> bytes);
-  // Waits until the disk has all of it, and replaces what has the name. Throws Error.
+  // Waits until all data is on the disk, then replaces the file of this name, if any. Throws Error.
   void finish();
 
  private:

@@ -34,7 +34,7 @@ std::string header_for(std::size_t rows, std::size_t columns) {
   return header + dictionary;
 }
 
-// A rename would put a file in the place of a device or a symbolic link.
+// Devices and symbolic links are written directly: a rename would replace them.
 std::filesystem::path temporary_path_for(const std::filesystem::path& path) {
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::symlink_status(path, ignored);
@@ -42,7 +42,7 @@ std::filesystem::path temporary_path_for(const std::filesystem::path& path) {
   return replaceable ? path.string() + ".tmp-" + std::to_string(::getpid()) : path.string();
 }
 
-// What follows `key` and a colon in a header's dictionary; empty if the key is not there.
+// The text after `key` and a colon in a header's dictionary; empty if the key is missing.
 std::string_view value_of(std::string_view dictionary, std::string_view key) {
   const std::size_t found = dictionary.find(key);
   if (found == std::string_view::npos) return {};
@@ -51,8 +51,8 @@ std::string_view value_of(std::string_view dictionary, std::string_view key) {
   return rest;
 }
 
-// The numbers of a tuple, "(3, 4)" or "(3,)". Empty if it is none, has more than two numbers or too large
-// ones.
+// The numbers of a tuple, "(3, 4)" or "(3,)". Empty if the text is not a tuple, or it has more than three
+// numbers or too large ones.
 std::vector<std::size_t> parse_shape(std::string_view text) {
   if (!text.starts_with('(')) return {};
   std::vector<std::size_t> shape;
@@ -102,7 +102,7 @@ void NpyWriter::append(TensorView<const float> rows) {
 void NpyWriter::finish() {
   require<Error>(rows_written_ == rows_, "{}: the file has {} rows, expected {}", path_.string(),
                  rows_written_, rows_);
-  // Closing writes what is still buffered, so it can find the disk full.
+  // Closing writes the remaining buffer, so it may find the disk full.
   const bool closed = std::fclose(file_.release()) == 0;
   if (!closed || (is_temporary() && std::rename(temporary_path_.c_str(), path_.c_str()) != 0)) {
     const int error = errno;

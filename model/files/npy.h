@@ -12,8 +12,8 @@
 namespace tp {
 
 // Writes a [rows, columns] file, format 1.0, little-endian float32 in C order, row by row. The data goes to a
-// temporary file beside it, which `finish` gives its name; without `finish` nothing is left. What exists and
-// is no regular file, such as a pipe or a device, is written to directly.
+// temporary file in the same folder, which `finish` renames; without `finish`, the file is removed. If `path`
+// exists and is no regular file (a pipe or a device), it is written directly.
 class NpyWriter {
  public:
   // Throws Error if the file cannot be created.
@@ -22,11 +22,11 @@ class NpyWriter {
   NpyWriter& operator=(const NpyWriter&) = delete;
   ~NpyWriter();
 
-  // Appends rows of `columns` elements. Throws Error if they have another width, are too many or cannot be
+  // Appends rows of `columns` elements. Throws Error if they have another width, are too many, or cannot be
   // written.
   void append(TensorView<const float> rows);
 
-  // Completes the file, replacing one of that name. Throws Error if rows are missing or cannot be written.
+  // Completes the file, and replaces an existing one. Throws Error if rows are missing or cannot be written.
   void finish();
 
  private:
@@ -39,7 +39,7 @@ class NpyWriter {
   [[noreturn]] void fail(int error) const;
 
   std::filesystem::path path_;
-  std::filesystem::path temporary_path_;  // the same as path_ if that is written to directly
+  std::filesystem::path temporary_path_;  // equals path_ if the file is written directly
   std::size_t rows_;
   std::size_t columns_;
   std::size_t rows_written_ = 0;
@@ -51,14 +51,14 @@ struct NpyArray {
   std::vector<std::size_t> shape;
   std::vector<float> values;
 
-  // Rows of the last dimension, one of a vector.
+  // The rows of the last dimension; a vector is one row.
   TensorView<const float> view() const {
     const std::size_t columns = shape.back();
     return {values.data(), columns == 0 ? 0 : values.size() / columns, columns};
   }
 };
 
-// Reads a whole file. Throws Error if it is missing or is not a little-endian float32 array of one to three
+// Reads a whole file. Throws Error if it is missing, or is not a little-endian float32 array of one to three
 // dimensions in C order.
 NpyArray read_npy(const std::filesystem::path& path);
 

@@ -12,7 +12,7 @@ unsigned char byte_at(std::string_view text, std::size_t at) {
   return at < text.size() ? static_cast<unsigned char>(text[at]) : 0xff;
 }
 
-// The bytes of the control character at `at`, 0 if it is none. In UTF-8 those from U+0080 to U+009F have two.
+// Bytes of the control character at `at`; 0 if it is not one. U+0080 to U+009F have two bytes in UTF-8.
 std::size_t control_size(std::string_view text, std::size_t at) {
   const unsigned char byte = byte_at(text, at);
   if (byte < 0x20 || byte == 0x7f) return 1;
@@ -20,8 +20,8 @@ std::size_t control_size(std::string_view text, std::size_t at) {
   return byte == 0xc2 && next >= 0x80 && next < 0xa0 ? 2 : 0;
 }
 
-// The bytes of a character that changes the direction of text or separates lines, 0 if it is none: U+200E,
-// U+200F, U+2028 to U+202E, U+2066 to U+2069.
+// Bytes of the character at `at` if it changes the direction of text or separates lines (U+200E, U+200F,
+// U+2028 to U+202E, U+2066 to U+2069); 0 otherwise.
 std::size_t direction_size(std::string_view text, std::size_t at) {
   if (byte_at(text, at) != 0xe2) return 0;
   const unsigned char second = byte_at(text, at + 1);
@@ -32,7 +32,7 @@ std::size_t direction_size(std::string_view text, std::size_t at) {
   return turns ? 3 : 0;
 }
 
-// Every character of which size_of(text, at) gives the bytes becomes '?'.
+// Replaces every character for which size_of(text, at) is not 0 by '?'. size_of returns its number of bytes.
 template <class Size>
 std::string replaced(std::string_view text, Size&& size_of) {
   std::string result;

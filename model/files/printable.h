@@ -1,4 +1,4 @@
-// Text out of a file, made fit for an error message.
+// Makes text from files safe to print.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@
 
 namespace tp {
 
-// `text` with control characters, and those that change the direction of the text that follows, replaced by
-// '?' and, if it has more than `longest` bytes, its middle by
-// "...". Names in a hostile file could otherwise fill the screen or steer the terminal.
+// Replaces control characters, and characters that change the direction of the following text, by '?'. If
+// `text` is longer than `longest` bytes, "..." replaces its middle. Otherwise names in a hostile file could
+// fill the screen or control the terminal.
 std::string printable(std::string_view text, std::size_t longest = 160);
 
-// The same of a text that is shown for its own sake, whole: newlines and tabs stay, and marks of a script's
-// direction, with which a name could look like another one.
+// Replaces control characters by '?' in text that is shown whole. Newlines, tabs and marks of writing
+// direction stay, although such marks can make a name look like another.
 std::string without_controls(std::string_view text);
 
 // "[4096, 14336]"

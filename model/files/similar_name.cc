@@ -9,13 +9,13 @@
 namespace tp {
 namespace {
 
-// The least number of characters to insert, remove or replace, or of neighbours to swap, to make `b` of `a`.
+// The fewest insertions, removals, replacements and swaps of neighbours that turn `a` into `b`.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() +
-                               1);  // row[j]: the distance of a's first i characters to b's first j
+                               1);  // row[j]: distance of the first i characters of a to the first j of b
   std::iota(row.begin(), row.end(), std::size_t{0});
-  std::vector<std::size_t> above;        // of one character less of a,
-  std::vector<std::size_t> above_twice;  // and of two
+  std::vector<std::size_t> above;        // for i - 1
+  std::vector<std::size_t> above_twice;  // for i - 2
   for (std::size_t i = 0; i < a.size(); ++i) {
     above_twice = std::exchange(above, row);
     row[0] = i + 1;
@@ -38,9 +38,10 @@ bool differs_by_prefix(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string similar_name(std::string_view name, std::span<const std::string> names) {
-  constexpr std::size_t kLongest = 512;  // no model's name is longer, and the distance takes quadratic time
+  constexpr std::size_t kLongest = 512;  // no model's name is longer, and edit_distance takes quadratic time
   if (name.size() > kLongest) return {};
-  // One edit may be a third of a short name, or more, but does not make another one of a single character.
+  // One edit is allowed even if it is a third of a short name or more, but not for names of one or two
+  // characters.
   std::size_t least = name.size() < 3 ? 0 : std::max<std::size_t>(2, name.size() / 3);
   std::string_view nearest;
   for (const std::string& candidate : names) {

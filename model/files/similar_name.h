@@ -1,4 +1,4 @@
-// "Did you mean": the name most like one that was not found.
+// Finds the most similar name, for "did you mean" in errors.
 #pragma once
 
 #include <span>
@@ -7,10 +7,10 @@
 
 namespace tp {
 
-// The most similar of `names`: one that differs by a prefix only ("transformer.h.0.ln_1.weight" for
-// "h.0.ln_1.weight"), else the one with the fewest edited characters, as long as they are less than a third
-// of `name` or only one (of a name of at least 3). Two neighbours that are swapped are one edit. Empty if no
-// name is similar.
+// The most similar of `names`: one that differs only by a prefix ("transformer.h.0.ln_1.weight" for
+// "h.0.ln_1.weight"), else the one with the fewest edits. The number of edits must be less than a third of
+// the length of `name`; a single edit is allowed if `name` has at least 3 characters. Swapping two neighbours
+// is one edit. Empty if no name is similar.
 std::string similar_name(std::string_view name, std::span<const std::string> names);
 
 }  // namespace tp

@@ -22,14 +22,14 @@ using OrderedObject = nlohmann::ordered_json::object_t;
 template <class Json>
 using Members = std::span<std::pair<std::string, Json>>;
 
-// Where the names of members begin: as numbers that compare like the texts.
+// The first bytes of a member's name, as a number that compares like the text.
 struct Beginning {
   std::uint64_t first_bytes = 0;
   std::size_t member = 0;
 };
 
-// The members in the order of their names. The last of several members with one name is kept, and
-// `on_repeated` is called once. Without `on_repeated` throws JsonError if there are several.
+// The members in the order of their names. Of members with the same name, the last is kept, and `on_repeated`
+// is called for one name. If `on_repeated` is empty, throws JsonError instead.
 template <class Json>
 std::vector<Beginning> sorted(Members<Json> members, const OnRepeatedKey& on_repeated) {
   std::vector<Beginning> order;
@@ -48,7 +48,7 @@ std::vector<Beginning> sorted(Members<Json> members, const OnRepeatedKey& on_rep
     const int compared = name(one).compare(name(other));
     return compared != 0 ? compared < 0 : one.member > other.member;
   });
-  // The last member comes first now.
+  // Among equal names, the last member comes first now.
   const auto same = std::ranges::adjacent_find(order, {}, name);
   if (same == order.end()) return order;
   if (!on_repeated) throw JsonError(fmt::format("an object has the key {} twice", printable(name(*same))));
@@ -60,8 +60,8 @@ std::vector<Beginning> sorted(Members<Json> members, const OnRepeatedKey& on_rep
   return order;
 }
 
-// An object is a tree, which takes members several times faster in the order of their names, and walks and
-// frees them faster, too.
+// nlohmann::json stores members in a tree. Inserting them in order is several times faster, and makes walking
+// and freeing the tree faster, too.
 nlohmann::json object_of(Members<nlohmann::json> members, const OnRepeatedKey& on_repeated) {
   Object object;
   for (const Beginning& next : sorted(members, on_repeated)) {
@@ -79,7 +79,7 @@ nlohmann::ordered_json object_of(Members<nlohmann::ordered_json> members, const 
   return object;
 }
 
-// Builds the document from the parser's events, from the innermost values to the outermost.
+// Builds the document from the parser's events. Inner values are completed before outer ones.
 template <class Json>
 class Builder {
  public:
@@ -111,10 +111,10 @@ class Builder {
   }
 
  private:
-  // A list or an object that has begun.
+  // A list or an object that has begun but not ended.
   struct Open {
     bool is_object = false;
-    std::size_t first_member = 0;  // of members_
+    std::size_t first_member = 0;  // index in members_
     typename Json::array_t elements{};
   };
 
@@ -147,7 +147,7 @@ class Builder {
   OnRepeatedKey on_repeated_;
   Json document_;
   std::vector<Open> open_;                             // outermost first
-  std::vector<std::pair<std::string, Json>> members_;  // of all open objects
+  std::vector<std::pair<std::string, Json>> members_;  // members of all open objects
 };
 
 template <class Json>
@@ -157,14 +157,14 @@ Json parse(std::string_view text, OnRepeatedKey on_repeated) {
   return builder.take();
 }
 
-// The end of a string that begins at a quotation mark.
+// The end of the string whose opening quotation mark is at `begin`.
 std::size_t end_of_string(std::string_view text, std::size_t begin) {
   std::size_t place = begin + 1;
   while (place < text.size() && text[place] != '"') place += text[place] == '\\' ? 2 : 1;
   return std::min(place + 1, text.size());
 }
 
-// The bytes of a number that JSON does not have, at the text's beginning; 0 if there is none.
+// Bytes of a number that JSON lacks (-Infinity, Infinity, NaN) at the text's beginning; 0 if there is none.
 std::size_t size_of_python_number(std::string_view text) {
   for (const std::string_view number : {"-Infinity", "Infinity", "NaN"}) {
     if (text.starts_with(number)) return number.size();
@@ -172,7 +172,7 @@ std::size_t size_of_python_number(std::string_view text) {
   return 0;
 }
 
-// The text with quotation marks around numbers that JSON does not have; empty if it has no such numbers.
+// The text with quotation marks around numbers that JSON lacks; empty if it contains none.
 std::string with_quoted_numbers(std::string_view text) {
   std::string result;
   std::size_t copied = 0;
