@@ -11,7 +11,7 @@
 namespace tp {
 namespace {
 
-// The best of several tries of `work`, which every thread does, in units a second; `work` returns a thread's
+// The best rate of several tries, in units per second. Every thread runs `work`, which returns the thread's
 // units.
 template <class Work>
 double best_rate(const Work& work) {
@@ -28,7 +28,7 @@ double best_rate(const Work& work) {
 }
 
 double streaming() {
-  // Larger than caches, and touched by the threads that read it.
+  // Larger than caches. The threads that read the memory touch it first.
   constexpr std::size_t kBytes = std::size_t{512} << 20;
   const Buffer<unsigned char> memory(kBytes, "measuring bandwidth");
   const auto part = [&](auto&& body) {

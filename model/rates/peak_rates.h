@@ -1,4 +1,4 @@
-// What this machine can do at best, to measure kernels against.
+// Measures this machine's peak rates, as a reference for kernels.
 #pragma once
 
 #include "tp/peak_rates.h"
@@ -6,10 +6,10 @@
 namespace tp {
 
 // Measures this rank's rates. Takes one to two seconds and 512 MiB. Ranks that share a host should measure at
-// the same time, as they compute.
+// the same time, because they also compute at the same time.
 PeakRates local_peak_rates();
 
-// Only the first of them, in bytes per second. Takes 0.3 seconds.
+// Measures only the memory bandwidth, in bytes per second. Takes 0.3 seconds.
 double local_streaming_rate();
 
 }  // namespace tp

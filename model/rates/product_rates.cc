@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kInFeatures = 4096;
 constexpr std::size_t kBytes = std::size_t{256} << 20;
 
-// A matrix of `out_features`, of which only the first rows are made: others are copies of them.
+// A matrix of `out_features` rows. Only the first panels are made; the others are copies.
 LocalWeight make_weight(WeightType type, std::size_t out_features) {
   constexpr std::size_t kRows = 4 * kernels::PackedLayout::kPanel;
   LocalWeight weight(type, out_features, kInFeatures);
@@ -27,7 +27,7 @@ LocalWeight make_weight(WeightType type, std::size_t out_features) {
   const kernels::PackedLayout& layout = weight.layout();
   const std::size_t made = kRows / kernels::PackedLayout::kPanel;
   const auto panels = static_cast<std::ptrdiff_t>(layout.panels());
-  // By the threads that multiply by them, so that pages lie near these.
+  // The threads that multiply by panels also write them, so that pages lie nearby.
 #pragma omp parallel for schedule(static)
   for (std::ptrdiff_t panel = static_cast<std::ptrdiff_t>(made); panel < panels; ++panel) {
     const auto index = static_cast<std::size_t>(panel);
@@ -37,7 +37,7 @@ LocalWeight make_weight(WeightType type, std::size_t out_features) {
   return weight;
 }
 
-// The median of the seconds that a product takes, of tries for about `budget` seconds.
+// Median seconds of a product, over at least three tries that take about `budget` seconds.
 double seconds_of(const LocalWeight& weight, std::size_t tokens, double budget) {
   std::vector<float> in(tokens * kInFeatures);
   const TensorView<float> x(in.data(), tokens, kInFeatures);
@@ -63,7 +63,7 @@ double seconds_of(const LocalWeight& weight, std::size_t tokens, double budget) 
 
 ProductRates local_product_rates(WeightType type) {
   constexpr std::size_t kManyTokens = 256;
-  constexpr std::size_t kOutFeatures = 2048;  // of the product of many
+  constexpr std::size_t kOutFeatures = 2048;  // rows of the matrix for many tokens
   const kernels::PackedLayout panel{type, kernels::PackedLayout::kPanel, kInFeatures};
   const LocalWeight large = make_weight(type, kBytes / panel.bytes() * kernels::PackedLayout::kPanel);
   const double one = seconds_of(large, 1, 0.3);
