@@ -1,4 +1,4 @@
-// Columns of stored matrices that were read before they are asked for.
+// Columns of stored matrices that are read in advance.
 #pragma once
 
 #include "model/files/mapped_file.h"
@@ -12,35 +12,35 @@
 
 namespace tp {
 
-// The rows of a matrix in a file, one behind the other.
+// The contiguous rows of a matrix in a file.
 struct FileRows {
   const MappedFile* file = nullptr;
-  std::size_t begin = 0;  // of the first row, counted from the start of the file
+  std::size_t begin = 0;  // place of the first row in the file
   std::size_t rows = 0;
   std::size_t row_bytes = 0;
 
-  // Of the file.
+  // Place of some rows in the file.
   Range bytes_of(Range some_rows) const {
     return {begin + some_rows.begin * row_bytes, begin + some_rows.end * row_bytes};
   }
 };
 
-// Where a slice's first row lies in memory, and from a row to the next.
+// The place of a slice's first row in memory, and the bytes from one row to the next.
 struct RowsInMemory {
   const std::byte* data = nullptr;
   std::size_t stride = 0;
 };
 
-// Some bytes of every row of a matrix, in memory.
+// Some bytes of each row of a matrix, in memory.
 class FetchedColumns {
  public:
-  // `wanted`: bytes of a row.
+  // `wanted`: ranges of bytes in a row.
   FetchedColumns(std::size_t rows, std::vector<Range> wanted);
 
-  // From a row to the next.
+  // Bytes from one row to the next.
   std::size_t stride() const { return stride_; }
   std::byte* data() const { return bytes_.get(); }
-  // Where these bytes of row 0 lie; null if they have not been fetched.
+  // The place of these bytes of row 0; null if they have not been fetched.
   const std::byte* find(Range bytes) const;
 
  private:
@@ -49,29 +49,29 @@ class FetchedColumns {
   std::unique_ptr<std::byte[]> bytes_;
 };
 
-// How columns are read. A slice of columns has some bytes of every row; disks are read by the page, and ahead
-// of what is asked for, so that touching such a slice of a mapped file brings in the whole matrix.
+// Reads columns. A slice of columns needs some bytes of each row. Disks are read by pages, and the kernel
+// reads ahead, so that touching such a slice of a mapped file would read the whole matrix.
 class ColumnReader {
  public:
   virtual ~ColumnReader() = default;
-  // The wanted bytes of every row.
+  // Reads the wanted bytes of each row.
   virtual FetchedColumns fetch(const FileRows& matrix, const std::vector<Range>& wanted) const = 0;
 };
 
-// Of the rows of a matrix from one on.
+// Columns of a matrix's rows from `first_row`.
 struct FetchedRows {
   std::size_t first_row = 0;
   FetchedColumns columns;
 };
 
-// The columns of some tensors.
+// Fetched columns by tensor.
 class FetchedTensors {
  public:
   void add(const std::string& tensor, FetchedRows rows) {
     tensors_.insert_or_assign(tensor, std::move(rows));
   }
   void remove(const std::string& tensor) { tensors_.erase(tensor); }
-  // Null if they have not been fetched.
+  // Null if the tensor has not been fetched.
   const FetchedRows* find(const std::string& tensor) const {
     const auto found = tensors_.find(tensor);
     return found == tensors_.end() ? nullptr : &found->second;

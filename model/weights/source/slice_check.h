@@ -1,4 +1,4 @@
-// The check that every WeightSource makes before it writes into a caller's memory.
+// The check that each WeightSource makes before writing to a caller's memory.
 #pragma once
 
 #include "parallel/shard/slice.h"
@@ -8,7 +8,7 @@
 
 namespace tp {
 
-// Throws CheckpointError unless the slice lies inside the shape and `out` has the slice's rows and columns.
+// Throws CheckpointError unless the slice is inside the shape and `out` has the slice's rows and columns.
 void check_slice(const std::string& name, MatrixShape shape, const TensorSlice& slice, TensorView<float> out);
 
 }  // namespace tp

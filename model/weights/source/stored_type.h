@@ -1,4 +1,4 @@
-// The element types of safetensors files, of which the runtime reads three.
+// The element types of safetensors files. The runtime reads three of them.
 #pragma once
 
 #include "tp/tensor.h"
@@ -10,17 +10,17 @@
 
 namespace tp {
 
-// An element type that a file may hold.
+// An element type in a file.
 struct StoredType {
-  std::string_view name;       // as in the file's header
-  std::size_t bits = 0;        // of one element
+  std::string_view name;       // name in the file's header
+  std::size_t bits = 0;        // bits of one element
   std::optional<DType> dtype;  // empty if the runtime cannot read it
 
   bool operator==(const StoredType&) const = default;
 };
 
-// Checkpoints also hold tensors that no model reads, such as the I64 and BOOL buffers of some GPT-2 files.
-// Their sizes must be known to check a file's layout.
+// Includes types of tensors that no model reads, such as the I64 and BOOL buffers of some GPT-2 files:
+// checking a file's layout requires the sizes of all tensors.
 inline constexpr std::array kStoredTypes = {
     StoredType{"F32", 32, DType::f32}, StoredType{"F16", 16, DType::f16}, StoredType{"BF16", 16, DType::bf16},
     StoredType{"BOOL", 8, {}},         StoredType{"U8", 8, {}},           StoredType{"I8", 8, {}},
@@ -32,7 +32,7 @@ inline constexpr std::array kStoredTypes = {
     StoredType{"F4", 4, {}},
 };
 
-// The type of that name, or nullptr.
+// The type with this name, or nullptr.
 inline const StoredType* find_stored_type(std::string_view name) {
   for (const StoredType& type : kStoredTypes) {
     if (type.name == name) return &type;

@@ -1,4 +1,4 @@
-// Which element types a checkpoint has, and their in-memory types.
+// The element types of a checkpoint, and their in-memory types.
 #pragma once
 
 #include "model/kernels/packed_weight.h"
@@ -10,20 +10,20 @@
 
 namespace tp {
 
-// The tensors of one type that are held alike.
+// The tensors of one type that have the same type in memory.
 struct TypeUse {
-  std::string type;  // as the file calls it: "BF16", "Q4_K"
+  std::string type;  // name in the file: "BF16", "Q4_K"
   std::size_t tensors = 0;
   std::size_t elements = 0;
   std::optional<WeightType>
-      held_as;          // in memory with `--weights auto`; nothing if such tensors cannot be read
+      held_as;          // type in memory with `--weights auto`; nothing if such tensors cannot be read
   bool exactly = true;  // whether without rounding
 };
 
-// Counts tensors; the type with the most elements comes first in its result.
+// Counts tensors by type. In the result, the type with the most elements comes first.
 class TypeUses {
  public:
-  // `use` is of one tensor.
+  // `use`: a single tensor.
   void add(TypeUse use);
   std::vector<TypeUse> sorted() const;
 
@@ -31,7 +31,7 @@ class TypeUses {
   std::vector<TypeUse> uses_;
 };
 
-// "Q4_K as bf16, F32 as f32", or only of those that are rounded: "Q4_K as bf16".
+// "Q4_K as bf16, F32 as f32" for all types; "Q4_K as bf16" for the rounded types only.
 std::string text_of_all(const std::vector<TypeUse>& uses);
 std::string text_of_rounded(const std::vector<TypeUse>& uses);
 

@@ -1,4 +1,4 @@
-// Where weights come from: a checkpoint's files, or a generator of synthetic ones.
+// Sources of weights: a checkpoint's files, or a generator of synthetic weights.
 #pragma once
 
 #include "model/kernels/packed_weight.h"
@@ -20,71 +20,71 @@
 
 namespace tp {
 
-// How the slices that ranks take of a stored matrix differ.
+// Whether ranks take rows or columns of a stored matrix.
 enum class Sharded : std::uint8_t { rows, columns };
 
-// Named matrices of which any slice can be read, widened to float32. Reading the same slice twice gives the
-// same values, and a slice has the values of the same elements of the whole tensor.
+// Named matrices. Any slice can be read, widened to float32. An element has the same value in every slice and
+// each time it is read.
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
 
-  // Whether there is a tensor of that name.
   virtual bool contains(const std::string& name) const = 0;
 
   // The names of all tensors, sorted; empty if the source makes tensors of any name.
   virtual std::vector<std::string> names() const = 0;
 
-  // The type in which the tensor is stored, or that its values fit best. Throws CheckpointError if it is
-  // missing.
+  // The type in which the tensor is stored, or that fits its values best. Throws CheckpointError if the
+  // tensor is missing.
   virtual DType dtype(const std::string& name) const = 0;
 
-  // int8, int4 or a type with a QuantFormat if these columns of the tensor are stored as whole groups of that
-  // type, which can be taken over as they are; one with a ScaledFormat, which takes any; else nothing. Throws
-  // CheckpointError if the tensor is missing.
+  // The type that holds these columns unchanged, if there is one: int8, int4 or a type with a QuantFormat if
+  // the columns are whole groups; a type with a ScaledFormat for any columns. Throws CheckpointError if the
+  // tensor is missing.
   virtual std::optional<WeightType> group_type(const std::string& /*name*/, Range /*columns*/) const {
     return std::nullopt;
   }
 
-  // Checks that the tensor is there and has this shape; a vector of n elements is {1, n}. `reason` names the
-  // config values which the shape follows from, for the error's text. Throws CheckpointError.
+  // Checks that the tensor exists and has this shape; a vector of n elements is {1, n}. `reason` names the
+  // config values that determine the shape, for the error. Throws CheckpointError.
   virtual void expect(const std::string& name, MatrixShape shape, const std::string& reason) const = 0;
 
-  // From now on `fetch` reads columns by this reader, and what is announced is read from disk without
-  // anything around it. The reader must outlive the source.
+  // From now on, `fetch` reads columns with this reader, and only announced data is read from disk, no
+  // neighbouring pages. The reader must outlive the source.
   virtual void read_exactly(const ColumnReader& /*columns*/) {}
 
-  // Announces what is read next of a tensor of that shape, until done_with: slices of some of its rows or
-  // columns, whole otherwise. After read_exactly it must be called for all matrices, and throws what the
-  // reader throws.
+  // Announces the slices of a tensor that are read next, until done_with. They are whole rows or whole
+  // columns (`sharded`). After read_exactly, `fetch` must be called for all matrices, and throws the reader's
+  // errors.
   virtual void fetch(const std::string& /*name*/, MatrixShape /*shape*/,
                      std::span<const TensorSlice> /*slices*/, Sharded /*sharded*/) const {}
 
-  // Reads a slice of a tensor of that shape into `out`, [slice.rows.size(), slice.columns.size()]. Several
+  // Reads a slice of a tensor with this shape into `out`, [slice.rows.size(), slice.columns.size()]. Several
   // threads may read at once. Throws CheckpointError if the tensor is missing or has another shape.
   virtual void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                     TensorView<float> out) const = 0;
 
-  // Where a slice lies in memory as it is stored, until the thread's next call: it counts as read. Nothing
-  // if it is not there, in one of the types of DType. Throws CheckpointError as `read` does.
+  // The place in memory of a slice as stored, valid until the thread's next call. The slice counts as read.
+  // Nothing if it is not in memory as a DType. Throws CheckpointError like `read`.
   virtual std::optional<StoredRows> stored_rows(const std::string& /*name*/, MatrixShape /*shape*/,
                                                 const TensorSlice& /*slice*/) const {
     return std::nullopt;
   }
 
-  // The same of a slice that has int8 or int4 as its group_type, without widening.
+  // Like `read`, without widening, for a slice whose group_type is int8 or int4.
   virtual void read_groups(const std::string& /*name*/, MatrixShape /*shape*/, const TensorSlice& /*slice*/,
                            const kernels::GroupedRows& /*out*/) const {
     throw std::logic_error("this source stores no groups");
   }
 
-  // The same of one with a QuantFormat: the super-blocks of 256 that the slice's columns touch.
+  // Like `read`, for a group_type with a QuantFormat: the super-blocks of 256 that the slice's columns touch.
   virtual void read_quantized(const std::string& /*name*/, MatrixShape /*shape*/,
                               const TensorSlice& /*slice*/, const kernels::QuantizedRows& /*out*/) const {
     throw std::logic_error("this source stores no super-blocks");
   }
 
-  // The same of one with a ScaledFormat: the elements of the slice, and the groups that its columns touch.
+  // Like `read`, for a group_type with a ScaledFormat: the slice's elements, and the groups that its columns
+  // touch.
   virtual void read_scaled(const std::string& /*name*/, MatrixShape /*shape*/, const TensorSlice& /*slice*/,
                            const kernels::ScaledRows& /*out*/) const {
     throw std::logic_error("this source stores no scales");
@@ -93,23 +93,23 @@ class WeightSource {
     throw std::logic_error("this source stores no scales");
   }
 
-  // The types of all tensors, that of most elements first; empty if the source stores nothing.
+  // The types of all tensors, the one with the most elements first; empty if the source stores nothing.
   virtual std::vector<TypeUse> types() const { return {}; }
 
   // Bytes of tensor data stored, and bytes of the slices that this process has read so far.
   virtual std::size_t stored_bytes() const = 0;
   virtual std::size_t bytes_read() const = 0;
 
-  // The names of the stored tensors of which this process has read nothing, sorted; without those that have
-  // no elements. Empty if the source does not count.
+  // The sorted names of stored tensors of which this process has read nothing, except those without elements.
+  // Empty if the source does not count.
   virtual std::vector<std::string> unread() const { return {}; }
 
-  // A hash of what is stored: ranks that have the same one read the same tensors from the same places.
+  // A hash of the stored data: ranks with equal fingerprints read the same tensors from the same places.
   virtual std::uint64_t fingerprint() const = 0;
-  // The same with the times of the files' last changes, which may differ between hosts.
+  // Like fingerprint, but also of the times of the files' last changes, which may differ between hosts.
   virtual std::uint64_t identity() const { return fingerprint(); }
 
-  // Hints that tensor `name` has been read for the last time; its pages need not stay in memory.
+  // Hints that the tensor has been read for the last time, so that its pages need not stay in memory.
   virtual void done_with(const std::string& name) const = 0;
 };
 

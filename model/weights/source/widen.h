@@ -1,4 +1,4 @@
-// Stored elements to float32, exactly.
+// Widens stored elements to float32, exactly.
 #pragma once
 
 #include "tp/tensor.h"
@@ -11,8 +11,8 @@ namespace tp {
 
 inline float float_from_bf16(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
 
-// Subnormals, infinities and NaNs included. Free of branches, so loops over it are vectorised, and
-// independent of the processor's flush-to-zero modes: no intermediate value is a float32 subnormal.
+// Includes subnormals, infinities and NaNs. Has no branches, so that loops are vectorised. Independent of the
+// processor's flush-to-zero modes, because no intermediate value is a float32 subnormal.
 inline float float_from_f16(std::uint16_t bits) {
   constexpr std::uint32_t exponent_mask = 0x7c00u << 13;
   constexpr std::uint32_t bias_difference = (127u - 15u) << 23;
@@ -25,18 +25,18 @@ inline float float_from_f16(std::uint16_t bits) {
   constexpr std::uint32_t smallest_normal = bias_difference + (1u << 23);
   const float subnormal =
       std::bit_cast<float>(magnitude + smallest_normal) - std::bit_cast<float>(smallest_normal);
-  // Chosen by masks: a compiler may not vectorise a float operation that it takes to be conditional.
+  // Chosen by masks: a compiler may not vectorise a float operation that it considers conditional.
   const std::uint32_t is_subnormal = 0u - ((exponent - 1) >> 31);  // all ones if the exponent is 0
   const std::uint32_t not_subnormal = exponent == exponent_mask ? infinite : normal;
   return std::bit_cast<float>(sign | (std::bit_cast<std::uint32_t>(subnormal) & is_subnormal) |
                               (not_subnormal & ~is_subnormal));
 }
 
-// Widens `count` F8_E4M3 elements (the variant without infinities, whose greatest magnitude is a NaN) and
+// Widens `count` F8_E4M3 elements (the variant without infinities, whose largest magnitude is a NaN) and
 // multiplies them by `scale`.
 void widen_f8_e4m3(const std::byte* from, std::size_t count, float scale, float* to);
 
-// Widens `count` elements at `from`, which need not be aligned, to `to`.
+// Widens `count` elements at `from`, which may be unaligned.
 void widen(DType type, const std::byte* from, std::size_t count, float* to);
 
 }  // namespace tp
