@@ -20,11 +20,11 @@ std::uint16_t f16_bits(const std::uint8_t* from) {
 }
 float f16_at(const std::uint8_t* from) { return float_from_f16(f16_bits(from)); }
 
-// The integers of a block of 32, whose scale comes first.
+// The integers of a block of 32, which follow its scale.
 
 void integers_q8_0(const std::uint8_t* block, std::int8_t* out) { std::memcpy(out, block + 2, kGroup); }
 
-// Two elements in a byte: i in the low half, i + 16 in the high half.
+// Two elements per byte: i in the low half, i + 16 in the high half.
 void nibbles(const std::uint8_t* packed, std::uint8_t* out) {
   for (std::size_t i = 0; i < kGroup / 2; ++i) {
     out[i] = packed[i] & 15;
@@ -32,7 +32,7 @@ void nibbles(const std::uint8_t* packed, std::uint8_t* out) {
   }
 }
 
-// The same with a fifth bit for each element.
+// Like nibbles, with a fifth bit for each element.
 void nibbles_and_bits(const std::uint8_t* packed, const std::uint8_t* bits, std::uint8_t* out) {
   std::uint32_t fifth = 0;
   std::memcpy(&fifth, bits, sizeof fifth);
@@ -93,7 +93,8 @@ void block_iq4_nl(const std::uint8_t* block, float* out) {
   looked_up(kIq4Levels, block + 2, f16_at(block), out);
 }
 
-// Groups of 32 with 6-bit scales: the low four bits in nibbles, after the high ones of all.
+// Groups of 32 with 6-bit scales. The high two bits of all scales come first, then the low four bits in
+// nibbles.
 void block_iq4_xs(const std::uint8_t* block, float* out) {
   const float scale = f16_at(block);
   for (std::size_t group = 0; group < 8; ++group) {
@@ -104,13 +105,13 @@ void block_iq4_xs(const std::uint8_t* block, float* out) {
   }
 }
 
-// The scale is a byte e: 2^(e - 127), of which the table's values, twice those of the format, take half.
+// The scale is a byte e, for 2^(e - 127). It is halved, because the table contains twice the format's values.
 void block_mxfp4(const std::uint8_t* block, float* out) {
   looked_up(kMxfp4Levels, block + 1, std::ldexp(1.0F, block[0] - 128), out);
 }
 
-// 16 groups of 16 with 4-bit scales and offsets. Byte l of each 32 of `packed` has elements l, l + 32, l + 64
-// and l + 96.
+// 16 groups of 16 with 4-bit scales and offsets. Each 32 bytes of `packed` contain 128 elements: byte l has
+// elements l, l + 32, l + 64 and l + 96.
 void block_q2_k(const std::uint8_t* block, float* out) {
   const std::uint8_t* const scales = block;
   const std::uint8_t* const packed = block + 16;
@@ -126,7 +127,8 @@ void block_q2_k(const std::uint8_t* block, float* out) {
   }
 }
 
-// 16 groups of 16 with 6-bit scales: the low four bits in nibbles, the high two bits in the last four bytes.
+// 16 groups of 16 with 6-bit scales. The low four bits are in nibbles, the high two bits in the last four
+// bytes.
 int scale_of_q3_k(const std::uint8_t* scales, std::size_t group) {
   const int low = group < 8 ? scales[group] & 15 : scales[group - 8] >> 4;
   const int high = scales[8 + group % 4] >> (group / 4 * 2) & 3;
@@ -151,8 +153,8 @@ void block_q3_k(const std::uint8_t* block, float* out) {
   }
 }
 
-// The 6-bit scale and offset of a group of 32: those of the last four groups have their high bits where the
-// first four have none.
+// The 6-bit scale and offset of a group of 32. The last four groups have their high bits in bytes of the
+// first four groups, which use only six bits.
 struct ScaleAndOffset {
   int scale;
   int offset;
@@ -164,7 +166,7 @@ ScaleAndOffset scale_of_q4_k(const std::uint8_t* packed, std::size_t group) {
           packed[group + 4] >> 4 | packed[group] >> 6 << 4};
 }
 
-// Eight groups of 32; two of them share 32 bytes, the first in the low halves. `value(group, i)` is an
+// Eight groups of 32. Two groups share 32 bytes; the first has the low halves. `value(group, i)` returns an
 // element.
 template <class Value>
 void groups_of_q4_k(const std::uint8_t* block, float* out, Value value) {
@@ -194,8 +196,8 @@ void block_q5_k(const std::uint8_t* block, float* out) {
   });
 }
 
-// Two halves of 128 elements; in each, four lots of 32: their low four bits in 64 bytes, their high two
-// in 32.
+// Two halves of 128 elements, each with four lots of 32. Each half stores its low four bits in 64 bytes, and
+// its high two bits in 32 bytes.
 void block_q6_k(const std::uint8_t* block, float* out) {
   const std::uint8_t* const low_bits = block;
   const std::uint8_t* const high_bits = block + 128;
@@ -218,11 +220,11 @@ void block_q6_k(const std::uint8_t* block, float* out) {
 using BlockFunction = void (*)(const std::uint8_t* block, float* out);
 using IntegersFunction = void (*)(const std::uint8_t* block, std::int8_t* out);
 
-// What is known of a type that is stored in blocks.
+// A type that is stored in blocks.
 struct Format {
   std::string_view name;
   BlockFunction block;
-  IntegersFunction integers = nullptr;  // of types with groups
+  IntegersFunction integers = nullptr;  // only for types with groups
 };
 
 constexpr std::array kFormats = {

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// How the keys of lists begin, and for how many layers they are taken.
+// Prefix of the keys of lists, and the most layers that a list may have.
 constexpr std::string_view kLists = "xielu.";
 constexpr std::uint64_t kMostLayers = 65536;
 
@@ -25,10 +25,10 @@ fs::path first_part(const fs::path& file) {
   return part ? file.parent_path() / part->of(1) : file;
 }
 
-// The models of a folder, each once.
+// The models of a folder, without duplicates.
 std::vector<fs::path> models_in(const fs::path& folder) {
   std::vector<fs::path> models;
-  std::error_code unreadable;  // a folder that cannot be read has no models; who opens it says why
+  std::error_code unreadable;  // an unreadable folder has no models; opening it reports why
   for (const auto& entry : fs::directory_iterator(folder, unreadable)) {
     if (entry.path().extension() == ".gguf") models.push_back(first_part(entry.path()));
   }
@@ -40,8 +40,7 @@ std::vector<fs::path> models_in(const fs::path& folder) {
 }  // namespace
 
 std::optional<fs::path> find_gguf(const fs::path& model) {
-  std::error_code
-      ignored;  // what cannot be looked at is opened as something else, which fails with the reason
+  std::error_code ignored;  // opening the model reports errors
   if (model.extension() == ".gguf" && !fs::is_directory(model, ignored)) return first_part(model);
   if (!fs::is_directory(model, ignored) || fs::exists(model / "config.json", ignored)) return std::nullopt;
   const std::vector<fs::path> models = models_in(model);

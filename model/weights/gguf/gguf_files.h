@@ -1,4 +1,4 @@
-// The file, or the parts, of a GGUF model.
+// The file or files of a GGUF model.
 #pragma once
 
 #include "model/files/mapped_file.h"
@@ -15,46 +15,46 @@
 
 namespace tp {
 
-// The GGUF file that `model` stands for: itself, if it is such a file, or the only one in a folder without
-// config.json; of one in parts (model-00001-of-00003.gguf ...) the first. Nothing if `model` is something
-// else. Throws CheckpointError for a folder with several.
+// The first file of a GGUF model. `model`: a GGUF file, or a folder without config.json that contains one
+// model. Models may have several parts (model-00001-of-00003.gguf ...). Nothing if `model` is something else.
+// Throws CheckpointError for a folder with several models.
 std::optional<std::filesystem::path> find_gguf(const std::filesystem::path& model);
 
-// The paths of all parts of the model whose first part is `first`, by their names; `first` alone if it is not
-// named as a part.
+// The paths of all parts of a model, by name, given the first part. Only `first` if its name is not that of a
+// part.
 std::vector<std::filesystem::path> gguf_parts(const std::filesystem::path& first);
 
 // All parts of a model, mapped and checked.
 class GgufFiles {
  public:
-  // `first`: as find_gguf gave it. Throws CheckpointError if a part is missing, damaged, or not of this
+  // `first`: as returned by find_gguf. Throws CheckpointError if a part is missing, damaged, or of another
   // model.
   explicit GgufFiles(const std::filesystem::path& first);
 
-  // A tensor and the part that holds it.
+  // A tensor and the part that contains it.
   struct Entry {
     GgufTensor tensor;
     const MappedFile& file;
   };
 
-  // Of the first part, which has all that matters.
+  // Metadata of the first part, which describes the model completely.
   const GgufMetadata& metadata() const { return *metadata_; }
   const std::map<std::string, Entry, std::less<>>& tensors() const { return tensors_; }
-  // What the metadata lists, a number for every layer or one for all, as if it were tensors of one element:
-  // "blk.3.xielu.beta".
+  // Values of some lists in the metadata as tensors of one element: "blk.3.xielu.beta". A list has a number
+  // for each layer, or one for all layers.
   const std::map<std::string, Entry, std::less<>>& listed() const { return listed_; }
-  // The tensor of that name, or nullptr.
+  // The tensor with this name, or nullptr.
   const Entry* find(std::string_view name) const;
 
   // "model.gguf" or "model-00001-of-00003.gguf and 2 more"
   std::string name() const;
-  // As MappedFile's, for all parts.
+  // Like MappedFile::stop_reading_ahead, for all parts.
   void stop_reading_ahead();
   // Bytes of the tensors' data.
   std::size_t stored_bytes() const { return stored_bytes_; }
-  // A hash of the parts' names, sizes, headers and samples of their data.
+  // Hash of the parts' names, sizes, headers and samples of their data.
   std::uint64_t fingerprint() const { return fingerprint_; }
-  // And of when they were changed last.
+  // Like fingerprint, but also of the times of the last changes.
   std::uint64_t identity() const;
 
  private:

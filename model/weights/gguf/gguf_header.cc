@@ -14,11 +14,11 @@ namespace {
 constexpr std::string_view kMagic = "GGUF";
 constexpr std::uint32_t kMostDimensions = 4;
 constexpr std::size_t kLargestAlignment = 1 << 20;
-// The fewest bytes that a metadata value and a tensor's entry can have.
+// The fewest bytes of a metadata value and of a tensor's entry.
 constexpr std::size_t kSmallestValue = 8 + 4 + 1;
 constexpr std::size_t kSmallestTensor = 8 + 4 + 8 + 4 + 8;
 
-// Reads the header from front to back; every read checks that the file goes on that far.
+// Reads the header from front to back. Each read checks that the file is long enough.
 class HeaderReader {
  public:
   HeaderReader(std::span<const std::byte> file, const std::string& file_name)
@@ -51,8 +51,8 @@ class HeaderReader {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
 
-  // A count of things that take at least `smallest` bytes each, so that a damaged one cannot ask for more
-  // memory than the file has.
+  // A count of things that have at least `smallest` bytes each. The check prevents a damaged count from
+  // requesting more memory than the file has.
   std::uint64_t take_count(std::size_t smallest, std::string_view things) {
     const auto count = take<std::uint64_t>();
     if (count > remaining() / smallest) {
@@ -169,7 +169,7 @@ GgufType read_type(HeaderReader& reader, std::string_view name, const std::strin
   return *type;
 }
 
-// Bytes of a tensor's data. Throws if its rows are no whole blocks, or there are more bytes than numbers.
+// Bytes of a tensor's data. Throws if its rows are not whole blocks, or the number of bytes overflows.
 std::size_t size_of_data(const GgufTensor& tensor, const std::string& file_name) {
   std::size_t bytes = tensor.row_bytes();
   const std::size_t columns = tensor.shape.back();
@@ -185,7 +185,7 @@ std::size_t size_of_data(const GgufTensor& tensor, const std::string& file_name)
   return bytes;
 }
 
-// A tensor's entry. Its offsets still count from the start of the data.
+// A tensor's entry. Its offsets still count from the beginning of the data.
 GgufTensor read_tensor(HeaderReader& reader, const std::string& file_name) {
   const std::string_view name = reader.take_string();
   GgufTensor tensor{std::string(name), {}, read_shape(reader, name, file_name), {}};
@@ -228,7 +228,7 @@ std::size_t read_alignment(const GgufMetadata& metadata) {
   return alignment;
 }
 
-// Checks that sorted tensors are aligned, within the file, and apart from each other.
+// Checks that the sorted tensors are aligned and inside the file, and do not overlap.
 void check_layout(std::span<const GgufTensor> sorted, std::size_t alignment, std::size_t data_size,
                   const std::string& file_name) {
   std::size_t covered = 0;

@@ -17,7 +17,7 @@ T load(const std::byte* from) {
   return value;
 }
 
-// A number of any kind as a double, which holds all whole ones up to 2^53.
+// A number of any kind as a double, which is exact for whole numbers up to 2^53.
 std::optional<double> number_at(GgufKind kind, const std::byte* from) {
   switch (kind) {
     case GgufKind::u8:
@@ -46,7 +46,7 @@ std::optional<double> number_at(GgufKind kind, const std::byte* from) {
 }
 
 bool is_whole(double number) {
-  constexpr double kLargest = 1ULL << 53;  // beyond it a double is no longer the file's number
+  constexpr double kLargest = 1ULL << 53;  // a double may round larger whole numbers
   return number >= 0 && number <= kLargest && number == std::floor(number);
 }
 

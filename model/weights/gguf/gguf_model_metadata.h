@@ -1,4 +1,4 @@
-// What a GGUF file says about its model.
+// The metadata of a model in a GGUF file.
 #pragma once
 
 #include "model/weights/gguf/gguf_files.h"
@@ -13,7 +13,7 @@
 
 namespace tp {
 
-// A model's metadata, whose keys begin with the architecture: "llama.block_count".
+// Looks up values whose keys begin with the architecture: "llama.block_count".
 class ModelMetadata {
  public:
   explicit ModelMetadata(const GgufFiles& files)
@@ -50,7 +50,7 @@ class ModelMetadata {
   }
   bool has_tensor(std::string_view name) const { return files_.find(name) != nullptr; }
 
-  // The file's keys that begin so and that nobody has asked for.
+  // The model's keys with the prefix `begin` that have not been looked up.
   std::vector<std::string> unasked(std::string_view begin) const {
     std::vector<std::string> keys;
     for (const auto& [key, value] : metadata_.values()) {

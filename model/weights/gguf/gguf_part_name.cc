@@ -22,7 +22,7 @@ std::optional<GgufPartName> parse_gguf_part_name(const std::string& name) {
   };
   const bool is_part = read(end.substr(1, 5), part.number) && read(end.substr(10, 5), part.count) &&
                        part.number >= 1 && part.number <= part.count &&
-                       part.of(part.number) == name;  // the rest of the pattern
+                       part.of(part.number) == name;  // compares the rest of the pattern
   return is_part ? std::optional(part) : std::nullopt;
 }
 

@@ -1,4 +1,4 @@
-// The names of the files that a GGUF model in parts consists of.
+// File names of GGUF models in several parts.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@ struct GgufPartName {
   std::size_t number = 0;
   std::size_t count = 0;
 
-  // The name of another part of the same model.
+  // The name of another part of this model.
   std::string of(std::size_t other) const;
 };
 
-// Nothing for a name of another form. `name` may be a path: its folders are then in the stem.
+// Nothing if the name has another form. `name` may be a path; its folders are part of the stem.
 std::optional<GgufPartName> parse_gguf_part_name(const std::string& name);
 
 }  // namespace tp

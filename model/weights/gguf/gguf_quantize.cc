@@ -16,11 +16,11 @@ namespace {
 
 constexpr std::size_t kGroup = 32;
 
-using Levels = std::array<std::uint8_t, kGroup>;  // as they are stored
+using Levels = std::array<std::uint8_t, kGroup>;  // indices, as stored
 
 void store(std::uint16_t bits, std::uint8_t* to) { std::memcpy(to, &bits, sizeof bits); }
 
-// Elements i and i + 16 in a byte; returns where it ends.
+// Stores elements i and i + 16 in one byte; returns the end.
 std::uint8_t* store_nibbles(const Levels& levels, std::uint8_t* to) {
   for (std::size_t i = 0; i < kGroup / 2; ++i)
     to[i] = static_cast<std::uint8_t>((levels[i] & 15) | (levels[i + kGroup / 2] & 15) << 4);
@@ -42,7 +42,7 @@ Levels leveled(const Group<kGroup>& group, float scale, float offset = 0.0F) {
   return levels;
 }
 
-// An f16 scale, perhaps fifth bits, four bits.
+// Stores an f16 scale, fifth bits (if any), and four bits of each element.
 template <class LevelsOfType, bool has_fifth_bits>
 void encode_scaled(const float* elements, std::uint8_t* block) {
   const Group<kGroup> group(elements);
@@ -54,7 +54,7 @@ void encode_scaled(const float* elements, std::uint8_t* block) {
   store_nibbles(levels, block);
 }
 
-// The same with an f16 offset.
+// Like encode_scaled, with an f16 offset after the scale.
 template <class LevelsOfType, bool has_fifth_bits>
 void encode_with_offset(const float* elements, std::uint8_t* block) {
   const Group<kGroup> group(elements);
@@ -69,7 +69,7 @@ void encode_with_offset(const float* elements, std::uint8_t* block) {
   store_nibbles(levels, block);
 }
 
-// With so many levels a search gains next to nothing. As everywhere, -128 is not used.
+// With 255 levels, a search would gain next to nothing. -128 is not used, like in all int8 groups.
 void encode_q8_0(const float* elements, std::uint8_t* block) {
   float most = 0.0F;
   for (std::size_t i = 0; i < kGroup; ++i) most = std::max(most, std::abs(elements[i]));
@@ -84,8 +84,8 @@ void encode_q8_0(const float* elements, std::uint8_t* block) {
 constexpr std::array<std::int8_t, 15> kAscendingMxfp4 = {-12, -8, -6, -4, -3, -2, -1, 0,
                                                          1,   2,  3,  4,  6,  8,  12};
 
-// The scale is a power of two: that at which the largest element is just representable, or one of its
-// neighbours.
+// The scale is a power of two: the one at which the largest element is just representable, half of it, or
+// twice as much.
 void encode_mxfp4(const float* elements, std::uint8_t* block) {
   const Group<kGroup> group(elements);
   float most = 0.0F;

@@ -1,4 +1,4 @@
-// float32 to the stored types of GGUF files: the reverse of gguf_dequantize.h, which has the formats.
+// Converts float32 to the stored types of GGUF files. gguf_dequantize.h, the reverse, describes the formats.
 #pragma once
 
 #include "model/weights/gguf/gguf_type.h"
@@ -8,16 +8,16 @@
 
 namespace tp {
 
-// Whether there is an encoder for a type: all readable ones have one.
+// Whether a type has an encoder. All readable types have one.
 bool can_quantize(const GgufType& type);
 
-// Writes a row, whose elements are whole blocks of the type and finite, as type.bytes_of(row.size()) bytes.
-// F16 and BF16 are rounded to nearest even; groups of other types get the scales, and offsets, of least
-// weighted squared error that a search finds (group_fit.h), Q8_0 that of the largest element. Threads may
-// write different rows at once.
+// Writes a row as type.bytes_of(row.size()) bytes. Its elements must be finite and form whole blocks of the
+// type. F16 and BF16 round to nearest even. Q8_0 derives scales from the largest element of a group. For
+// other types, a search finds the scales and offsets with the least weighted squared error (group_fit.h).
+// Threads may write different rows at the same time.
 void quantize(const GgufType& type, std::span<const float> row, std::byte* out);
 
-// The largest magnitude that elements may have: of types with f16 in them that of f16.
+// The largest magnitude that elements may have. In types that contain f16 numbers, it is that of f16.
 float largest_magnitude(const GgufType& type);
 
 }  // namespace tp

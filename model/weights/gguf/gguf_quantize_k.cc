@@ -38,19 +38,19 @@ std::uint8_t byte_of(int value) { return static_cast<std::uint8_t>(value); }
 
 void store(const Half& half, std::uint8_t* to) { std::memcpy(to, &half.bits, sizeof half.bits); }
 
-// Bits `from` to `from + 1` of the elements: byte l of each 32 has those of elements l, l + 32, l + 64 and
+// Packs bits `from` and `from + 1` of the elements. Byte l of each 32 contains elements l, l + 32, l + 64 and
 // l + 96.
 void pack_two_bits(const std::uint8_t* elements, int from, std::uint8_t* to) {
   for (std::size_t i = 0; i < kSuperBlock; ++i)
     to[i / 128 * 32 + i % 32] |= byte_of((elements[i] >> from & 3) << (i % 128 / 32 * 2));
 }
 
-// Bit `bit` of the elements: byte l of 32 has those of elements l, l + 32, ...
+// Packs bit `bit` of the elements. Byte l of 32 contains elements l, l + 32, ...
 void pack_one_bit(const std::uint8_t* elements, int bit, std::uint8_t* to) {
   for (std::size_t i = 0; i < kSuperBlock; ++i) to[i % 32] |= byte_of((elements[i] >> bit & 1) << (i / 32));
 }
 
-// The low four bits of the elements, those of the second `apart` in the high halves of the first's bytes.
+// Packs the low four bits of elements. Elements at distance `apart` share a byte; the first has the low half.
 void pack_four_bits(const std::uint8_t* elements, std::size_t apart, std::uint8_t* to) {
   for (std::size_t i = 0; i < kSuperBlock / 2; ++i) {
     const std::uint8_t* const pair = elements + i / apart * 2 * apart + i % apart;
@@ -58,8 +58,8 @@ void pack_four_bits(const std::uint8_t* elements, std::size_t apart, std::uint8_
   }
 }
 
-// Eight scales and eight offsets of six bits. The last four of each have their low bits together, and their
-// high ones above the first four.
+// Packs eight scales and eight offsets of six bits each. The last four scales and offsets share bytes for
+// their low bits, and have their high bits above the first four.
 template <class Type>
 void pack_six_bit_pairs(const SuperBlock<Type>& fit, std::uint8_t* to) {
   for (std::size_t i = 0; i < 4; ++i) {

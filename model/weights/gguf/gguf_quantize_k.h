@@ -1,11 +1,11 @@
-// The encoders of the types with super-blocks of 256 elements.
+// Encoders of the types with super-blocks of 256 elements.
 #pragma once
 
 #include <cstdint>
 
 namespace tp {
 
-// Each writes one block of its type.
+// Each function writes one block of its type.
 void encode_q2_k(const float* elements, std::uint8_t* block);
 void encode_q3_k(const float* elements, std::uint8_t* block);
 void encode_q4_k(const float* elements, std::uint8_t* block);

@@ -15,7 +15,7 @@ constexpr std::size_t kSuper = QuantizedRows::kColumns;
 
 std::uint8_t byte_of(unsigned value) { return static_cast<std::uint8_t>(value); }
 
-// What 256 elements become, see QuantizedRows.
+// Destination of 256 elements; see QuantizedRows.
 struct Out {
   std::uint8_t* elements;
   std::uint8_t* scales;
@@ -27,7 +27,7 @@ void copy_halves(const std::uint8_t* from, std::size_t count, std::uint16_t* to)
   std::memcpy(to, from, count * sizeof *to);
 }
 
-// Bytes whose low halves are elements, and whose high ones are those `apart` further on.
+// Splits bytes: low halves are elements, high halves are the elements `apart` positions further.
 void split_bytes(const std::uint8_t* from, std::size_t count, std::size_t apart, std::uint8_t* to) {
   for (std::size_t i = 0; i < count; ++i) {
     to[i] = from[i] & 15;
@@ -35,7 +35,7 @@ void split_bytes(const std::uint8_t* from, std::size_t count, std::size_t apart,
   }
 }
 
-// A block of 32 of a simple type: kHalves f16, perhaps 32 fifth bits, 16 bytes.
+// A block of 32 of a simple type: kHalves f16 numbers, 32 fifth bits (if any), 16 bytes of elements.
 template <std::size_t kHalves, bool kHasFifthBits>
 void simple_block(const std::uint8_t* block, std::size_t index, const Out& out) {
   copy_halves(block, kHalves, out.halves + index * kHalves);
@@ -52,8 +52,8 @@ void mxfp4_block(const std::uint8_t* block, std::size_t index, const Out& out) {
   split_bytes(block + 1, 16, 16, out.elements + index * 32);
 }
 
-// The six-bit scales and offsets of eight groups in 12 bytes: those of the last four have their upper bits
-// where those of the first four have none.
+// Reads six-bit scales and offsets of eight groups from 12 bytes. The last four groups have their high bits
+// above the scales and offsets of the first four.
 void six_bit_pairs(const std::uint8_t* packed, const Out& out) {
   for (std::size_t i = 0; i < 4; ++i) {
     out.scales[i] = packed[i] & 63;
@@ -77,7 +77,7 @@ void q5_k_block(const std::uint8_t* block, std::size_t, const Out& out) {
     out.elements[i] |= byte_of((block[16 + i % 32] >> (i / 32) & 1U) << 4);
 }
 
-// In each half of 128 elements, 32 after 32: the low bits are in 64 bytes, the high ones in 32.
+// Each half of 128 elements has its low four bits in 64 bytes, and its high two bits in 32 bytes.
 void q6_k_block(const std::uint8_t* block, std::size_t, const Out& out) {
   for (std::size_t half = 0; half < 2; ++half) {
     std::uint8_t* const elements = out.elements + half * 128;
@@ -89,7 +89,7 @@ void q6_k_block(const std::uint8_t* block, std::size_t, const Out& out) {
   copy_halves(block + 208, 1, out.halves);
 }
 
-// Two bits of 256 elements in 64 bytes, as Q2_K and Q3_K have them.
+// Two bits each of 256 elements in 64 bytes, in the layout of Q2_K and Q3_K.
 void two_bits(const std::uint8_t* packed, std::uint8_t* elements) {
   for (std::size_t i = 0; i < kSuper; ++i)
     elements[i] = byte_of(packed[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3U);
@@ -112,7 +112,7 @@ void q2_k_block(const std::uint8_t* block, std::size_t, const Out& out) {
   copy_halves(block + 80, 2, out.halves);
 }
 
-// An f16, the upper two bits of eight scales, their lower four, 128 bytes.
+// A block has an f16, the high two bits of eight scales, their low four bits, and 128 bytes of elements.
 void iq4_xs_block(const std::uint8_t* block, std::size_t, const Out& out) {
   copy_halves(block, 1, out.halves);
   for (std::size_t i = 0; i < 8; ++i) {

@@ -1,4 +1,4 @@
-// DeepSeek's kv_b_proj, which newer GGUF files hold as two stacks of matrices, one matrix for every head.
+// DeepSeek's kv_b_proj, which newer GGUF files store as two stacks with one matrix per head.
 #pragma once
 
 #include "model/weights/gguf/gguf_files.h"
@@ -9,24 +9,24 @@
 
 namespace tp {
 
-// In the checkpoint every head has its rows of keys, then its rows of values.
+// In the checkpoint, each head has its rows of keys, then its rows of values.
 struct GgufSplitKvB {
   const GgufFiles::Entry* keys = nullptr;    // [heads, kv_lora_rank, qk_nope_head_dim]: transposed
   const GgufFiles::Entry* values = nullptr;  // [heads, v_head_dim, kv_lora_rank]
 
-  // The two that stand for `tensor`, "blk.3.attn_kv_b.weight"; nothing if it is another tensor, or they are
-  // not there. Throws CheckpointError if they do not go together.
+  // Finds both stacks of `tensor`, "blk.3.attn_kv_b.weight". Nothing if this is another tensor or has no
+  // stacks. Throws CheckpointError if the stacks do not fit together.
   static std::optional<GgufSplitKvB> find(const GgufFiles& files, const std::string& tensor);
 
   std::size_t heads() const { return keys->tensor.shape[0]; }
   std::size_t key_rows() const { return keys->tensor.shape[2]; }
   std::size_t value_rows() const { return values->tensor.shape[1]; }
-  // Of the matrix that they were.
+  // The shape of the whole matrix in the checkpoint.
   MatrixShape shape() const { return {heads() * (key_rows() + value_rows()), keys->tensor.shape[1]}; }
 
-  // As MappedFile's, for the heads of which a part has rows.
+  // Like MappedFile::will_need, for the heads that `rows` touches.
   void will_need(Range rows) const;
-  // Reads a part of it; returns the bytes of the blocks that it touched.
+  // Reads a part of the matrix. Returns the bytes of the blocks that it touched.
   std::size_t read(const TensorSlice& slice, TensorView<float> out) const;
 
  private:

@@ -11,13 +11,13 @@
 
 namespace tp {
 
-// Elements are stored in blocks: of one element, or of a group that shares scales.
+// Elements are stored in blocks. A block is one element, or a group that shares scales.
 struct GgufType {
-  std::uint32_t id = 0;  // as in the file
+  std::uint32_t id = 0;  // number in the file
   std::string_view name;
   std::size_t block_elements = 1;
   std::size_t block_bytes = 0;
-  bool readable = false;  // whether gguf_dequantize.h knows it
+  bool readable = false;  // whether gguf_dequantize.h supports it
 
   // Bytes of `elements` elements, a multiple of block_elements.
   constexpr std::size_t bytes_of(std::size_t elements) const {
@@ -26,8 +26,8 @@ struct GgufType {
   bool operator==(const GgufType&) const = default;
 };
 
-// Files may hold tensors of types that cannot be read, as long as no model asks for them: their sizes must be
-// known to check a file's layout.
+// Includes types that cannot be read: checking a file's layout requires the sizes of all tensors, even if no
+// model uses them.
 inline constexpr std::array kGgufTypes = {
     GgufType{0, "F32", 1, 4, true},
     GgufType{1, "F16", 1, 2, true},
@@ -63,7 +63,7 @@ inline constexpr std::array kGgufTypes = {
     GgufType{39, "MXFP4", 32, 17, true},
 };
 
-// The type of that number, or nullptr.
+// The type with this number, or nullptr.
 constexpr const GgufType* find_gguf_type(std::uint32_t id) {
   for (const GgufType& type : kGgufTypes) {
     if (type.id == id) return &type;
@@ -71,7 +71,7 @@ constexpr const GgufType* find_gguf_type(std::uint32_t id) {
   return nullptr;
 }
 
-// The type of that name, or nullptr.
+// The type with this name, or nullptr.
 constexpr const GgufType* find_gguf_type(std::string_view name) {
   for (const GgufType& type : kGgufTypes) {
     if (type.name == name) return &type;
@@ -79,7 +79,7 @@ constexpr const GgufType* find_gguf_type(std::string_view name) {
   return nullptr;
 }
 
-// Of types whose elements are floating-point numbers with an in-memory type of their own.
+// The in-memory type of elements that are single floating-point numbers; nothing for other types.
 constexpr std::optional<DType> plain_type(const GgufType& type) {
   if (type.name == "F32") return DType::f32;
   if (type.name == "F16") return DType::f16;

@@ -1,4 +1,4 @@
-// The metadata of a GGUF file that is to be written: the reverse of GgufMetadata.
+// The metadata of a GGUF file to write: the reverse of GgufMetadata.
 #pragma once
 
 #include "model/weights/gguf/gguf_metadata.h"
@@ -12,7 +12,7 @@
 
 namespace tp {
 
-// A value that is set again replaces the one before.
+// Setting a key again replaces its value.
 class GgufValues {
  public:
   void text(std::string_view key, std::string_view value);
@@ -23,22 +23,22 @@ class GgufValues {
   void wholes(std::string_view key, std::span<const std::int32_t> values);
   void numbers(std::string_view key, std::span<const float> values);
   void booleans(std::string_view key, const std::vector<bool>& values);
-  // As another file has it.
+  // Copies a value from another file.
   void copy(std::string_view key, const GgufValue& value);
   void erase(std::string_view key) { values_.erase(std::string(key)); }
 
   std::size_t count() const { return values_.size(); }
-  // All of them as they are in a file: keys, kinds, values.
+  // All metadata as stored in a file: keys, kinds, values.
   std::string bytes() const;
 
  private:
   void set(std::string_view key, GgufKind kind, std::string bytes);
   void set_list(std::string_view key, GgufKind kind, std::size_t count, std::string_view elements);
 
-  std::map<std::string, std::string> values_;  // kinds and values
+  std::map<std::string, std::string> values_;  // kind and value, by key
 };
 
-// A number's bytes, or a string's with its length before them.
+// A number's bytes, or a string's length and bytes.
 template <class Number>
 std::string gguf_bytes(Number number) {
   return {reinterpret_cast<const char*>(&number), sizeof number};

@@ -7,7 +7,7 @@
 namespace tp {
 namespace {
 
-constexpr std::uint64_t kAlignment = 32;  // general.alignment where a file does not give it
+constexpr std::uint64_t kAlignment = 32;  // default of general.alignment
 
 std::uint64_t aligned(std::uint64_t place) { return (place + kAlignment - 1) / kAlignment * kAlignment; }
 

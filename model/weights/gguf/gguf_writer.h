@@ -1,4 +1,4 @@
-// A GGUF file in the making.
+// Writes GGUF files.
 #pragma once
 
 #include "model/files/new_file.h"
@@ -14,7 +14,7 @@
 
 namespace tp {
 
-// A tensor of the file. Its rows are whole blocks of its type.
+// A tensor to write. Its rows must be whole blocks of its type.
 struct GgufOutput {
   std::string name;
   std::vector<std::size_t> shape;  // the innermost dimension last
@@ -28,15 +28,15 @@ struct GgufOutput {
 
 class GgufWriter {
  public:
-  // Writes the header, and takes the file's space on the disk. Throws Error if that fails.
+  // Writes the header and reserves the file's space on the disk. Throws Error.
   GgufWriter(const std::filesystem::path& path, const GgufValues& values, std::vector<GgufOutput> tensors);
 
   const std::vector<GgufOutput>& tensors() const { return tensors_; }
-  // Where the file is until `finish`; its header can be read, and data that has not been written is zero.
+  // The file's path before `finish`. The header can be read; data that has not been written is zero.
   const std::filesystem::path& unfinished() const { return file_.unfinished(); }
   std::uint64_t size() const { return size_; }
 
-  // Writes some of a tensor's bytes. Throws Error.
+  // Writes a part of a tensor's bytes. Throws Error.
   void write(std::size_t tensor, std::size_t begin, std::span<const std::byte> bytes);
 
   // Gives the file its name.
@@ -44,7 +44,7 @@ class GgufWriter {
 
  private:
   std::vector<GgufOutput> tensors_;
-  std::vector<std::uint64_t> places_;  // of the tensors' data
+  std::vector<std::uint64_t> places_;  // places of the tensors' data in the file
   std::uint64_t size_ = 0;
   NewFile file_;
 };

@@ -1,10 +1,9 @@
-// Scales and small integers for a group of weights: what the encoders of all quantized types of GGUF have in
-// common.
+// Finds scales and small integers for a group of weights, for the encoders of all quantized GGUF types.
 //
-// An element x becomes scale * v + offset with v among a type's levels. The error to be small is the sum of
-// w (x - scale * v - offset)^2 over the group. For given levels the best scale and offset are a linear
-// regression; for given scale and offset the best levels are the nearest ones. A fit begins with several
-// scales near that at which the levels just span the group, and alternates between the two.
+// An element x becomes scale * v + offset, with v among a type's levels. The fit minimizes the sum of
+// w (x - scale * v - offset)^2 over the group. For given levels, linear regression gives the best scale and
+// offset. For a given scale and offset, the nearest levels are best. A fit alternates between these steps. It
+// begins with several scales near the one at which the levels just span the group.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +14,14 @@
 
 namespace tp {
 
-// To the nearest whole number, for magnitudes below 2^22. Vectorized everywhere, unlike std::nearbyint.
+// Rounds to the nearest whole number, for magnitudes below 2^22. Vectorized everywhere, unlike
+// std::nearbyint.
 inline float nearest_whole(float value) {
   constexpr float kUnitIsOne = 0x1.8p23F;
   return (value + kUnitIsOne) - kUnitIsOne;
 }
 
-// The sum of term(0) .. term(n - 1). The lanes are there for the compiler, which may not reorder a sum.
+// term(0) + ... + term(n - 1). Separate lanes allow vectorization: the compiler may not reorder a sum.
 template <std::size_t n, class Term>
 float sum_of(const Term& term) {
   constexpr std::size_t kLanes = 8;
@@ -33,7 +33,7 @@ float sum_of(const Term& term) {
   return ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) + ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
 }
 
-// The levels lowest, lowest + 1, ..., highest. The stored index counts from the lowest.
+// The levels lowest, lowest + 1, ..., highest. Stored indices count from the lowest.
 template <int lowest, int highest>
 struct WholeLevels {
   static constexpr float kLowest = static_cast<float>(lowest);
@@ -42,7 +42,7 @@ struct WholeLevels {
   static std::uint8_t index_of(float level) { return static_cast<std::uint8_t>(level - kLowest); }
 };
 
-// Levels of a table, in ascending order; their indices are their places, as in IQ4_NL.
+// The levels of an ascending table, such as IQ4_NL's. An index is a place in the table.
 template <const auto& table>
 struct TableLevels {
   static constexpr float kLowest = table.front();
@@ -60,8 +60,8 @@ struct TableLevels {
   }
 };
 
-// The weights of errors: large elements count more, as they do in products. Kawrakow's choice for the K
-// types, llama.cpp pull request 1684 and later.
+// A group and the weights of its errors. Large elements weigh more, because they matter more in products.
+// Source of the weights: Kawrakow, for the K types, llama.cpp pull request 1684 and later.
 template <std::size_t n>
 struct Group {
   std::array<float, n> x;
@@ -75,10 +75,10 @@ struct Group {
   }
 };
 
-// Smaller ones are no f16, and could have no reciprocal.
+// Smaller scales are zero as f16, and might have no reciprocal.
 inline constexpr float kLeastScale = 1e-30F;
 
-// The levels of a group for a scale and an offset, and their error.
+// The nearest levels of a group for a scale and an offset, and their error.
 template <class Levels, std::size_t n>
 struct Leveled {
   std::array<float, n> levels;
@@ -99,19 +99,19 @@ struct GroupFit {
   float offset = 0.0F;
 };
 
-// Where a search begins: factors of the scale at which the levels span the group.
+// Starting points of a search: factors of the scale at which the levels just span the group.
 inline constexpr std::array kSpans = {0.80F, 0.85F, 0.89F, 0.92F, 0.95F, 0.975F, 1.0F, 1.03F};
 inline constexpr int kRefinements = 2;
 
-// Without offset. The scale may be negative: the element of largest magnitude becomes the lowest level, which
-// is further from zero than the highest.
+// Fits a scale without an offset. It may be negative, so that the element of largest magnitude becomes the
+// lowest level, which is further from zero than the highest.
 template <class Levels, std::size_t n>
 GroupFit fit_scale(const Group<n>& group) {
   const float extreme = *std::max_element(group.x.begin(), group.x.end(),
                                           [](float a, float b) { return std::abs(a) < std::abs(b); });
   if (std::abs(extreme) < kLeastScale) return {};
   GroupFit best;
-  float explained = 0.0F;  // of the sum of w x^2, by the best fit
+  float explained = 0.0F;  // part of the sum of w x^2 that the best fit explains
   const auto try_scale = [&](float scale) {
     const float inverse = 1.0F / scale;
     std::array<float, n> levels;
@@ -131,7 +131,7 @@ GroupFit fit_scale(const Group<n>& group) {
 
 enum class Offsets : std::uint8_t { any, not_positive };
 
-// With an offset, for levels from 0 on. The scale is not negative.
+// Fits a scale and an offset, for levels from 0. The scale is not negative.
 template <class Levels, Offsets offsets, std::size_t n>
 GroupFit fit_scale_and_offset(const Group<n>& group) {
   static_assert(Levels::kLowest == 0.0F);
@@ -161,7 +161,7 @@ GroupFit fit_scale_and_offset(const Group<n>& group) {
   };
   for (const float span : kSpans) {
     const float scale = (*most - low) / Levels::kHighest * span;
-    // Both ends are cut alike, unless one of them is to stay.
+    // Moves both ends of the span inwards by the same amount, unless the lower end is zero.
     const float cut = low == 0.0F ? 0.0F : (1.0F - span) / 2 * (*most - low);
     try_fit({.scale = scale, .offset = low + cut});
     if (span != 1.0F) try_fit({.scale = scale, .offset = low});

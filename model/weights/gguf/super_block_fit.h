@@ -1,4 +1,5 @@
-// Super-blocks of 256 elements in groups, whose scales and offsets are small integers times one f16 each.
+// Fits super-blocks of 256 elements. The scale and offset of each group are small integers times f16 numbers
+// of the super-block.
 #pragma once
 
 #include "model/kernels/half.h"
@@ -14,7 +15,7 @@ namespace tp {
 
 inline constexpr std::size_t kSuperBlock = 256;
 
-// An f16 and the number that it stands for.
+// An f16 number and its value.
 struct Half {
   std::uint16_t bits = 0;
   float value = 0.0F;
@@ -32,12 +33,12 @@ struct SuperBlock {
   Half offset;
   std::array<int, kGroups> scales{};
   std::array<int, kGroups> offsets{};
-  std::array<std::uint8_t, kSuperBlock> elements{};  // as they are stored: indices of levels
+  std::array<std::uint8_t, kSuperBlock> elements{};  // indices of levels, as stored
 };
 
-// `Type` has the levels of its elements (Levels), the elements of a group (kGroupSize), the numbers between
-// which a group's scale is (kLowestScale, kHighestScale), and the highest of its offset, 0 without one
-// (kHighestOffset).
+// `Type` defines the levels of elements (Levels), the elements per group (kGroupSize), the range of a group's
+// integer scale (kLowestScale, kHighestScale), and the highest integer offset (kHighestOffset; 0: no
+// offsets).
 template <class Type>
 class SuperBlockFit {
  public:
@@ -70,7 +71,8 @@ class SuperBlockFit {
     return {Group<n>(elements + i * n)...};
   }
 
-  // Fits every group for itself; of the halves, those with which the largest fits the integers.
+  // Fits each group separately. Chooses halves for which the largest scale and offset get the extreme
+  // integers.
   void begin() {
     std::array<GroupFit, kGroups> fits;
     float largest = 0.0F;
@@ -102,7 +104,7 @@ class SuperBlockFit {
   float scale_of(int scale) const { return block_.scale.value * static_cast<float>(scale); }
   float offset_of(int offset) const { return -block_.offset.value * static_cast<float>(offset); }
 
-  // Tries the neighbours of every group's integers with the halves as they are; returns the whole error.
+  // Tries the neighbours of each group's integers with the current halves. Returns the total error.
   float choose_integers() {
     float sum = 0.0F;
     for (std::size_t j = 0; j < kGroups; ++j) {
@@ -125,7 +127,8 @@ class SuperBlockFit {
     return sum;
   }
 
-  // The best halves for the integers as they are: a regression over the super-block. False if there are none.
+  // Sets the best halves for the current integers, by regression over the super-block. False if there are
+  // none.
   bool solve_halves() {
     double vv = 0.0;
     double vt = 0.0;
