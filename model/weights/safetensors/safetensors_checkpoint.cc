@@ -19,15 +19,15 @@
 namespace tp {
 namespace {
 
-// Bytes of a copy, which every thread keeps: a panel's rows of any model fit, and those of most a core's
-// second-level cache.
+// Most bytes of a copy, for which each thread keeps memory. The rows of a panel fit in any model, and most
+// models' panels fit in a core's second-level cache.
 constexpr std::size_t kMostCopied = std::size_t{4} << 20;
-// Bytes of a row: below, as where a stored matrix is transposed, calling the kernel for each of them takes
+// Fewest bytes of a row to copy. For shorter rows (in transposed matrices), a system call for each row takes
 // longer than mapping pages.
 constexpr std::size_t kLeastCopied = 256;
 
-// Whether a tensor is a matrix of that shape. A number is a vector of one element, a vector a matrix of one
-// row, and a stack of matrices is one with all of their rows.
+// Whether a tensor is a matrix with this shape. A number is a vector of one element, a vector is a matrix of
+// one row, and a stack of matrices is a matrix with the rows of all.
 bool is_matrix(const std::vector<std::size_t>& stored, MatrixShape shape) {
   if (stored.size() < 2) return shape == MatrixShape{1, stored.empty() ? 1 : stored[0]};
   std::size_t rows = stored[0];
@@ -39,7 +39,7 @@ bool is_matrix(const std::vector<std::size_t>& stored, MatrixShape shape) {
   return false;
 }
 
-// An expected shape in the notation of the stored one: a vector is [n], unless it is stored as a matrix.
+// An expected shape in the notation of the stored shape: a vector is [n], unless it is stored as a matrix.
 std::string expected_shape(MatrixShape shape, const std::vector<std::size_t>& stored) {
   if (shape.rows == 1 && stored.size() < 2) return fmt::format("[{}]", shape.columns);
   if (stored.size() == 3 && stored[0] != 0 && shape.rows % stored[0] == 0)
@@ -47,7 +47,7 @@ std::string expected_shape(MatrixShape shape, const std::vector<std::size_t>& st
   return fmt::format("[{}, {}]", shape.rows, shape.columns);
 }
 
-// Of a row.
+// The bytes of the slice's columns in a row.
 Range bytes_of_columns(std::size_t element_bytes, const TensorSlice& slice) {
   return {slice.columns.begin * element_bytes, slice.columns.end * element_bytes};
 }
@@ -67,8 +67,8 @@ SafetensorsCheckpoint::SafetensorsCheckpoint(const std::filesystem::path& direct
   check_index(found.file_of);
 }
 
-// A tensor that several files hold is the one of the file that the index names, as where a later file changes
-// a part of an earlier one.
+// If several files contain a tensor, the index decides which file counts. Later files may replace parts of
+// earlier ones.
 void SafetensorsCheckpoint::add_file(const MappedFile& file,
                                      const std::map<std::string, std::string>& file_of) {
   SafetensorsHeader header = parse_safetensors_header(file.bytes(), file.name());
@@ -137,7 +137,7 @@ void SafetensorsCheckpoint::fetch(const std::string& name, MatrixShape shape,
     for (const TensorSlice& slice : slices) entry.file.will_need(rows.bytes_of(slice.rows));
     return;
   }
-  // Of a stack they are rows of one matrix, the same on every rank.
+  // In a stack, slices are rows of one matrix, which is the same on every rank.
   Range some = slices.front().rows;
   std::vector<Range> wanted;
   for (const TensorSlice& slice : slices) {
@@ -162,7 +162,7 @@ RowsInMemory SafetensorsCheckpoint::rows_in_memory(const std::string& name, Matr
 }
 
 bool SafetensorsCheckpoint::copies(const Entry& entry, const TensorSlice& slice) const {
-  // Where pages are asked for one by one, they have been, or their columns have been fetched.
+  // After read_exactly, pages were requested one by one, or columns were fetched.
   if (columns_ != nullptr || slice.size() == 0) return false;
   const std::size_t row_bytes = slice.columns.size() * entry.element_bytes();
   return slice.rows.size() * row_bytes <= kMostCopied &&
@@ -172,14 +172,14 @@ bool SafetensorsCheckpoint::copies(const Entry& entry, const TensorSlice& slice)
 RowsInMemory SafetensorsCheckpoint::copy_of(const Entry& entry, MatrixShape shape,
                                             const TensorSlice& slice) const {
   const FileRows file_rows = entry.rows(shape);
-  const Range wanted = bytes_of_columns(entry.element_bytes(), slice);  // of a row
+  const Range wanted = bytes_of_columns(entry.element_bytes(), slice);  // bytes of a row
   thread_local std::vector<std::byte> copy;
   const std::size_t size = slice.rows.size() * wanted.size();
   copy.resize(std::max(copy.size(), size));
   std::span<std::byte> rest = std::span(copy).first(size);
   std::size_t from = file_rows.bytes_of(slice.rows).begin + wanted.begin;
   if (wanted.size() == file_rows.row_bytes) {
-    // Nothing is left out, so that the kernel knows what is next.
+    // Rows are contiguous, so that the kernel reads ahead by itself.
     entry.file.copy(from, rest, from + size);
   } else {
     for (; !rest.empty(); rest = rest.subspan(wanted.size()), from += file_rows.row_bytes)

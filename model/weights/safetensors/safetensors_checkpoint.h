@@ -1,4 +1,4 @@
-// The weights of a Hugging Face checkpoint, read slice by slice.
+// Reads the weights of a Hugging Face checkpoint slice by slice.
 #pragma once
 
 #include "model/files/mapped_file.h"
@@ -16,13 +16,13 @@
 
 namespace tp {
 
-// One or several safetensors files. They are mapped, not loaded: what is read from disk is, by the page, what
-// `read` wants. F32, F16 and BF16 can be read; tensors of other types may be there, for readers that know
-// what they mean.
+// One or several safetensors files. They are mapped, not loaded: only pages that `read` touches are read from
+// disk. F32, F16 and BF16 can be read. Tensors of other types are accessible to readers that know their
+// meaning.
 class SafetensorsCheckpoint final : public WeightSource {
  public:
-  // Opens `model.safetensors`, or what `model.safetensors.index.json` names, and checks every header. Throws
-  // CheckpointError if there is no such file or any of them is damaged.
+  // Opens `model.safetensors`, or the files that `model.safetensors.index.json` names, and checks all
+  // headers. Throws CheckpointError if a file is missing or damaged.
   static std::unique_ptr<SafetensorsCheckpoint> open(const std::filesystem::path& directory);
 
   bool contains(const std::string& name) const override;
@@ -37,7 +37,7 @@ class SafetensorsCheckpoint final : public WeightSource {
   std::optional<StoredRows> stored_rows(const std::string& name, MatrixShape shape,
                                         const TensorSlice& slice) const override;
   std::vector<TypeUse> types() const override;
-  // That of one tensor.
+  // The type of one tensor.
   TypeUse type_use(const std::string& name) const;
   std::size_t stored_bytes() const override;
   std::size_t bytes_read() const override;
@@ -48,33 +48,33 @@ class SafetensorsCheckpoint final : public WeightSource {
   // CheckpointError if it is missing.
   std::size_t bytes_read_of(const std::string& name) const;
 
-  // A tensor of any type where it lies in memory, for readers that know what it means; null if it is missing.
+  // A tensor of any type in memory, for readers that know its meaning; nothing if it is missing.
   struct Raw {
     const StoredTensor& tensor;
     const std::string& file;
     const std::byte* data;
   };
   std::optional<Raw> find_raw(const std::string& name) const;
-  // Where a slice of a matrix of any type lies, perhaps as it has been fetched.
+  // The place in memory of a slice of a matrix of any type. The slice may be in fetched columns.
   RowsInMemory rows_in_memory(const std::string& name, MatrixShape shape, const TensorSlice& slice) const;
-  // After read_exactly, announces that all of it is read soon.
+  // After read_exactly: announces that the whole tensor will be read soon.
   void will_need(const std::string& name) const;
-  // Counts this many of its bytes as read, or all of a tensor that slices share.
+  // Count bytes of a tensor as read: `bytes`, or all bytes of a tensor that slices share.
   void count_raw(const std::string& name, std::size_t bytes) const;
   void count_shared(const std::string& name) const;
 
-  // A hash of the files' names, sizes and headers. Ranks that have the same one read the same tensors from
-  // the same places, though not certainly the same values.
+  // A hash of the files' names, sizes, headers and samples of their data. Ranks with equal fingerprints read
+  // the same tensors from the same places, although other values may differ.
   std::uint64_t fingerprint() const override;
   std::uint64_t identity() const override;
 
  private:
-  // A tensor of `file`. The counter is atomic because threads read at once.
+  // A tensor of `file`. The counter is atomic because several threads read at once.
   struct Entry {
     Entry(StoredTensor stored, const MappedFile& of) : tensor(std::move(stored)), file(of) {}
     const std::byte* data() const { return file.bytes().data() + tensor.bytes.begin; }
     std::size_t element_bytes() const { return tensor.type.bits / 8; }
-    // Of a matrix of that shape.
+    // The tensor's rows, as a matrix with this shape.
     FileRows rows(MatrixShape shape) const {
       return {&file, tensor.bytes.begin, shape.rows, shape.columns * element_bytes()};
     }
@@ -88,9 +88,9 @@ class SafetensorsCheckpoint final : public WeightSource {
   void check_index(const std::map<std::string, std::string>& file_of) const;
   const Entry& find(const std::string& name) const;
   const Entry& find_matrix(const std::string& name, MatrixShape shape, const std::string& reason) const;
-  // Whether a slice is copied, and not looked at where it is mapped.
+  // Whether a slice is copied instead of used where it is mapped.
   bool copies(const Entry& entry, const TensorSlice& slice) const;
-  // To memory of the thread's, row behind row.
+  // Copies a slice to memory of the thread, without gaps between rows.
   RowsInMemory copy_of(const Entry& entry, MatrixShape shape, const TensorSlice& slice) const;
   std::string searched_files() const;
   void count_read(const Entry& entry, std::size_t bytes) const;

@@ -49,7 +49,7 @@ SafetensorsFiles read_index(const fs::path& path) {
                                  file.name());
 }
 
-// What a directory without a readable checkpoint has instead: the first file, by name, of each kind.
+// Files in a directory without a readable checkpoint: the first, by name, of each kind.
 struct OtherFiles {
   std::optional<std::string> safetensors, gguf, pytorch;
 };

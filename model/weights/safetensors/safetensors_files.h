@@ -1,4 +1,4 @@
-// Which files of a directory hold a model's weights.
+// Finds the files of a directory that contain a model's weights.
 #pragma once
 
 #include <filesystem>
@@ -11,21 +11,20 @@ namespace tp {
 
 // The safetensors files of a checkpoint.
 struct SafetensorsFiles {
-  std::vector<std::string> names;  // without the directory; sorted, distinct, at least one
-  std::map<std::string, std::string>
-      file_of;  // tensor to file name, as the index says; empty without an index
+  std::vector<std::string> names;              // without the directory; sorted, distinct, at least one
+  std::map<std::string, std::string> file_of;  // tensor to file name, from the index; empty without an index
 };
 
-// The files that the text of an index names. Throws CheckpointError, which calls it `name`, if it is not
-// valid or names files outside its directory.
+// The files that an index names. `text`: contents of the index; errors call it `name`. Throws CheckpointError
+// if it is invalid or names files outside its directory.
 SafetensorsFiles parse_safetensors_index(std::string_view text, const std::string& name);
 
-// Whether a directory has `model.safetensors` or its index.
+// Whether a directory contains `model.safetensors` or its index.
 bool holds_safetensors(const std::filesystem::path& directory);
 
-// Finds `model.safetensors`, or the files that `model.safetensors.index.json` names. The latter may be
-// missing. Throws CheckpointError if there is neither, with advice that depends on what the directory has
-// instead, or if the index is not valid or names files outside the directory.
+// Finds `model.safetensors`, or the files that `model.safetensors.index.json` names, even if these are
+// missing. Throws CheckpointError if there is neither, with advice that depends on the directory's other
+// files, or if the index is invalid or names files outside the directory.
 SafetensorsFiles find_safetensors_files(const std::filesystem::path& directory);
 
 }  // namespace tp

@@ -21,7 +21,7 @@ constexpr std::size_t kLongestHeader = 100'000'000;  // the reference implementa
 constexpr std::size_t kMostDimensions = 64;          // PyTorch's limit
 
 // Builds the tensors from JSON events. A parsed document would keep the last of two equal keys, and could
-// take many times the header's size in memory; here no more is kept than a tensor may have.
+// need many times the header's size in memory. The reader keeps no more than a tensor may have.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
   explicit HeaderReader(const std::string& file_name) : file_name_(file_name) {}
@@ -123,7 +123,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
 
   std::string tensor_name() const { return printable(tensors_.back().name); }
 
-  // Reports a value of a kind that does not belong where it is.
+  // Reports a value of a kind that is not allowed in its place.
   bool refuse(std::string_view found) const {
     const bool in_tensor = place_ != Place::header && place_ != Place::metadata;
     const std::string where = in_tensor ? field_ + " of tensor " + tensor_name() : printable(key_);
@@ -196,7 +196,7 @@ std::string_view header_text(std::span<const std::byte> file, const std::string&
         length, file.size());
   }
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
-  // The JSON parser takes a zero byte for the end of its input, and would ignore what follows.
+  // The JSON parser would take a zero byte for the end of its input, and ignore the rest.
   const bool is_object = text.starts_with('{') && text.find('\0') == std::string_view::npos;
   if (!is_object) {
     throw_error<CheckpointError>("{}: the header is not a JSON object; this is no safetensors file",
@@ -218,7 +218,7 @@ std::size_t bits_of(const StoredTensor& tensor, const std::string& file_name) {
   return bits;
 }
 
-// Checks one tensor by itself. Its offsets still count from the start of the data.
+// Checks one tensor by itself. Its offsets still count from the beginning of the data.
 void check_tensor(const StoredTensor& tensor, std::size_t data_size, const std::string& file_name) {
   const auto [begin, end] = tensor.bytes;
   if (begin > end) {
@@ -240,7 +240,7 @@ void check_tensor(const StoredTensor& tensor, std::size_t data_size, const std::
   }
 }
 
-// Checks that sorted tensors cover the data exactly.
+// Checks that the sorted tensors cover the data exactly.
 void check_layout(std::span<const StoredTensor> sorted, std::size_t data_size, const std::string& file_name) {
   std::size_t covered = 0;
   for (const StoredTensor& tensor : sorted) {

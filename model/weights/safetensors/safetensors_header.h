@@ -1,9 +1,9 @@
-// What a safetensors file holds, and where.
+// Parses the headers of safetensors files.
 //
-// The format: eight bytes with the header's length (little-endian), the header, and the tensors' data. The
-// header is a JSON object, {"name": {"dtype": "BF16", "shape": [4096, 14336], "data_offsets": [begin, end]},
-// ...}, whose offsets count from the end of the header. "__metadata__" holds strings that nobody needs here.
-// The tensors cover the data without holes or overlaps. https://github.com/huggingface/safetensors#format
+// The format: the header's length (eight bytes, little-endian), the header, and the tensors' data. The header
+// is a JSON object, {"name": {"dtype": "BF16", "shape": [4096, 14336], "data_offsets": [begin, end]}, ...}.
+// Offsets count from the end of the header. "__metadata__" contains strings, which are not used. The tensors
+// cover the data without gaps or overlaps. https://github.com/huggingface/safetensors#format
 #pragma once
 
 #include "model/weights/source/stored_type.h"
@@ -16,7 +16,7 @@
 
 namespace tp {
 
-// One tensor of a file.
+// A tensor in a file.
 struct StoredTensor {
   std::string name;
   StoredType type;
@@ -29,8 +29,8 @@ struct SafetensorsHeader {
   std::size_t size = 0;               // bytes before the tensors' data
 };
 
-// Reads and checks the header of the file whose bytes are `file`; the data is not touched. `file_name` is for
-// error texts. Throws CheckpointError if the file is anything but a whole and consistent safetensors file.
+// Reads and checks the header of the file whose bytes are `file`, without touching the data. `file_name` is
+// used in errors. Throws CheckpointError unless this is a complete and consistent safetensors file.
 SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, const std::string& file_name);
 
 }  // namespace tp
