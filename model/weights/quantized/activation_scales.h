@@ -1,5 +1,4 @@
-// Tensors beside weights by which other programs quantize activations and the KV cache. This one does
-// neither.
+// Tensors by which other programs quantize activations and the KV cache. tp-infer ignores them.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +6,8 @@
 
 namespace tp {
 
-// The names of compressed-tensors, ModelOpt, AutoFP8, Quark and vLLM. Each is the last part of a tensor's
-// name, perhaps behind a projection's or an attention's.
+// Names from compressed-tensors, ModelOpt, AutoFP8, Quark and vLLM. Each is the last part of a tensor's name,
+// which may begin with the name of a projection or attention layer.
 inline bool is_activation_scale(std::string_view tensor) {
   constexpr std::string_view kNames[] = {"input_scale",
                                          "output_scale",

@@ -134,7 +134,7 @@ StoredScales GroupCheckpoint::scales_of(const std::string& name) const {
   return matrix == nullptr ? plain_->scales_of(name) : matrix->groups.groups;
 }
 
-// Scales and zero points, of which slices share some, count as read as a whole.
+// Slices may share scales and zero points, so these count as read completely.
 void GroupCheckpoint::count(const QuantizedMatrix& matrix, const TensorSlice& slice) const {
   plain_->count_raw(matrix.stored, slice.size() * matrix.groups.bits / 8);
   for (const std::string& part : matrix.shared) plain_->count_shared(part);
@@ -155,7 +155,7 @@ std::vector<TypeUse> GroupCheckpoint::types() const {
   return uses.sorted();
 }
 
-// The same tensors mean something else in another format.
+// Equal tensors have different values in another format.
 std::uint64_t GroupCheckpoint::of_quantization(std::uint64_t hash) const {
   for (const std::uint64_t number :
        {static_cast<std::uint64_t>(quantization_.method) + 1, std::uint64_t{quantization_.bits},

@@ -1,4 +1,5 @@
-// The weights of a Hugging Face checkpoint that AWQ, GPTQ or compressed-tensors have quantized, or of FP8.
+// Reads Hugging Face checkpoints that are quantized by AWQ, GPTQ or compressed-tensors, or stored as FP8 or
+// MXFP4.
 #pragma once
 
 #include "model/weights/quantized/group_quantization.h"
@@ -14,27 +15,27 @@ namespace tp {
 // "AWQ int4, groups of 128".
 std::string description_of(const StoredGroups& weight, GroupQuantization::Method method);
 
-// Where the file has "NAME.qweight" or "NAME.weight_packed" with scales and zero points beside it, there is a
-// tensor "NAME.weight" of their values; where it has a tensor of FP8 or int8 with "..._scale_inv" or
-// "..._scale" beside it, that tensor is their product. "..._blocks" of MXFP4, with "..._scales" beside it, is
-// a matrix of their values, or a stack of such. Others, such as those that the config exempts, are the
-// file's.
+// Makes a tensor "NAME.weight" of "NAME.qweight" or "NAME.weight_packed" with scales and zero points. A
+// tensor of FP8 or int8 is multiplied by "..._scale_inv" or "..._scale". "..._blocks" of MXFP4 with
+// "..._scales" is a matrix of values, or a stack of matrices. All other tensors, such as those that the
+// config exempts, are read from the file unchanged.
 class GroupCheckpoint final : public WeightSource {
  public:
-  // Throws CheckpointError if a quantized tensor lacks a part or has parts of other shapes.
+  // Throws CheckpointError if a quantized tensor lacks a part, or a part has the wrong shape.
   GroupCheckpoint(std::unique_ptr<SafetensorsCheckpoint> plain, GroupQuantization quantization);
 
-  // Whether there are any of FP8, which tell for themselves.
+  // Whether any tensors are FP8, which can be recognized without a config.
   static bool has_fp8(const SafetensorsCheckpoint& plain);
 
   bool contains(const std::string& name) const override;
   std::vector<std::string> names() const override;
-  // f32 for quantized tensors, which holds their values exactly: for leaves that are not whole groups of 32.
+  // f32 for quantized tensors, which holds their values exactly. Used for leaves that are not whole groups of
+  // 32.
   DType dtype(const std::string& name) const override;
   std::optional<WeightType> group_type(const std::string& name, Range columns) const override;
   void expect(const std::string& name, MatrixShape shape, const std::string& reason) const override;
   void read_exactly(const ColumnReader& columns) override { plain_->read_exactly(columns); }
-  // Scales and zero points are announced as a whole.
+  // Scales and zero points are announced completely.
   void fetch(const std::string& name, MatrixShape shape, std::span<const TensorSlice> slices,
              Sharded sharded) const override;
   void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,

@@ -18,7 +18,7 @@ using Method = GroupQuantization::Method;
 constexpr const char* kAdvice =
     "take the model quantized in another way, or the original one with --weights int4 or int8";
 
-// Of a field of quantization_config: what, expected, found, what to do.
+// Reports a field of quantization_config: what was expected and found, and what to do.
 [[noreturn]] void refuse(const std::string& file, std::string_view field, std::string_view expected,
                          const std::string& found) {
   throw_error<ConfigError>("{}: quantization_config: {} must be {}, found {}; {}", file, field, expected,
@@ -65,8 +65,8 @@ GroupQuantization fp8(const JsonNode& fields, const std::string& file) {
   return out;
 }
 
-// NVIDIA's Model Optimizer. Its names of FP8 differ in how activations are quantized; scales of weights have
-// the shape that tells how they are shared.
+// NVIDIA's Model Optimizer. Its FP8 algorithms differ in how they quantize activations. The shape of the
+// scales shows which weights share them.
 GroupQuantization modelopt(const JsonNode& fields, const std::string& file) {
   constexpr const char* kAlgorithms[] = {"FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO", "MXFP8"};
   const std::string algorithm = fields.at("quant_algo").string();
@@ -78,7 +78,7 @@ GroupQuantization modelopt(const JsonNode& fields, const std::string& file) {
 }
 
 GroupQuantization compressed_tensors(const JsonNode& fields, const std::string& file) {
-  // The last one is of weights that are not quantized, beside a KV cache that is elsewhere.
+  // "dense" means that only the KV cache is quantized, not the weights.
   constexpr const char* kFormats[] = {"pack-quantized",  "int-quantized",   "float-quantized",
                                       "naive-quantized", "mixed-precision", "dense"};
   const auto require_format = [&](const std::string& format) {
@@ -133,7 +133,7 @@ std::optional<GroupQuantization> find_group_quantization(const std::filesystem::
   const JsonNode fields(config->fields, config->file);
   const std::string& file = config->file;
   const std::string& method = config->method;
-  // Its projections are stored with rows and columns exchanged, but not by these tools.
+  // GPT-2 stores projections transposed, but these tools do not.
   require<ConfigError>(
       config->model_type != "gpt2",
       "{}: quantization_config: {} weights of GPT-2 cannot be read, expected unquantized ones; "

@@ -1,4 +1,4 @@
-// What a config.json says of quantized weights.
+// Reads descriptions of quantized weights from config.json.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace tp {
 
-// Quantized weights with the scales of groups, as several tools store them.
+// Quantized weights with scales of groups, in the formats of several tools.
 struct GroupQuantization {
   enum class Method : std::uint8_t { awq, gptq, compressed_tensors, fp8, mxfp4 };
 
   Method method = Method::fp8;
-  unsigned bits = 4;  // of integers; 0: of 4 or 8, as their shapes tell
+  unsigned bits = 4;  // bits of integers; 0: 4 or 8, determined by shapes
   // GPTQ's first format stores zero points less one.
   bool zero_points_less_one = false;
   // Rows and columns of an FP8 weight that share a scale, if several do.
@@ -27,8 +27,8 @@ struct GroupQuantization {
 // "AWQ", "GPTQ", "compressed-tensors", "FP8", "MXFP4".
 std::string_view name_of(GroupQuantization::Method method);
 
-// The quantization that a model's folder, or its config.json alone, describes; nothing if there is none.
-// Throws ConfigError, which names the method, if it cannot be read.
+// The quantization that a model's folder or config.json describes; nothing if there is none. Throws
+// ConfigError, naming the method, if it cannot be read.
 std::optional<GroupQuantization> find_group_quantization(const std::filesystem::path& model);
 
 }  // namespace tp

@@ -12,12 +12,12 @@ namespace {
 
 constexpr std::string_view kExpression = "re:";
 
-// After a mismatch only the last wildcard has to take one more character.
+// After a mismatch, it is enough to let the last wildcard match one more character.
 bool matches_wildcards(std::string_view pattern, std::string_view name) {
   std::size_t in_pattern = 0;
   std::size_t in_name = 0;
-  std::size_t after_wildcard = pattern.npos;  // place in the pattern
-  std::size_t skipped_to = 0;                 // by the last wildcard
+  std::size_t after_wildcard = pattern.npos;  // place in the pattern after the last wildcard
+  std::size_t skipped_to = 0;                 // place in the name up to which the last wildcard matches
   while (in_name < name.size()) {
     if (in_pattern < pattern.size() && pattern[in_pattern] == '*') {
       after_wildcard = ++in_pattern;

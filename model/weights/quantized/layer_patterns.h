@@ -1,4 +1,4 @@
-// Which layers a list in quantization_config names.
+// Matches layers against a list in quantization_config.
 #pragma once
 
 #include "model/tokenizer/text/regex.h"
@@ -8,16 +8,16 @@
 
 namespace tp {
 
-// A pattern is a layer's name, a part of it between dots, or either of them with wildcards ("*"). After "re:"
-// it is an expression of Python's re.match. "Linear" names all layers.
+// A pattern is a layer's name, a part of the name between dots, or either with wildcards ("*"). After "re:"
+// it is a regular expression for Python's re.match. "Linear" matches all layers.
 class LayerPatterns {
  public:
   LayerPatterns() = default;
-  // Throws ConfigError, which names `file`, for an expression that cannot be compiled.
+  // Throws ConfigError, naming `file`, if a regular expression cannot be compiled.
   LayerPatterns(const std::vector<std::string>& patterns, std::string file);
 
   bool empty() const { return !has_all_ && names_.empty() && expressions_.empty(); }
-  // `layer`: well-formed UTF-8. Throws ConfigError for an expression that takes too many steps.
+  // `layer`: well-formed UTF-8. Throws ConfigError if a regular expression takes too many steps.
   bool match(const std::string& layer) const;
 
  private:

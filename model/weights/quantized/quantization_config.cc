@@ -18,7 +18,7 @@ bool is_object_with(const nlohmann::json& value, const char* name) {
   return value.is_object() && value.contains(name);
 }
 
-// The name of the method. Fields without a name may still show which tool wrote them.
+// The name of the method. If it is missing, other fields may show which tool wrote them.
 std::string method_of(const JsonNode& fields) {
   if (fields.has("quant_method")) return lower_case(fields.at("quant_method").string());
   if (fields.boolean_or("load_in_4bit", false) || fields.boolean_or("load_in_8bit", false))
@@ -32,7 +32,7 @@ std::string method_of(const JsonNode& fields) {
   return fields.at("quant_method").string();  // throws
 }
 
-// Reads the files that earlier tools wrote beside config.json, each by a tool of one method.
+// Reads the files that earlier tools wrote next to config.json. Each tool has one method.
 std::optional<QuantizationConfig> find_beside(const fs::path& folder) {
   constexpr std::pair<const char*, const char*> kFiles[] = {
       {"hf_quant_config.json", "modelopt"}, {"quantize_config.json", "gptq"}, {"quant_config.json", "awq"}};
@@ -50,7 +50,7 @@ std::optional<QuantizationConfig> find_beside(const fs::path& folder) {
   return std::nullopt;
 }
 
-// MLX had these fields under a name of its own, and later under both.
+// MLX first stored these fields only as "quantization", later under both names.
 nlohmann::json fields_in(const nlohmann::json& config) {
   if (is_object_with(config, kField) && !config[kField].is_null()) return config[kField];
   if (is_object_with(config, "quantization") && is_object_with(config["quantization"], "bits"))
@@ -76,7 +76,7 @@ std::optional<QuantizationConfig> find_quantization_config(const fs::path& model
   const nlohmann::json document = read_json_file(file);
   const JsonNode config(document, file);
   nlohmann::json fields = fields_in(document);
-  // Models of several modalities have a language model in text_config.
+  // Multimodal models describe their language model in text_config.
   if (fields.is_null() && config.has("text_config")) fields = fields_in(document["text_config"]);
   std::optional<QuantizationConfig> found;
   if (fields.is_null())

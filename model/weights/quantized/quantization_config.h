@@ -1,4 +1,4 @@
-// Finds the description of quantized weights among a model's files.
+// Finds the description of quantized weights in a model's files.
 #pragma once
 
 #include <filesystem>
@@ -11,15 +11,15 @@ namespace tp {
 
 struct QuantizationConfig {
   nlohmann::json fields{};
-  std::string file{};        // that has them
+  std::string file{};        // the file that contains `fields`
   std::string method{};      // "awq", in lower case
-  std::string model_type{};  // of config.json
-  bool has_dtype = false;    // config.json says what is not quantized is stored as
+  std::string model_type{};  // model_type of config.json
+  bool has_dtype = false;    // config.json states the type of weights that are not quantized
 };
 
-// `model`: a folder, or a config.json with perhaps others beside it. Reads quantization_config in it, or what
-// earlier tools wrote beside it: ModelOpt's hf_quant_config.json, AutoGPTQ's quantize_config.json, AutoAWQ's
-// quant_config.json. Throws ConfigError where the method is not named and cannot be told, and for MLX.
+// `model`: a folder, or a config.json. Reads quantization_config in it, or the files of earlier tools in the
+// same folder: ModelOpt's hf_quant_config.json, AutoGPTQ's quantize_config.json, AutoAWQ's quant_config.json.
+// Throws ConfigError if the method is missing and cannot be inferred, and for MLX.
 std::optional<QuantizationConfig> find_quantization_config(const std::filesystem::path& model);
 
 std::string lower_case(std::string text);

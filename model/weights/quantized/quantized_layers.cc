@@ -46,8 +46,8 @@ LayerPatterns patterns(const JsonNode& fields, std::initializer_list<const char*
   return {names(fields, of_lists), fields.file()};
 }
 
-// GPTQModel's rules for some layers: rules that leave layers out begin with "-:". Others change how the
-// layers are quantized.
+// GPTQModel's rules for some layers. Rules that begin with "-:" exclude layers. Other rules change how layers
+// are quantized.
 std::vector<std::string> left_out_by_rules(const JsonNode& fields) {
   std::vector<std::string> all;
   const std::optional<JsonNode> rules = fields.find("dynamic");
@@ -78,7 +78,7 @@ QuantizedLayers gptq_layers(const JsonNode& fields) {
   return layers;
 }
 
-// One scale, or one for a block.
+// FP8 with one scale per tensor or per block.
 QuantizedLayers fp8_layers(const JsonNode& fields, const std::string& method) {
   QuantizedLayers layers{.exempt = patterns(fields, {"modules_to_not_convert", "ignored_layers"}),
                          .is_e4m3 = true,

@@ -1,4 +1,4 @@
-// Which weights a quantization_config describes, for models whose weights are not there.
+// Describes quantized weights by quantization_config, for models without weight files.
 #pragma once
 
 #include "model/weights/quantized/group_quantization.h"
@@ -19,20 +19,20 @@ struct QuantizedLayers {
   LayerPatterns exempt{};   // layers that are not quantized
   bool is_e4m3 = false;
   unsigned bits = 4;
-  std::size_t rows = 1;     // that share scales; 0: all
-  std::size_t columns = 0;  // that do, or 0: all
-  bool act_order = false;   // the columns of a group are anywhere
+  std::size_t rows = 1;     // rows that share scales; 0: all
+  std::size_t columns = 0;  // columns that share scales; 0: all
+  bool act_order = false;   // a group's columns are not contiguous
   bool has_zero_points = false;
 
-  // Whether they contain the tensor. Only layers in a block are quantized. Throws ConfigError for a pattern
-  // that takes too many steps.
+  // Whether these layers contain the tensor. Only layers in blocks are quantized. Throws ConfigError if a
+  // pattern takes too many steps.
   bool include(const std::string& tensor) const;
-  // How a matrix of that shape is stored.
+  // Layout of a matrix with this shape.
   StoredGroups stored(MatrixShape shape) const;
 };
 
-// The quantized layers of a model's folder, or of its config.json alone. Throws ConfigError, which names the
-// method or the pattern that cannot be read.
+// The quantized layers that a model's folder or config.json describes. Throws ConfigError, naming the method
+// or pattern that cannot be read.
 std::vector<QuantizedLayers> find_quantized_layers(const std::filesystem::path& model);
 
 }  // namespace tp

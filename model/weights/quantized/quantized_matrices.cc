@@ -36,12 +36,12 @@ void require_matrix(const Raw& raw) {
 
 std::size_t divide_up(std::size_t number, std::size_t by) { return (number - 1) / by + 1; }
 
-// U8 is how E8M0 was stored before it had a name.
+// Before E8M0 had a name, it was stored as U8.
 bool are_exponents(const Raw& scales) {
   return scales.tensor.type.name == "F8_E8M0" || scales.tensor.type.name == "U8";
 }
 
-// bf16 has all of E8M0's powers of two.
+// bf16 represents all powers of two of E8M0.
 ScaleType scale_type(const Raw& scales) {
   const std::string_view name = scales.tensor.type.name;
   return name == "F32" ? ScaleType::f32 : name == "F16" ? ScaleType::f16 : ScaleType::bf16;
@@ -93,7 +93,7 @@ QuantizedMatrices Finder::find() {
   return std::move(found_);
 }
 
-// `types`: those that it may have, separated by spaces.
+// `types`: allowed types, separated by spaces.
 Raw Finder::require_part(const std::string& name, std::string_view types) const {
   const std::optional<Raw> raw = plain_.find_raw(name);
   if (!raw) {
@@ -112,7 +112,7 @@ Raw Finder::require_part(const std::string& name, std::string_view types) const 
   return *raw;
 }
 
-// AWQ and GPTQ.
+// Adds a weight of AWQ or GPTQ.
 void Finder::add_outputs_last(const std::string& layer) {
   const Raw words = require_part(layer + ".qweight", "I32");
   const Raw scales = require_part(layer + ".scales", "F16 BF16 F32");
@@ -146,7 +146,7 @@ void Finder::add_outputs_last(const std::string& layer) {
   add(layer + ".weight", std::move(matrix));
 }
 
-// The outputs and inputs of a packed weight.
+// The output and input features of a packed weight.
 MatrixShape Finder::packed_shape(const std::string& name) const {
   const Raw shape = require_part(name, "I64 I32");
   require_shape(shape, {2}, "output features, input features");
@@ -203,7 +203,8 @@ void Finder::add_packed(const std::string& layer) {
   add(layer + ".weight", std::move(matrix));
 }
 
-// FP8, and compressed-tensors' int8. Without scales it is what no model reads, or an error of its own.
+// Adds FP8, or int8 of compressed-tensors. Without scales, no model reads the tensor, or reading it reports
+// an error.
 void Finder::add_bytes(const std::string& name) {
   const Raw elements = *plain_.find_raw(name);
   const std::string of_scales = plain_.contains(name + "_scale_inv") ? name + "_scale_inv" : name + "_scale";
@@ -232,7 +233,7 @@ void Finder::add_bytes(const std::string& name) {
   add(name, std::move(matrix));
 }
 
-// Bytes [..., out_features, in_features / 32, 16] and scales [..., out_features, in_features / 32].
+// Adds bytes [..., out_features, in_features / 32, 16] and scales [..., out_features, in_features / 32].
 void Finder::add_mxfp4(const std::string& name) {
   constexpr std::size_t kBlockBytes = 16;
   const Raw blocks = *plain_.find_raw(name);
@@ -257,10 +258,10 @@ void Finder::add_mxfp4(const std::string& name) {
              {}});
 }
 
-// Which elements of a matrix share scales of that shape.
+// Finds which elements of a matrix share scales, from the shape of the scales.
 StoredScales Finder::blocks_of(const Raw& scales, MatrixShape shape) const {
   Shape found = scales.tensor.shape;
-  // ModelOpt's blocks have dimensions of 1 after both.
+  // ModelOpt stores scales of blocks as [rows, 1, columns, 1].
   if (found.size() == 4 && found[1] == 1 && found[3] == 1) found = {found[0], found[2]};
   const ScaleType type = scale_type(scales);
   const std::size_t block_rows = quantization_.block_rows;
@@ -282,7 +283,7 @@ StoredScales Finder::blocks_of(const Raw& scales, MatrixShape shape) const {
       block_columns, shape.rows);
 }
 
-// Columns are in groups one after the other, or those that a list tells.
+// Sets the columns' groups: contiguous, or given by a list.
 void Finder::set_columns(QuantizedMatrix& matrix, const std::string& of_list) {
   StoredScales& scales = matrix.groups.groups;
   const std::size_t columns = matrix.groups.shape.columns;

@@ -1,4 +1,4 @@
-// Which tensors of a checkpoint are the parts of quantized weights.
+// Finds the tensors of a checkpoint that form quantized weights.
 #pragma once
 
 #include "model/weights/quantized/group_quantization.h"
@@ -15,21 +15,21 @@ namespace tp {
 
 struct QuantizedMatrix {
   StoredGroups groups;
-  WeightType type;                  // that holds it at its size
-  std::string stored;               // the name of the tensor of elements
-  std::vector<std::string> shared;  // those of scales, zero points and the columns' groups
+  WeightType type;                  // holds the matrix at its stored size
+  std::string stored;               // name of the tensor of elements
+  std::vector<std::string> shared;  // names of the tensors of scales, zero points and column groups
   std::vector<std::uint16_t> column_groups;
 };
 
 struct QuantizedMatrices {
-  std::map<std::string, QuantizedMatrix> by_name;  // under which they are asked for
-  std::set<std::string> parts;                     // tensors of the file that they consist of
+  std::map<std::string, QuantizedMatrix> by_name;  // by requested name
+  std::set<std::string> parts;                     // tensors of the file that belong to quantized matrices
 };
 
-// The type that holds such groups at their size.
+// The type that holds these groups at their stored size.
 WeightType type_of(const StoredGroups& weight);
 
-// Throws CheckpointError if a quantized tensor lacks a part or has parts of other shapes.
+// Throws CheckpointError if a quantized tensor lacks a part, or a part has the wrong shape.
 QuantizedMatrices find_quantized_matrices(const SafetensorsCheckpoint& plain,
                                           const GroupQuantization& quantization);
 

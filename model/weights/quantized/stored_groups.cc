@@ -22,13 +22,13 @@ T element_at(const std::byte* data, std::size_t index) {
   return value;
 }
 
-// An E8M0 scale as bf16. The smallest one is subnormal, the largest number stands for NaN.
+// An E8M0 scale as bf16. Exponent 0 is subnormal, 255 stands for NaN.
 std::uint16_t bf16_of_e8m0(std::uint8_t exponent) {
   if (exponent == 255) return 0x7fc0;
   return exponent == 0 ? std::uint16_t{0x0040} : static_cast<std::uint16_t>(exponent << 7);
 }
 
-// From words that hold some numbers of a range to all that are needed for it.
+// The words that contain a range of numbers.
 Range words_of(Range numbers, std::size_t per_word) {
   return numbers.empty() ? Range{} : Range{numbers.begin / per_word, (numbers.end - 1) / per_word + 1};
 }
@@ -148,7 +148,7 @@ std::uint8_t StoredGroups::exponent(std::size_t row, std::size_t group) const {
 }
 
 float StoredGroups::scale(std::size_t row, std::size_t group) const {
-  if (layout == Layout::mxfp4) return std::ldexp(0.5F, exponent(row, group) - 127);  // the table has doubles
+  if (layout == Layout::mxfp4) return std::ldexp(0.5F, exponent(row, group) - 127);  // the table is doubled
   const std::uint32_t stored = scale_bits(row, group);
   switch (groups.type) {
     case ScaleType::f16:
