@@ -12,7 +12,7 @@
 
 namespace tp {
 
-// Has the types, and so the sizes, of the checkpoint that is not there. Elements cannot be read.
+// Has the types, and thus the sizes, of a checkpoint without its files. Elements cannot be read.
 class ConfiguredWeights final : public WeightSource {
  public:
   ConfiguredWeights(DType dtype, std::vector<QuantizedLayers> layers);
@@ -21,12 +21,12 @@ class ConfiguredWeights final : public WeightSource {
   std::vector<std::string> names() const override { return {}; }
   DType dtype(const std::string& name) const override { return plain_.dtype(name); }
   std::optional<WeightType> group_type(const std::string& name, Range columns) const override;
-  // Notes the shape, by which a type is chosen. Never throws.
+  // Records the shape, on which the choice of a type depends. Never throws.
   void expect(const std::string& name, MatrixShape shape, const std::string& reason) const override;
   void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
             TensorView<float> out) const override;
   StoredScales scales_of(const std::string& name) const override;
-  // The types of quantized layers, as if their matrices were square; empty if there are none.
+  // The types of quantized layers, assuming square matrices; empty if there are none.
   std::vector<TypeUse> types() const override;
   std::size_t stored_bytes() const override { return 0; }
   std::size_t bytes_read() const override { return 0; }
@@ -37,7 +37,7 @@ class ConfiguredWeights final : public WeightSource {
   const QuantizedLayers* find(const std::string& name) const;
 
   SyntheticWeights plain_;
-  SyntheticScaled in_any_order_;  // which columns are in which group
+  SyntheticScaled in_any_order_;  // for groups of columns in any order
   std::vector<QuantizedLayers> layers_;
   mutable std::map<std::string, MatrixShape> shapes_;
 };

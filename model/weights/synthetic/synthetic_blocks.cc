@@ -16,7 +16,7 @@ using kernels::ScaleKind;
 
 constexpr std::size_t kSuper = QuantizedRows::kColumns;
 
-// What an element stands for, before its scale: the mean and the deviation over all of its bits.
+// Mean and deviation of an element's value before scaling, over all of its bit patterns.
 struct Spread {
   double mean = 0.0;
   double deviation = 0.0;
@@ -36,7 +36,7 @@ Spread spread_of(const QuantFormat& format) {
   return {mean, std::sqrt(squares / static_cast<double>(levels) - mean * mean)};
 }
 
-// A group's scale is `unit` times a random whole number, whose bits are these.
+// A group's scale is `unit` times a random whole number, one of `count` numbers from `least` on.
 struct GroupScales {
   std::uint8_t least;
   std::uint8_t count;  // a power of two
@@ -45,7 +45,7 @@ struct GroupScales {
 
 GroupScales group_scales(const QuantFormat& format) {
   switch (format.scales) {
-    case ScaleKind::six_bits:  // those of Q3_K are counted from 32 on
+    case ScaleKind::six_bits:  // Q3_K's scales are stored plus 32
       return {static_cast<std::uint8_t>(format.scale_zero == 0 ? 24 : 40), 16};
     case ScaleKind::bytes:
       return {format.codebook == kernels::Codebook::none ? std::uint8_t{48} : std::uint8_t{8}, 16};
@@ -62,19 +62,19 @@ std::uint16_t half_of(ScaleKind kind, double value) {
   return is_bf16 ? kernels::float_to_bf16(number) : kernels::float_to_f16(number);
 }
 
-// Makes super-blocks of one type and deviation.
+// Makes super-blocks of one type with one deviation.
 class BlockMaker {
  public:
   BlockMaker(const QuantFormat& format, double deviation) : format_(format), scales_(group_scales(format)) {
     const Spread spread = spread_of(format);
     const double unit = deviation / spread.deviation / (scales_.mean() - format.scale_zero);
-    exponent_ = static_cast<std::uint8_t>(128 + std::lround(std::log2(unit)));  // of E8M0, by halves
+    exponent_ = static_cast<std::uint8_t>(128 + std::lround(std::log2(unit)));  // E8M0 of 2 * unit
     scale_ = half_of(format.scales, unit);
-    // Types that subtract offsets have them as multiples, as scales are, of a unit of their own.
+    // Types that subtract offsets store them like scales, as multiples of a unit.
     offset_ = half_of(format.scales, format.subtracts ? unit * spread.mean : -unit * spread.mean);
   }
 
-  // Super-block `index` of `rows`, from a key.
+  // Makes super-block `index` of `rows` from a key.
   void make(std::uint64_t key, const QuantizedRows& rows, std::size_t index) const {
     make_elements(key, rows.elements + index * kSuper);
     const std::size_t groups = QuantizedRows::groups(format_);
@@ -89,7 +89,7 @@ class BlockMaker {
     return is_offset ? offset_ : scale_;
   }
 
-  // A hash has the bytes of eight elements.
+  // A hash contains the bytes of eight elements.
   void make_elements(std::uint64_t key, std::uint8_t* elements) const {
     const auto mask = static_cast<std::uint8_t>((1U << (format_.low_bits + format_.high_bits)) - 1);
     for (std::size_t i = 0; i < kSuper; i += 8) {
@@ -110,7 +110,7 @@ class BlockMaker {
     }
   }
 
-  // Between the levels in the middle there is none: means are off by half a step.
+  // The exact middle would be between two levels, so that means are off by half a step.
   static constexpr std::uint8_t kZeroPoint = 8;
 
   const QuantFormat& format_;
@@ -139,7 +139,7 @@ void SyntheticBlocks::read_quantized(const std::string& name, MatrixShape shape,
   }
 }
 
-// As the kernels see them: slices that cut groups have the same elements.
+// Unpacks elements like the kernels. Slices that cut groups have the same elements.
 void SyntheticBlocks::read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                            TensorView<float> out) const {
   if (shape.rows == 1) return vectors_.read(name, shape, slice, out);

@@ -1,4 +1,4 @@
-// Weights without a checkpoint in the quantized types of checkpoints.
+// Synthetic weights in the quantized types of checkpoints.
 #pragma once
 
 #include "model/weights/synthetic/synthetic_weights.h"
@@ -9,10 +9,10 @@
 
 namespace tp {
 
-// As SyntheticWeights, but that matrices are made of random blocks of a type with a QuantFormat, as if a file
-// had them. Nothing is quantized: a thousand million elements take seconds. Vectors are SyntheticWeights'. An
-// element depends on the seed, the tensor's name, its row and its column only; its mean is zero or next to
-// it, its deviation that of SyntheticWeights.
+// Like SyntheticWeights, but matrices consist of random blocks of a type with a QuantFormat, as if read from
+// a file. Nothing is quantized, so that a thousand million elements take seconds. Vectors come from
+// SyntheticWeights. An element depends only on the seed, the tensor's name, its row and its column. Its mean
+// is zero or nearly zero, its deviation that of SyntheticWeights.
 class SyntheticBlocks final : public WeightSource {
  public:
   explicit SyntheticBlocks(WeightType type, std::uint64_t seed = 0)
@@ -21,7 +21,7 @@ class SyntheticBlocks final : public WeightSource {
   bool contains(const std::string& name) const override { return vectors_.contains(name); }
   std::vector<std::string> names() const override { return {}; }
   DType dtype(const std::string& name) const override { return vectors_.dtype(name); }
-  // The type, for columns that are whole groups.
+  // The type, if the columns are whole groups.
   std::optional<WeightType> group_type(const std::string& name, Range columns) const override;
   void expect(const std::string&, MatrixShape, const std::string&) const override {}
   void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,

@@ -13,15 +13,15 @@
 namespace tp {
 namespace {
 
-constexpr std::size_t kScaleBlock = 128;  // columns, and for FP8 rows, that share a scale
+constexpr std::size_t kScaleBlock = 128;  // columns (for FP8, also rows) that share a scale
 constexpr std::uint8_t kMiddle[] = {0, 128, 8};
 
-// The zero point, that of types without ones included.
+// The zero point; for types without zero points, the number that stands for zero.
 std::uint8_t middle_of(WeightType type) {
   return kMiddle[static_cast<std::size_t>(kernels::scaled_element(type))];
 }
 
-// Which bits of an element are random: FP8 has none of its largest values, nor NaN.
+// The random bits of an element. FP8 gets neither NaN nor its largest values.
 std::uint8_t mask_of(WeightType type) {
   return type == WeightType::f8_e4m3 ? 0xbf : type == WeightType::int8_scaled ? 0xff : 0x0f;
 }
@@ -34,7 +34,7 @@ float value_of(WeightType type, std::uint8_t element, float scale) {
   return value;
 }
 
-// Of elements whose scale is 1.
+// The deviation of elements whose scale is 1.
 double deviation_of(WeightType type) {
   double squares = 0.0;
   double count = 0.0;
@@ -62,7 +62,7 @@ const std::vector<std::uint16_t>& SyntheticScaled::column_groups(std::size_t col
   std::vector<std::uint16_t>& list = lists_[columns];
   if (!list.empty()) return list;
   for (std::size_t k = 0; k < columns; ++k) list.push_back(static_cast<std::uint16_t>(k / kScaleBlock));
-  // Shuffled alike on every rank.
+  // Shuffles alike on every rank.
   for (std::size_t k = columns; k > 1; --k) std::swap(list[k - 1], list[mixed(k + seed_) % k]);
   return list;
 }
@@ -88,7 +88,7 @@ std::uint64_t SyntheticScaled::key_of(const std::string& name, std::size_t row) 
   return mixed(mixed(hash_of(name) + mixed(seed_)) + row);
 }
 
-// A hash has the bytes of eight elements.
+// A hash contains the bytes of eight elements.
 void SyntheticScaled::make_elements(std::uint64_t row_key, Range columns, std::uint8_t* out) const {
   const std::uint8_t mask = mask_of(type_);
   std::uint64_t bits = 0;

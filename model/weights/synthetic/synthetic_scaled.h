@@ -1,4 +1,4 @@
-// Weights without a checkpoint in the types that share scales over blocks.
+// Synthetic weights in the types that share scales over blocks.
 #pragma once
 
 #include "model/weights/synthetic/synthetic_weights.h"
@@ -12,10 +12,10 @@
 
 namespace tp {
 
-// As SyntheticBlocks, for types with a ScaledFormat, in the forms that checkpoints mostly have:
-//   f8_e4m3      a float32 scale for 128 x 128 elements, as DeepSeek-V3's
-//   int8_scaled  an f16 scale for a row, as compressed-tensors' per-channel int8
-//   int4_scaled  groups of 128 columns in any order with f16 scales and zero points, as GPTQ's act-order
+// Like SyntheticBlocks, for types with a ScaledFormat, in the most common forms of checkpoints:
+//   f8_e4m3      a float32 scale for 128 x 128 elements, like DeepSeek-V3
+//   int8_scaled  an f16 scale for a row, like compressed-tensors' per-channel int8
+//   int4_scaled  groups of 128 columns in any order with f16 scales and zero points, like GPTQ's act-order
 class SyntheticScaled final : public WeightSource {
  public:
   explicit SyntheticScaled(WeightType type, std::uint64_t seed = 0);
@@ -24,7 +24,7 @@ class SyntheticScaled final : public WeightSource {
   std::vector<std::string> names() const override { return {}; }
   DType dtype(const std::string& name) const override { return vectors_.dtype(name); }
   std::optional<WeightType> group_type(const std::string&, Range) const override { return type_; }
-  // Notes the shape, which scales_of needs. Never throws.
+  // Records the shape for scales_of. Never throws.
   void expect(const std::string& name, MatrixShape shape, const std::string& reason) const override;
   void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
             TensorView<float> out) const override;
@@ -38,10 +38,10 @@ class SyntheticScaled final : public WeightSource {
   void done_with(const std::string&) const override {}
 
  private:
-  // The groups of a matrix's columns, where they are in any order.
+  // The group of each column, if groups are in any order.
   const std::vector<std::uint16_t>& column_groups(std::size_t columns) const;
   std::uint64_t key_of(const std::string& name, std::size_t row) const;
-  // The bits of elements of a row from its key.
+  // Makes the bits of a row's elements from the row's key.
   void make_elements(std::uint64_t row_key, Range columns, std::uint8_t* out) const;
   std::uint32_t scale_bits(std::size_t columns) const;
 
@@ -49,7 +49,7 @@ class SyntheticScaled final : public WeightSource {
   std::uint64_t seed_;
   SyntheticWeights vectors_;
   mutable std::mutex mutex_;
-  mutable std::map<std::string, std::size_t> columns_;  // of tensors
+  mutable std::map<std::string, std::size_t> columns_;  // by tensor
   mutable std::map<std::size_t, std::vector<std::uint16_t>> lists_;
 };
 

@@ -30,9 +30,8 @@ Distribution distribution_of(std::string_view name, MatrixShape shape) {
   return {0.0f, 1.0f / std::sqrt(static_cast<float>(shape.columns))};
 }
 
-// 32 bits that depend on a row's 64-bit key and the column. A key that only entered at the start would make
-// the rows permutations of each other where two keys are close by; hence its second half enters between the
-// rounds.
+// 32 bits that depend on a row's 64-bit key and the column. If the key only entered at the start, rows with
+// close keys would be permutations of each other. Therefore its second half enters between the rounds.
 inline std::uint32_t hash_of_column(std::uint64_t row_key, std::uint32_t column) {
   std::uint32_t x = column ^ static_cast<std::uint32_t>(row_key);
   x = (x ^ (x >> 16)) * 0x7feb352du;
@@ -41,7 +40,7 @@ inline std::uint32_t hash_of_column(std::uint64_t row_key, std::uint32_t column)
   return x ^ (x >> 16);
 }
 
-// To the nearest float that has `dropped` bits less, ties to even. Not for NaNs.
+// Rounds to the nearest float with `dropped` fewer bits, ties to even. Not for NaNs.
 template <int dropped>
 inline float rounded_mantissa(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
@@ -52,11 +51,11 @@ inline float rounded_mantissa(float value) {
 
 inline float rounded_to_bf16(float value) { return rounded_mantissa<16>(value); }
 
-// For values below f16's largest, as all are here. Below its smallest normal, 2^-14, f16 has steps of 2^-24,
-// which is the step of floats around 0.5.
+// For values below f16's largest, like all values here. Below its smallest normal number, 2^-14, f16 has
+// steps of 2^-24, like floats around 0.5.
 inline float rounded_to_f16(float value) {
   constexpr std::uint32_t smallest_normal_f16 = (127u - 14u) << 23;
-  // Chosen by masks: a compiler may not vectorise a float operation that it takes to be conditional.
+  // Chosen by masks: a compiler may not vectorise a float operation that it considers conditional.
   const std::uint32_t sign = std::bit_cast<std::uint32_t>(value) & 0x80000000u;
   const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(value) ^ sign;
   const auto subnormal = std::bit_cast<std::uint32_t>((std::bit_cast<float>(magnitude) + 0.5f) - 0.5f);
