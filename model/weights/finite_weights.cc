@@ -11,15 +11,15 @@
 namespace tp {
 namespace {
 
-// Exponents that only infinities and NaNs have.
+// Exponent bits. All are set only in infinities and NaNs.
 constexpr std::uint32_t kOfF32 = 0x7F800000;
 constexpr std::uint16_t kOfF16 = 0x7C00;
 constexpr std::uint16_t kOfBf16 = 0x7F80;
-// Eight bits have one NaN, and a scale that is a byte another.
+// The only NaN of e4m3, apart from its sign, and the only NaN of e8m0 (scales of one byte).
 constexpr std::uint8_t kNanOfE4m3 = 0x7F;
 constexpr std::uint8_t kNanOfE8m0 = 0xFF;
 
-// Whether a number, which need not be aligned, has all of these bits. The loop has no branches.
+// Whether any of the numbers, which may be unaligned, has all of these bits. The loop has no branches.
 template <class Number>
 [[gnu::always_inline]] inline bool any_has(Number bits, const std::byte* numbers, std::size_t count) {
   Number found = 0;
@@ -105,7 +105,7 @@ void require_finite(const std::string& tensor, const kernels::ScaledRows& rows,
   require_that(!is_e4m3 || !any_byte(rows.elements, rows.rows * rows.columns, kNanOfE4m3), tensor);
   const std::size_t count = rows.rows * rows.groups;
   const DType type = dtype_of(format.scale_type);
-  for (std::size_t i = 0; i < count; ++i)  // of 16 bits, they are the lower half of each
+  for (std::size_t i = 0; i < count; ++i)  // 16-bit scales are the lower halves of words
     require_that(!is_spoilt(type, bytes_of(rows.scales + i), 1), tensor);
 }
 

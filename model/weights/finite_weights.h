@@ -1,8 +1,8 @@
-// The check that a checkpoint's weights are numbers.
+// Checks that a checkpoint's weights are finite.
 //
-// Packing calls it for rows that are about to be packed, which therefore come to the cache only once. Later
-// nobody can tell: the maximum that is a group's scale hides a NaN, and a spoilt row of the vocabulary spoils
-// few texts.
+// Packing checks rows right before packing them, so that they are loaded to the cache only once. A later
+// check would miss errors: the maximum that becomes a group's scale hides a NaN, and a damaged row of the
+// vocabulary affects few texts.
 #pragma once
 
 #include "model/kernels/packed_weight.h"
@@ -13,7 +13,7 @@
 
 namespace tp {
 
-// All throw CheckpointError, naming the tensor, if one of its elements is NaN or infinite.
+// All throw CheckpointError, naming the tensor, if an element is NaN or infinite.
 void require_finite(const std::string& tensor, const StoredRows& rows);
 void require_finite(const std::string& tensor, const kernels::GroupedRows& rows);
 void require_finite(const std::string& tensor, const kernels::QuantizedRows& rows,

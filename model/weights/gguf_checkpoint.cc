@@ -16,7 +16,7 @@
 namespace tp {
 namespace {
 
-// Of a stack, the matrix of one expert; a vector is a matrix of one row. Empty for other shapes.
+// The matrix of one expert if the tensor is a stack; a vector is a matrix of one row. Empty for other shapes.
 std::optional<MatrixShape> matrix_shape(const GgufPlace& place, const std::vector<std::size_t>& stored) {
   const std::size_t dimensions = stored.size() - (place.expert ? 1 : 0);
   if (dimensions < 1 || dimensions > 2 || (place.expert && *place.expert >= stored.front()))
@@ -26,26 +26,26 @@ std::optional<MatrixShape> matrix_shape(const GgufPlace& place, const std::vecto
   return MatrixShape{rows, stored.back()};
 }
 
-// The type that holds a stored type's elements and scales as they are, if there is one.
+// The type that holds the elements and scales of a stored type unchanged, if there is one.
 std::optional<WeightType> held_groups(const GgufType& type) {
   if (type.name == "Q4_0") return WeightType::int4;
   if (type.name == "Q8_0") return WeightType::int8;
   return quantized_type(type);
 }
 
-// Columns that a rank's part of a type's rows may begin and end with.
+// A rank's columns must begin and end at multiples of this.
 std::size_t group_of(WeightType type) {
   const kernels::QuantFormat* const format = kernels::quant_format(type);
   return format == nullptr ? kernels::PackedLayout::kGroup : format->group;
 }
 
-// The bytes of a row whose blocks hold these elements.
+// The bytes of a row whose blocks contain these elements.
 Range blocks_of(const GgufType& type, Range elements) {
   const std::size_t width = type.block_elements;
   return {elements.begin / width * type.block_bytes, (elements.end + width - 1) / width * type.block_bytes};
 }
 
-// What reading some of a row's elements touches: of types with super-blocks in memory, these.
+// The elements that reading a part of a row touches: whole super-blocks for types that keep them in memory.
 Range window_of(const GgufType& type, Range elements, std::size_t row_elements) {
   constexpr std::size_t kSuper = kernels::QuantizedRows::kColumns;
   if (!quantized_type(type)) return elements;
@@ -106,7 +106,7 @@ std::vector<std::string> GgufCheckpoint::names() const {
   return {result.begin(), result.end()};
 }
 
-// Several tensors of a file may stand for one of the checkpoint.
+// Several tensors of a file may belong to one tensor of the checkpoint.
 std::vector<std::string> GgufCheckpoint::unread() const {
   std::set<std::string> unread;
   std::set<std::string> read;
@@ -133,7 +133,7 @@ std::optional<WeightType> GgufCheckpoint::group_type(const std::string& name, Ra
   return held;
 }
 
-// Whether the tensor's rows are those of its matrix in the checkpoint. GPT-2's are its columns; DeepSeek's
+// Whether the tensor's rows are rows of its matrix in the checkpoint. In GPT-2, they are columns; DeepSeek's
 // kv_b is in two parts.
 bool GgufCheckpoint::is_stored_by_rows(const GgufTensor& tensor) const {
   for (const std::string& name : names_.in_checkpoint(tensor)) {
@@ -180,7 +180,7 @@ void GgufCheckpoint::fetch(const std::string& name, MatrixShape shape, std::span
   const FileRows rows = matrix.rows();
   const bool is_transposed = matrix.place.is_transposed;
   if (sharded == (is_transposed ? Sharded::columns : Sharded::rows) || shape.rows == 1) {
-    // Rows may be permuted, but within whole heads.
+    // Rows may be permuted, but only within whole heads.
     for (const TensorSlice& slice : slices)
       matrix.entry->file.will_need(rows.bytes_of(is_transposed ? slice.columns : slice.rows));
     return;

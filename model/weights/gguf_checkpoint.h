@@ -1,4 +1,4 @@
-// The weights of a GGUF model, read slice by slice.
+// Reads the weights of a GGUF model slice by slice.
 #pragma once
 
 #include "model/weights/gguf/gguf_files.h"
@@ -17,19 +17,18 @@
 
 namespace tp {
 
-// Tensors are asked for by the names, and have the rows, columns and values, of a Hugging Face checkpoint.
-// What is read from disk is, by the page, what `read` touches: for a slice of columns the blocks that it
-// touches.
+// Tensors have the names, rows, columns and values of the Hugging Face checkpoint. Only pages that `read`
+// touches are read from disk: for a slice of columns, the blocks with these columns.
 class GgufCheckpoint final : public WeightSource {
  public:
-  // `first`: as find_gguf gave it. Throws CheckpointError if a file is missing or damaged.
+  // `first`: as returned by find_gguf. Throws CheckpointError if a file is missing or damaged.
   static std::unique_ptr<GgufCheckpoint> open(const std::filesystem::path& first);
 
   bool contains(const std::string& name) const override;
-  // Those that the checkpoint's tensors have, or would have.
+  // The names of the tensors in the Hugging Face checkpoint.
   std::vector<std::string> names() const override;
-  // bf16 for quantized types: 8 bits of the product of a small integer and a scale, which are precise to a
-  // few bits less. Matrices that the file has transposed or in parts are held so.
+  // bf16 for quantized types: products of a small integer and a scale are less precise than its 8 bits.
+  // Quantized matrices that the file stores transposed or in parts are kept in memory as bf16.
   DType dtype(const std::string& name) const override;
   std::optional<WeightType> group_type(const std::string& name, Range columns) const override;
   void expect(const std::string& name, MatrixShape shape, const std::string& reason) const override;
@@ -53,16 +52,16 @@ class GgufCheckpoint final : public WeightSource {
   const GgufFiles& files() const { return files_; }
 
  private:
-  // A matrix of a file: a tensor, or one of a stack of experts'.
+  // A matrix in a file: a tensor, or an expert's part of a stack.
   struct Matrix {
     GgufPlace place;
     const GgufFiles::Entry* entry = nullptr;
-    MatrixShape shape;                    // as in the checkpoint
-    Range bytes;                          // of the file
-    std::optional<GgufSplitKvB> split{};  // `entry` is its first half
+    MatrixShape shape;                    // shape in the checkpoint
+    Range bytes;                          // range in the file
+    std::optional<GgufSplitKvB> split{};  // set if the file has two stacks; `entry` is the first
 
     const GgufType& type() const { return entry->tensor.type; }
-    // The file's rows.
+    // The rows as stored in the file.
     FileRows rows() const {
       const std::size_t row_bytes = entry->tensor.row_bytes();
       return {&entry->file, bytes.begin, bytes.size() / row_bytes, row_bytes};
@@ -72,12 +71,12 @@ class GgufCheckpoint final : public WeightSource {
     }
   };
 
-  // Columns of the file's rows in memory: perhaps of blocks that were fetched, of which the first row begins
-  // at `data`.
+  // Columns of the file's rows in memory. These may be fetched blocks, of which the first row begins at
+  // `data`.
   struct Columns {
     const std::byte* data;
     std::size_t stride;
-    Range columns;  // counted from there
+    Range columns;  // counted from `data`
 
     const std::byte* row(std::size_t index) const { return data + index * stride; }
   };
@@ -100,7 +99,7 @@ class GgufCheckpoint final : public WeightSource {
   GgufFiles files_;
   GgufNames names_;
   mutable std::atomic<std::size_t> bytes_read_ = 0;
-  // By the file's tensor. Its keys do not change once the files are open.
+  // Whether each tensor of the files was read. The keys do not change after the files are opened.
   mutable std::unordered_map<const GgufFiles::Entry*, std::atomic<bool>> was_read_;
   const ColumnReader* columns_ = nullptr;
   mutable FetchedTensors fetched_;

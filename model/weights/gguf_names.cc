@@ -12,7 +12,7 @@ namespace {
 const std::string kBlocks = "blk.";
 const std::string kBlock = kBlocks + "#.";
 
-// A name with its numbers taken out: "model.layers.#.mlp.experts.#.up_proj" and {3, 17}.
+// A name without its numbers: "model.layers.#.mlp.experts.#.up_proj" and {3, 17}.
 struct Pattern {
   std::string text;
   std::vector<std::size_t> numbers;
@@ -37,7 +37,7 @@ Pattern pattern_of(std::string_view name) {
   }
 }
 
-// The name with its first marks replaced by the numbers.
+// The name with its first marks (#) replaced by the numbers.
 std::string with_numbers(std::string_view name, std::span<const std::size_t> numbers) {
   std::string result(name);
   for (const std::size_t number : numbers) {
@@ -106,7 +106,7 @@ void GgufNames::add(const std::string& name, GgufPlace place) {
   places_[name] = std::move(place);
 }
 
-// What is stored as one is added several times, the same each time.
+// Fused projections are added several times, with equal results.
 void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
   const BlockNames block = names.names_of_block(blocks_ + "#.");
   const BlockNames& stored = names.gguf.block;
@@ -174,7 +174,7 @@ void GgufNames::add_experts(const ExpertNames& names, const ExpertNames& stored)
 }
 
 std::optional<GgufPlace> GgufNames::find(std::string_view name) const {
-  // Most names are those of a layer and ".weight" or ".bias"; some are a tensor's.
+  // Most names are a layer's plus ".weight" or ".bias"; a few patterns are complete names of tensors.
   std::string_view end;
   Pattern pattern = pattern_of(name);
   if (!places_.contains(pattern.text)) {
@@ -195,7 +195,7 @@ std::optional<GgufPlace> GgufNames::find(std::string_view name) const {
 }
 
 std::vector<std::string> GgufNames::in_checkpoint(const GgufTensor& tensor) const {
-  // These are part of the config.
+  // These tensors are part of the config.
   if (tensor.name == "rope_freqs.weight" || tensor.name.starts_with("rope_factors_")) return {};
   std::string_view end;
   Pattern pattern = pattern_of(tensor.name);
@@ -205,7 +205,7 @@ std::vector<std::string> GgufNames::in_checkpoint(const GgufTensor& tensor) cons
     end = name.substr(dot);
     pattern = pattern_of(name.substr(0, dot));
   }
-  // What is left of kv_b where it is in two stacks.
+  // kv_b may be stored as two stacks.
   if (pattern.text == "blk.#.attn_k_b" || pattern.text == "blk.#.attn_v_b") pattern.text = "blk.#.attn_kv_b";
   const auto name = stored_.find(pattern.text);
   if (name == stored_.end()) {

@@ -1,4 +1,4 @@
-// A weight matrix of this rank.
+// This rank's part of a weight matrix.
 #pragma once
 
 #include "model/kernels/matmul.h"
@@ -13,14 +13,14 @@
 
 namespace tp {
 
-// This rank's part of one weight matrix, or of several that read the same input, one below the other.
+// Rows of one weight matrix, or of several matrices that read the same input, stacked vertically.
 class LocalWeight {
  public:
   LocalWeight(WeightType type, std::size_t out_features, std::size_t in_features)
       : LocalWeight(kernels::PackedLayout{type, out_features, in_features}) {}
   explicit LocalWeight(const kernels::PackedLayout& layout)
       : layout_(layout), elements_(layout_.bytes(), kWeightMemory) {}
-  // One without memory: what it would take of it is known, but there are no elements.
+  // Without memory: only the shape and size are known.
   static LocalWeight shape_of(const kernels::PackedLayout& layout) { return {layout, {}}; }
 
   const kernels::PackedLayout& layout() const { return layout_; }
@@ -33,19 +33,19 @@ class LocalWeight {
   // The packed elements.
   std::span<std::byte> memory() const { return {elements_.data(), elements_.size()}; }
 
-  // Stores rows, [rows, in_features]; see kernels::pack_rows.
+  // Packs rows, [rows, in_features]; see kernels::pack_rows.
   void pack(std::size_t first_row, const StoredRows& rows) {
     kernels::pack_rows(layout_, first_row, rows, elements_.data());
   }
-  // The same with groups, see kernels::pack_groups.
+  // Packs rows in groups; see kernels::pack_groups.
   void pack(std::size_t first_row, const kernels::GroupedRows& rows) {
     kernels::pack_groups(layout_, first_row, rows, elements_.data());
   }
-  // The same with integers of a type with a QuantFormat, see kernels::pack_quantized.
+  // Packs rows of integers of a type with a QuantFormat; see kernels::pack_quantized.
   void pack(std::size_t first_row, const kernels::QuantizedRows& rows) {
     kernels::pack_quantized(layout_, first_row, rows, elements_.data());
   }
-  // The same of a type with a ScaledFormat, see kernels::pack_scaled, and the groups of its columns.
+  // Packs rows of a type with a ScaledFormat (see kernels::pack_scaled), and sets the groups of its columns.
   void pack(std::size_t first_row, const kernels::ScaledRows& rows) {
     kernels::pack_scaled(layout_, first_row, rows, elements_.data());
   }
@@ -55,22 +55,22 @@ class LocalWeight {
 
   // x . weight^T. x: [tokens, in_features] -> [tokens, out_features]
   TensorView<float> multiply(TensorView<const float> x, Workspace& workspace) const;
-  // activation(gates) * ups of a weight with both, gates first. -> [tokens, out_features / 2]
+  // activation(gates) * ups. The weight contains both, gates first. -> [tokens, out_features / 2]
   TensorView<float> multiply_gated(TensorView<const float> x, kernels::Activation activation,
                                    Workspace& workspace) const;
-  // Whether a matmul of this many tokens takes activations in tiles, and such matmuls.
+  // Whether matmuls with this many tokens accept activations in tiles, and multiply() for such activations.
   bool takes_tiles(std::size_t tokens) const {
     return layout_.takes_whole_rows() && kernels::takes_tiles(layout_, tokens);
   }
   TensorView<float> multiply(const kernels::TiledRows& x, Workspace& workspace) const;
-  // Where it has leaves: to y, [tokens, out_features].
+  // With leaves: writes to y, [tokens, out_features].
   void multiply_leaves(TensorView<const float> x, Workspace& workspace, TensorView<double> y) const;
   void multiply_leaves(const kernels::TiledRows& x, Workspace& workspace, TensorView<double> y) const;
-  // multiply_gated in tiles, where can_gate_to_tiles.
+  // multiply_gated with a result in tiles; only if can_gate_to_tiles.
   bool can_gate_to_tiles(std::size_t tokens) const;
   kernels::TiledRows multiply_gated_to_tiles(TensorView<const float> x, kernels::Activation activation,
                                              Workspace& workspace) const;
-  // multiply to a place of the caller's, with scratch_floats(tokens) floats of scratch.
+  // multiply that writes to y, with scratch_floats(tokens) floats of scratch memory.
   void multiply_into(TensorView<const float> x, TensorView<float> scratch, TensorView<float> y) const {
     kernels::matmul(x, {layout_, elements_.data()}, scratch, y);
   }

@@ -1,4 +1,4 @@
-// The weights of a model, in whichever format they are.
+// Opens the weights of a model in any format.
 #pragma once
 
 #include "model/weights/source/weight_source.h"
@@ -8,7 +8,7 @@
 
 namespace tp {
 
-// A GGUF file, a folder with one, or a folder with safetensors files. Throws CheckpointError.
+// `model`: a GGUF file, a folder with one, or a folder with safetensors files. Throws CheckpointError.
 std::unique_ptr<WeightSource> open_checkpoint(const std::filesystem::path& model);
 
 }  // namespace tp

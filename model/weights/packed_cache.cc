@@ -23,20 +23,20 @@
 
 namespace tp {
 
-// One page at the beginning of the file; the identity's text is its rest.
+// One page at the beginning of the file. The rest of the page is the identity's text.
 struct PackedCache::Header {
   char magic[8] = {'t', 'p', 'p', 'a', 'c', 'k', 'e', 'd'};
   std::uint64_t version = 1;
   std::uint64_t records = 0;
   std::uint64_t hashes = 0;
-  std::uint64_t table = 0;       // where it begins
-  std::uint64_t table_hash = 0;  // of records and hashes
+  std::uint64_t table = 0;       // place in the file
+  std::uint64_t table_hash = 0;  // hash of records and hashes
   std::uint64_t identity_bytes = 0;
 };
 
 namespace {
 
-// To be counted up when readers or WeightLoader give other values for the same files than before.
+// Increment if readers or WeightLoader produce other values from the same files than before.
 constexpr int kLoadedVersion = 3;
 
 constexpr std::uint64_t kPage = 4096;
@@ -59,7 +59,7 @@ std::span<const std::byte> bytes_of(const std::vector<T>& values) {
   return std::as_bytes(std::span(values));
 }
 
-// Calls body(chunk, its bytes) on all threads.
+// Calls body(chunk, bytes of the chunk) on all threads.
 template <class Byte, class Body>
 void for_chunks(std::span<Byte> bytes, const Body& body) {
   for_thread_parts(chunks_of(bytes.size()), bytes.size(), [&](std::size_t begin, std::size_t end) {
@@ -69,7 +69,7 @@ void for_chunks(std::span<Byte> bytes, const Body& body) {
   });
 }
 
-// Files that no process writes any more, because it was killed.
+// Removes files whose writers were killed.
 void remove_abandoned(const std::filesystem::path& finished) {
   std::error_code error;
   const std::string begin = finished.filename().string() + ".";
@@ -85,12 +85,12 @@ void remove_abandoned(const std::filesystem::path& finished) {
   }
 }
 
-// Nothing where the model is one stage.
+// Empty if the model is one stage.
 std::string stage_text(Stage stage) {
   return stage.is_whole() ? std::string() : fmt::format("stage-{}-of-{}.", stage.index, stage.count);
 }
 
-// Nothing where the ranks' shares are equal.
+// Empty if the ranks' shares are equal.
 std::string split_text(TpRank tp) {
   return tp.split.empty() ? std::string() : fmt::format(" split {}", fmt::join(tp.split, ","));
 }
@@ -104,7 +104,7 @@ std::string text_of(const PackedCacheIdentity& identity) {
       identity.tp.rank, identity.tp.size, split_text(identity.tp), identity.model);
 }
 
-// Differs where several caches of a folder are wanted at once.
+// Differs between caches that must exist in a folder at the same time.
 std::string name_of_file(const PackedCacheIdentity& identity) {
   const std::string which = fmt::format(
       "{} {} {}", identity.model, identity.type ? name_of(*identity.type) : "auto", identity.leaf_heads);
@@ -155,7 +155,7 @@ std::string PackedCache::open() {
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0) return system_message(errno);
   if (!S_ISREG(status.st_mode)) return "it is not a regular file";
-  // Others' weights could be any.
+  // Another user could have written any weights.
   if (status.st_uid != ::geteuid()) return "it belongs to another user";
   end_ = static_cast<std::uint64_t>(status.st_size);
   try {
@@ -215,7 +215,7 @@ void PackedCache::read_at(std::uint64_t begin, std::span<std::byte> out) const {
 }
 
 void PackedCache::read_ahead(std::uint64_t begin, std::uint64_t end) {
-  // Longer hints are cut to this, as a rule, and every hint takes its time.
+  // The kernel usually truncates longer hints to this size. Each hint takes time.
   constexpr std::uint64_t kHint = std::uint64_t{128} << 10;
   end = std::min(end, end_);
   begin = std::max(begin, read_ahead_);
@@ -257,7 +257,7 @@ void PackedCache::rebuild() {
 }
 
 void PackedCache::make_unfinished() {
-  // Another process may take the file for abandoned before it is locked.
+  // Until the file is locked, another process may consider it abandoned, and remove it.
   constexpr int kTries = 10;
   for (int i = 0; i < kTries; ++i) {
     close();
@@ -325,8 +325,8 @@ std::string PackedCache::finish() {
   } catch (const std::exception& error) {
     write_error_ = error.what();
   }
-  // Not waiting for the disk: what a crash leaves is found to be damaged. Renamed while it is locked, or
-  // another process could take it for abandoned.
+  // Does not wait for the disk: after a crash, the hashes reveal damage. Renames while the file is locked, so
+  // that no other process considers it abandoned.
   if (write_error_.empty() && std::rename(unfinished_.c_str(), path_.c_str()) != 0)
     write_error_ = system_message(errno);
   if (write_error_.empty()) unfinished_.clear();

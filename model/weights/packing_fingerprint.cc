@@ -13,10 +13,10 @@ namespace {
 
 using namespace kernels;
 
-constexpr std::size_t kRows = 24;     // a panel that is cut short, too
-constexpr std::size_t kColumns = 96;  // so is a block
+constexpr std::size_t kRows = 24;     // includes a partial panel
+constexpr std::size_t kColumns = 96;  // includes a partial block
 
-// Some numbers of so many bits.
+// Some numbers of `bits` bits.
 template <class T>
 std::vector<T> numbers(std::size_t count, unsigned bits) {
   std::vector<T> all(count);
@@ -75,7 +75,8 @@ std::uint64_t hash_of_quantized(WeightType type, const QuantFormat& format, std:
   return hash;
 }
 
-// Groups in order, of which the first is cut, and as a list; scales of rows, and of blocks that a panel cuts.
+// Covers groups in order, of which the first is partial, and groups by a list; scales of rows, and of blocks
+// that end within a panel.
 std::uint64_t hash_of_scaled(WeightType type, std::uint64_t hash) {
   constexpr std::size_t kGroups = 4;
   std::vector<std::uint8_t> elements =

@@ -1,4 +1,4 @@
-// Which of a rank's threads packs which panels.
+// Distributes panels among the threads that pack them.
 #pragma once
 
 #include "parallel/shard/shard.h"
@@ -10,9 +10,9 @@
 
 namespace tp {
 
-// Divides [0, count) among threads, a contiguous part for each, which is then in the memory of that thread's
-// NUMA node. A thread that is done goes on with what is left of others: disks, page caches and neighbours on
-// the same cores delay some threads more than others.
+// Divides [0, count) into a contiguous part per thread, which then lies in the memory of the thread's NUMA
+// node. A thread that has finished its part continues with other parts: disks, page caches and other
+// processes on the same cores delay some threads more than others.
 class PanelQueue {
  public:
   PanelQueue(std::size_t count, std::size_t threads)
@@ -24,11 +24,11 @@ class PanelQueue {
     }
   }
 
-  // The next one for a thread; nothing if all have been taken.
+  // Returns a thread's next panel; nothing if all have been taken.
   std::optional<std::size_t> take(std::size_t thread) {
     for (std::size_t i = 0; i < threads_; ++i) {
       Part& part = parts_[(thread + i) % threads_];
-      // A part that has none left must not count on: it is asked once more by every thread.
+      // The counter of a finished part must not increase further: every thread asks once more.
       if (part.next.load(std::memory_order_relaxed) >= part.end) continue;
       const std::size_t panel = part.next.fetch_add(1, std::memory_order_relaxed);
       if (panel < part.end) return panel;
@@ -37,7 +37,7 @@ class PanelQueue {
   }
 
  private:
-  struct alignas(64) Part {  // a cache line of its own
+  struct alignas(64) Part {  // a separate cache line
     std::atomic<std::size_t> next = 0;
     std::size_t end = 0;
   };

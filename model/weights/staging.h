@@ -1,4 +1,4 @@
-// Room for the rows that a thread reads before it packs them.
+// Memory for the rows that a thread reads before it packs them.
 #pragma once
 
 #include "model/kernels/packed_weight.h"
@@ -10,13 +10,13 @@
 
 namespace tp {
 
-// As floats, as groups, or as a type that is held as it is stored has them: super-blocks, or elements with
-// the scales of blocks.
+// Holds floats, groups, or rows of a type that is packed as stored: super-blocks, or elements with the scales
+// of blocks.
 class Staging {
  public:
   enum class Form : std::uint8_t { floats, groups, quantized, scaled };
 
-  // Whole panels, few enough to stay in a thread's cache.
+  // A whole panel, small enough to stay in a thread's cache.
   static constexpr std::size_t kRows = kernels::PackedLayout::kPanel;
 
   Staging(const kernels::PackedLayout& layout, Form form)

@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kExpertReason = "the expert's intermediate size";
 
-// Under which a source has the elements of a tensor in MXFP4.
+// The name of a tensor's elements in MXFP4.
 std::string mxfp4_name(const std::string& tensor) { return tensor + "_blocks"; }
 
 StoredLayer layer_of(const BlockNames& names, const std::string& name, std::size_t rows,
@@ -53,7 +53,7 @@ StoredQkv stored_qkv(const BlockNames& names, const AttentionSpec& spec, std::si
                                      "(num_attention_heads + 2 num_key_value_heads) x head_dim");
   if (names.fused_qkv == BlockNames::FusedQkv::stacked)
     return {{layer, 0, query, query}, {layer, query, kv, kv}, {layer, query + kv, kv, kv}};
-  const std::size_t group = query / spec.num_key_value_heads;  // a KV head's queries
+  const std::size_t group = query / spec.num_key_value_heads;  // rows of a KV head's queries
   const std::size_t stride = group + 2 * spec.head_dim;
   return {{layer, 0, group, stride},
           {layer, group, spec.head_dim, stride},
@@ -81,7 +81,7 @@ StoredExpert stored_expert(const GatedMlpNames& names, std::size_t intermediate_
 
 ExpertStacks::ExpertStacks(const WeightSource& source, const ExpertNames& names, std::size_t num_experts)
     : names_(names), num_experts_(num_experts) {
-  // A source of any name has experts one by one.
+  // A source that makes tensors of any name has separate experts.
   if (names.stacks.gate_up_proj.empty() || source.contains(names.expert(0).gate_proj + ".weight")) return;
   are_quantized_ = source.contains(mxfp4_name(names.stacks.gate_up_proj));
   are_stacks_ = are_quantized_ || source.contains(names.stacks.gate_up_proj);

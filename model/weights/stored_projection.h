@@ -1,4 +1,4 @@
-// Where a checkpoint keeps a projection: in a tensor of its own, or among the rows of a larger one.
+// The place of a projection in a checkpoint: a separate tensor, or rows of a larger tensor.
 #pragma once
 
 #include "model/config/spec.h"
@@ -9,15 +9,15 @@
 
 namespace tp {
 
-// Row r of the projection is row first + r / piece * stride + r % piece of the stored layer. Pieces of one
-// row are owned together.
+// Row r of the projection is row first + r / piece * stride + r % piece of the stored layer. If `piece` is 1,
+// any range of rows is one OwnedRows.
 struct StoredProjection {
   StoredLayer layer;
   std::size_t first = 0;
-  std::size_t piece = 0;   // rows that follow each other
-  std::size_t stride = 0;  // from the begin of a piece to that of the next one
+  std::size_t piece = 0;   // contiguous rows
+  std::size_t stride = 0;  // from the beginning of a piece to the next
 
-  // The stored rows that hold rows of the projection, in their order, at the end of `parts`.
+  // Appends to `parts` the stored rows that contain `rows` of the projection, in order.
   void append_rows(Range rows, std::vector<OwnedRows>& parts) const;
 };
 
@@ -25,7 +25,7 @@ struct StoredQkv {
   StoredProjection query;   // [num_attention_heads * head_dim, hidden_size]
   StoredProjection key;     // [num_key_value_heads * head_dim, hidden_size]
   StoredProjection value;   // [num_key_value_heads * head_dim, hidden_size]
-  StoredProjection gate{};  // as `query`, behind each head of which it is stored, if there is one
+  StoredProjection gate{};  // like `query`, stored after each query head; empty without gates
 };
 StoredQkv stored_qkv(const BlockNames& names, const AttentionSpec& spec, std::size_t hidden_size);
 
@@ -41,11 +41,11 @@ struct StoredExpert {
   StoredProjection up;    // [intermediate_size, hidden_size]
   StoredLayer down;       // [hidden_size, intermediate_size]
 };
-// One that has tensors of its own.
+// An expert with separate tensors.
 StoredExpert stored_expert(const GatedMlpNames& names, std::size_t intermediate_size,
                            std::size_t hidden_size);
 
-// Experts of a block, whether each has tensors of its own or all are in stacks.
+// The experts of a block, in separate tensors or in stacks.
 class ExpertStacks {
  public:
   ExpertStacks(const WeightSource& source, const ExpertNames& names, std::size_t num_experts);

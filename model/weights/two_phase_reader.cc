@@ -17,7 +17,7 @@
 namespace tp {
 namespace {
 
-// The parts of a row that a rank wants, the last ones perhaps empty: as many as one matrix holds of what is
+// The parts of a row that a rank wants, padded with empty ranges. Rows may contain several parts that are
 // multiplied together (queries, keys and values).
 using Wanted = std::array<Range, 4>;
 
@@ -34,7 +34,7 @@ std::size_t total_of(const Wanted& ranges) {
   return total;
 }
 
-// The wanted bytes of some rows, side by side.
+// Copies the wanted bytes of some rows, without gaps.
 void gather(std::span<const std::byte> rows, std::size_t row_bytes, const Wanted& wanted, std::byte* to) {
   for (std::size_t begin = 0; begin < rows.size(); begin += row_bytes) {
     for (const Range& range : wanted) {
@@ -49,7 +49,7 @@ void gather(std::span<const std::byte> rows, std::size_t row_bytes, const Wanted
 FetchedColumns TwoPhaseReader::fetch(const FileRows& matrix, const std::vector<Range>& wanted) const {
   if (matrix.rows == 0 || matrix.row_bytes == 0) return {matrix.rows, wanted};
   const std::size_t ranks = comm_.size();
-  const std::size_t share = std::max<std::size_t>(1, round_bytes_ / matrix.row_bytes);  // rows of a rank
+  const std::size_t share = std::max<std::size_t>(1, round_bytes_ / matrix.row_bytes);  // rows per rank
   const std::size_t round_rows = share * ranks;
   std::optional<FetchedColumns> fetched;
   Wanted own_wanted{};
@@ -58,7 +58,7 @@ FetchedColumns TwoPhaseReader::fetch(const FileRows& matrix, const std::vector<R
   std::vector<std::vector<std::byte>> to(ranks);
   std::vector<std::span<const std::byte>> sent(ranks);
   std::vector<std::span<std::byte>> received(ranks);
-  // The rows of the round from `first` on that a rank reads.
+  // The rows that a rank reads in the round that begins at `first`.
   const auto rows_of = [&](std::size_t first, std::size_t rank) {
     const std::size_t rows = std::min(round_rows, matrix.rows - std::min(first, matrix.rows));
     const Range part = split_evenly(rows, {rank, ranks});
@@ -66,8 +66,9 @@ FetchedColumns TwoPhaseReader::fetch(const FileRows& matrix, const std::vector<R
   };
   for (std::size_t first = 0; first < matrix.rows; first += round_rows) {
     const Range own = rows_of(first, comm_.rank());
-    // Every round begins like fail_together's end, where a rank may be that has failed elsewhere. What needs
-    // memory is done in these sections: a rank that failed between them would leave others in an exchange.
+    // Each round begins like the end of fail_together, where a rank that has failed elsewhere may be waiting.
+    // Memory is allocated only in these sections: a rank that failed between them would leave other ranks in
+    // an exchange.
     fail_together(comm_, [&] {
       if (first == 0) {
         own_wanted = padded(wanted);

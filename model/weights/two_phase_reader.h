@@ -1,7 +1,7 @@
-// Columns of stored matrices, read by all ranks together.
+// Lets all ranks read columns of stored matrices together.
 //
-// Hosts do not share a page cache, so that each would bring in every matrix of which its ranks need columns.
-// With this, each rank reads a part of the rows, whole and contiguous, and the ranks exchange their columns.
+// Hosts do not share a page cache, so each would read every matrix of which its ranks need columns. With this
+// reader, each rank reads a part of the rows, complete and contiguous, and the ranks exchange their columns.
 #pragma once
 
 #include "model/weights/source/fetched_columns.h"
@@ -14,14 +14,13 @@ namespace tp {
 
 class TwoPhaseReader final : public ColumnReader {
  public:
-  // A rank reads and sends this many bytes at a time.
+  // Bytes that a rank reads and sends at a time.
   static constexpr std::size_t kRoundBytes = std::size_t{16} << 20;
   explicit TwoPhaseReader(Communicator& comm, std::size_t round_bytes = kRoundBytes)
       : comm_(comm), round_bytes_(round_bytes) {}
 
-  // Collective. The matrix is the same on all ranks; each wants its own bytes of every row. Throws
-  // AgreedError if the file cannot be read on one of them, or if one has failed elsewhere and waits in
-  // fail_together.
+  // Collective. The matrix is the same on all ranks; each rank wants different bytes of the rows. Throws
+  // AgreedError if a rank cannot read the file, or has failed elsewhere and waits in fail_together.
   FetchedColumns fetch(const FileRows& matrix, const std::vector<Range>& wanted) const override;
 
  private:

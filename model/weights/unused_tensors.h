@@ -9,16 +9,16 @@
 
 namespace tp {
 
-// Of the tensors of which a complete load has read nothing, those that are not buffers, which are known to
-// hold no weights.
+// The tensors of which a complete load has read nothing, except buffers, which are known to contain no
+// weights.
 //
-// What is left over outside of blocks (another task's head, a vision tower) or in blocks that are known to be
-// of no use does not change what the model computes, and is for a warning. Those of multi-token prediction
-// layers are one entry. A tensor of a block would, a bias of which config.json
-// says nothing for example: throws CheckpointError.
+// Tensors outside of blocks (another task's head, a vision tower), or in blocks that are known to be unused,
+// do not change results: callers warn about them. Multi-token prediction layers are one entry. Other tensors
+// of blocks would change results, for example a bias that config.json does not mention: throws
+// CheckpointError.
 std::vector<std::string> find_unused_tensors(const TensorNames& names, std::span<const std::string> unread);
 
-// Removes the entry of multi-token prediction layers, for when such a layer is loaded.
+// Removes the entry of multi-token prediction layers, for use if such a layer is loaded.
 void leave_out_next_token_layers(std::vector<std::string>& unused);
 
 }  // namespace tp

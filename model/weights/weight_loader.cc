@@ -14,8 +14,8 @@ namespace tp {
 
 WeightType WeightLoader::type_of(const Slice& slice, std::size_t leaf) const {
   if (type_) return *type_;
-  // A leaf decides alike on every rank. It must be whole groups of activations, if they are rounded in
-  // groups.
+  // Depends on the leaf instead of the slice, so that all ranks decide alike. If activations are rounded in
+  // groups, a leaf must be whole groups of activations.
   const Range in_features = leaf != 0 ? Range{0, leaf} : slice.part.columns;
   const std::optional<WeightType> grouped =
       slice.transposed ? std::nullopt : source_.group_type(slice.name, in_features);
@@ -30,7 +30,7 @@ bool WeightLoader::are_held_alike(const Slice& one, const Slice& other) const {
          source_.scales_of(one.name).has_groups_of(source_.scales_of(other.name));
 }
 
-// Which of a panel's scales each row of such a weight has: the next one where a block of rows begins.
+// Index of each row's scale in its panel. It increases at each new block of rows.
 std::vector<std::uint8_t> WeightLoader::scale_rows_of(std::span<const Slice> slices) const {
   std::vector<std::uint8_t> scale_rows;
   const Slice* last_slice = nullptr;
@@ -65,7 +65,7 @@ kernels::ScaledFormat WeightLoader::scaled_format(std::span<const Slice> slices,
           .phase = scales.column_block == 0 ? 0 : columns.begin % scales.column_block};
 }
 
-// Whether the stored groups can be taken over: int8 holds those of fewer bits as well.
+// Whether stored groups can be loaded unchanged. int8 also holds groups of int4.
 bool WeightLoader::takes_groups(std::span<const Slice> slices, const kernels::PackedLayout& layout) const {
   const WeightType type = layout.type;
   if ((type != WeightType::int8 && type != WeightType::int4) || layout.fills_leaves()) return false;
@@ -77,7 +77,7 @@ bool WeightLoader::takes_groups(std::span<const Slice> slices, const kernels::Pa
 }
 
 void WeightLoader::fetch(std::span<const Slice> slices, Sharded sharded) const {
-  // Slices of the same tensor are announced together.
+  // Announces slices of the same tensor together.
   for (auto first = slices.begin(); first != slices.end();) {
     const auto last =
         std::find_if(first, slices.end(), [&](const Slice& slice) { return slice.name != first->name; });
@@ -114,7 +114,6 @@ LocalWeight WeightLoader::load(std::span<const Slice> slices, Sharded sharded, W
   return weight;
 }
 
-// Every thread reads some panels, packs them and so touches them first.
 void WeightLoader::fill(std::span<const Slice> slices, const kernels::PackedLayout& layout,
                         std::span<std::byte> memory, const std::function<void()>& make) {
   if (cache_ == nullptr) return make();
@@ -173,7 +172,7 @@ WeightLoader::Slice WeightLoader::slice_of(const OwnedRows& part) {
   return slice;
 }
 
-// A bias is a column, which is stored as a row.
+// A bias is a column here, but stored as a row.
 WeightLoader::Slice WeightLoader::slice_of_bias(const OwnedRows& part) {
   const StackPlace& stack = part.layer.stack;
   const std::size_t size = part.layer.shape.rows;
@@ -300,7 +299,7 @@ std::vector<std::string> WeightLoader::unread_tensors() {
 
 std::optional<std::size_t> WeightLoader::first_different_row(const OwnedRows& part,
                                                              const StoredLayer& other) {
-  if (!reads() || has_cached()) return std::nullopt;  // what differs is never cached
+  if (!reads() || has_cached()) return std::nullopt;  // a weight with differing rows is never cached
   const Slice one = slice_of(part.layer, TensorSlice::of_rows(part.layer.shape, part.rows));
   const Slice two = slice_of(other, TensorSlice::of_rows(other.shape, part.rows));
   fetch({&one, 1}, Sharded::rows);

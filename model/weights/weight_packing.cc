@@ -14,14 +14,14 @@ namespace tp {
 void WeightLoader::pack(std::span<const Slice> slices, Sharded sharded, LocalWeight& weight) const {
   fetch(slices, sharded);
 
-  // Calls read(slice, its part in `wanted`, the first row of that part counted from `wanted`).
+  // Calls read(slice, its part in `wanted`, first row of the part relative to `wanted`).
   const auto for_slices = [&](Range wanted, const auto& read) {
-    std::size_t first = 0;  // of the slice at hand, among all rows
+    std::size_t first = 0;  // first row of the current slice, among all rows
     for (const Slice& slice : slices) {
       const std::size_t begin = std::max(wanted.begin, first);
       const std::size_t end = std::min(wanted.end, first + slice.part.rows.size());
       if (begin < end) {
-        const std::size_t offset = slice.part.rows.begin - first;  // wraps around where it is negative
+        const std::size_t offset = slice.part.rows.begin - first;  // wraps around if negative
         slice.for_runs({begin + offset, end + offset}, [&](const TensorSlice& run, std::size_t place) {
           read(slice, run, begin - wanted.begin + place);
         });
@@ -29,7 +29,7 @@ void WeightLoader::pack(std::span<const Slice> slices, Sharded sharded, LocalWei
       first += slice.part.rows.size();
     }
   };
-  // Rows that one slice has need not be copied where the source has them in memory.
+  // Rows of a single slice need not be copied if the source has them in memory.
   const auto stored_rows = [&](Range wanted) {
     std::optional<StoredRows> stored;
     for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t /*row*/) {
