@@ -19,11 +19,11 @@
 namespace tp {
 namespace {
 
-// The tokens that end a text, a turn or a message: llama.cpp stops at all of them.
+// Tokens that end a text, a turn or a message. llama.cpp stops at all of them.
 constexpr std::array kEndKeys = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                  "tokenizer.ggml.eom_token_id"};
 
-// The checkpoint's row of each row of the file; empty if their order is the same.
+// For each row in the file, the checkpoint's row; empty if the order is the same.
 std::vector<std::size_t> rows_in_file_order(const GgufRowOrder& order, std::size_t rows) {
   if (order.kind == GgufRowOrder::Kind::as_it_was) return {};
   std::vector<std::size_t> result(rows);
@@ -73,7 +73,7 @@ void CheckpointInput::add_tensor(const GgufNames& names, std::string name, Matri
     source_->read(name, shape, TensorSlice::whole(shape), {&list.emplace_back(), 1, 1});
     return;
   }
-  // A tied embedding may be stored as the LM head only.
+  // A tied embedding may be stored only as the LM head.
   if (spec_.tied_embeddings && place->tensor == "output.weight") place->tensor = "token_embd.weight";
   const bool is_vector = shape.rows == 1;
   const MatrixShape in_file = place->is_transposed ? MatrixShape{shape.columns, shape.rows} : shape;
@@ -118,7 +118,7 @@ void CheckpointInput::write_vocabulary(const std::filesystem::path& folder) {
   vocabulary.tool_template = chat.with_tools;
   std::vector<TokenId> ends = load_generation_config(folder).eos_token_ids;
   if (ends.empty()) ends = load_config(folder).eos_token_ids;
-  // What the tokenizer calls the end comes first.
+  // The tokenizer's end token comes first.
   if (ends.empty() && vocabulary.eos) ends = {*vocabulary.eos};
   if (const auto eos = std::ranges::find(ends, vocabulary.eos.value_or(-1)); eos != ends.end())
     std::rotate(ends.begin(), eos, eos + 1);

@@ -11,11 +11,11 @@
 
 namespace tp {
 
-// The folder of a Hugging Face checkpoint. Its tensors get the names of GGUF files, and their rows, columns
-// and values the form that they have there: what GgufCheckpoint undoes.
+// A Hugging Face checkpoint as input. Gives tensors their names, order of rows and columns, and values in
+// GGUF files; GgufCheckpoint reverses this.
 class CheckpointInput final : public QuantizeInput {
  public:
-  // Throws CheckpointError or ConfigError if it cannot become a GGUF file.
+  // Throws CheckpointError or ConfigError if the checkpoint cannot become a GGUF file.
   CheckpointInput(const std::filesystem::path& folder, const std::string& name);
 
   const GgufValues& values() const override { return values_; }
@@ -32,15 +32,15 @@ class CheckpointInput final : public QuantizeInput {
     std::string name;
     MatrixShape shape;
   };
-  // Where the values of a tensor come from.
+  // The source of a tensor's values.
   struct Origin {
-    std::vector<Stored> parts{};  // one, or a stack's one for every expert
+    std::vector<Stored> parts{};  // one part; in a stack, one part per expert
     GgufPlace place{};
-    std::vector<std::size_t> rows{};  // the checkpoint's row for each of the file, if their order differs
-    std::vector<float> values{};      // of a tensor that is not in the checkpoint
+    std::vector<std::size_t> rows{};  // checkpoint row of each row in the file; empty: same order
+    std::vector<float> values{};      // values of a tensor that is not in the checkpoint
   };
 
-  // Numbers of all layers, in their order, by the key of the metadata.
+  // One number per layer, in order, by metadata key.
   using Lists = std::map<std::string, std::vector<float>>;
 
   void add_tensor(const GgufNames& names, std::string name, MatrixShape shape, Lists& lists);

@@ -12,7 +12,7 @@
 namespace tp {
 namespace {
 
-// What describes the file rather than the model.
+// Whether a key describes the file rather than the model.
 bool is_of_file(std::string_view key) {
   return key.starts_with("split.") || key == "general.alignment" || key.starts_with("quantize.imatrix.");
 }
@@ -34,7 +34,7 @@ GgufInput::GgufInput(const std::filesystem::path& first) : files_(first) {
             .has_lm_head = model.has_tensor("output.weight"),
             .has_grouped_queries = model.has("attention.head_count") && model.kv_heads() < model.heads()};
   for (const auto& [name, entry] : files_.tensors()) entries_.push_back(&entry);
-  // Files have them layer by layer.
+  // In the order of the files, which is layer by layer.
   std::ranges::stable_sort(entries_, {}, [](const GgufFiles::Entry* entry) {
     return std::pair(entry->file.name(), entry->tensor.bytes.begin);
   });

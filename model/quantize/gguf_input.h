@@ -5,10 +5,10 @@
 
 namespace tp {
 
-// A GGUF model in one or several parts: metadata and names stay as they are.
+// A GGUF model in one or more parts. Metadata and names do not change.
 class GgufInput final : public QuantizeInput {
  public:
-  // `first`: as find_gguf gave it. Throws CheckpointError.
+  // `first`: as returned by find_gguf. Throws CheckpointError.
   explicit GgufInput(const std::filesystem::path& first);
 
   const GgufValues& values() const override { return values_; }

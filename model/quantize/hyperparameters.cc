@@ -28,7 +28,7 @@ const AttentionSpec& attention_of(const DecoderSpec& spec, const std::string& mo
   return *attention;
 }
 
-// Keys that begin with the architecture.
+// Writes values whose keys begin with the architecture.
 class ArchitectureValues {
  public:
   ArchitectureValues(const std::string& architecture, GgufValues& values)
@@ -40,7 +40,7 @@ class ArchitectureValues {
   }
   void number(const char* key, double value) { values_.number(prefix_ + key, static_cast<float>(value)); }
   void boolean(const char* key, bool value) { values_.boolean(prefix_ + key, value); }
-  // Those that not all models have.
+  // Values that some models lack.
   void whole_if(const char* key, std::size_t value) {
     if (value != 0) whole(key, value);
   }
@@ -53,7 +53,7 @@ class ArchitectureValues {
   GgufValues& values_;
 };
 
-// Llama 3's scaling is in a tensor only.
+// Llama 3's scaling is stored only as a tensor.
 void write_rope(const RopeSpec& rope, ArchitectureValues& values) {
   const RopeScaling& scaling = rope.scaling;
   values.number("rope.freq_base", rope.theta);
@@ -79,7 +79,7 @@ const RouterSpec* router_of(const DecoderSpec& spec) {
   return nullptr;
 }
 
-// What DeepSeek's way of choosing experts has beside others'.
+// Values for DeepSeek's choice of experts.
 void write_correction(const ModelConfig& config, const RouterSpec& router, ArchitectureValues& values) {
   constexpr std::size_t kSoftmax = 1;
   constexpr std::size_t kSigmoid = 2;
@@ -91,7 +91,7 @@ void write_correction(const ModelConfig& config, const RouterSpec& router, Archi
                   std::max(config.first_k_dense_replace, config.moe_layer_start_index));
 }
 
-// Keys of state space models, which recurrences share.
+// Recurrent layers use the keys of state space models.
 void write_recurrence(const ModelConfig& config, const DecoderSpec& spec, ArchitectureValues& values) {
   const auto* const recurrence = first_part<GatedDeltaNetSpec>(spec);
   if (recurrence == nullptr) return;
@@ -113,7 +113,7 @@ void write_experts(const ModelConfig& config, const DecoderSpec& spec, Architect
   values.whole_if("expert_shared_feed_forward_length", config.shared_expert_intermediate_size);
 }
 
-// The rope of the layers without a window, or of those that have one.
+// The RoPE of a layer with (or without) a window, or of any layer if there is no such layer.
 const RopeSpec* rope_of(const DecoderSpec& spec, bool with_window = false) {
   const RopeSpec* other = nullptr;
   for (const BlockSpec& block : spec.blocks) {
@@ -125,7 +125,7 @@ const RopeSpec* rope_of(const DecoderSpec& spec, bool with_window = false) {
   return other;
 }
 
-// Which layers have the window.
+// Whether each layer has a window.
 std::vector<bool> windows_of(const DecoderSpec& spec) {
   std::vector<bool> windows;
   for (const BlockSpec& block : spec.blocks) {
@@ -146,12 +146,12 @@ std::size_t largest_window(const DecoderSpec& spec) {
 
 bool is_close(float one, float other) { return std::abs(one - other) <= 1e-6F * std::abs(one); }
 
-// Whether they give the same angles, however they are described.
+// Whether two RoPEs give the same angles, however they are described.
 bool rotate_alike(const std::optional<RopeSpec>& one, const std::optional<RopeSpec>& other,
                   std::size_t max_positions) {
   if (!one || !other) return !one && !other;
   if (one->rotary_dim != other->rotary_dim) return false;
-  // Factors for long and for short sequences.
+  // LongRoPE has different factors for long and for short sequences.
   for (const std::size_t positions : {std::size_t{1}, max_positions}) {
     const Rope first(*one, positions);
     const Rope second(*other, positions);
@@ -162,7 +162,7 @@ bool rotate_alike(const std::optional<RopeSpec>& one, const std::optional<RopeSp
   return true;
 }
 
-// What differs between two blocks apart from windows, or nothing.
+// The part in which two blocks differ, apart from windows; empty if they are equal.
 std::string_view difference(BlockSpec one, BlockSpec other, std::size_t max_positions) {
   if (is_recurrent(one.attention) || is_recurrent(other.attention)) {
     if (one.attention != other.attention) return "its recurrent layers";

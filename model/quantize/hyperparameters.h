@@ -1,4 +1,4 @@
-// What GGUF files say of a model's architecture, from its config.
+// Metadata of GGUF files that describes a model's architecture.
 #pragma once
 
 #include "model/config/spec.h"
@@ -11,20 +11,20 @@
 
 namespace tp {
 
-// Throws ConfigError, naming the model, if there are no GGUF files of its family, or none that tp-infer
-// writes.
+// Throws ConfigError, naming the model, if GGUF has no architecture for its family, or tp-infer cannot write
+// it.
 void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, const std::string& model,
                            GgufValues& values);
 
-// What GGUF files have as tensors: divisors of RoPE's frequencies.
+// Divisors of RoPE's frequencies, which GGUF files store as tensors.
 struct RopeFactors {
   std::string name;  // "rope_freqs.weight"
   std::vector<float> factors;
 };
 std::vector<RopeFactors> rope_factors(const DecoderSpec& spec);
 
-// Throws ConfigError unless the header of a GGUF file describes this model. Windows apart, which the
-// architecture llama does not have: `misses_windows` says whether they are missing.
+// Throws ConfigError unless the header of a GGUF file describes this model. Only windows may be missing,
+// because the architecture llama has none; `misses_windows` reports that.
 struct HeaderCheck {
   bool misses_windows = false;
 };

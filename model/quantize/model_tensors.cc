@@ -8,7 +8,7 @@
 namespace tp {
 namespace {
 
-// Notes what is asked for.
+// Records the requested tensors.
 class RecordingSource final : public WeightSource {
  public:
   explicit RecordingSource(const WeightSource& source) : source_(source) {}
@@ -28,7 +28,7 @@ class RecordingSource final : public WeightSource {
   std::size_t bytes_read() const override { return source_.bytes_read(); }
   std::uint64_t fingerprint() const override { return source_.fingerprint(); }
   void done_with(const std::string& name) const override { source_.done_with(name); }
-  // What is not asked for; the scales of F8 elements belong to their tensors.
+  // The tensors that were not requested. Scales of F8 elements belong to their tensors.
   std::vector<std::string> unread() const override {
     std::vector<std::string> names = source_.names();
     std::erase_if(names, [&](const std::string& name) {

@@ -8,14 +8,14 @@
 
 namespace tp {
 
-// The tensors of a checkpoint that a model consists of.
+// The tensors of a checkpoint that belong to the model.
 struct ModelTensor {
   std::string name;
   MatrixShape shape;  // as stored; a vector is one row
 };
 
-// All of them, from the embedding to the LM head: what the model's own layers ask for. Throws CheckpointError
-// or ConfigError if one is missing or has another shape, or a block has one that the model would not use.
+// All tensors that the model's layers request, from the embedding to the LM head. Throws CheckpointError or
+// ConfigError if a tensor is missing or has another shape, or the model would not use a tensor of a block.
 std::vector<ModelTensor> model_tensors(const DecoderSpec& spec, const WeightSource& source);
 
 }  // namespace tp

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kElementsAtOnce = 1 << 22;  // 16 MiB as floats
 
-// Matrices get the chosen type, other tensors keep theirs.
+// Matrices get the chosen type. Other tensors keep their type; those without one get F32.
 std::vector<GgufOutput> outputs_of(const QuantizeInput& input, const TypeChoice& choice) {
   std::vector<GgufOutput> outputs;
   for (const QuantizeInput::Tensor& tensor : input.tensors()) {
@@ -45,7 +45,7 @@ class Conversion {
     for (const GgufOutput& tensor : writer.tensors()) all_ += tensor.rows() * tensor.columns();
   }
 
-  // Vectors are few bytes; some of them belong to the model's description.
+  // Vectors are written first: they are small, and check_header needs some of them.
   void write_vectors() {
     for_tensors([](const GgufOutput& tensor) { return tensor.shape.size() == 1; });
   }
@@ -89,8 +89,8 @@ class Conversion {
     return std::min(output.rows(), std::max<std::size_t>(1, kElementsAtOnce / output.columns()));
   }
 
-  // Calls use_row(place, row) for every row of a tensor, on several threads, and write(rows) after as many
-  // rows as there are places. Throws CheckpointError for a row that the type cannot represent.
+  // Calls use_row(place, row) for every row of a tensor, on several threads. Calls write(rows) after each
+  // batch of rows_at_once() rows. Throws CheckpointError if the type cannot represent a row.
   template <class UseRow, class Write>
   void for_rows(std::size_t tensor, std::size_t work, const UseRow& use_row, const Write& write) {
     const GgufOutput& output = writer_.tensors()[tensor];
@@ -117,7 +117,7 @@ class Conversion {
     progress_(done_, all_);
   }
 
-  static constexpr std::size_t kWorkPerElement = 64;  // operations of a search
+  static constexpr std::size_t kWorkPerElement = 64;  // operations of the search for scales
 
   const QuantizeInput& input_;
   GgufWriter& writer_;
@@ -156,7 +156,7 @@ QuantizeReport quantize_model(const QuantizeOptions& options, const QuantizeProg
   GgufWriter writer(options.output, values, outputs_of(*input, choice));
   Conversion conversion(*input, writer, progress);
   conversion.write_vectors();
-  input->check_header(writer.unfinished());  // before the long work
+  input->check_header(writer.unfinished());  // before the slow conversion
   conversion.write_matrices();
   writer.finish();
   return {.types = types_of(writer.tensors()), .file_bytes = writer.size(), .notices = input->notices()};

@@ -1,4 +1,4 @@
-// A model written as a GGUF file of quantized weights.
+// Writes a model as a GGUF file of quantized weights.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 namespace tp {
 
 struct QuantizeOptions {
-  std::filesystem::path model;  // a folder of Hugging Face's format, or a GGUF file
-  std::string name;             // what errors and the metadata call it
+  std::filesystem::path model;  // a Hugging Face folder or a GGUF file
+  std::string name;             // the model's name in errors and the metadata
   std::string weights;          // one of TypeChoice::names()
   std::filesystem::path output;
 };
@@ -25,17 +25,17 @@ struct QuantizedTensors {
 };
 
 struct QuantizeReport {
-  std::vector<QuantizedTensors> types;  // that of the most bytes first
+  std::vector<QuantizedTensors> types;  // the type with the most bytes first
   std::uint64_t file_bytes = 0;
-  std::vector<std::string> notices;  // what a user should know of the result
+  std::vector<std::string> notices;  // facts about the result that the user should know
 };
 
-// Called now and then with the elements done and all of them; may throw to stop.
+// Called now and then with the elements done and the total; may throw to stop.
 using QuantizeProgress = std::function<void(std::uint64_t done, std::uint64_t all)>;
 
-// Reads the model tensor by tensor, uses all threads of OpenMP, and gives the file its name when it is
-// complete. Throws CheckpointError for weights that cannot be read or are not finite, ConfigError for a model
-// that such files cannot hold, Error for a file that cannot be written.
+// Reads the model tensor by tensor, on all threads of OpenMP. The file gets its name when it is complete.
+// Throws CheckpointError if weights cannot be read or are not finite, ConfigError if a GGUF file cannot hold
+// the model, and Error if the file cannot be written.
 QuantizeReport quantize_model(const QuantizeOptions& options, const QuantizeProgress& progress);
 
 }  // namespace tp

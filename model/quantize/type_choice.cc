@@ -15,7 +15,7 @@ struct Quantization {
   std::string_view more{};
 };
 
-// Source of the numbers: llama.h, llama_ftype.
+// Numbers from llama.h, llama_ftype.
 constexpr std::array kQuantizations = {
     Quantization{"f32", "F32", 0},
     Quantization{"f16", "F16", 1},
@@ -44,7 +44,7 @@ struct Fallback {
   std::string_view shorter;
 };
 
-// Source: llama.cpp, llama-quant.cpp. Where rows are no blocks of 32 either, F16.
+// Source: llama.cpp, llama-quant.cpp. If rows are not whole blocks of 32 either, the type is F16.
 constexpr std::array kFallbacks = {
     Fallback{"Q2_K", "IQ4_NL"}, Fallback{"Q3_K", "IQ4_NL"}, Fallback{"IQ4_XS", "IQ4_NL"},
     Fallback{"Q4_K", "Q5_0"},   Fallback{"Q5_K", "Q5_1"},   Fallback{"Q6_K", "Q8_0"},
@@ -52,7 +52,7 @@ constexpr std::array kFallbacks = {
 
 GgufType type_named(std::string_view name) { return *find_gguf_type(name); }
 
-// 3 of "blk.3.attn_v.weight".
+// 3 for "blk.3.attn_v.weight".
 std::size_t layer_of(std::string_view tensor) {
   constexpr std::string_view kBlocks = "blk.";
   std::size_t layer = 0;
@@ -61,8 +61,8 @@ std::size_t layer_of(std::string_view tensor) {
   return layer;
 }
 
-// The layers on which the quality of a model depends most: the first and the last eighth, and every third
-// one between.
+// The layers on which a model's quality depends most: the first and the last eighth, and every third layer in
+// between.
 bool is_sensitive(std::size_t layer, std::size_t layers) {
   return layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
 }
@@ -106,7 +106,7 @@ std::string_view TypeChoice::wanted_type(std::string_view tensor) const {
   return more_.empty() ? type_ : mixed_type(tensor);
 }
 
-// As llama.cpp mixes Q4_K_M and Q5_K_M.
+// Mixes types like llama.cpp's Q4_K_M and Q5_K_M.
 std::string_view TypeChoice::mixed_type(std::string_view tensor) const {
   const std::size_t layer = layer_of(tensor);
   const bool is_q4 = type_ == "Q4_K";
@@ -114,7 +114,7 @@ std::string_view TypeChoice::mixed_type(std::string_view tensor) const {
   if (contains(tensor, "attn_v.weight")) {
     if (has_eight_experts) return "Q8_0";
     if (is_sensitive(layer, facts_.layers)) return more_;
-    // Eight query heads of a 70B model share the values.
+    // In a 70B model, eight query heads share a value head, so that more bits cost little.
     return is_q4 && facts_.layers == 80 && facts_.has_grouped_queries ? "Q5_K" : type_;
   }
   if (contains(tensor, "attn_k.weight") && has_eight_experts) return "Q8_0";

@@ -1,4 +1,4 @@
-// Which type each tensor of a quantized file gets.
+// Chooses the type of each tensor in a quantized file.
 #pragma once
 
 #include "model/weights/gguf/gguf_type.h"
@@ -12,19 +12,20 @@
 
 namespace tp {
 
-// What the choice depends on.
+// The facts on which the choice depends.
 struct ModelFacts {
-  std::string architecture;  // of GGUF: "llama"
+  std::string architecture;  // GGUF's name: "llama"
   std::size_t layers = 0;
   std::size_t experts = 0;
-  bool has_lm_head = true;  // of its own
+  bool has_lm_head = true;  // false if the embedding is also the LM head
   bool has_grouped_queries = false;
 };
 
-// A quantization by name: a type for all matrices, as "q4_k", or llama.cpp's mix of several, as "q4_k_m". Its
-// rules hold for both: the LM head, and an embedding that is also one, get Q6_K (Q8_0 in Falcon) where other
-// matrices have fewer bits; a matrix whose rows are no whole blocks of its type gets one with shorter blocks
-// and no fewer bits; norms, biases, routers and tables of positions are not quantized.
+// A quantization by name: one type for all matrices, such as "q4_k", or llama.cpp's mix of types, such as
+// "q4_k_m". Both follow llama.cpp's rules. The LM head, and an embedding that is also the LM head, get Q6_K
+// (Q8_0 in Falcon) if the other matrices have fewer bits. If the rows of a matrix are not whole blocks of its
+// type, the matrix gets a type with shorter blocks and no fewer bits. Norms, biases, routers and position
+// tables are not quantized.
 class TypeChoice {
  public:
   // `name` is one of names().
@@ -33,12 +34,12 @@ class TypeChoice {
   // "int4", "q4_k", "q4_k_m", ...
   static std::vector<std::string> names();
 
-  // Whether a tensor is a matrix of weights that gets a type. Others stay what they are.
+  // Whether a tensor is a weight matrix to quantize. Other tensors keep their type.
   static bool is_matrix(std::string_view tensor, std::span<const std::size_t> shape);
 
   GgufType type_of(std::string_view tensor, std::span<const std::size_t> shape) const;
 
-  // general.file_type: ggml's number of the mix.
+  // general.file_type: ggml's number of the quantization.
   std::uint32_t file_type() const { return file_type_; }
 
  private:
@@ -47,7 +48,7 @@ class TypeChoice {
 
   ModelFacts facts_;
   std::string_view type_;
-  std::string_view more_;  // of a mix: the type of the tensors that get more bits
+  std::string_view more_;  // the type of a mix for the tensors that get more bits; empty if there is no mix
   std::uint32_t file_type_ = 0;
 };
 
