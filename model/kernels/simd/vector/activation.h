@@ -4,10 +4,10 @@
 
 namespace tp::kernels {
 
-// silu: x / (1 + exp(-x)); gelu: x * Phi(x), with the normal distribution's Phi, or with the usual
-// approximation of it by a tanh; relu: max(x, 0); relu_squared: its square;
-// clamped_swiglu: y / (1 + exp(-1.702 y)) with y = min(x, 7), and what it gates is clamped to -7 to 7 and
-// plus 1 (GPT-OSS); sigmoid: 1 / (1 + exp(-x)).
+// silu: x / (1 + exp(-x)); gelu: x * Phi(x), with the normal distribution's Phi; gelu_tanh: the usual
+// approximation by tanh; relu: max(x, 0); relu_squared: max(x, 0)^2; clamped_swiglu: y / (1 + exp(-1.702 y))
+// with y = min(x, 7), and the gated value is clamped to -7 to 7, plus 1 (GPT-OSS); sigmoid: 1 / (1 +
+// exp(-x)).
 enum class Activation : std::uint8_t { silu, gelu, gelu_tanh, relu, relu_squared, clamped_swiglu, sigmoid };
 
 // x > 0: positive x^2 + linear x, else negative (expm1(min(x, eps)) - x) + linear x. Source: Huang and

@@ -12,7 +12,7 @@ inline std::uint32_t nearest_bf16(float value) {
   return (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
 }
 
-// 32 numbers to 16 pairs, to the nearest and ties to even.
+// Rounds 32 numbers to 16 pairs, to nearest, ties to even.
 inline void round_32_to_bf16(const float* x, std::uint32_t* pairs) {
 #if defined(__AVX512BF16__)
   const __m512bh all = _mm512_cvtne2ps_pbh((__m512)load(x + kLanes).part[0], (__m512)load(x).part[0]);
@@ -23,7 +23,7 @@ inline void round_32_to_bf16(const float* x, std::uint32_t* pairs) {
 #endif
 }
 
-// 16 numbers to 8 pairs in the same way.
+// Rounds 16 numbers to 8 pairs, to nearest, ties to even.
 inline void round_16_to_bf16(const float* x, std::uint32_t* pairs) {
 #if defined(__AVX512BF16__)
   const __m256bh all = _mm512_cvtneps_pbh((__m512)load(x).part[0]);
@@ -34,7 +34,7 @@ inline void round_16_to_bf16(const float* x, std::uint32_t* pairs) {
 #endif
 }
 
-// Pairs of one element of each vector. Ties away from zero: cheaper, and as good where numbers are products.
+// Pairs of an element of each vector. Rounds ties away from zero: cheaper, and equally good for products.
 inline WordVector round_half_up(const Vector& first, const Vector& second) {
   WordVector out;
   for (std::size_t i = 0; i < kParts; ++i) {

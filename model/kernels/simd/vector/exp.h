@@ -6,8 +6,8 @@
 namespace tp::kernels {
 namespace {
 
-// 1 / x to about a unit in the last place, for finite x other than 0. A division of 16 numbers takes longer
-// than the exponential before it; there is a guess of 14 bits instead, which one step of Newton's doubles.
+// 1 / x to about a unit in the last place, for finite x other than 0. Dividing 16 numbers takes longer than
+// the exponential before it. Instead, one step of Newton's method doubles the 14 bits of an estimate.
 inline FloatRegister reciprocal(const FloatRegister& x) {
 #if defined(__AVX512VNNI__)
   const auto guess = (FloatRegister)_mm512_maskz_rcp14_ps(0xffff, (__m512)x);
@@ -18,8 +18,8 @@ inline FloatRegister reciprocal(const FloatRegister& x) {
 }
 
 // exp(x) to about 2 units in the last place: 2^n times a polynomial in the remainder, |r| <= ln(2)/2
-// (coefficients: Taylor's, adjusted as in Cephes' expf). 0 below -87.7 and so for -infinity, saturates above
-// 88.
+// (coefficients: Taylor's, adjusted as in Cephes' expf). 0 below -87.7, and thus for -infinity; saturates
+// above 88.
 inline FloatRegister fast_exp(const FloatRegister& x) {
   const FloatRegister lowest = FloatRegister{} - 88.0F;
   const FloatRegister highest = 88.0F - FloatRegister{};
@@ -34,11 +34,11 @@ inline FloatRegister fast_exp(const FloatRegister& x) {
   p = p * r + 1.6666665459e-1F;
   p = p * r + 5.0000001201e-1F;
   p = p * (r * r) + r + 1.0F;
-  // The last bits of `shifted` are n; for -127, where x was clamped, 2^n becomes 0.
+  // The last bits of `shifted` are n. For -127, if x was clamped, 2^n becomes 0.
   return p * (FloatRegister)(((WordRegister)shifted << 23) + 0x3f800000U);
 }
 
-// tanh(x) to about 1e-7 of 1, which its results do not exceed.
+// tanh(x) to an absolute error of about 1e-7; results never exceed 1.
 inline FloatRegister fast_tanh(const FloatRegister& x) {
   return 1.0F - 2.0F * reciprocal(fast_exp(2.0F * x) + 1.0F);
 }

@@ -1,8 +1,7 @@
 // Shuffles among 16 vectors, for packing. For simd/*.cc only: everything is local to the translation unit.
 //
-// Shuffles within 128 bits are what every instruction set has, and the cheap ones. So a vector is four
-// quarters of four elements here, whatever its registers are; only transpose_quarters moves anything between
-// quarters.
+// Shuffles within 128 bits exist in every instruction set, and are cheap. Therefore a vector is four quarters
+// of four elements here, for any width of registers. Only transpose_quarters moves data between quarters.
 #pragma once
 
 #include "model/kernels/simd/vector/vector.h"
@@ -10,7 +9,7 @@
 namespace tp::kernels {
 namespace {
 
-// Bit i says whether the i-th elements are equal.
+// Bit i: whether the i-th elements are equal.
 inline std::uint32_t equal_lanes(const Vector& a, const Vector& b) {
 #if defined(__AVX512VNNI__)
   return _mm512_cmp_ps_mask((__m512)a.part[0], (__m512)b.part[0], _CMP_EQ_OQ);
@@ -30,7 +29,7 @@ inline std::uint32_t equal_lanes(const Vector& a, const Vector& b) {
 #endif
 }
 
-// Of every quarter those four elements: 0 to 3 are a's, 4 to 7 are b's.
+// Picks four elements of each quarter by index: 0 to 3 are elements of a, 4 to 7 of b.
 template <int kFirst, int kSecond, int kThird, int kFourth>
 inline FloatRegister shuffle_quarters(FloatRegister a, FloatRegister b) {
   constexpr auto at = [](int quarter, int element) {
@@ -84,8 +83,8 @@ inline void transpose_quarters(Wide<Register> (&v)[4]) {
 #endif
 }
 
-// What `better`, which is larger or smaller, leaves of 16 vectors: of each an element of the result. Four by
-// four they come together in the quarters of one vector first.
+// Reduces each of 16 vectors to one element of the result by `better`, which is larger or smaller. Four
+// vectors at a time are first reduced to the quarters of one vector.
 template <class Better>
 inline Vector best_in_quarters(const Vector (&v)[4], const Better& better) {
   Vector low[2];
@@ -110,8 +109,8 @@ inline Vector best_of_quarters(Vector (&quarters)[4], const Better& better) {
   return better(better(quarters[0], quarters[1]), better(quarters[2], quarters[3]));
 }
 
-// Integers to bytes, those of all four vectors to the same quarter: four of v[0], four of v[1], ... What is
-// beyond int8_t's or uint8_t's range becomes the end of the range.
+// Converts integers to bytes. A quarter of the result contains bytes from the same quarter of all four
+// vectors: four of v[0], four of v[1], ... Values outside of Byte's range are clamped.
 template <class Byte>
 inline WordVector narrow(const IntVector (&v)[4]) {
   constexpr bool kSigned = static_cast<Byte>(-1) < 0;

@@ -1,5 +1,5 @@
-// Vectors of 16 floats or integers, as wide as a panel, in as many registers as the instruction set needs for
-// them. For simd/*.cc only: everything is local to the translation unit.
+// Vectors of 16 floats or integers (the width of a panel), in as many registers as the instruction set needs.
+// For simd/*.cc only: everything is local to the translation unit.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ constexpr std::size_t kLanes = 16;
 constexpr std::size_t kVectorBytes = 64;
 constexpr std::size_t kParts = kVectorBytes / kRegisterBytes;
 
-// The parts of a vector are an array and not one wide GNU vector, because compilers keep the latter in memory
-// where it is wider than a register.
+// The parts of a vector are an array instead of one wide GNU vector: compilers keep GNU vectors that are
+// wider than a register in memory.
 using FloatRegister __attribute__((vector_size(kRegisterBytes))) = float;
 using IntRegister __attribute__((vector_size(kRegisterBytes))) = std::int32_t;
 using WordRegister __attribute__((vector_size(kRegisterBytes))) = std::uint32_t;
@@ -49,10 +49,10 @@ using Vector = Wide<FloatRegister>;
 using IntVector = Wide<IntRegister>;
 using WordVector = Wide<WordRegister>;
 
-// All 16 elements `value`.
+// A vector whose 16 elements are all `value`.
 inline Vector broadcast(float value) {
   Vector out;
-  // Subtracting 0 changes nothing, not even -0: adding it would, so compilers add.
+  // Subtracting 0 changes nothing, not even -0. Adding 0 changes -0, so compilers would emit the addition.
   for (std::size_t i = 0; i < kParts; ++i) out.part[i] = value - FloatRegister{};
   return out;
 }
@@ -62,7 +62,7 @@ inline IntVector broadcast(std::int32_t value) {
   return out;
 }
 
-// Part by part: a copy of the whole would go through memory.
+// Part by part, because a copy of the whole would go through memory.
 inline Vector load(const float* p) {
   Vector out;
   for (std::size_t i = 0; i < kParts; ++i)
@@ -99,12 +99,12 @@ inline Vector magnitude(const Vector& v) {
   return out;
 }
 
-// larger(a, b) and smaller(a, b), element by element, of registers and of vectors; b where a is no number.
-// Objects, so that they can be passed on.
+// larger(a, b) and smaller(a, b), element by element, for registers and vectors; b if a is NaN. Objects, so
+// that they can be passed as arguments.
 struct Larger {
   FloatRegister operator()(const FloatRegister& a, const FloatRegister& b) const {
 #if defined(__AVX512VNNI__)
-    // g++ 12 makes a comparison and a selection of the plain form.
+    // From the plain form, g++ 12 makes a comparison and a selection.
     return (FloatRegister)_mm512_maskz_max_ps(0xffff, (__m512)a, (__m512)b);
 #else
     return a > b ? a : b;
@@ -133,13 +133,13 @@ struct Smaller {
 constexpr Larger larger;
 constexpr Smaller smaller;
 
-// Elements change places with those kDistance away.
+// Exchanges elements at distance kDistance.
 template <int kDistance, int... kElements>
 inline FloatRegister swap_elements(const FloatRegister& v, std::integer_sequence<int, kElements...>) {
   return __builtin_shufflevector(v, v, (kElements ^ kDistance)...);
 }
 
-// combine(registers, registers) of all elements, halves with halves.
+// Combines all elements to one, halves with halves, by combine(register, register).
 template <class Combine>
 inline float fold_elements(const Vector& v, const Combine& combine) {
   constexpr int kWidth = kRegisterBytes / sizeof(float);
@@ -157,7 +157,7 @@ inline float sum_of_elements(const Vector& v) {
 }
 inline float largest_element(const Vector& v) { return fold_elements(v, larger); }
 
-// The even and the odd ones of 32 bf16 numbers.
+// The elements of 32 bf16 numbers with even and with odd indices.
 inline Vector even_bf16(const WordVector& pairs) {
   Vector out;
   for (std::size_t i = 0; i < kParts; ++i) out.part[i] = (FloatRegister)(pairs.part[i] << 16);
@@ -169,7 +169,7 @@ inline Vector odd_bf16(const WordVector& pairs) {
   return out;
 }
 
-// The lower and the upper four bits of 64 bytes.
+// The low and the high four bits of 64 bytes.
 inline WordVector low_halves(const WordVector& bytes) {
   WordVector out;
   for (std::size_t i = 0; i < kParts; ++i) out.part[i] = bytes.part[i] & 0x0f0f0f0fU;
@@ -197,7 +197,7 @@ inline Vector load_bf16(const unsigned char* p) {
   for (std::size_t i = 0; i < kParts; i += 2) {
     Halves halves;
     __builtin_memcpy(&halves, p + i * sizeof(halves) / 2, sizeof(halves));
-    // Zeros become the lower halves of words.
+    // Zeros become the low halves of words.
     out.part[i] = (FloatRegister)__builtin_shufflevector(Halves{}, halves, 0, 8, 1, 9, 2, 10, 3, 11);
     out.part[i + 1] = (FloatRegister)__builtin_shufflevector(Halves{}, halves, 4, 12, 5, 13, 6, 14, 7, 15);
   }
@@ -209,7 +209,7 @@ inline Vector load_bf16(const unsigned char* p) {
 inline Vector load_f16(const unsigned char* p) {
   Vector out;
 #if defined(__AVX512VNNI__)
-  // The masked form: g++ 12 warns of the plain one's own code.
+  // Masked form: g++ 12 warns about the plain form.
   out.part[0] =
       (FloatRegister)_mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 #elif defined(__F16C__)
@@ -221,7 +221,7 @@ inline Vector load_f16(const unsigned char* p) {
   for (std::size_t i = 0; i < kParts; ++i) {
     const WordRegister bits = (WordRegister)upper_halves.part[i] >> 16;
     const WordRegister magnitude = bits & 0x7fffU;
-    // A product with 2^112 moves the exponent from f16's bias to f32's, subnormals included.
+    // A product with 2^112 changes the exponent's bias from f16's to f32's, even for subnormals.
     const FloatRegister scaled = (FloatRegister)(magnitude << 13) * 0x1p112F;
     const WordRegister special = (WordRegister)(magnitude >= 0x7c00U) & 0x7f800000U;  // infinities and NaN
     out.part[i] = (FloatRegister)((WordRegister)scaled | special | ((bits & 0x8000U) << 16));
@@ -230,7 +230,7 @@ inline Vector load_f16(const unsigned char* p) {
   return out;
 }
 
-// 16 numbers rounded to f16 as float_to_f16 in half.h does: to the nearest, ties to even, and one NaN.
+// 16 numbers rounded to f16 like float_to_f16 in half.h: to nearest, ties to even, and with a single NaN.
 inline void store_f16(const Vector& v, unsigned char* p) {
 #if defined(__F16C__)
   using Halves __attribute__((vector_size(kRegisterBytes / 2))) = std::uint16_t;
@@ -241,13 +241,13 @@ inline void store_f16(const Vector& v, unsigned char* p) {
 #else
     const auto bits = (Halves)_mm256_cvtps_ph((__m256)v.part[i], kNearest);
 #endif
-    const Halves magnitude = bits & 0x7fffU;  // beyond 0x7e00: other NaNs
+    const Halves magnitude = bits & 0x7fffU;  // above 0x7e00: other NaNs
     const Halves one_nan = magnitude < 0x7e00U ? magnitude : Halves{} + 0x7e00U;
     const Halves half = one_nan | (bits & 0x8000U);
     __builtin_memcpy(p + i * sizeof(half), &half, sizeof(half));
   }
 #else
-  // Selections in place of branches. Comparisons are of signed numbers, which SSE2 has.
+  // Selections instead of branches. Compares signed numbers, as SSE2 can.
   using Halves __attribute__((vector_size(kRegisterBytes))) = std::uint16_t;
   Halves halves[kParts];
   for (std::size_t i = 0; i < kParts; ++i) {
@@ -277,7 +277,7 @@ inline std::int32_t four_bytes(const std::int8_t* x) {
 template <std::size_t kCount>
 inline std::int32_t sum_of_bytes(const std::int8_t* bytes) {
 #if defined(__AVX2__)
-  // An instruction adds eight unsigned bytes: these have 128 added.
+  // An instruction adds eight unsigned bytes, so 128 is added to each byte.
   const auto add_eights = [](const std::int8_t* p) __attribute__((always_inline)) {
     const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     return _mm_sad_epu8(_mm_xor_si128(all, _mm_set1_epi8(-128)), _mm_setzero_si128());
@@ -294,8 +294,7 @@ inline std::int32_t sum_of_bytes(const std::int8_t* bytes) {
 #endif
 }
 
-// sum[i] += w[4i..4i+3] . x[0..3], with w unsigned and x signed bytes; no sum of two products may leave 16
-// bits.
+// sum[i] += w[4i..4i+3] . x[0..3], with unsigned w and signed x. The sum of two products must fit in 16 bits.
 inline void dot_bytes(const WordVector& w, const std::int8_t* x, IntVector& sum) {
 #if defined(__AVX512VNNI__)
   sum.part[0] = (IntRegister)_mm512_dpbusd_epi32((__m512i)sum.part[0], (__m512i)w.part[0],
@@ -315,12 +314,12 @@ inline void dot_bytes(const WordVector& w, const std::int8_t* x, IntVector& sum)
 #endif
 }
 
-// The same with w holding elements + 128, |element| <= 127. Adds 128 times the sum of x besides, unless
+// dot_bytes for w that contains elements + 128, |element| <= 127. Also adds 128 times the sum of x, unless
 // kBiasedDotIsExact.
 #if defined(__AVX2__) && !defined(__AVX512VNNI__)
 constexpr bool kBiasedDotIsExact = true;
 inline void dot_biased_bytes(const WordVector& w, const std::int8_t* x, IntVector& sum) {
-  // 255 * 127 twice would leave 16 bits: multiply magnitudes, with the sign given to x.
+  // 255 * 127 twice would exceed 16 bits: multiplies magnitudes instead, and applies the sign to x.
   const __m256i x4 = _mm256_set1_epi32(four_bytes(x));
   for (std::size_t i = 0; i < kParts; ++i) {
     const __m256i element = _mm256_xor_si256((__m256i)w.part[i], _mm256_set1_epi8(-128));
@@ -335,7 +334,7 @@ inline void dot_biased_bytes(const WordVector& w, const std::int8_t* x, IntVecto
 }
 #endif
 
-// A group's integer sum becomes a part of the result: times the weights' scales and the token's.
+// Adds a group's integer sum to the result, multiplied by the weights' and the token's scales.
 inline void add_scaled(const IntVector& sum, const Vector& scales, float x_scale, Vector& result) {
   for (std::size_t i = 0; i < kParts; ++i) {
     result.part[i] += __builtin_convertvector(sum.part[i], FloatRegister) * (scales.part[i] * x_scale);
