@@ -1,4 +1,4 @@
-// Rows of weights to panels, compiled once for every instruction set; see simd.h for the rules.
+// Packs rows of weights to panels; compiled once per instruction set; see simd.h for the rules.
 #pragma once
 
 #include "model/kernels/simd/pack/quant_format.h"
@@ -12,10 +12,10 @@ namespace tp::kernels {
 // Up to 16 rows of stored elements, which become one panel.
 struct PanelSource {
   DType type;
-  const unsigned char* data;  // need not be aligned
+  const unsigned char* data;  // may be unaligned
   std::size_t rows;
   std::size_t columns;
-  std::size_t stride;  // bytes from row to row
+  std::size_t stride;  // bytes from one row to the next
 };
 
 // Up to 16 rows of groups of 32 elements with a scale each.
@@ -28,7 +28,7 @@ struct GroupSource {
   std::size_t columns;  // a multiple of 32
 };
 
-// Up to 16 rows of super-blocks, see QuantizedRows.
+// Up to 16 rows of super-blocks; see QuantizedRows.
 struct QuantSource {
   const QuantFormat& format;
   const std::uint8_t* elements;
@@ -37,11 +37,11 @@ struct QuantSource {
   const std::uint16_t* halves;
   std::size_t rows;
   std::size_t super_blocks;
-  std::size_t first_block;  // that the panel has, of the first super-block
+  std::size_t first_block;  // first block of the panel, counted from the first super-block
   std::size_t blocks;
 };
 
-// Each writes a panel of PackedLayout's, rounds elements to its type, and fills up with zeros.
+// Each kernel writes a panel of a PackedLayout, rounds elements to its type, and pads with zeros.
 struct PackKernels {
   void (*f32)(const PanelSource& source, unsigned char* panel);
   void (*f16)(const PanelSource& source, unsigned char* panel);
@@ -53,7 +53,7 @@ struct PackKernels {
   void (*quantized)(const QuantSource& source, unsigned char* panel);
 };
 
-// Those of the active instruction set.
+// The kernels of the active instruction set.
 const PackKernels& pack_kernels();
 
 }  // namespace tp::kernels

@@ -1,4 +1,4 @@
-// Blocks of int8 and int4, for pack_kernels.cc only: everything is local to the translation unit.
+// Blocks of int8 and int4. For pack_kernels.cc only: everything is local to the translation unit.
 #pragma once
 
 #include "model/kernels/simd/pack/pack_strips.h"
@@ -9,20 +9,20 @@ namespace {
 
 constexpr std::size_t kGroup = 32;
 
-// Two groups of 16 rows, as int8 has them in memory. A word is four bytes of a row: elements with the offset
-// that they are stored with.
+// Two groups of 16 rows in the layout of int8. A word has four bytes of a row: elements plus the offset with
+// which they are stored.
 struct Block {
   std::uint32_t words[kStrip / 4][kPanel];
   std::uint16_t scales[2][kPanel];  // f16
 };
 
-// How a type quantizes groups of 32: the scale is the group's extreme value divided by kDivisor.
+// Quantization of groups of 32 in each type: the scale is the group's extreme value divided by kDivisor.
 
-// Q8_0: the scale makes the largest magnitude 127. Source: GGUF, quantize_row_q8_0.
+// Q8_0: the largest magnitude becomes 127. Source: GGUF, quantize_row_q8_0.
 struct Int8Elements {
   static constexpr float kDivisor = 127.0F;
 
-  // Of 16 groups below each other.
+  // The extremes of 16 groups, one per row.
   static Vector extremes_of(const float (*floats)[kStrip], std::size_t column) {
     Vector quarters[4];
     for (std::size_t i = 0; i < 4; ++i) {
@@ -37,11 +37,11 @@ struct Int8Elements {
     return best_of_quarters(quarters, larger);
   }
 
-  // Ties away from zero.
+  // Rounds ties away from zero.
   static IntRegister element_of(FloatRegister value, float factor) {
     const FloatRegister scaled = value * factor;
 #if defined(__AVX512VNNI__)
-    // The same in one instruction.
+    // Combines sign and 0.5 in one instruction.
     const __m512i sign = _mm512_set1_epi32(static_cast<std::int32_t>(0x80000000U));
     const __m512i half =
         _mm512_ternarylogic_epi32((__m512i)scaled, sign, (__m512i)(FloatRegister{} + 0.5F), 0xea);
@@ -51,7 +51,7 @@ struct Int8Elements {
     return __builtin_convertvector(scaled + (FloatRegister)half, IntRegister);
   }
 
-  // With 128 added. NaN is -128 here, and becomes an element 0.
+  // Bytes of elements plus 128. NaN is -128 here, and becomes an element of 0.
   static WordVector bytes_of(const IntVector (&elements)[4]) {
     WordVector bytes = narrow<std::int8_t>(elements);
     for (std::size_t i = 0; i < kParts; ++i) {
@@ -63,7 +63,7 @@ struct Int8Elements {
   }
 };
 
-// Q4_0: the scale makes the element of the largest magnitude, of two the first, -8. Source: GGUF,
+// Q4_0: the element of largest magnitude (the first, if there are two) becomes -8. Source: GGUF,
 // quantize_row_q4_0.
 struct Int4Elements {
   static constexpr float kDivisor = -8.0F;
@@ -91,7 +91,8 @@ struct Int4Elements {
       const FloatRegister extreme = highest.part[i] == largest.part[i] ? highest.part[i] : lowest.part[i];
       __builtin_memcpy(extremes + i * kLanes / kParts, &extreme, sizeof(extreme));
     }
-    // Rarely, and mostly where stored numbers have few bits, magnitudes do not tell which one it is.
+    // Rarely, and mostly if stored numbers have few bits, the highest and lowest elements have equal
+    // magnitudes.
     for (std::uint32_t ties = equal_lanes(highest, magnitude(lowest)); ties != 0; ties &= ties - 1) {
       const int r = __builtin_ctz(ties);
       const float* group = floats[r] + column;
@@ -99,7 +100,7 @@ struct Int4Elements {
       const std::uint32_t first = equal_lanes(magnitude(load(group)), extreme);
       const std::uint32_t second = equal_lanes(magnitude(load(group + kLanes)), extreme);
       const std::uint32_t lanes = first | second << kLanes;
-      if (lanes != 0) extremes[r] = group[__builtin_ctz(lanes)];  // there is none in a group of NaNs
+      if (lanes != 0) extremes[r] = group[__builtin_ctz(lanes)];  // a group of NaNs has no extreme
     }
     return load(extremes);
   }
@@ -109,7 +110,7 @@ struct Int4Elements {
     return __builtin_convertvector(scaled + 8.5F, IntRegister);
   }
 
-  // With 8 added.
+  // Bytes of elements plus 8.
   static WordVector bytes_of(const IntVector (&elements)[4]) {
     WordVector bytes = narrow<std::uint8_t>(elements);
     for (std::size_t i = 0; i < kParts; ++i) {
@@ -121,7 +122,8 @@ struct Int4Elements {
   }
 };
 
-// Columns of a strip, four of each row in a word: their products with the rows' factors.
+// Quantizes columns of a strip: multiplies them by the rows' factors, and packs four columns of a row to a
+// word.
 template <class Elements>
 inline void quantize(const float (*floats)[kStrip], std::size_t column, const float* factors, Block& block) {
   WordVector words[4];
@@ -141,7 +143,7 @@ inline void quantize(const float (*floats)[kStrip], std::size_t column, const fl
   }
 }
 
-// The second group's extremes are searched while the first one's divisions are in flight.
+// Finds the second group's extremes while the first group's divisions are running.
 template <class Elements>
 void make_block(const PanelSource& source, std::size_t first, Block& block) {
   float floats[kPanel][kStrip];
@@ -163,7 +165,7 @@ void make_block(const PanelSource& source, std::size_t first, Block& block) {
   for (std::size_t k = 0; k < kStrip; k += kLanes) quantize<Elements>(floats, k, factors[k / kGroup], block);
 }
 
-// `kBits` of every element are kept, with half their range added.
+// Keeps `kBits` of each element, and adds half of their range.
 template <int kBits>
 void make_block(const GroupSource& source, std::size_t first, Block& block) {
   std::int8_t elements[kPanel][kStrip];
@@ -188,7 +190,7 @@ void make_block(const GroupSource& source, std::size_t first, Block& block) {
   }
 }
 
-// Halves of bytes for elements of both groups. Returns where the next block begins.
+// Packs elements of both groups to half-bytes. Returns the beginning of the next block.
 inline unsigned char* write_int4(const Block& block, unsigned char* panel) {
   std::uint32_t both[kGroup / 4][kPanel];
   for (std::size_t i = 0; i < kGroup / 4; ++i) {

@@ -1,7 +1,8 @@
-// Compiled once for every instruction set; see simd.h for what may not be used here.
+// Compiled once per instruction set; see simd.h for the restrictions.
 //
-// A panel is made of strips of 64 columns and 16 rows, in the first-level cache: rounded to the panel's type
-// by rows, as they are stored, and transposed then, because that moves the fewest bytes.
+// A panel consists of strips of 64 columns and 16 rows, which are made in the first-level cache. Strips are
+// rounded to the panel's type row by row, as stored, and then transposed, because that moves the fewest
+// bytes.
 
 #include "model/kernels/simd/pack/pack.h"
 #include "model/kernels/simd/pack/pack_blocks.h"
@@ -18,16 +19,16 @@ namespace {
 
 using Halves = std::uint16_t __attribute__((vector_size(16)));
 
-constexpr std::size_t kTileDepth = 32;  // to a multiple of which columns of bf16 are filled up
+constexpr std::size_t kTileDepth = 32;  // columns of bf16 are padded to a multiple of this
 
-// NaN stays one.
+// NaN remains NaN.
 inline std::uint32_t round_to_bf16(float value) {
   const auto bits = load_as<std::uint32_t>(&value);
   const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
   return (bits & 0x7fffffffU) > 0x7f800000U ? (bits >> 16) | 0x40U : rounded;
 }
 
-// [16][64] elements of 16 bits: those of a source that has them, or rounded ones.
+// [16][64] elements of 16 bits, copied from a bf16 source, or rounded.
 void make_bf16(const Strip& strip, std::uint16_t (*out)[kStrip]) {
   if (strip.source.type == DType::bf16) return copy(strip, out);
   float floats[kPanel][kStrip];
@@ -45,8 +46,8 @@ void make_f16(const Strip& strip, std::uint16_t (*out)[kStrip]) {
   });
 }
 
-// Calls write(strip, out) for every strip of a panel whose columns take `column_bytes`; a last one that is
-// cut short is written to memory of its own first.
+// Calls write(strip, out) for each strip of a panel whose columns have `column_bytes`. An incomplete last
+// strip is first written to separate memory.
 template <class Write>
 void for_strips(const PanelSource& source, std::size_t column_bytes, std::size_t padded_columns,
                 unsigned char* panel, const Write& write) {
@@ -79,14 +80,14 @@ void bf16(const PanelSource& source, unsigned char* panel) {
   });
 }
 
-// [16][64] elements of 16 bits to [64][16].
+// Transposes [16][64] elements of 16 bits to [64][16].
 void transpose(const std::uint16_t (*rows)[kStrip], unsigned char* out) {
   constexpr std::size_t kSide = 8;
   for (std::size_t k = 0; k < kStrip; k += kSide) {
     for (std::size_t r = 0; r < kPanel; r += kSide) {
       Halves v[kSide];
       for (std::size_t i = 0; i < kSide; ++i) v[i] = load_as<Halves>(rows[r + i] + k);
-      // Interleaving the first half of them with the second one transposes them in log2(8) rounds.
+      // Interleaving the first half of the vectors with the second half transposes them in log2(8) rounds.
       for (int round = 0; round < 3; ++round) {
         Halves next[kSide];
         for (std::size_t i = 0; i < kSide / 2; ++i) {

@@ -1,4 +1,4 @@
-// Panels of the quantized types of checkpoints, for pack_kernels.cc only: everything is local to the
+// Packs panels of the quantized types of checkpoints. For pack_kernels.cc only: everything is local to the
 // translation unit.
 #pragma once
 
@@ -8,9 +8,9 @@ namespace tp::kernels {
 namespace {
 
 constexpr std::size_t kSuper = 256;
-constexpr std::size_t kQuads = 16;  // of a block
+constexpr std::size_t kQuads = 16;  // quads of a block
 
-// Quads of the elements of 16 rows to a plane of `count` of their bits, from `shift` on.
+// Writes a plane of bits of the elements of 16 rows: `count` bits of each element, from bit `shift` on.
 inline unsigned char* write_plane(const std::uint32_t (*quads)[kPanel], int shift, int count,
                                   unsigned char* plane) {
   const std::uint32_t mask = ((1U << count) - 1) * 0x01010101U;
@@ -29,7 +29,8 @@ inline unsigned char* write_plane(const std::uint32_t (*quads)[kPanel], int shif
   return plane;
 }
 
-// Calls number(row) for 16 rows, zero beyond the source's; Number is the type of the results.
+// Writes number(row) for 16 rows, 0 for rows that the source does not have. Number is the type of the
+// results.
 template <class Number, class Get>
 inline unsigned char* write_numbers(const QuantSource& source, unsigned char* to, const Get& number) {
   for (std::size_t r = 0; r < kPanel; ++r) {
@@ -39,7 +40,7 @@ inline unsigned char* write_numbers(const QuantSource& source, unsigned char* to
   return to + kPanel * sizeof(Number);
 }
 
-// The scales of block `block`, counted from the source's beginning.
+// Writes the scales of block `block`, counted from the beginning of the source.
 inline unsigned char* write_scales(const QuantSource& source, std::size_t block, unsigned char* to) {
   const QuantFormat& format = source.format;
   const std::size_t groups = format.groups();
@@ -74,7 +75,7 @@ inline unsigned char* write_scales(const QuantSource& source, std::size_t block,
   return to;
 }
 
-// What precedes a super-block, of which the panel has `block` first.
+// Writes the numbers before a super-block, whose first block in the panel is `block`.
 inline unsigned char* write_super(const QuantSource& source, std::size_t block, unsigned char* to) {
   const QuantFormat& format = source.format;
   if (format.has_zero_points()) {

@@ -1,4 +1,4 @@
-// Strips of 64 columns of stored rows and their transposition, for pack_kernels.cc only: everything is local
+// Strips of 64 columns of stored rows, and their transposition. For pack_kernels.cc only: everything is local
 // to the translation unit.
 #pragma once
 
@@ -20,7 +20,8 @@ inline T load_as(const void* p) {
   return value;
 }
 
-// [16][count] words of 32 bits, in rows `stride` bytes apart, to [count][16]; `count` is a multiple of 4.
+// Transposes [16][count] words of 32 bits, in rows `stride` bytes apart, to [count][16]; `count` is a
+// multiple of 4.
 void transpose(const void* rows, std::size_t stride, std::size_t count, void* out) {
   for (std::size_t k = 0; k < count; k += 4) {
     for (std::size_t r = 0; r < kPanel; r += 4) {
@@ -44,10 +45,10 @@ void transpose(const void* rows, std::size_t stride, std::size_t count, void* ou
   }
 }
 
-// Rows are fetched this far ahead: there are too many of them for the processor to do it.
+// Distance at which rows are prefetched: the processor does not prefetch so many rows by itself.
 constexpr std::size_t kStripsAhead = 6;
 
-// The columns of a source from `first` on, up to 64 of them.
+// Up to 64 columns of a source, from `first` on.
 struct Strip {
   const PanelSource& source;
   std::size_t first;
@@ -57,8 +58,8 @@ struct Strip {
   const unsigned char* row(std::size_t index, std::size_t element_bytes) const {
     return source.data + index * source.stride + first * element_bytes;
   }
-  // Bytes from here to the strip that is fetched ahead: after the last one of these rows come the first ones
-  // of the next 16. Where there are none, that does no harm.
+  // Bytes from here to the strip to prefetch. After the last strip of these rows, the first strips of the
+  // next 16 rows follow. If there are none, prefetching does no harm.
   std::size_t ahead(std::size_t element_bytes) const {
     const std::size_t columns = kStripsAhead * kStrip;
     if (first + columns < source.columns) return columns * element_bytes;
@@ -66,7 +67,7 @@ struct Strip {
   }
 };
 
-// [16][64] elements as they are stored, zeros beyond the source.
+// [16][64] elements as stored; zeros outside the source.
 template <class Element>
 void copy(const Strip& strip, Element (*out)[kStrip]) {
   const std::size_t ahead = strip.ahead(sizeof(Element));
@@ -87,7 +88,7 @@ void copy(const Strip& strip, Element (*out)[kStrip]) {
 
 inline Vector load_f32(const unsigned char* p) { return load(reinterpret_cast<const float*>(p)); }
 
-// Calls use(row, column, 16 numbers) for all of a strip. Most strips need no copy.
+// Calls use(row, column, 16 numbers) for all numbers of a strip. Most strips need no copy.
 template <class Element, Vector (*kLoad)(const unsigned char*), class Use>
 inline void for_vectors(const Strip& strip, const Use& use) {
   Element filled[kPanel][kStrip];

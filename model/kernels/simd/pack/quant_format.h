@@ -1,4 +1,4 @@
-// How panels hold the quantized types of checkpoints; see simd.h for the rules.
+// Layouts of panels with the quantized types of checkpoints; see simd.h for the rules.
 #pragma once
 
 #include <cstddef>
@@ -6,58 +6,57 @@
 
 namespace tp::kernels {
 
-// What a group's scale is.
+// How a group's scale is stored.
 enum class ScaleKind : std::uint8_t {
-  f16,             // an f16 of its own, and an f16 offset if the type has offsets
-  bf16,            // a bf16 of its own
+  f16,             // an f16 per group, and an f16 offset if the type has offsets
+  bf16,            // a bf16 per group
   e8m0,            // half of a power of two, whose exponent is a byte
-  bytes,           // a signed byte, times an f16 of the super-block
-  six_bits,        // 6 bits, times an f16 of the super-block; so are offsets
-  half_bytes,      // the lower half of a byte, times an f16; the upper half is the offset, times another one
-  zero_point_f16,  // an f16, with the byte of a zero point: the offset is their product
+  bytes,           // a signed byte, multiplied by an f16 of the super-block
+  six_bits,        // 6 bits, multiplied by an f16 of the super-block; also offsets
+  half_bytes,      // scale in the low half of a byte, offset in the high half; each is multiplied by an f16
+  zero_point_f16,  // an f16, and the byte of a zero point: the offset is their product
   zero_point_bf16,
 };
 
-// What the stored 4 bits of an element stand for, if not for themselves.
+// The table of values for the stored 4 bits of an element; none: the bits are the value.
 enum class Codebook : std::uint8_t { none, iq4, mxfp4 };
 
-// An element's value is scale * (element - zero) + offset, and for `subtracts` - offset.
+// An element's value is scale * (element - zero) + offset; with `subtracts`, the offset is subtracted.
 //
-// A block of 64 columns of a panel has 16 quads of four columns each, and consists of
-//   a plane of the elements' low bits, and one of their high bits if there are more. The plane of b bits is
-//     2 b vectors of [16][4] bytes, a byte for each of 16 rows and four columns. Quad q is in the vector
+// A block of 64 columns of a panel has 16 quads of four columns each. It consists of
+//   a plane of the elements' low bits, and a plane of their high bits if there are more. A plane of b bits
+//     is 2 b vectors of [16][4] bytes: a byte for each of 16 rows and four columns. Quad q is in vector
 //     q % 2b, in the bits from q / 2b * b on;
-//   the scales: f16 and bf16: for each group [16] scales, then [16] offsets if there are such; e8m0, bytes
-//   and
-//     half_bytes: [16] for each group; six_bits: [3][16] bytes, the lower six bits of which are numbers 0 to
-//     2 and whose upper ones are number 3, its lowest first. The numbers are the scales of four groups, or
-//     the scales, then the offsets, of two.
-// Up to four blocks of GGUF's types make a super-block: [16] f16, with which all of its scales are to be
-// multiplied, then [16] of the offsets if there are such, then the blocks. Super-blocks are the file's: where
-// a panel begins within one, the first has fewer blocks; so has the last one where it ends within one.
+//   the scales. f16 and bf16: for each group [16] scales, then [16] offsets, if any. e8m0, bytes and
+//     half_bytes: [16] for each group. six_bits: [3][16] bytes, whose low six bits are numbers 0 to 2, and
+//     whose high bits are number 3, lowest bits first. The numbers are the scales of four groups, or the
+//     scales, then the offsets, of two groups.
+// Up to four blocks of GGUF's types form a super-block: [16] f16 by which all of its scales are multiplied,
+// [16] f16 for its offsets, if any, then the blocks. Super-blocks are those of the file. If a panel begins or
+// ends inside a super-block, its first or last super-block has fewer blocks.
 //
 // The types with zero points are those of AWQ, GPTQ and compressed-tensors. Their groups share a scale over
-// as many as 256 columns, and one for every 32 would take more memory than the file, so that here it is the
-// super-block that has it: [16] scales, [16] bytes of zero points, then its blocks. `scale_group` columns are
-// a super-block; where they are 32, a block has two groups' scales and zero points before it. `group` is that
-// of activations. A scale times an element less its zero point has no more than 8 + 11 bits, hence the
-// product of either and their difference are exact in float32.
+// up to 256 columns. A scale per 32 columns would take more memory than the file. Therefore scales belong to
+// the super-block: [16] scales, [16] bytes of zero points, then the blocks. A super-block has `scale_group`
+// columns; if these are 32, two groups' scales and zero points precede each block. `group` is the size of
+// groups of activations. A scale times an element minus its zero point has at most 8 + 11 bits, so that both
+// products and their difference are exact in float32.
 struct QuantFormat {
   int low_bits;
   int high_bits;
   std::size_t group;  // elements that share a scale
   ScaleKind scales;
   int zero = 0;
-  int scale_zero = 0;  // what is to be subtracted from scales of six bits
+  int scale_zero = 0;  // subtracted from scales of six bits
   bool has_offsets = false;
   bool subtracts = false;
   Codebook codebook = Codebook::none;
-  std::size_t scale_group = 256;  // of types with zero points
+  std::size_t scale_group = 256;  // columns of a super-block of types with zero points
 
   constexpr bool has_zero_points() const {
     return scales == ScaleKind::zero_point_f16 || scales == ScaleKind::zero_point_bf16;
   }
-  constexpr std::size_t groups() const { return 64 / group; }  // of a block
+  constexpr std::size_t groups() const { return 64 / group; }  // groups of a block
   constexpr std::size_t low_bytes() const { return 128 * static_cast<std::size_t>(low_bits); }
   constexpr std::size_t plane_bytes() const {
     return low_bytes() + 128 * static_cast<std::size_t>(high_bits);
@@ -71,18 +70,18 @@ struct QuantFormat {
   constexpr std::size_t block_bytes() const { return plane_bytes() + scale_bytes(); }
   constexpr bool has_own_scales() const { return scales == ScaleKind::f16 || scales == ScaleKind::bf16; }
   constexpr bool has_super_blocks() const { return !has_own_scales() && scales != ScaleKind::e8m0; }
-  // Blocks of a super-block, and what precedes them.
+  // Blocks of a super-block, and the bytes before them.
   constexpr std::size_t super_blocks() const { return scale_group < 64 ? 1 : scale_group / 64; }
   constexpr std::size_t super_bytes() const {
     if (has_zero_points()) return scales_of_super() * kZeroPointBytes;
     return has_super_blocks() ? (has_offsets ? 64 : 32) : 0;
   }
-  // Types with zero points: the groups of a super-block, and what each has of 16 rows.
+  // Types with zero points: groups of a super-block, and bytes per group for 16 rows.
   constexpr std::size_t scales_of_super() const { return scale_group < 64 ? 2 : 1; }
   static constexpr std::size_t kZeroPointBytes = 48;
 
-  // Where the elements of block `block` of a panel are, which begins with block `first` of a super-block, and
-  // where the f16 of its super-block.
+  // Places of the elements of block `block` in a panel that begins with block `first` of a super-block, and
+  // of the f16 of this block's super-block.
   constexpr std::size_t place(std::size_t first, std::size_t block) const {
     const std::size_t supers = (first + block) / super_blocks() - first / super_blocks() + 1;
     return block * block_bytes() + supers * super_bytes();
@@ -90,11 +89,11 @@ struct QuantFormat {
   constexpr std::size_t super_place(std::size_t first, std::size_t block) const {
     return place(first, block) - blocks_after_super(first, block) * block_bytes() - super_bytes();
   }
-  // From the elements of a block to those of the next one.
+  // Bytes from the elements of a block to those of the next block.
   constexpr std::size_t step(std::size_t first, std::size_t block) const {
     return block_bytes() + ((first + block + 1) % super_blocks() == 0 ? super_bytes() : 0);
   }
-  // Of a panel of so many blocks.
+  // Bytes of a panel of `blocks` blocks.
   constexpr std::size_t panel_bytes(std::size_t first, std::size_t blocks) const {
     return blocks == 0 ? 0 : place(first, blocks - 1) + block_bytes();
   }
@@ -129,7 +128,7 @@ inline constexpr QuantFormat kInt4G32Bf16 = with_zero_points(32, ScaleKind::zero
 inline constexpr QuantFormat kInt4G64Bf16 = with_zero_points(64, ScaleKind::zero_point_bf16);
 inline constexpr QuantFormat kInt4G128Bf16 = with_zero_points(128, ScaleKind::zero_point_bf16);
 inline constexpr QuantFormat kInt4G256Bf16 = with_zero_points(256, ScaleKind::zero_point_bf16);
-// Without zero points in the file, which 8 stands for.
+// For files without zero points; the zero point is 8.
 inline constexpr QuantFormat kInt4SymG32{4, 0, 32, ScaleKind::f16, 8};
 inline constexpr QuantFormat kInt4SymG32Bf16{4, 0, 32, ScaleKind::bf16, 8};
 
@@ -139,7 +138,7 @@ inline constexpr const QuantFormat* kQuantFormats[] = {
     &kQ51,      &kIq4Nl,       &kIq4Xs,       &kMxfp4,        &kInt4G32,      &kInt4G64,    &kInt4G128,
     &kInt4G256, &kInt4G32Bf16, &kInt4G64Bf16, &kInt4G128Bf16, &kInt4G256Bf16, &kInt4SymG32, &kInt4SymG32Bf16};
 
-// What 4 bits stand for, with the format's `zero` added. Source: ggml, kvalues_iq4nl and kvalues_mxfp4.
+// Values of 4 bits, plus the format's `zero`. Source: ggml, kvalues_iq4nl and kvalues_mxfp4.
 inline constexpr std::uint8_t kIq4Values[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                                 129, 141, 153, 166, 181, 197, 217, 241};
 inline constexpr std::uint8_t kMxfp4Values[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
@@ -147,7 +146,7 @@ constexpr const std::uint8_t* values_of(Codebook codebook) {
   return codebook == Codebook::iq4 ? kIq4Values : codebook == Codebook::mxfp4 ? kMxfp4Values : nullptr;
 }
 
-// An E8M0 scale's bits as float32: half of 2^(exponent - 127), of which the first two are subnormal.
+// The bits of half an E8M0 scale as float32: 2^(exponent - 128). The first two are subnormal.
 constexpr std::uint32_t half_of_e8m0(std::uint32_t exponent) {
   return exponent < 2 ? 0x00200000U << exponent : (exponent - 1) << 23;
 }

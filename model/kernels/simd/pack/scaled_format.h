@@ -1,5 +1,4 @@
-// How panels hold elements whose scales are shared by any blocks of rows and columns; see simd.h for the
-// rules.
+// Layout of panels whose elements share scales over any blocks of rows and columns; see simd.h for the rules.
 #pragma once
 
 #include <cstddef>
@@ -7,20 +6,20 @@
 
 namespace tp::kernels {
 
-// e4m3: F8_E4M3. bytes and half_bytes: unsigned numbers, from which a zero point is subtracted.
+// e4m3: F8_E4M3. bytes and half_bytes: unsigned numbers minus a zero point.
 enum class ScaledElement : std::uint8_t { e4m3, bytes, half_bytes };
 enum class ScaleType : std::uint8_t { f32, f16, bf16 };
 
 // An element's value is element * scale, or (element - zero point) * scale, rounded once to float32.
 //
 // A panel of 16 rows consists of
-//   scale_rows < 16: [16] bytes, which of so many scales each row has;
+//   scale_rows < 16: [16] bytes, the index of each row's scale;
 //   [groups][scale_rows] scales of scale_type;
 //   has_zero_points: [groups][scale_rows] bytes;
 //   zeros up to a multiple of 16 bytes;
-//   e4m3, bytes: [in_features][16] bytes; half_bytes: [in_features / 2][16], the lower half of a byte the
-//     first of two columns.
-// Rows mostly share their scales where these are of blocks of 128 x 128, and then a panel has one for 16.
+//   e4m3, bytes: [in_features][16] bytes; half_bytes: [in_features / 2][16] bytes, with the first of two
+//     columns in the low half.
+// If scales belong to blocks of 128 x 128, the rows of a panel usually share one scale.
 struct ScaledFormat {
   static constexpr std::size_t kRows = 16;
 
@@ -29,14 +28,14 @@ struct ScaledFormat {
   bool has_zero_points = false;
   std::size_t scale_rows = kRows;
   std::size_t groups = 0;
-  // Columns that share a scale, of which the first group has `phase` before the panel's first one. 0: a list
-  // names the group of each column.
+  // Columns that share a scale. The first group begins `phase` columns before the panel. 0: a list contains
+  // the group of each column.
   std::size_t group = 0;
   std::size_t phase = 0;
 
   bool operator==(const ScaledFormat&) const = default;
 
-  // What is subtracted where there are no zero points.
+  // Zero point of types without stored zero points.
   constexpr int zero() const {
     return element == ScaledElement::bytes ? 128 : element == ScaledElement::half_bytes ? 8 : 0;
   }
@@ -56,7 +55,7 @@ struct ScaledFormat {
     return columns == 0 ? 0 : elements_place() + element_bytes(columns);
   }
 
-  // The group of a column, and the end of the columns from it on that share it.
+  // The group of a column, and the end of the run of columns that share it.
   constexpr std::size_t group_of(std::size_t column, const std::uint16_t* list) const {
     return group == 0 ? list[column] : (phase + column) / group;
   }
