@@ -1,4 +1,4 @@
-// Products with the other types of GGUF files and with MXFP4, compiled once for every instruction set.
+// Products with the remaining types of GGUF files and with MXFP4, compiled once per instruction set.
 #include "model/kernels/simd/matmul/quant_products.h"
 
 namespace tp::kernels::TP_ISA_NAMESPACE {

@@ -1,8 +1,8 @@
-// Products with blocks of integers that are a byte each. For packed_kernels.cc and quant_kernels.cc only:
+// Products with blocks of integers of one byte each. For packed_kernels.cc and quant_kernels.cc only:
 // everything is local to the translation unit.
 //
-// A group's integers are multiplied and summed exactly. Every group adds sum * (scale * x_scale) to the
-// result, then offset * x_sum if there are offsets. All kinds of blocks do so in the same order: results have
+// A group's integers are multiplied and summed exactly. Each group adds sum * (scale * x_scale) to the
+// result, then offset * x_sum if there are offsets. All kinds of blocks use this order, so that results have
 // the same bits.
 #pragma once
 
@@ -15,18 +15,18 @@
 namespace tp::kernels {
 namespace {
 
-// What tokens from `token` on have from a group: added to their results.
+// Adds the terms of a group to the results of tokens from `token` on.
 template <std::size_t kGroupSize, bool kHasOffsets>
 struct GroupTerms {
   const PanelProduct& p;
   std::size_t token;
 
   std::size_t place(std::size_t t, std::size_t group) const { return group * p.tokens_apart + token + t; }
-  // From `column` on, in rows of kGroup.
+  // The bytes from `column` on, in rows of kGroup.
   const std::int8_t* bytes(std::size_t column) const {
     return p.x_bytes + (column / kGroup * p.tokens_apart + token) * kGroup;
   }
-  // Where its integer sum begins.
+  // Initial value of the integer sum.
   [[gnu::always_inline]] IntVector begin(std::size_t t, std::size_t group) const {
     return broadcast(kHasOffsets ? 0 : p.x_corrections[place(t, group)]);
   }
@@ -40,8 +40,8 @@ struct GroupTerms {
   }
 };
 
-// A block of int8, as it is in a panel. `kIsBiased`: elements have 128 added; kQuadsAtOnce is what QuadSums
-// hold.
+// A block of int8, as stored in a panel. `kIsBiased`: 128 is added to elements. kQuadsAtOnce: capacity of
+// QuadSums.
 struct Int8Block {
   static constexpr std::size_t kGroupSize = kGroup;
   static constexpr bool kHasOffsets = false;
@@ -55,8 +55,8 @@ struct Int8Block {
   Vector scale(std::size_t group) const { return load_f16(scales[group]); }
 };
 
-// What T tokens from `token` on have from blocks of N panels whose first column is `column`: added to their
-// results. Calls end_group(group) when it has added those of a group of activations.
+// Adds the products of T tokens, from `token` on, with blocks of N panels whose first column is `column` to
+// the results. Calls end_group(group) after each group of activations.
 template <class Block, std::size_t T, std::size_t N, class End>
 [[gnu::always_inline]] inline void multiply_blocks(const PanelProduct& p, const Block* const (&blocks)[N],
                                                    std::size_t token, std::size_t column,

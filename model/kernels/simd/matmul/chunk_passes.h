@@ -1,9 +1,9 @@
-// How tokens pass over chunks of panels of integers. For packed_kernels.cc and quant_kernels.cc only:
+// Passes of tokens over chunks of panels of integers. For packed_kernels.cc and quant_kernels.cc only:
 // everything is local to the translation unit.
 //
-// A chunk is a few blocks of two panels side by side, which stay in the first-level cache while groups of
-// tokens pass over them. Their results wait in memory for the next chunk. So weights are read once, while
-// products with those before are computed, for any number of tokens.
+// A chunk is a few blocks of two adjacent panels. It stays in the first-level cache while groups of tokens
+// pass over it. Their results wait in memory for the next chunk. So weights are read only once for any number
+// of tokens, while products with earlier weights are computed.
 #pragma once
 
 #include "model/kernels/simd/matmul/byte_blocks.h"
@@ -13,14 +13,14 @@ namespace tp::kernels {
 namespace {
 
 constexpr std::size_t kChunkBlocks = 4;
-constexpr std::size_t kChunkTokens = 64;  // whose results wait
-// Tokens of a pass over one panel, or as many as two panels side by side take, which have a float and an
-// integer sum each.
+constexpr std::size_t kChunkTokens = 64;  // tokens whose results wait
+// Tokens of a pass over one panel, and tokens of a pass over two adjacent panels. Each token has a float sum
+// and an integer sum.
 template <class Block>
 constexpr std::size_t kTokensOfOne = kParts == 1 ? 6 : kSumRegisters / kParts / 2 + 1;
 template <class Block>
 constexpr std::size_t kTokensOfTwo = kSumRegisters / (2 * 2 * kParts);
-// Whether tokens pass over elements where they are in the panel.
+// Whether tokens use elements in place, in the panel.
 template <class Block>
 constexpr bool kIsInPlace = false;
 template <>
@@ -45,7 +45,7 @@ struct WaitingResults {
   }
 };
 
-// The results are written as they are.
+// Writes the results unchanged.
 struct WholeRows {
   template <std::size_t N>
   struct Sums {
@@ -70,7 +70,7 @@ struct WholeRows {
   };
 };
 
-// The results of leaves are added exactly. Leaves are whole groups.
+// Adds the results of leaves exactly. Leaves are whole groups.
 struct LeafRows {
   template <std::size_t N>
   struct Sums {
@@ -86,7 +86,7 @@ struct LeafRows {
       double (*sums)[N][kPanel];
       Vector (&results)[N][T];
       std::size_t leaf;
-      std::size_t end;  // of the present leaf, in groups
+      std::size_t end;  // end of the current leaf, in groups
 
       [[gnu::always_inline]] void operator()(std::size_t group) {
         if (group + 1 != end) return;
@@ -101,14 +101,14 @@ struct LeafRows {
         }
       }
     };
-    // What ends leaves from `column` on.
+    // Returns the functor that ends leaves from `column` on.
     template <std::size_t T>
     EndLeaf<T> end_of(std::size_t column, std::size_t token, Vector (&results)[N][T]) {
       const std::size_t group = column / kGroup;
       const std::size_t before = group < front ? 0 : (group - front) / leaf;
       return {sums + token, results, leaf, front + (before + 1) * leaf};
     }
-    // The last leaf may have been cut short.
+    // The last leaf may be incomplete.
     void write(const PanelProduct& p, const Pass& pass, std::size_t tokens,
                const WaitingResults<N>& results) {
       for (std::size_t n = 0; n < N; ++n) {
@@ -123,18 +123,18 @@ struct LeafRows {
   };
 };
 
-// How panels become chunks.
+// Makes chunks of panels.
 template <class Block>
 struct Chunks {
-  // Blocks [begin, begin + count) of a panel, unpacked to `room` if need be.
+  // Blocks [begin, begin + count) of a panel, unpacked to `room` if necessary.
   const Block* (*blocks)(const PanelProduct& p, const unsigned char* panel, std::size_t begin,
                          std::size_t count, Block* room);
-  // Where a block begins in a panel, and what it takes there.
+  // The beginning of a block in a panel, and the block's bytes.
   std::size_t (*place)(const PanelProduct& p, std::size_t block);
   std::size_t block_bytes;
 };
 
-// Tokens times N panels.
+// Multiplies tokens by N panels.
 template <class Block, class Rows, std::size_t N>
 class ChunkPass {
  public:
@@ -150,7 +150,7 @@ class ChunkPass {
       Chunk chunk = chunk_at(begin, blocks - begin < kChunkBlocks ? blocks - begin : kChunkBlocks);
       for (std::size_t group = 0; group < groups; ++group) {
         const std::size_t first = tokens_ * group / groups;
-        // Every group fetches its share of what follows: memory is read all the time.
+        // Each group fetches its share of the following chunk, so that memory is always busy.
         chunk.fetched = {chunk.lines * group / groups, chunk.lines * (group + 1) / groups};
         multiply<kMostTokens>(chunk, first, tokens_ * (group + 1) / groups - first);
       }
@@ -166,11 +166,11 @@ class ChunkPass {
     std::size_t count;
     const Block* blocks[N];
     const unsigned char* packed[N];
-    std::size_t lines;  // of a block, packed
+    std::size_t lines;  // cache lines of a packed block
     struct {
       std::size_t begin;
       std::size_t end;
-    } fetched;  // of these lines, while the next tokens pass
+    } fetched;  // range of these lines to fetch while the next tokens pass
   };
 
   Chunk chunk_at(std::size_t begin, std::size_t count) {
@@ -183,7 +183,7 @@ class ChunkPass {
     return chunk;
   }
 
-  // `tokens` <= T tokens from `first` on.
+  // Multiplies `tokens` <= T tokens from `first` on.
   template <std::size_t T>
   void multiply(const Chunk& chunk, std::size_t first, std::size_t tokens) {
     if (tokens == T) {
@@ -212,10 +212,10 @@ class ChunkPass {
 
   template <std::size_t T>
   [[gnu::always_inline]] void fetch(const unsigned char* packed, std::size_t lines) const {
-    // To unpack a chunk is to read all of it at once, from the first-level cache.
+    // Unpacking a chunk reads all of it at once, from the first-level cache.
     if (!kFetchesFar<T> || !kIsInPlace<Block>) return fetch_lines(packed, lines);
     fetch_far_lines(packed, lines);
-    // A single group of tokens has no time for another instruction per line.
+    // A single group of tokens has no time for a second instruction per line.
     if (tokens_ > kMostTokens) fetch_near_lines(packed, lines);
   }
 
@@ -232,7 +232,7 @@ template <class Rows, class Block>
 void run_chunks(const PanelProduct& p, const Chunks<Block>& chunks) {
   for (std::size_t token = 0; token < p.tokens; token += kChunkTokens) {
     const std::size_t tokens = p.tokens - token < kChunkTokens ? p.tokens - token : kChunkTokens;
-    // Two panels side by side where their sums fit in registers.
+    // Two panels at a time if their sums fit in registers.
     const bool fit = kTokensOfTwo<Block> >= (tokens < kTokensOfOne<Block> ? tokens : kTokensOfOne<Block>);
     const std::size_t apart = fit ? p.count / 2 : 0;
     if constexpr (kTokensOfTwo < Block >> 0) {

@@ -8,8 +8,8 @@
 namespace tp::kernels {
 namespace {
 
-// Two steps along the input, each 16 weights as float32. kConstants registers hold what unpacks them;
-// kWideTokens pass over a panel at once where a vector is one register.
+// Two steps along the input: first() and second() return 16 weights each as float32. kConstants: registers
+// with constants for unpacking. kWideTokens: tokens of a pass over a panel if a vector is one register.
 struct F32Weights {
   static constexpr std::size_t kConstants = 0;
   static constexpr std::size_t kWideTokens = 12;
@@ -36,7 +36,7 @@ struct Bf16Weights {
 
 template <class Weights, class Sums>
 struct FloatTile {
-  // A constant takes a register, too.
+  // Constants also need registers.
   static constexpr std::size_t kTokens =
       kParts == 1 ? Weights::kWideTokens : (kSumRegisters - Weights::kConstants) / kParts;
   static constexpr std::size_t kSumsPerToken = 1;
@@ -58,7 +58,8 @@ struct FloatTile {
     for (std::size_t t = 0; t < T; ++t) x[t] = p.x + (pass.token + t) * p.x_stride + leaf.begin;
     const unsigned char* weights[N];
     for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n) + leaf.index * p.leaf_bytes;
-    // One sum each, along k: neither the tokens of a pass nor the panels of a thread change its bits.
+    // One sum per result, along k: neither the tokens of a pass nor the panels of a thread change the
+    // result's bits.
     Vector sums[N][T];
     set_zero(sums);
     constexpr std::size_t kFeatures = 2 * kLines * kVectorBytes / Weights::kBytes;
@@ -73,7 +74,8 @@ struct FloatTile {
         for (std::size_t n = 0; n < N; ++n) multiply_add(w[n], x[t][k], sums[n][t]);
       }
       for (std::size_t n = 0; n < N; ++n) {
-        // Read again where it is needed: a compiler would keep both steps in registers, which sums need.
+        // Reads the weights again here: otherwise a compiler would keep both steps in registers, which sums
+        // need.
         if constexpr (kParts > 1) asm("" : "+r"(weights[n]));
         w[n] = Weights::second(weights[n]);
         weights[n] += Weights::kBytes;
@@ -83,7 +85,7 @@ struct FloatTile {
       }
     }
     if (k < in_features) {
-      // Unrolled, or compilers keep the sums in memory.
+      // Unrolled, because otherwise compilers keep the sums in memory.
 #pragma GCC unroll 4
       for (std::size_t n = 0; n < N; ++n) {
         const Vector w = Weights::first(weights[n]);

@@ -1,10 +1,10 @@
 // Products with elements of four bits that are not unpacked. For quant_kernels.cc only: everything is local
 // to the translation unit.
 //
-// The lower half of a byte is an element of one group, and the upper half, where it is, 16 times an element
-// of the next one. So an element takes one instruction. The second group's sums begin with 16 times the
-// correction, and a sixteenth of the scale makes up for it: sums are exact and only exponents change, so that
-// results have the same bits as those of unpacked blocks, unless a scale is next to the smallest float.
+// The low half of a byte is an element of one group. The high half, left in its place, is 16 times an element
+// of the next group. So each element takes one instruction. The second group's sums begin with 16 times the
+// correction, and its scale is divided by 16. Sums are exact and only exponents change. Therefore results
+// have the same bits as with unpacked blocks, unless a scale is close to the smallest float.
 #pragma once
 
 #include "model/kernels/simd/matmul/chunk_passes.h"
@@ -13,7 +13,7 @@
 namespace tp::kernels {
 namespace {
 
-// Sums of pairs of such products leave 16 bits.
+// Only with 32-bit sums, because sums of pairs of such products exceed 16 bits.
 #if defined(__AVX512VNNI__)
 template <const QuantFormat& F>
 constexpr bool kTakesHalfBytes =
@@ -34,7 +34,7 @@ struct HalfByteBlock {
   float offsets[kHasOffsets ? kGroups : 1][kLanes];
 };
 
-// Both groups have sums at once, because they share the bytes.
+// Both groups have sums at the same time, because they share bytes.
 template <bool kWithOffsets>
 constexpr std::size_t kTokensOfOne<HalfByteBlock<kWithOffsets>> = 4;
 template <bool kWithOffsets>

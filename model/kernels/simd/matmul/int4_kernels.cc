@@ -1,4 +1,4 @@
-// Products with 4-bit types of AWQ, GPTQ and compressed-tensors, compiled once for every instruction set.
+// Products with the 4-bit types of AWQ, GPTQ and compressed-tensors, compiled once per instruction set.
 #include "model/kernels/simd/matmul/quant_products.h"
 
 namespace tp::kernels::TP_ISA_NAMESPACE {

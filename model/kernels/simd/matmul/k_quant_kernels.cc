@@ -1,4 +1,4 @@
-// Products with the K types of GGUF files, compiled once for every instruction set.
+// Products with the K types of GGUF files, compiled once per instruction set.
 #include "model/kernels/simd/matmul/quant_products.h"
 
 namespace tp::kernels::TP_ISA_NAMESPACE {

@@ -1,4 +1,4 @@
-// Sums that do not depend on their order; see simd.h for the rules.
+// Sums that do not depend on the order of addition; see simd.h for the rules.
 #pragma once
 
 #include <cstddef>
@@ -6,14 +6,14 @@
 namespace tp::kernels {
 namespace {
 
-// Rounds to a multiple of 2^-30: the unit in the last place of doubles from 2^22 to 2^23, in the middle of
-// which this is. Sums of such multiples are exact, and hence the same in any order, while they are below
-// 2^23.
+// Rounds to a multiple of 2^-30, which is the unit in the last place of doubles from 2^22 to 2^23; this
+// number is in the middle of the range. Sums of such multiples are exact while they are below 2^23, and
+// therefore equal in any order.
 constexpr double kGrid = 1.5 * 4194304.0;
 
 inline double on_grid(float result) { return (static_cast<double>(result) + kGrid) - kGrid; }
 
-// The results of a leaf: the first one's replace what is there, others' are added.
+// Adds the results of a leaf to the sums. The first leaf's results replace the sums.
 [[gnu::always_inline]] inline void add_leaf(const float* results, std::size_t count, bool is_first,
                                             double* sums) {
   if (is_first) {
@@ -23,7 +23,7 @@ inline double on_grid(float result) { return (static_cast<double>(result) + kGri
   }
 }
 
-// The same for 16 results of each of several leaves, which are `apart` results from one to the next.
+// Adds 16 results of each of several leaves. `apart`: distance of leaves in `results`.
 [[gnu::always_inline]] inline void add_leaves(const float* results, std::size_t apart, std::size_t leaves,
                                               bool are_first, double* sums) {
   constexpr std::size_t kResults = 16;

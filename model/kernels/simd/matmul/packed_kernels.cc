@@ -1,4 +1,4 @@
-// Compiled once for every instruction set; see simd.h for what may not be used here.
+// Compiled once per instruction set; see simd.h for the restrictions.
 
 #include "model/kernels/simd/matmul/chunk_passes.h"
 #include "model/kernels/simd/matmul/float_tiles.h"
@@ -19,7 +19,7 @@ void f32(const PanelProduct& p) { run_floats<F32Weights>(p); }
 void f16(const PanelProduct& p) { run_floats<F16Weights>(p); }
 void bf16(const PanelProduct& p) { run_floats<Bf16Weights>(p); }
 
-// Chunks are as they are in the panel.
+// Chunks stay in place in the panel.
 void int8(const PanelProduct& p) {
   multiply_chunks(
       p,

@@ -1,4 +1,4 @@
-// How tokens pass over panels. For packed_kernels.cc and quant_kernels.cc only: everything is local to the
+// Passes of tokens over panels. For packed_kernels.cc and quant_kernels.cc only: everything is local to the
 // translation unit.
 #pragma once
 
@@ -7,14 +7,14 @@
 namespace tp::kernels {
 namespace {
 
-// Panels that stay in the second-level cache while all tokens pass over them.
+// Bytes of panels that stay in the second-level cache while all tokens pass over them.
 constexpr std::size_t kResidentBytes = 384 * 1024;
 
-// Panels that a few tokens take side by side: more than two where sums wait for each other.
+// Most panels that a few tokens multiply at a time. More than two if sums wait for each other.
 template <class Tile>
 constexpr std::size_t kMostSide = 2;
 
-// `tokens` <= T tokens times `count` panels: parts of these side by side where their sums fit in registers.
+// Multiplies `tokens` <= T tokens by `count` panels, several panels at a time if their sums fit in registers.
 template <std::size_t T, class Tile>
 void run_tokens(const Tile& tile, const Pass& first, std::size_t count, std::size_t tokens) {
   if (tokens == T) {
@@ -31,15 +31,15 @@ void run_tokens(const Tile& tile, const Pass& first, std::size_t count, std::siz
   }
 }
 
-// Tokens go over the panels in groups of equal size, as few as their sums in registers allow. A group stays
-// in the first-level cache for all panels.
+// Tokens pass over the panels in groups of equal size, in as few groups as registers for sums allow. A group
+// stays in the first-level cache for all panels.
 template <class Tile>
 void run_panels(const Tile& tile) {
   const PanelProduct& p = tile.p;
   const std::size_t groups = (p.tokens + Tile::kTokens - 1) / Tile::kTokens;
-  // The bytes are 0 where a rank owns no input feature.
+  // panel_bytes is 0 if a rank owns no input features.
   const std::size_t fitting = 2 * (kResidentBytes / (2 * p.panel_bytes + 1) + 1);
-  // A single group of tokens reads every panel once.
+  // A single group of tokens reads each panel once.
   const std::size_t resident = groups == 1 ? p.count : fitting;
   for (std::size_t begin = 0; begin < p.count; begin += resident) {
     const std::size_t count = p.count - begin < resident ? p.count - begin : resident;

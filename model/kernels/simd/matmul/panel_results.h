@@ -1,6 +1,5 @@
-// Passes over the panels of packed weights, and what becomes of their results. For
-// packed_kernels.cc, quant_kernels.cc and scaled_kernels.cc only: everything is local to the translation
-// unit.
+// Passes over the panels of packed weights, and the uses of their results. For packed_kernels.cc,
+// quant_kernels.cc and scaled_kernels.cc only: everything is local to the translation unit.
 #pragma once
 
 #include "model/kernels/simd/matmul/leaf_sum.h"
@@ -15,15 +14,15 @@ constexpr std::size_t kGroup = 32;
 constexpr std::size_t kBlock = 64;
 constexpr std::size_t kScaleBytes = 2 * kPanel * 2;
 
-// Registers that sums may take: the others hold weights and activations.
+// Registers for sums. The other registers contain weights and activations.
 #if defined(__AVX512F__)
 constexpr std::size_t kSumRegisters = 24;
 #else
 constexpr std::size_t kSumRegisters = 12;
 #endif
 
-// Weights are fetched this far ahead of their use. Memory is read faster in two streams than in one, but not
-// if they alternate with every line, so that floats fetch several lines of a panel at a time.
+// Distance at which weights are fetched before their use. Memory is read faster in two streams than in one,
+// but not if the streams alternate with each line. Therefore floats fetch several lines of a panel at a time.
 constexpr std::size_t kPrefetchBytes = 4096;
 constexpr std::size_t kLines = 8;
 
@@ -31,8 +30,8 @@ inline void fetch_lines(const unsigned char* weights, std::size_t lines) {
   for (std::size_t i = 0; i < lines; ++i) __builtin_prefetch(weights + i * kVectorBytes + kPrefetchBytes);
 }
 
-// Where several tokens pass over wide vectors, they are fetched to the second-level cache first, and from
-// further: the first-level cache waits for few lines at a time, and multiplications would wait with it.
+// If several tokens pass over wide vectors, lines are first fetched to the second-level cache, from further
+// ahead: the first-level cache waits for few lines at a time, and multiplications would wait with it.
 constexpr std::size_t kFarBytes = 16384;
 constexpr std::size_t kNearBytes = 2048;
 template <std::size_t kTokens>
@@ -52,7 +51,7 @@ inline void fetch_lines_for(const unsigned char* weights, std::size_t lines) {
   fetch_near_lines(weights, lines);
 }
 
-// Panels that are multiplied side by side, `apart` panels from one to the next, for tokens from `token` on.
+// Panels that are multiplied together, at distances of `apart` panels, for tokens from `token` on.
 struct Pass {
   std::size_t panel;
   std::size_t apart;
@@ -63,13 +62,13 @@ struct Pass {
   return p.panels + (pass.panel + n * pass.apart) * p.panel_bytes;
 }
 
-// The bytes at a place of a panel. A rank without columns has no bytes, and no places.
+// The bytes at a place of a panel. A rank without columns has no bytes and no places.
 [[maybe_unused]] const unsigned char* weights_at(const PanelProduct& p, const Pass& pass, std::size_t n,
                                                  std::size_t place) {
   return weights_of(p, pass, n) + (p.in_features == 0 ? 0 : place);
 }
 
-// Outputs from a panel on: the last panel may be cut short.
+// Number of outputs from a panel on. The last panel may be incomplete.
 [[gnu::always_inline]] inline std::size_t outputs_of(const PanelProduct& p, const Pass& pass, std::size_t n) {
   return p.out_features - (pass.panel + n * pass.apart) * kPanel;
 }
@@ -78,7 +77,7 @@ struct Pass {
   return (pass.token + t) * p.y_stride + (pass.panel + n * pass.apart) * kPanel;
 }
 
-// One by one: compilers clear an array as a whole in memory.
+// Clears sums one by one, because compilers would clear a whole array in memory.
 template <std::size_t T, std::size_t N>
 [[gnu::always_inline]] inline void set_zero(Vector (&sums)[N][T]) {
 #pragma GCC unroll 4
@@ -88,14 +87,14 @@ template <std::size_t T, std::size_t N>
   }
 }
 
-// Features that are summed as one, the leaf of that number.
+// Features with one sum: leaf number `index`.
 struct Leaf {
   std::size_t begin;
   std::size_t end;
   std::size_t index;
 };
 
-// What becomes of the results of T tokens for N panels: they are written.
+// Writes the results of T tokens for N panels.
 struct Floats {
   template <std::size_t T, std::size_t N>
   struct Results {
@@ -104,7 +103,7 @@ struct Floats {
 
     Results(const PanelProduct& product, const Pass& of) : p(product), pass(of) {}
 
-    // Calls run(leaf), which passes its results to `take`, for all features at once.
+    // Calls run(leaf) once, for all features. run passes its results to `take`.
     template <class Run>
     void sum(const Run& run) {
       run(Leaf{0, p.in_features, 0});
@@ -126,22 +125,23 @@ struct Floats {
   };
 };
 
-// Or they are those of leaves, and their exact sums are written.
+// Adds the results of leaves exactly, and writes the sums.
 struct LeafSums {
-  // Leaves whose results are added at a time: to reload the sums for each would take longer.
+  // Leaves whose results are added at a time. Reloading the sums for each leaf would take longer.
   static constexpr std::size_t kLeaves = 4;
 
   template <std::size_t T, std::size_t N>
   struct Results {
     const PanelProduct& p;
     const Pass& pass;
-    // Rows of p.sums are often a multiple of 4 KiB apart: loads from one would wait for stores to another.
+    // Rows of p.sums are often a multiple of 4 KiB apart, so that loads from a row would wait for stores to
+    // another.
     alignas(64) double sums[N][T][kPanel];
-    Vector results[kLeaves][N][T];  // of the leaves at hand
+    Vector results[kLeaves][N][T];  // results of the current leaves
 
     Results(const PanelProduct& product, const Pass& of) : p(product), pass(of) {}
 
-    // Calls run(leaf) for every leaf. Without features, there is one empty leaf.
+    // Calls run(leaf) for each leaf. Without features, there is one empty leaf.
     template <class Run>
     void sum(const Run& run) {
       Leaf next{0, 0, 0};
@@ -152,7 +152,7 @@ struct LeafSums {
       finish();
     }
     [[gnu::always_inline]] void take(const Vector (&of_leaf)[N][T], const Leaf& leaf) {
-      // Unrolled, and registers one by one, or compilers keep them in memory.
+      // Unrolled, one register at a time: otherwise compilers keep the results in memory.
 #pragma GCC unroll 4
       for (std::size_t n = 0; n < N; ++n) {
 #pragma GCC unroll 16
@@ -164,7 +164,7 @@ struct LeafSums {
       }
     }
 
-    // Adds the results of that many leaves.
+    // Adds the results of `count` leaves.
     void add(std::size_t count, bool are_first) {
       for (std::size_t n = 0; n < N; ++n) {
         for (std::size_t t = 0; t < T; ++t) {
@@ -184,7 +184,7 @@ struct LeafSums {
     }
 
    private:
-    // The next leaves, from `next` on, which it moves; returns their number. A function of its own, in which
+    // Runs the next leaves, and advances `next`; returns their number. A separate function, in which
     // compilers keep all results in registers.
     template <class Run>
     [[gnu::noinline]] std::size_t run_some(const Run& run, Leaf& next) {

@@ -1,4 +1,4 @@
-// Compiled once for every instruction set; see simd.h for what may not be used here.
+// Compiled once per instruction set; see simd.h for the restrictions.
 
 #include "model/kernels/simd/matmul/packed.h"
 #include "model/kernels/simd/vector/vector.h"
@@ -10,8 +10,8 @@
 namespace tp::kernels::TP_ISA_NAMESPACE {
 namespace {
 
-// Two streams, as products of packed weights read them, fetched this far ahead of their use, a few lines at a
-// time, to the second-level cache, which waits for more lines than the first one does.
+// Reads two streams, like products of packed weights. Prefetches this far ahead, a few lines at a time, to
+// the second-level cache, which waits for more lines at a time than the first-level cache.
 constexpr std::size_t kPrefetchBytes = 4096;
 constexpr std::size_t kLines = 4;
 
@@ -36,12 +36,12 @@ float stream(const unsigned char* data, std::size_t bytes) {
   return static_cast<float>(folded);
 }
 
-// This many independent accumulators: enough to hide the latency of a multiplication.
+// Independent accumulators: enough to hide the latency of a multiplication.
 constexpr std::size_t kChains = kRegisterBytes == 64 ? 16 : 10;
 constexpr std::size_t kRegisterLanes = kRegisterBytes / 4;
 
-// The compiler must not know the value, or it would compute results without running the loop, or once for all
-// chains.
+// Hides the value from the compiler, which could otherwise compute results without running the loop, or only
+// once for all chains.
 template <class Register>
 Register hidden(Register value) {
   asm volatile("" : "+v"(value));

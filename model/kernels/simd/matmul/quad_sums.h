@@ -1,5 +1,5 @@
-// Sums of products of bytes as long as they fit into what the instructions add up. For simd/*.cc only:
-// everything is local to the translation unit.
+// Sums of products of bytes, in the widths in which instructions add. For simd/*.cc only: everything is local
+// to the translation unit.
 #pragma once
 
 #include "model/kernels/simd/vector/vector.h"
@@ -10,10 +10,10 @@
 namespace tp::kernels {
 namespace {
 
-// Adds products to a sum: QuadSums(sum), some times add(), sum = total(sum).
+// Adds products to a sum: QuadSums(sum), then add() some times, then sum = total(sum).
 #if defined(__AVX2__) && !defined(__AVX512VNNI__)
-// In 16 bits, hence kQuadsOfSum<largest> products of elements up to `largest` with bytes up to 127. To add
-// pairs up to 32 bits takes as long as to multiply.
+// Sums of 16 bits, hence at most kQuadsOfSum<largest> products of elements up to `largest` with bytes up to
+// 127. Adding pairs up to 32 bits takes as long as multiplying.
 class QuadSums {
  public:
   QuadSums() = default;
@@ -25,14 +25,14 @@ class QuadSums {
       part_[i] += (Register)_mm256_maddubs_epi16((__m256i)w.part[i], x4);
     }
   }
-  // Has all products added: a compiler would keep those of many calls in memory, and add them in pairs.
+  // Forces all additions to happen now: a compiler would keep products in memory and add them in pairs.
   void settle() {
     for (std::size_t i = 0; i < kParts; ++i) asm("" : "+x"(part_[i]));
   }
   IntVector total(IntVector sum) const {
     for (std::size_t i = 0; i < kParts; ++i) {
       sum.part[i] += (IntRegister)_mm256_madd_epi16((__m256i)part_[i], _mm256_set1_epi16(1));
-      asm("" : "+x"(sum.part[i]));  // likewise
+      asm("" : "+x"(sum.part[i]));  // see settle
     }
     return sum;
   }
@@ -46,7 +46,7 @@ constexpr std::size_t kQuadsOfSum = 32767 / (2 * 127 * kLargest) >= 8   ? 8
                                     : 32767 / (2 * 127 * kLargest) >= 4 ? 4
                                                                         : 2;
 
-// Of elements with 128 added, in 32 bits: pairs of their products do not fit into 16.
+// For elements with 128 added, in 32 bits: sums of pairs of their products exceed 16 bits.
 class BiasedQuadSums {
  public:
   BiasedQuadSums() = default;

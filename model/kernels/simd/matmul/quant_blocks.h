@@ -1,5 +1,5 @@
-// Blocks of the quantized types of checkpoints in vectors; see QuantFormat. For simd/*.cc only: everything is
-// local to the translation unit.
+// Loads blocks of the quantized types of checkpoints to vectors; see QuantFormat. For simd/*.cc only:
+// everything is local to the translation unit.
 #pragma once
 
 #include "model/kernels/simd/matmul/quad_sums.h"
@@ -9,9 +9,9 @@
 namespace tp::kernels {
 namespace {
 
-constexpr std::size_t kQuads = 16;  // of a block
+constexpr std::size_t kQuads = 16;  // quads of a block
 
-// 16 bytes as integers.
+// 16 unsigned bytes as integers.
 inline IntVector load_bytes(const unsigned char* p) {
   IntVector out;
 #if defined(__AVX512VNNI__)
@@ -30,14 +30,14 @@ inline IntVector load_bytes(const unsigned char* p) {
   return out;
 }
 
-// The same of signed bytes.
+// 16 signed bytes as integers.
 inline IntVector load_signed_bytes(const unsigned char* p) {
   IntVector out = load_bytes(p);
   for (std::size_t i = 0; i < kParts; ++i) out.part[i] = (out.part[i] << 24) >> 24;
   return out;
 }
 
-// Their products with factors: exact, because they have 8 bits and factors 11.
+// Products of numbers and factors. They are exact, because numbers have 8 bits and factors 11.
 inline Vector scaled(const IntVector& numbers, const Vector& factors) {
   Vector out;
   for (std::size_t i = 0; i < kParts; ++i)
@@ -51,7 +51,7 @@ inline IntVector minus(const IntVector& numbers, std::int32_t less) {
   return out;
 }
 
-// Of bytes.
+// The halves of bytes.
 inline IntVector lower_bits(const IntVector& numbers) {
   IntVector out;
   for (std::size_t i = 0; i < kParts; ++i) out.part[i] = numbers.part[i] & 15;
@@ -70,7 +70,7 @@ inline Vector load_group_scales(const unsigned char* p) {
   return load_f16(p);
 }
 
-// Numbers of four, see QuantFormat.
+// Unpacks four numbers of six bits from three bytes; see QuantFormat.
 inline void load_six_bits(const unsigned char* p, IntVector (&out)[4]) {
   IntVector upper[3];
   for (std::size_t k = 0; k < 3; ++k) {
@@ -95,7 +95,7 @@ inline Vector load_e8m0(const unsigned char* p) {
   return out;
 }
 
-// What the 16 bytes at `table` have at every byte's place; bytes are below 16.
+// Replaces each byte, which must be below 16, by the byte at this place of the table.
 inline WordVector look_up(const std::uint8_t* table, const WordVector& places) {
   WordVector out;
 #if defined(__AVX2__)
@@ -122,7 +122,7 @@ inline WordVector look_up(const std::uint8_t* table, const WordVector& places) {
   return out;
 }
 
-// Quad q of a plane of kBits bits, moved kShift bits up.
+// Quad q of a plane of kBits bits, shifted up by kShift bits.
 template <int kBits, int kShift, std::size_t q>
 inline WordVector bits_of(const unsigned char* plane) {
   constexpr std::size_t kVectors = 2 * kBits;
@@ -151,13 +151,13 @@ inline WordVector elements_of(const unsigned char* block) {
   return out;
 }
 
-// The most that such an element is.
+// The largest value of an element before subtraction of `zero`.
 template <const QuantFormat& F>
 constexpr int kLargestElement = F.codebook == Codebook::iq4     ? 241
                                 : F.codebook == Codebook::mxfp4 ? 24
                                                                 : (1 << (F.low_bits + F.high_bits)) - 1;
 
-// The scales of a block's groups, and their offsets if there are such.
+// The scales of a block's groups, and their offsets if the format has offsets.
 template <const QuantFormat& F>
 struct BlockScales {
   Vector scales[F.groups()];
@@ -207,7 +207,7 @@ struct BlockScales {
   }
 };
 
-// A number known to the compiler, and body(number) for those in [begin, end).
+// A compile-time number. for_known calls body(number) for the numbers in [begin, end).
 template <std::size_t kNumber>
 struct Known {
   static constexpr std::size_t value = kNumber;
@@ -220,8 +220,8 @@ template <std::size_t kBegin, std::size_t kEnd, class Body>
   }
 }
 
-// A block of a type that files have, an element a byte, as all formats have in common. kSumQuads: see
-// QuadSums; 0 if elements have 128 added.
+// A block in the form that all formats share: one byte per element. kSumQuads: see QuadSums; 0 if elements
+// have 128 added.
 template <std::size_t kSize, bool kWithOffsets, std::size_t kSumQuads>
 struct UnpackedBlock {
   static constexpr std::size_t kGroupSize = kSize;

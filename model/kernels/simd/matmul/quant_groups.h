@@ -1,4 +1,5 @@
-// Which file multiplies panels of which format. The files are several because the compiler takes long.
+// Lists which file multiplies panels of which format. Several files share the work because compiling takes
+// long.
 #pragma once
 
 #include "model/kernels/simd/matmul/packed.h"
@@ -9,15 +10,15 @@
 
 namespace tp::kernels::TP_ISA_NAMESPACE {
 
-// How many formats each file has. Each file asserts its own number, and quant_kernels.cc that no format is
-// missing.
+// Number of formats in each file. Each file asserts its own number; quant_kernels.cc asserts that no format
+// is missing.
 inline constexpr std::size_t kKQuantProducts = 5;
 inline constexpr std::size_t kBlockQuantProducts = 6;
 inline constexpr std::size_t kInt4Products = 10;
 
 using QuantProduct = void (*)(const PanelProduct&);
 
-// The product with panels of a format; null if another file has it.
+// The product with panels of a format; null if another file contains it.
 QuantProduct k_quant_product(const QuantFormat* format);
 QuantProduct block_quant_product(const QuantFormat* format);
 QuantProduct int4_product(const QuantFormat* format);

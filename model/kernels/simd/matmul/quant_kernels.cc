@@ -1,4 +1,4 @@
-// Compiled once for every instruction set; see simd.h for what may not be used here.
+// Compiled once per instruction set; see simd.h for the restrictions.
 
 #include "model/kernels/simd/matmul/panel_results.h"
 #include "model/kernels/simd/matmul/quant_groups.h"

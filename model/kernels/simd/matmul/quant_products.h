@@ -1,9 +1,9 @@
 // Products with the quantized types of checkpoints, for the files that instantiate them: everything is local
-// to the translation unit. See simd.h for what may not be used here.
+// to the translation unit. See simd.h for the restrictions.
 //
-// Few tokens read panels as they are, of the types that files mostly have. For more, and with other types,
-// chunks are unpacked to the first-level cache first: all tokens pass over them there. Where half-bytes take
-// one instruction each, they are not unpacked.
+// For the most common types, few tokens read panels in place. For more tokens or other types, chunks are
+// first unpacked to the first-level cache, where all tokens pass over them. Half-bytes are not unpacked if
+// each takes only one instruction.
 #pragma once
 
 #include "model/kernels/simd/matmul/chunk_passes.h"
@@ -49,7 +49,7 @@ void multiply_few(const PanelProduct& p) {
   run_panels(QuantTile<F>{p});
 }
 
-// A format, and the product with its panels.
+// A format and the product with its panels.
 struct QuantEntry {
   const QuantFormat* format;
   QuantProduct multiply;

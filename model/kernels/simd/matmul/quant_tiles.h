@@ -9,11 +9,11 @@
 namespace tp::kernels {
 namespace {
 
-// Blocks as they are in the panel, for few tokens. Groups of 32 are taken two at a time, because they share
-// the bytes of four bits each.
+// Multiplies blocks in place, in the panel, for few tokens. Processes two groups of 32 at a time, because
+// they share the bytes of their low bits.
 template <const QuantFormat& F>
 struct QuantTile {
-  // Code for more would only take time to compile.
+  // Code for more tokens would only cost compile time.
   static constexpr std::size_t kTokens = kParts == 1 ? 4 : 2;
   static constexpr std::size_t kSumsPerToken = 3;
 
@@ -36,7 +36,7 @@ struct QuantTile {
  private:
   static constexpr std::size_t kTogether = F.group == 32 ? 2 : 1;
   static constexpr std::size_t kGroupQuads = F.group / 4;
-  // What instructions can add up: see QuadSums.
+  // Quads that instructions can add up; see QuadSums.
   static constexpr std::size_t kMost = kQuadsOfSum<kLargestElement<F>>;
   static constexpr std::size_t kStep = kMost < kGroupQuads ? kMost : kGroupQuads;
 
@@ -68,7 +68,7 @@ struct QuantTile {
     });
   }
 
-  // Adds the products of kStep quads of each of the groups from kFirst on.
+  // Adds the products of kStep quads of each group from kFirst on.
   template <std::size_t T, std::size_t N, std::size_t kFirst, std::size_t kStepIndex>
   [[gnu::always_inline]] void add_quads(const unsigned char* const (&weights)[N], std::size_t token,
                                         std::size_t column, IntVector (&sums)[N][kTogether][T]) const {

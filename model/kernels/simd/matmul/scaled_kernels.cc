@@ -1,7 +1,8 @@
-// Compiled once for every instruction set; see simd.h for what may not be used here.
+// Compiled once per instruction set; see simd.h for the restrictions.
 //
-// Few tokens read panels as they are. For more, some panels at a time become float32 in the second-level
-// cache first. Both multiply the same float32 values and add in the same order: results have the same bits.
+// Few tokens read panels in place. For more tokens, some panels at a time are first converted to float32 in
+// the second-level cache. Both ways multiply the same float32 values and add in the same order, so that
+// results have the same bits.
 
 #include "model/kernels/simd/matmul/float_tiles.h"
 #include "model/kernels/simd/matmul/packed.h"
@@ -51,7 +52,7 @@ struct ScaledTile {
   template <std::size_t T, std::size_t N>
   [[gnu::always_inline]] void run_leaf(const Pass& pass, const Leaf& leaf, const float* tables,
                                        typename Sums::template Results<T, N>& results) const {
-    // Columns of a line of elements.
+    // Columns in a cache line of elements.
     constexpr std::size_t kLine = kVectorBytes / kLanes * (kElement == ScaledElement::half_bytes ? 2 : 1);
     const ScaledFormat& format = *p.scaled;
     const float* x[T];
@@ -82,7 +83,7 @@ struct ScaledTile {
   }
 };
 
-// Up to as many tokens a pass over the panels takes no longer than to make floats of them.
+// With this many tokens or fewer, a pass over the panels takes no longer than converting them to floats.
 constexpr std::size_t kFewTokens = ScaledTile<ScaledElement::e4m3, Floats>::kTokens;
 
 template <ScaledElement kElement>
@@ -100,7 +101,7 @@ void widen(const PanelProduct& p, const unsigned char* panel, float* out) {
   }
 }
 
-// Panels that are widened at a time.
+// Number of panels that are widened at a time.
 std::size_t panels_at_once(std::size_t in_features) {
   const std::size_t panel = in_features * kVectorBytes;
   return 2 * panel < kResidentBytes ? kResidentBytes / (panel + 1) : 1;
@@ -108,7 +109,7 @@ std::size_t panels_at_once(std::size_t in_features) {
 
 std::size_t scratch_bytes(const ScaledFormat& format, std::size_t in_features, std::size_t panels,
                           std::size_t tokens) {
-  // As many groups as the columns of any slice touch: heads of a layer share scratch.
+  // The most groups that the columns of any slice touch, because heads of a layer share scratch.
   const std::size_t groups = format.group == 0 ? format.groups : in_features / format.group + 2;
   const std::size_t tables = 2 * groups * kTableFloats * sizeof(float);
   if (tokens <= kFewTokens) return tables;

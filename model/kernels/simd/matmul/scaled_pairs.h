@@ -1,4 +1,4 @@
-// Products of F8_E4M3 with activations that are pairs of bf16, in which such elements are exact. For
+// Products of F8_E4M3 with activations in pairs of bf16, which represents such elements exactly. For
 // scaled_kernels.cc only: everything is local to the translation unit.
 #pragma once
 
@@ -10,11 +10,11 @@
 namespace tp::kernels {
 namespace {
 
-// Four columns of 16 rows as pairs of bf16: two each.
+// Four columns of 16 rows as pairs of bf16: two pairs per row.
 struct FourColumns {
   __m512i pairs[2];
 
-  // Without those columns whose bit is not set.
+  // Clears the columns whose bit is not set.
   void keep(unsigned columns) {
     for (int i = 0; i < 2; ++i)
       pairs[i] = _mm512_maskz_mov_epi16(0x55555555U * (columns >> (2 * i) & 3U), pairs[i]);
@@ -22,7 +22,7 @@ struct FourColumns {
 };
 constexpr std::size_t kColumnsAtOnce = 4;
 
-// What the 128 elements that are not negative are over 256 as bf16, by bytes: see load_group.
+// The 128 elements that are not negative, divided by 256, as bytes of bf16; see load_group.
 struct E4m3Table {
   alignas(64) unsigned char low[128];
   alignas(64) unsigned char high[128];
@@ -46,17 +46,17 @@ constexpr E4m3Table e4m3_table() {
 }
 constexpr E4m3Table kE4m3Table = e4m3_table();
 
-// Columns as they are in a panel.
+// Columns as stored in a panel.
 class E4m3Columns {
  public:
   static std::size_t bytes_of_four() { return kVectorBytes; }
 
-  // The panel ends behind `count` columns.
+  // The panel ends after `count` columns.
   FourColumns load(const unsigned char* columns, std::size_t count) const {
     const __mmask64 loaded = count < kColumnsAtOnce ? (__mmask64{1} << (count * kLanes)) - 1 : ~__mmask64{0};
     const __m512i bytes = _mm512_maskz_loadu_epi8(loaded, columns);
-    // In every quarter four rows: the pairs of the first two columns, then those of the others.
-    // The masked form: g++ 12 warns of the plain one's own code.
+    // Each quarter has four rows: the pairs of the first two columns, then the pairs of the other two. Masked
+    // form: g++ 12 warns about the plain form.
     constexpr __mmask64 kAll = ~__mmask64{0};
     const __m512i ordered = _mm512_maskz_permutexvar_epi8(kAll, order_, bytes);
     const __m512i low = _mm512_permutex2var_epi8(low_[0], ordered, low_[1]);
@@ -83,7 +83,7 @@ class E4m3Columns {
   __m512i high_[2] = {line(kE4m3Table.high), line(kE4m3Table.high + 64)};
 };
 
-// The same, widened before.
+// Columns that have been widened.
 struct WidenedColumns {
   static std::size_t bytes_of_four() { return 2 * kVectorBytes; }
   FourColumns load(const unsigned char* columns, std::size_t /*count*/) const {
@@ -91,15 +91,16 @@ struct WidenedColumns {
   }
 };
 
-// Every group of columns that share scales is summed by itself: tokens and panels of a pass change no bits.
+// Sums each group of columns with the same scales separately, so that the tokens and panels of a pass change
+// no bits.
 template <class Columns>
 struct ScaledPairTile {
   static constexpr std::size_t kTokens = 8;
   static constexpr std::size_t kSumsPerToken = 1;
 
   const PanelProduct& p;
-  const unsigned char* columns;  // of the first panel
-  std::size_t panel_bytes;       // from there to those of the next one
+  const unsigned char* columns;  // columns of the first panel
+  std::size_t panel_bytes;       // from one panel's columns to the next
 
   template <std::size_t T, std::size_t N>
   void run(const Pass& pass) const {
@@ -131,7 +132,7 @@ struct ScaledPairTile {
         if (begin < k || begin + kColumnsAtOnce > end) {
           for (std::size_t n = 0; n < N; ++n) w[n].keep(columns_between(begin, k, end));
         }
-        // Rows of activations are even: behind the last pair there is none.
+        // Rows of activations have an even number of elements: there is no pair after the last one.
         const std::size_t second = begin + 2 < p.in_features ? begin / 2 + 1 : begin / 2;
         add_products<T, N>(x + begin / 2, w, 0, sums);
         add_products<T, N>(x + second, w, 1, sums);
@@ -158,7 +159,7 @@ struct ScaledPairTile {
     return bits;
   }
 
-  // x: the pair of the first token.
+  // x: the first token's pair.
   template <std::size_t T, std::size_t N>
   [[gnu::always_inline]] void add_products(const std::uint32_t* x, const FourColumns (&w)[N],
                                            std::size_t pair, Vector (&sums)[N][T]) const {
@@ -174,8 +175,8 @@ struct ScaledPairTile {
 template <class Columns>
 constexpr std::size_t kMostSide<ScaledPairTile<Columns>> = 4;
 
-// Few tokens read panels as they are. For more, some panels at a time are widened in the second-level cache
-// first. Results have the same bits.
+// Few tokens read panels in place. For more tokens, some panels at a time are first widened in the
+// second-level cache. Results have the same bits.
 constexpr std::size_t kFewPairTokens = ScaledPairTile<E4m3Columns>::kTokens;
 
 constexpr std::size_t widened_bytes(std::size_t in_features) {
@@ -192,7 +193,7 @@ void widen_columns(const unsigned char* columns, std::size_t count, unsigned cha
   }
 }
 
-// Panels that are widened at a time.
+// Number of panels that are widened at a time.
 std::size_t widened_at_once(std::size_t in_features) {
   const std::size_t panel = widened_bytes(in_features);
   return 2 * panel < kResidentBytes ? kResidentBytes / (panel + 1) : 1;

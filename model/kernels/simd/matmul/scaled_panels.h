@@ -1,4 +1,5 @@
-// Panels with a ScaledFormat in vectors. For simd/*.cc only: everything is local to the translation unit.
+// Loads panels with a ScaledFormat to vectors. For simd/*.cc only: everything is local to the translation
+// unit.
 #pragma once
 
 #include "model/kernels/simd/matmul/quant_blocks.h"
@@ -15,12 +16,13 @@ inline Vector to_floats(const IntVector& numbers) {
   return out;
 }
 
-// 16 F8_E4M3 numbers over 256: the bits of an f16 but for the bias of the exponent, subnormals included. NaNs
-// become 480 / 256; see pack_scaled.
+// 16 F8_E4M3 numbers divided by 256. Their bits are those of an f16 except for the exponent's bias, even for
+// subnormals. NaNs become 480 / 256; see pack_scaled.
 inline Vector load_e4m3_over_256(const unsigned char* p) {
   Vector out;
 #if defined(__AVX512VNNI__) || defined(__F16C__)
-  // Sign-extended and moved up, a byte has its sign in both upper bits; the lower one becomes the exponent's.
+  // Sign-extended and shifted, a byte has its sign in both high bits; the lower one becomes part of the
+  // exponent.
   const __m256i words = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   const __m256i halves = _mm256_and_si256(_mm256_slli_epi16(words, 7), _mm256_set1_epi16(-0x4001));
 #if defined(__AVX512VNNI__)
@@ -33,7 +35,7 @@ inline Vector load_e4m3_over_256(const unsigned char* p) {
   const IntVector bytes = load_bytes(p);
   for (std::size_t i = 0; i < kParts; ++i) {
     const auto bits = (WordRegister)bytes.part[i];
-    // 1 + mantissa less 1 for subnormals, so that nothing is a subnormal float32.
+    // For subnormals, 1 + mantissa minus 1, so that no intermediate value is a subnormal float32.
     const WordRegister magnitude = (bits & 0x7fU) << 20;
     const WordRegister is_subnormal = (WordRegister)((bits & 0x78U) == 0U);
     const WordRegister normal = magnitude + (112U << 23);
@@ -46,7 +48,7 @@ inline Vector load_e4m3_over_256(const unsigned char* p) {
   return out;
 }
 
-// What a group has of 16 rows. With e4m3 scales are 256 times what they are.
+// The scales and zero points of a group, for 16 rows. With e4m3, scales are multiplied by 256.
 struct GroupNumbers {
   Vector scales;
   Vector zero_points;
@@ -88,7 +90,7 @@ inline GroupNumbers load_group(const ScaledFormat& format, const unsigned char* 
   return out;
 }
 
-// The values of a column of 16 rows.
+// The values of 16 rows in a column.
 template <ScaledElement kElement>
 [[gnu::always_inline]] inline Vector values_of_column(const unsigned char* elements, std::size_t column,
                                                       const GroupNumbers& group) {
