@@ -1,16 +1,16 @@
-// Compiled for AMX and for emulated tiles; see simd.h for what may not be used here.
+// Compiled for AMX and for emulated tiles; see simd.h for the restrictions.
 //
-// A step multiplies two tiles of activations (32 tokens x 32 features) with those of two panels (32 x 32
-// outputs): four products for four tiles loaded, the most that eight registers allow. They take 64 cycles, in
-// which the second-level cache delivers half of those tiles, but not all: two panels' tiles of a slab of
-// features must stay in the first-level cache while all blocks of tokens pass over them. The blocks' tiles of
-// a slab, and the sums of a group of panels, which wait there for the next slab, share the second-level
-// cache. Everything that comes next is fetched there meanwhile: the third level is no faster than memory on
-// some machines.
+// A step multiplies two tiles of activations (32 tokens x 32 features) by tiles of two panels (32 x 32
+// outputs). These are four products for four loaded tiles, the most that eight registers allow. They take 64
+// cycles. In this time, the second-level cache delivers half of the four tiles, but not all. Therefore two
+// panels' tiles of a slab of features must stay in the first-level cache while all blocks of tokens pass over
+// them. The second-level cache contains the blocks' tiles of a slab, and the sums of a group of panels, which
+// wait for the next slab. The next panels and activations are prefetched to it meanwhile: on some machines,
+// the third-level cache is no faster than memory.
 //
-// Quantized weights become bf16 rather than bytes of an int8 product, because their scales would end such a
+// Quantized weights become bf16 instead of bytes of an int8 product. With bytes, the scales would end a
 // product after 32 features: storing, converting and scaling its 256 sums takes about 50 cycles, three times
-// what the product takes. Converting a panel's 512 elements takes about 85 cycles once for all tokens.
+// as long as the product. Converting the 512 elements of a panel takes about 85 cycles, once for all tokens.
 
 #include "model/kernels/simd/matmul/leaf_sum.h"
 #include "model/kernels/simd/tiles/tile_layout.h"
@@ -26,13 +26,13 @@
 namespace tp::kernels::TP_ISA_NAMESPACE {
 namespace {
 
-constexpr std::size_t kGroupPairs = 8;  // of panels whose sums wait for the next slab
-// A single block of tokens uses weights once: tiles that need no conversion are read in one go, and fetched
-// so far ahead.
+constexpr std::size_t kGroupPairs = 8;  // pairs of panels whose sums wait for the next slab
+// A single block of tokens uses weights once. Tiles that need no conversion are then read in one pass, and
+// prefetched at this distance.
 constexpr std::size_t kTileBytes = kTileWords * sizeof(std::uint32_t);
 constexpr std::size_t kAheadBytes = 2 * kTileBytes;
 
-// A tile of sums to [rows, width] of the result.
+// Writes a tile of sums to [rows, width] of the result.
 void write(const float* sums, std::size_t rows, std::size_t width, float* y, std::size_t y_stride) {
   for (std::size_t row = 0; row < rows; ++row, sums += kPanel, y += y_stride) {
     if (width < kPanel) {
@@ -43,14 +43,14 @@ void write(const float* sums, std::size_t rows, std::size_t width, float* y, std
   }
 }
 
-// Words of scratch for the sums that wait, before those for converted weights.
+// Words of scratch for waiting sums. Scratch for converted weights follows.
 std::size_t waiting_words(std::size_t tokens, std::size_t in_features) {
   if (in_features <= kSlab) return 0;
   const std::size_t blocks = divide_up(least(tokens, kChunk), kTileBlock);
   return (blocks > 1 ? kGroupPairs : 1) * blocks * kSumWords;
 }
 
-// One chunk of tokens times all panels, which are taken in pairs: neighbours, or gates and ups.
+// Multiplies one chunk of tokens by all panels, in pairs: neighbours, or gates and ups.
 template <class Weights>
 class Product {
  public:
@@ -85,8 +85,8 @@ class Product {
     std::size_t end;
   };
 
-  // A block's sums for a pair, and whether nothing is to be added to them any more: they are whole, or those
-  // of a leaf. Null: none.
+  // A block's sums for a pair. is_last: the sums, or those of a leaf, are complete. `to` is null if there are
+  // none.
   struct Sums {
     float* to;
     std::size_t token;
@@ -95,7 +95,7 @@ class Product {
     bool is_first_leaf;
   };
 
-  // A slab, or the part of one that belongs to a leaf.
+  // End of the slab, or of the part of a slab that belongs to a leaf.
   std::size_t end_of_slab(std::size_t k) const {
     const std::size_t end = least((k / slab_ + 1) * slab_, p_.in_features);
     return p_.sums == nullptr ? end : least((k / p_.leaf + 1) * p_.leaf, end);
@@ -125,7 +125,7 @@ class Product {
     }
   }
 
-  // Sums that have left the registers.
+  // Writes sums that have left the registers, if they are complete.
   void finish(const Sums& sums) const {
     if (sums.to != nullptr && sums.is_last) write_sums(sums);
   }
@@ -134,14 +134,14 @@ class Product {
     return p_.combine != nullptr || 2 * pair + 1 < p_.count ? 2 : 1;
   }
 
-  // A pair's panels from a feature on; twice the same where there is only one.
+  // A pair's panels from a feature on. If there is only one panel, it is used twice.
   const unsigned char* panel(std::size_t pair, std::size_t n, std::size_t k) const {
     const std::size_t index =
         p_.combine != nullptr ? pair + n * p_.apart : 2 * pair + (n < columns(pair) ? n : 0);
     return p_.panels + index * p_.panel_bytes + Weights::bytes_before(p_, k);
   }
 
-  // Features [k, end) of a pair.
+  // The tiles of features [k, end) of a pair.
   WeightTiles tiles_of(std::size_t pair, std::size_t k, std::size_t end) const {
     if constexpr (Weights::kConverts) {
       const std::size_t words = slab_ / 2 * kPanel;
@@ -158,7 +158,7 @@ class Product {
     }
   }
 
-  // This block's part of the panels and activations that come next.
+  // This block's share of prefetching the next panels and activations.
   Ahead ahead_of(const Group& group, std::size_t pair, std::size_t k, std::size_t block,
                  std::size_t steps) const {
     if (steps == 0) return {};
@@ -188,7 +188,7 @@ class Product {
     return ahead;
   }
 
-  // A pair's four tiles of sums, for the tokens of a block.
+  // Writes a pair's four tiles of sums for the tokens of a block.
   void write_sums(const Sums& sums) const {
     for (std::size_t m = 0; m < 2 && sums.token + m * kTile < p_.tokens; ++m) {
       const float* row = sums.to + m * 2 * kTileWords;
@@ -216,7 +216,7 @@ class Product {
           p_.y + token * p_.y_stride + panel_index * kPanel, p_.y_stride);
   }
 
-  // A leaf's.
+  // Adds a tile of a leaf's sums.
   void add_tile(const float* tile, std::size_t token, std::size_t panel_index, bool is_first_leaf) const {
     const std::size_t width = least(p_.out_features - panel_index * kPanel, kPanel);
     double* sums = p_.sums + token * p_.y_stride + panel_index * kPanel;
@@ -260,7 +260,7 @@ std::size_t scratch_words(std::size_t tokens, std::size_t in_features) {
   return waiting_words(tokens, in_features) + 2 * F16Weights::kSummands * kSlab / 2 * kPanel;
 }
 
-// Small whole numbers, whose sums are exact.
+// Tests with small whole numbers, whose sums are exact.
 bool works() {
   alignas(64) std::uint32_t a[kTileWords];
   alignas(64) std::uint32_t b[kTileWords];

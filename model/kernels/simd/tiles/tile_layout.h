@@ -1,4 +1,4 @@
-// Where activations lie for products of tiles, and how they get there. For tile_kernels.cc only: everything
+// The layout of activations for products of tiles, and conversion to it. For tile_kernels.cc only: everything
 // is local to the translation unit.
 #pragma once
 
@@ -12,27 +12,28 @@ namespace {
 constexpr std::size_t kTile = 16;  // rows of a tile
 constexpr std::size_t kTileWords = 256;
 
-// Tokens that pass over a slab of a pair of panels before the next: a group's sums, a slab of activations and
-// the next slab's fill half of a second-level cache of 2 MiB.
+// Tokens that pass over a slab of a pair of panels before the next pair. A group's sums, a slab of
+// activations and the next slab's activations fill half of a second-level cache of 2 MiB.
 constexpr std::size_t kChunk = 512;
 constexpr std::size_t kSlab = 256;  // features
 
 inline std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 inline std::size_t least(std::size_t a, std::size_t b) { return a < b ? a : b; }
 
-// Tokens' activations in tiles: chunks of tokens; in a chunk slabs of features; in a slab blocks of 32
-// tokens; in a block, for every 32 features, 16 rows of 16 pairs, and 16 more unless it is the last and has
-// no more tokens. What a product reads next lies next to what it has read: parts far apart would meet in the
-// same few sets of a cache.
+// Tokens' activations in tiles. Chunks of tokens contain slabs of features, which contain blocks of 32
+// tokens. For each 32 features, a block contains 16 rows of 16 pairs, and 16 more rows unless it is the last
+// block and has no more tokens. Data that a product reads successively is adjacent: distant parts would
+// conflict in a few sets of a cache.
 struct XLayout {
   std::size_t tokens;
   std::size_t in_features;
 
-  // Rows of tiles from a token on, to the end of a block or chunk.
+  // Rows of tiles from a token to the end of a block or chunk.
   std::size_t rows(std::size_t token, std::size_t most) const {
     return divide_up(least(tokens - token, most), kTile) * kTile;
   }
-  // Words before the tiles of a block's feature; `token` is a block's first, `feature` a tile's.
+  // Words before the tiles of a block's feature. `token`: first token of a block. `feature`: first feature of
+  // a tile.
   std::size_t offset(std::size_t token, std::size_t feature) const {
     const std::size_t chunk = token / kChunk * kChunk;
     const std::size_t slab = feature / kSlab * kSlab;
@@ -68,8 +69,8 @@ inline void round_block(const float* x, std::size_t x_stride, std::size_t tokens
   }
 }
 
-// A tile of 16 tokens and 16 features from `feature` on, a multiple of 16. Rows beyond the tokens, too: they
-// are zero.
+// Rounds a tile of 16 tokens and 16 features from `feature` on, a multiple of 16. Includes rows after the
+// last token, which are zero.
 inline void round_16_features(const float* tile, const XLayout& layout, std::size_t token,
                               std::size_t feature, std::uint32_t* tiles) {
   const std::size_t block = token / kTileBlock * kTileBlock;

@@ -1,5 +1,5 @@
-// Products on a matrix unit, in tiles of bf16. Compiled for AMX and, for tests on machines without it, with
-// tiles in plain C++; see simd.h for the rules.
+// Products on a matrix unit, in tiles of bf16. Compiled for AMX, and with tiles in plain C++ for tests on
+// machines without AMX; see simd.h for the rules.
 #pragma once
 
 #include "model/kernels/simd/pack/quant_format.h"
@@ -10,28 +10,28 @@
 
 namespace tp::kernels {
 
-// Tokens of a block, which two tiles hold.
+// Tokens of a block, which fill two tiles.
 inline constexpr std::size_t kTileBlock = 32;
 
-// Panels of a packed weight times some tokens. With `combine` given, each of `count` panels is one of gates
-// and the panel `apart` from it has the ups; results are those of combine(gates, ups, size, out).
+// Panels of a packed weight times some tokens. With `combine`, each of `count` panels contains gates, the
+// panel `apart` from it contains ups, and results are those of combine(gates, ups, size, out).
 struct TileProduct {
   const unsigned char* panels;  // the first panel
   std::size_t panel_bytes;
-  std::size_t count;        // of panels; with combine, of gates
-  std::size_t in_features;  // of which the last tile may have less than 32
+  std::size_t count;        // number of panels; with combine, number of gate panels
+  std::size_t in_features;  // the last tile may have fewer than 32
   std::size_t tokens;
   const std::uint32_t* x_tiles;  // see TileKernels::round_block
   std::uint32_t* scratch;        // scratch_words(...)
-  float* y;                      // [tokens, y_stride], the outputs of the first panel first; or null
+  float* y;                      // [tokens, y_stride], from the first panel's outputs on; or null
   std::size_t y_stride;
-  std::size_t out_features;  // of these panels; the last one may be cut short
-  // In place of y, the sums of leaves of so many features, a multiple of 32; see leaf_sum.h.
+  std::size_t out_features;  // outputs of these panels; the last panel may be incomplete
+  // Instead of y, sums of leaves of `leaf` features each, a multiple of 32; see leaf_sum.h.
   double* sums = nullptr;
   std::size_t leaf = 0;
 
-  // Where y is null: outputs go to the tiles of [tokens, y_features] activations, see
-  // TileKernels::round_block, as features from first_feature on; both are multiples of 16.
+  // If y is null, outputs go to tiles of [tokens, y_features] activations (see TileKernels::round_block), as
+  // features from first_feature on. Both are multiples of 16.
   std::uint32_t* y_tiles = nullptr;
   std::size_t y_features = 0;
   std::size_t first_feature = 0;
@@ -39,7 +39,7 @@ struct TileProduct {
   // Types with a QuantFormat, and the first block's place in its super-block.
   const QuantFormat* format = nullptr;
   std::size_t first_block = 0;
-  // Types with a ScaledFormat, and the groups of columns if it has a list.
+  // Types with a ScaledFormat, and the groups of columns if the format has a list.
   const ScaledFormat* scaled = nullptr;
   const std::uint16_t* column_groups = nullptr;
 
@@ -48,7 +48,7 @@ struct TileProduct {
 };
 
 struct TileKernels {
-  // Weights that are not bf16 become bf16 on the way: f16 the exact sum of two, others rounded values.
+  // Other weights are converted to bf16: f16 to an exact sum of two numbers, other types to rounded values.
   void (*bf16)(const TileProduct& product);
   void (*f16)(const TileProduct& product);
   void (*int8)(const TileProduct& product);
@@ -56,8 +56,8 @@ struct TileKernels {
   void (*quantized)(const TileProduct& product);  // with a QuantFormat
   void (*scaled)(const TileProduct& product);     // with a ScaledFormat
 
-  // Rounds the block of up to 32 activations from `first_token` on to the places of its tiles among those of
-  // all `tokens`, see XLayout in tile_layout.h. Beyond tokens and features there are zeros.
+  // Rounds the block of up to 32 activations from `first_token` on to its places in the tiles of all `tokens`
+  // (see XLayout in tile_layout.h). Places after the last token or feature get zeros.
   void (*round_block)(const float* x, std::size_t x_stride, std::size_t tokens, std::size_t in_features,
                       std::size_t first_token, std::uint32_t* tiles);
 
@@ -66,7 +66,7 @@ struct TileKernels {
 
   // A self-test: whether products of tiles are correct.
   bool (*works)();
-  // See PeakKernels; null where tiles are emulated.
+  // See PeakKernels; null if tiles are emulated.
   double (*multiply_bf16)(std::size_t rounds);
   double (*multiply_int8)(std::size_t rounds);
 };
@@ -83,7 +83,7 @@ namespace amx_emulated {
 extern const TileKernels kTileKernels;
 }
 
-// Those of the active instruction set, or null.
+// The kernels of the active instruction set, or null.
 const TileKernels* tile_kernels();
 
 }  // namespace tp::kernels

@@ -1,5 +1,5 @@
-// The quantized types of checkpoints to tiles of bf16. For tile_kernels.cc only: everything is local to the
-// translation unit.
+// Converts the quantized types of checkpoints to tiles of bf16. For tile_kernels.cc only: everything is local
+// to the translation unit.
 #pragma once
 
 #include "model/kernels/simd/matmul/quant_blocks.h"
@@ -8,7 +8,7 @@
 namespace tp::kernels {
 namespace {
 
-// Byte `j` of every word less `zero`, as float32.
+// Byte `j` of each word minus `zero`, as float32.
 inline Vector elements_at(const WordVector& words, std::size_t j, std::int32_t zero) {
   Vector out;
   for (std::size_t i = 0; i < kParts; ++i) {
@@ -18,7 +18,7 @@ inline Vector elements_at(const WordVector& words, std::size_t j, std::int32_t z
   return out;
 }
 
-// A block's values rounded to bf16, those with offsets from one fused multiply-add: 32 rows of pairs.
+// Rounds a block's values to bf16: 32 rows of pairs. With offsets, a value is one fused multiply-add.
 template <const QuantFormat& F>
 void convert_block(const unsigned char* elements, const unsigned char* super, std::uint32_t* out) {
   UnpackedOf<F> block;

@@ -1,4 +1,4 @@
-// Types with a ScaledFormat to tiles of bf16. For tile_kernels.cc only: everything is local to the
+// Converts types with a ScaledFormat to tiles of bf16. For tile_kernels.cc only: everything is local to the
 // translation unit.
 #pragma once
 

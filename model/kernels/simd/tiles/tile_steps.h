@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::size_t kLine = 64;  // bytes of a cache line
 
-// What is fetched into the second-level cache while a product runs: so many lines of each of two panels and
-// of activations at every step.
+// Data to prefetch to the second-level cache while a product runs: lines of each of two panels and of
+// activations per step.
 struct Ahead {
   const unsigned char* panels[2];
   std::size_t panel_lines;
@@ -23,9 +23,9 @@ inline void fetch(const unsigned char* from, std::size_t lines) {
   for (std::size_t i = 0; i < lines; ++i) __builtin_prefetch(from + i * kLine, 0, 2);
 }
 
-// Adds the products of kRows tiles of activations and kColumns panels to the sums in registers, for a tile
+// Adds the products of kRows tiles of activations and kColumns panels to the sums in registers, for one step
 // along the features. Sums are tiles 0 to 3, activations 4 and 5, weights 6 and 7. `before` runs before the
-// first product of every sum.
+// first product of each sum.
 template <int kRows, int kColumns, class Before>
 inline void add_step(const std::uint32_t* a, const std::uint32_t* b0, const std::uint32_t* b1,
                      const Ahead& ahead, std::size_t step, const Before& before) {
@@ -50,11 +50,11 @@ inline void add_step(const std::uint32_t* a, const std::uint32_t* b0, const std:
   if constexpr (kRows == 2 && kColumns == 2) multiply_tiles<3, 5, 7>();
 }
 
-// A block's four tiles of sums.
+// Words of a block's four tiles of sums.
 constexpr std::size_t kSumWords = 4 * kTileWords;
 
-// Takes the sums in registers for those of the next block: `last` is where they go, `next` where the others
-// are. Null: nowhere, and zero.
+// Replaces the sums in registers by the next block's sums. Stores the old sums to `last` unless it is null.
+// Loads the new sums from `next`; if it is null, the new sums are zero.
 struct Exchange {
   const float* next;
   float* last;
@@ -76,16 +76,16 @@ struct Exchange {
   }
 };
 
-// The weights of one or two panels in tiles: summand s of panel n at [n] + s * summand_words.
+// The weights of one or two panels in tiles. Summand s of panel n is at panels[n] + s * summand_words.
 struct WeightTiles {
   const std::uint32_t* panels[2];
   std::size_t summands;
   std::size_t summand_words;
 };
 
-// Adds a block's products to its sums, which stay in registers. Those of the block before leave them one by
-// one, each shortly before its register is needed: in one go they would keep the unit waiting for the last
-// products, and the next products waiting for them.
+// Adds a block's products to its sums, which stay in registers. The previous block's sums leave the registers
+// one by one, each shortly before its register is needed. If all left at once, the unit would wait for the
+// last products, and the next products for the stores.
 template <int kRows, int kColumns>
 void multiply(const std::uint32_t* a, const WeightTiles& b, std::size_t steps, const Ahead& ahead,
               const Exchange& exchange) {

@@ -1,5 +1,5 @@
-// Weights of every type to tiles of bf16. For tile_kernels.cc only: everything is local to the translation
-// unit.
+// Converts weights of every type to tiles of bf16. For tile_kernels.cc only: everything is local to the
+// translation unit.
 #pragma once
 
 #include "model/kernels/simd/tiles/tile_product.h"
@@ -18,21 +18,21 @@ inline void store_words(const WordVector& v, std::uint32_t* to) {
   store(v, reinterpret_cast<unsigned char*>(to));
 }
 
-// Types of weights have kSummands bf16 numbers for an element, which are to be added; the first
-// bytes_before(k) of a panel hold k features, a multiple of 64. bf16 weights are tiles as they are.
+// Types of weights. An element is the sum of kSummands bf16 numbers. The first bytes_before(k) bytes of a
+// panel contain k features, a multiple of 64. bf16 weights are tiles as stored.
 struct Bf16Weights {
   static constexpr std::size_t kSummands = 1;
   static constexpr bool kConverts = false;
   static std::size_t bytes_before(const TileProduct& /*p*/, std::size_t k) { return k * kPanel * 2; }
 };
 
-// Two bf16 hold the 11 bits of an f16 exactly: `low` is what is left of it after rounding to `high`.
+// Two bf16 numbers represent the 11 bits of an f16 exactly: `low` is the remainder after rounding to `high`.
 struct F16Weights {
   static constexpr std::size_t kSummands = 2;
   static constexpr bool kConverts = true;
   static std::size_t bytes_before(const TileProduct& /*p*/, std::size_t k) { return k * kPanel * 2; }
 
-  // Features [begin, end) of a panel, filled up to a whole tile.
+  // Converts features [begin, end) of a panel, padded to a whole tile.
   static void convert(const TileProduct& /*p*/, const unsigned char* panel, std::size_t begin,
                       std::size_t end, std::uint32_t* high, std::uint32_t* low) {
     for (std::size_t k = begin; k < end || (k - begin) % kDepth != 0; k += 2) {
@@ -53,8 +53,8 @@ struct F16Weights {
   }
 };
 
-// Byte `j` of every word as float32 without a conversion: as mantissa bits of a number from 256 to 511. kMask
-// has the bits that count, of 0x007f8000; the others are taken for 0.
+// Byte `j` of each word as float32 without a conversion: as mantissa bits of a number from 256 to 511. kMask:
+// the bits of 0x007f8000 that count; other bits are taken as 0.
 template <std::uint32_t kMask>
 inline Vector bytes_over_256(const WordVector& words, std::size_t j) {
   Vector out;
@@ -66,7 +66,7 @@ inline Vector bytes_over_256(const WordVector& words, std::size_t j) {
   return out;
 }
 
-// 4 elements of each of 16 outputs, as 2 rows of pairs: value * scale + shift, exact before it is rounded.
+// Converts 4 elements of each of 16 outputs to 2 rows of pairs: value * scale + shift, exact before rounding.
 template <std::uint32_t kMask>
 inline void convert_bytes(const WordVector& words, const Vector& scale, const Vector& shift,
                           std::uint32_t* out) {
@@ -85,7 +85,7 @@ inline Vector times(const Vector& v, float factor) {
   return out;
 }
 
-constexpr std::size_t kScaleBytes = kPanel * 2;  // of a group
+constexpr std::size_t kScaleBytes = kPanel * 2;  // bytes of a group's scales
 constexpr std::size_t kPrefetchBytes = 2048;
 
 struct Int8Weights {
@@ -127,7 +127,7 @@ struct Int4Weights {
       const unsigned char* block = panel + k / kBlock * kBlockBytes;
       const Vector low_scale = load_f16(block + kPanel * kBlock / 2);
       const Vector low_shift = times(low_scale, -256.0F - 8.0F);
-      // The upper half of a byte is 16 times its value.
+      // The high half of a byte, in its place, is 16 times its value.
       const Vector high = load_f16(block + kPanel * kBlock / 2 + kScaleBytes);
       const Vector high_scale = times(high, 1.0F / 16);
       const Vector high_shift = times(high_scale, -256.0F - 128.0F);

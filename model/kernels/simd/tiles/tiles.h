@@ -1,4 +1,4 @@
-// The tile registers that a *tile_kernels.cc is compiled for: AMX's own, or the same in plain C++.
+// The tile registers for which a *tile_kernels.cc is compiled: AMX's, or emulations in plain C++.
 #pragma once
 
 #ifdef TP_EMULATED_TILES

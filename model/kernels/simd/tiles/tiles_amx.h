@@ -1,8 +1,8 @@
 // AMX's eight tile registers, each 16 rows of 64 bytes: 16 pairs of bf16, or 16 float32 sums. For
 // *tile_kernels.cc only.
 //
-// In assembly, because compilers' intrinsics take literal register numbers, and g++ 12's let the compiler
-// move stores to memory beyond a tile's load from it.
+// Uses assembly, because compilers' intrinsics require literal register numbers, and those of g++ 12 let the
+// compiler move stores to memory past a tile's load from it.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 namespace tp::kernels {
 namespace {
 
-// Every thread needs it before it uses tiles, and gives them back after: a thread without tiles is cheaper to
-// switch to.
+// Every thread must configure tiles before use, and release them afterwards: switching to a thread without
+// tiles is cheaper.
 inline void configure_tiles() {
   struct alignas(64) Config {
     std::uint8_t palette = 1;
@@ -27,7 +27,7 @@ inline void configure_tiles() {
 }
 inline void release_tiles() { asm volatile("tilerelease" : : : "memory"); }
 
-// Rows are `stride` bytes apart.
+// `stride`: bytes from one row to the next.
 template <int kTile>
 inline void load_tile(const void* from, std::size_t stride) {
   asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
@@ -40,12 +40,12 @@ template <int kTile>
 inline void zero_tile() {
   asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
 }
-// sum[m][n] += a[m][0..31] . b[0..31][n], with b's pairs of rows next to each other: [16][16][2].
+// sum[m][n] += a[m][0..31] . b[0..31][n]. The pairs of rows of b are adjacent: [16][16][2].
 template <int kSum, int kA, int kB>
 inline void multiply_tiles() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
 }
-// The same with signed bytes, of which four are next to each other.
+// multiply_tiles for signed bytes, of which four are adjacent.
 template <int kSum, int kA, int kB>
 inline void multiply_byte_tiles() {
   asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));

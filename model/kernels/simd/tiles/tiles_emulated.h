@@ -1,5 +1,5 @@
-// The tile registers of tiles_amx.h in plain C++, to test what is made of them on every machine. For
-// *tile_kernels.cc only.
+// The tile registers of tiles_amx.h in plain C++, to test their use on every machine. For *tile_kernels.cc
+// only.
 #pragma once
 
 #include <cstddef>
@@ -51,8 +51,8 @@ inline float flushed(float value) { return __builtin_fabsf(value) < 0x1p-126F ? 
 inline float low_half(std::uint32_t pair) { return flushed(float_of(pair << 16)); }
 inline float high_half(std::uint32_t pair) { return flushed(float_of(pair & 0xffff0000U)); }
 
-// Products of pairs' first and of their second elements are summed apart, and both sums added to the result.
-// Source: Intel 64 and IA-32 Architectures Software Developer's Manual, TDPBF16PS.
+// Sums the products of the first and of the second elements of pairs separately, then adds both sums to the
+// result. Source: Intel 64 and IA-32 Architectures Software Developer's Manual, TDPBF16PS.
 template <int kSum, int kA, int kB>
 inline void multiply_tiles() {
   const Tile& a = tile<kA>();
