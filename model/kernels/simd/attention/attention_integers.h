@@ -1,9 +1,9 @@
-// Attention over an int8 cache in integers, where the processor multiplies bytes: for attention_kernels.cc
-// only, everything is local to it.
+// Attention over an int8 cache by integer products, for processors that multiply bytes. For
+// attention_kernels.cc only: everything is local to the translation unit.
 //
-// Queries and weights become numbers of 16 bits, in units of each row's own, and these two bytes: a product
-// of bytes takes each of them, and nothing of the cache is widened. The unit of a row's weights is that of a
-// step.
+// Queries and weights become 16-bit numbers in units of each row, split into two bytes. Each of these bytes
+// is multiplied by bytes of the cache, so that no element of the cache is widened. The unit of a row's
+// weights holds for one step.
 #pragma once
 
 #include "model/kernels/simd/attention/attention_products.h"
@@ -14,7 +14,7 @@ namespace {
 
 #if defined(__AVX512VNNI__)
 
-// The greatest numbers: a signed byte above one of zeros, and two unsigned bytes.
+// The largest numbers: signed bytes 127 and 0 for queries, two unsigned bytes for weights.
 constexpr float kMostQuery = 127 * 256;
 constexpr float kMostWeight = 65535;
 
@@ -27,7 +27,7 @@ inline void store_low_bytes(const IntRegister& x, void* p) {
 }
 inline Vector to_floats(const IntVector& x) { return {__builtin_convertvector(x.part[0], FloatRegister)}; }
 
-// Of a row, all high bytes and then all low ones.
+// A row has all high bytes, then all low bytes.
 inline std::int8_t* query_bytes(const AttentionTile& tile, std::size_t row) {
   return reinterpret_cast<std::int8_t*>(tile.query_pairs + row * tile.query_stride / 2);
 }
@@ -44,8 +44,8 @@ inline void query_to_bytes(const AttentionTile& tile, std::size_t row) {
     multiply_add(load(query + d), 0.0F, zeros);
   }
   const float most = largest_element(greatest);
-  // What is no number, or infinite, has no bytes, but must make the scores none all the same. Of queries that
-  // are so small that their unit has no inverse, scores are 0.
+  // Queries with NaN or infinity have no bytes, but must make the scores NaN. Queries whose unit is too small
+  // to have an inverse get scores of 0.
   const float nothing = sum_of_elements(zeros);
   const bool has_bytes = nothing == 0.0F && most > kMostQuery * 0x1p-120F;
   const float inverse = has_bytes ? kMostQuery / most : 0.0F;
@@ -88,12 +88,12 @@ struct IntegerProducts {
       store_low_bytes(whole, high + step.columns() + j);
       multiply_add(some, 0.0F, zeros);
     }
-    // As of queries.
+    // NaN if a weight is not finite.
     step.tile.integer_rows[row].weight_unit = most / kMostWeight + sum_of_elements(zeros);
   }
 };
 
-// sum[i] += a[4i..4i+3] . b[4i..4i+3], of unsigned and signed bytes.
+// sum[i] += a[4i..4i+3] . b[4i..4i+3]. The bytes of a are unsigned, those of b signed.
 inline void add_dots(const WordVector& a, const WordVector& b, IntVector& sum) {
   sum.part[0] =
       (IntRegister)_mm512_dpbusd_epi32((__m512i)sum.part[0], (__m512i)a.part[0], (__m512i)b.part[0]);
@@ -104,7 +104,7 @@ inline WordVector four_times(const void* p) {
   return {WordRegister{} + four};
 }
 
-// Sums of products with high and with low bytes.
+// Sums of products with high bytes and with low bytes.
 template <std::size_t Rows, std::size_t Vectors>
 struct HalfSums {
   IntVector high[Rows][Vectors];
@@ -125,7 +125,7 @@ void score_integers(const Step& step, std::size_t row, std::size_t block, std::s
   const std::ptrdiff_t ahead = step.ahead(row, block);
   if (ahead != 0) fetch_scales(step, block, panel, Panels, ahead);
   HalfSums<Rows, Panels> sums;
-  // Keys are multiplied as unsigned bytes, 128 too great.
+  // Keys are multiplied as unsigned bytes, which are 128 too large.
 #pragma GCC unroll 4
   for (std::size_t r = 0; r < Rows; ++r) {
 #pragma GCC unroll 4
@@ -163,7 +163,7 @@ void score_integers(const Step& step, std::size_t row, std::size_t block, std::s
   }
 }
 
-// The weighted values of a step, for some vectors of columns.
+// Adds the weighted values of a step, for some vectors of columns.
 template <std::size_t Rows, std::size_t Vectors>
 void add_integers(const Step& step, std::size_t row, std::size_t column) {
   const AttentionTile& tile = step.tile;
@@ -224,7 +224,7 @@ void add_step(const Step& step, std::size_t row) {
 
 #else
 
-// Nothing is multiplied in integers.
+// Without integer products. These functions are never called.
 template <std::size_t Rows>
 void score_block(const Step& step, std::size_t row, std::size_t block);
 template <std::size_t Rows>

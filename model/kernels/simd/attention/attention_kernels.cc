@@ -1,4 +1,4 @@
-// Compiled once for every instruction set; see simd.h for what may not be used here.
+// Compiled once per instruction set; see simd.h for the restrictions.
 //
 // Tiled attention with an online softmax: memory does not grow with the number of blocks.
 
@@ -17,7 +17,7 @@
 namespace tp::kernels::TP_ISA_NAMESPACE {
 namespace {
 
-// Rows that share a pass over keys or values, and vectors of each: their sums must stay in registers.
+// Rows that share a pass over keys or values, and vectors of each row: their sums must fit in registers.
 constexpr std::size_t kRows = 4;
 template <std::size_t Rows>
 constexpr std::size_t kVectors = kParts > 1     ? 1
@@ -49,7 +49,7 @@ void score_panels(const Step& step, std::size_t row, std::size_t block, std::siz
   }
 }
 
-// The scores of latents with all of their rows' vectors, one position after the other.
+// The scores of some positions of latents, each of which is stored as a row.
 template <class Cache, std::size_t Rows, std::size_t Steps>
 void score_positions(const Step& step, std::size_t row, std::size_t block, std::size_t position) {
   constexpr std::size_t kPositions = Steps * Cache::kStep;
@@ -88,7 +88,7 @@ void score_positions(const Step& step, std::size_t row, std::size_t block, std::
   }
 }
 
-// Latents see as the causal pattern does, from the first position on; the rest keeps no scores.
+// Latents use the causal pattern. Positions outside `seen` get no scores; mask overwrites them.
 template <class Products, std::size_t Rows>
 void score_latents(const Step& step, std::size_t row, std::size_t block, Columns seen) {
   using Cache = typename Products::Cache;
@@ -157,7 +157,7 @@ void attend_rows(const Step& step, std::size_t row) {
   bool sees_any = false;
   for (std::size_t block = step.begin; block < step.end; ++block) {
     const Columns seen = visible(step, row, Rows, block);
-    // A block that no row sees keeps no scores: mask overwrites them.
+    // A block that no row sees gets no scores: mask overwrites them.
     if (seen.begin == seen.end) continue;
     sees_any = true;
     if constexpr (Products::kInIntegers) {

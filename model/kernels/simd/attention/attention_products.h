@@ -1,4 +1,5 @@
-// How the elements of a cache are multiplied: for attention_kernels.cc only, everything is local to it.
+// Multiplies the elements of a cache. For attention_kernels.cc only: everything is local to the translation
+// unit.
 #pragma once
 
 #include "model/kernels/simd/attention/attention_softmax.h"
@@ -8,7 +9,7 @@
 namespace tp::kernels {
 namespace {
 
-// 16 signed bytes.
+// 16 signed bytes as floats.
 inline Vector load_bytes(const unsigned char* p) {
   Vector out;
 #if defined(__AVX512VNNI__)
@@ -30,11 +31,11 @@ inline Vector load_bytes(const unsigned char* p) {
   return out;
 }
 
-// How a type of cache gives its elements as vectors. kStep: key elements, or positions of values, that lie
-// together. load: the kStep vectors at p.
+// Types of caches, and how to load their elements as vectors. kStep: key elements, or positions of values,
+// that are stored together. load: the kStep vectors at p.
 struct F32 {
   static constexpr std::size_t kStep = 1;
-  static constexpr std::size_t kBytes = kVectorBytes;  // of a vector's step
+  static constexpr std::size_t kBytes = kVectorBytes;  // bytes of a vector in a step
   static constexpr bool kScaled = false;
   static void load(const unsigned char* p, Vector* out) {
     out[0] = kernels::load(reinterpret_cast<const float*>(p));
@@ -75,8 +76,8 @@ struct LatentInt8 {
 };
 
 // sums[r][v] += x[r * x_stride + i] * (element i of the vectors at `data`), for i in [begin, end), both
-// multiples of kStep. Steps lie step_bytes apart, vectors vector_bytes. What lies `ahead` bytes further is
-// fetched from memory meanwhile, unless that is 0.
+// multiples of kStep. step_bytes and vector_bytes: distances of steps and of vectors. Meanwhile prefetches
+// the data `ahead` bytes further, unless `ahead` is 0.
 template <class Cache, std::size_t Rows, std::size_t Vectors>
 struct Widened {
   const float* x;
@@ -100,7 +101,7 @@ struct Widened {
   }
 };
 
-// Multiplies in float32: queries and weights stay as they are.
+// Multiplies in float32. Queries and weights are not rounded.
 template <class CacheType>
 struct WidenedProducts {
   using Cache = CacheType;
@@ -119,14 +120,14 @@ struct WidenedProducts {
   }
 };
 
-// The same on latents.
+// WidenedProducts for latents.
 template <class CacheType>
 struct LatentProducts : WidenedProducts<CacheType> {
   static constexpr bool kKeysAreRows = true;
 };
 
 #if defined(__AVX512BF16__)
-// The same as Widened with x in pairs of bf16.
+// Like Widened, with x in pairs of bf16.
 template <std::size_t Rows, std::size_t Vectors>
 struct Pairs {
   const std::uint32_t* x;

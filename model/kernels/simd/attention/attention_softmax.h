@@ -1,9 +1,9 @@
-// The online softmax between the two products of attention: for attention*_kernels.cc only, everything is
-// local to them.
+// The online softmax between attention's two products. For attention*_kernels.cc only: everything is local to
+// the translation unit.
 //
-// A row keeps its running maximum and its sum of exponentials, and rescales what it has when a step raises
-// the maximum. Source: Dao et al., FlashAttention, 2022, algorithm 1; Milakov and Gimelshein, Online
-// normalizer, 2018.
+// A row has a running maximum and a sum of exponentials. If a step raises the maximum, the row's sums are
+// rescaled. Source: Dao et al., FlashAttention, 2022, algorithm 1; Milakov and Gimelshein, Online normalizer,
+// 2018.
 #pragma once
 
 #include "model/kernels/simd/attention/attention_tile.h"
@@ -18,20 +18,20 @@ namespace {
 inline std::size_t min(std::size_t a, std::size_t b) { return a < b ? a : b; }
 inline std::size_t max(std::size_t a, std::size_t b) { return a > b ? a : b; }
 
-// The blocks [begin, end) of a tile that share one step of the softmax.
+// The blocks [begin, end) of a tile that form one step of the softmax.
 struct Step {
   const AttentionTile& tile;
   std::size_t begin;
   std::size_t end;
 
-  // Of the scores that are in use.
+  // Columns of scores in use.
   std::size_t columns() const { return (end - begin) * tile.padded_block; }
   std::size_t score_stride() const { return tile.blocks_per_step * tile.padded_block; }
   float* scores(std::size_t row, std::size_t block) const {
     return tile.scores + row * score_stride() + (block - begin) * tile.padded_block;
   }
-  // From what the first rows read of a block to what is to be fetched meanwhile; other rows find all in the
-  // caches: 0.
+  // Bytes from the data of a block to the data to prefetch meanwhile. Only for the first rows; 0 for other
+  // rows, which find all data in the caches.
   std::ptrdiff_t ahead(std::size_t row, std::size_t block) const {
     const std::size_t further = block + tile.blocks_ahead;
     const bool is_known = row == 0 && further < tile.num_blocks + tile.next_blocks;
@@ -43,13 +43,13 @@ struct Step {
   }
 };
 
-// Some cache lines, to the second-level cache: the first one has room for fewer lines that are on their way
-// than memory needs to be asked for.
+// Prefetches cache lines to the second-level cache. The first-level cache can wait for too few lines at a
+// time to keep memory busy.
 [[gnu::always_inline]] inline void fetch(const unsigned char* line, std::size_t lines, std::size_t distance) {
   for (std::size_t i = 0; i < lines; ++i) __builtin_prefetch(line + i * distance, 0, 2);
 }
 
-// The scales of some panels' keys and values.
+// Prefetches the scales of some panels' keys and values.
 inline void fetch_scales(const Step& step, std::size_t block, std::size_t panel, std::size_t panels,
                          std::ptrdiff_t ahead) {
   const AttentionTile& tile = step.tile;
@@ -58,13 +58,13 @@ inline void fetch_scales(const Step& step, std::size_t block, std::size_t panel,
   fetch(scales + tile.value_scales_offset, panels, kVectorBytes);
 }
 
-// Whether the row sees keys of the block that its pattern may not show.
+// Whether the row may see keys of the block that are outside its window.
 inline bool has_key_bias(const AttentionTile& tile, std::size_t row, std::size_t block) {
   return tile.key_bias != nullptr && tile.key_bias[row] != nullptr &&
          tile.has_key_bias[tile.first_block + block] != 0;
 }
 
-// The smallest range of columns of a block with all positions that a row attends to.
+// The smallest range of a block's columns that contains all positions to which a row attends.
 struct Columns {
   std::size_t begin;
   std::size_t end;
@@ -81,7 +81,7 @@ inline Columns visible(const Step& step, std::size_t row, std::size_t block) {
   return {begin > start ? begin - start : 0, min(end - start, tile.block_size)};
 }
 
-// The same for several rows together.
+// The range for several rows together.
 inline Columns visible(const Step& step, std::size_t row, std::size_t rows, std::size_t block) {
   Columns all = visible(step, row, block);
   for (std::size_t r = row + 1; r < row + rows; ++r) {
@@ -92,13 +92,13 @@ inline Columns visible(const Step& step, std::size_t row, std::size_t rows, std:
   return all;
 }
 
-// Adds what the row's table has for the distances of the columns [begin, end) of a block.
+// Adds the row's relative biases to the scores of a block's columns `seen`.
 inline void add_relative_bias(const AttentionTile& tile, std::size_t row, std::size_t start, Columns seen,
                               float* scores) {
   const float* table = tile.bias[row];
   const std::size_t reach = tile.bias_reach;
   const std::size_t own = tile.position[row];
-  // The columns with distances of their own.
+  // The columns whose distances are inside the table; other columns use the first or last entry.
   const std::size_t from = own > reach + start ? min(own - reach - start, seen.end) : 0;
   const std::size_t to = own + reach + 1 > start ? min(own + reach + 1 - start, seen.end) : 0;
   for (std::size_t j = seen.begin; j < from; ++j) scores[j] += table[0];
@@ -106,7 +106,7 @@ inline void add_relative_bias(const AttentionTile& tile, std::size_t row, std::s
   for (std::size_t j = max(to, seen.begin); j < seen.end; ++j) scores[j] += table[2 * reach];
 }
 
-// Caps and biases a row's scores of a block, and sets those that it does not see to -infinity.
+// Caps and biases a row's scores of a block, and sets the scores of invisible keys to -infinity.
 inline void mask(const Step& step, std::size_t row, std::size_t block) {
   const AttentionTile& tile = step.tile;
   float* scores = step.scores(row, block);
@@ -150,8 +150,8 @@ inline bool sees_all(const Step& step, std::size_t row) {
          tile.slopes == nullptr && tile.bias == nullptr && tile.key_bias == nullptr;
 }
 
-// Masks a row's scores; beyond the last block of which it sees anything, weights are 0. -> The columns
-// before.
+// Masks a row's scores. After the last block of which the row sees anything, weights are 0. Returns the
+// number of columns before.
 inline std::size_t mask_blocks(const Step& step, std::size_t row) {
   const std::size_t padded = step.tile.padded_block;
   const std::size_t all = (step.end - step.begin) * padded;
@@ -173,9 +173,9 @@ inline float highest_score(const float* scores, std::size_t columns, float so_fa
   return largest_element(highest);
 }
 
-// Scores become weights relative to the highest score. -> Their sum.
+// Turns scores into weights relative to the highest score. Returns their sum.
 inline float weigh(float* scores, std::size_t columns, float highest) {
-  if (highest == -INFINITY) {  // it has seen nothing yet
+  if (highest == -INFINITY) {  // the row has seen no key yet
     for (std::size_t j = 0; j < columns; ++j) scores[j] = 0.0F;
     return 0.0F;
   }
@@ -189,7 +189,7 @@ inline float weigh(float* scores, std::size_t columns, float highest) {
   return sum_of_elements(sum);
 }
 
-// The factor for sums that are relative to the previous maximum.
+// Rescales sums that are relative to the previous maximum.
 inline void rescale_row(const AttentionTile& tile, std::size_t row, float factor) {
   tile.sums[row] *= factor;
   if (factor == 1.0F) return;
@@ -208,13 +208,13 @@ inline void scale_weights(const Step& step, std::size_t row) {
   }
 }
 
-// Turns the scores of up to 16 rows into weights, relative to each row's greatest score so far. One thing is
-// done for all rows before the next, so that they do not wait for each other's latencies.
+// Turns the scores of up to 16 rows into weights, relative to each row's highest score so far. Each operation
+// is done for all rows before the next one, so that rows do not wait for each other's latencies.
 template <class Products>
 void soften(const Step& step, std::size_t row, std::size_t rows) {
   const AttentionTile& tile = step.tile;
   std::size_t columns[kLanes];
-  float raised[kLanes] = {};  // the maxima before, less those now
+  float raised[kLanes] = {};  // previous maxima minus current maxima
   for (std::size_t r = 0; r < rows; ++r) columns[r] = mask_blocks(step, row + r);
   for (std::size_t r = 0; r < rows; ++r) {
     float& highest = tile.maxima[row + r];
@@ -235,7 +235,7 @@ void soften(const Step& step, std::size_t row, std::size_t rows) {
   }
 }
 
-// Before the first step.
+// Called before the first step.
 inline void begin_softmax(const AttentionTile& tile) {
   for (std::size_t r = 0; r < tile.rows; ++r) {
     tile.maxima[r] = -INFINITY;
@@ -244,7 +244,7 @@ inline void begin_softmax(const AttentionTile& tile) {
   for (std::size_t i = 0; i < tile.rows * tile.value_columns; ++i) tile.out[i] = 0.0F;
 }
 
-// body(step) for all steps of a tile.
+// Calls body(step) for all steps of a tile.
 template <class Body>
 void for_steps(const AttentionTile& tile, const Body& body) {
   for (std::size_t begin = 0; begin < tile.num_blocks;) {

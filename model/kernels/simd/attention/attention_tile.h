@@ -1,4 +1,4 @@
-// The inner loops of attention, compiled once for every instruction set; see simd.h for the rules.
+// The inner loops of attention, compiled once per instruction set; see simd.h for the rules.
 #pragma once
 
 #include <cstddef>
@@ -6,95 +6,96 @@
 
 namespace tp::kernels {
 
-// What attention in integers keeps of a row.
+// Sums and units of a row for attention in integers.
 struct IntegerRow {
   float query_unit;
-  std::int32_t sum_of_high;  // of the query's bytes
+  std::int32_t sum_of_high;  // sum of the query's high bytes
   std::int32_t sum_of_low;
-  float weight_unit;  // in this step
+  float weight_unit;  // unit of this step's weights
 };
 
-// Query rows of one KV head against a run of its cache blocks. Shapes of keys and values: KvLayout.
+// Query rows of one KV head, and a run of its cache blocks. For the shapes of keys and values, see KvLayout.
 struct AttentionTile {
   std::size_t rows;
   std::size_t key_dim;
   std::size_t value_columns;
-  std::size_t row_columns;   // of a stored row
-  const float* query;        // [rows, query_stride], times the scale; 0 between key_dim and query_stride
+  std::size_t row_columns;   // columns of a stored row
+  const float* query;        // [rows, query_stride], times the scale; 0 from key_dim on
   std::size_t query_stride;  // a multiple of 16
 
-  const unsigned char* const* blocks;  // [num_blocks + next_blocks] the KV head's part of each
+  const unsigned char* const* blocks;  // [num_blocks + next_blocks] the KV head's part of each block
   std::size_t num_blocks;
-  std::size_t next_blocks;   // that this thread reads next
-  std::size_t blocks_ahead;  // so many blocks further is what is fetched from memory meanwhile
-  std::size_t first_block;   // in the sequence
+  std::size_t next_blocks;   // blocks that this thread reads next
+  std::size_t blocks_ahead;  // distance of the block to prefetch meanwhile
+  std::size_t first_block;   // index in the sequence
   std::size_t block_size;    // positions
-  std::size_t padded_block;  // columns of scores that a block takes
+  std::size_t padded_block;  // columns of scores per block
   std::size_t key_panel_bytes;
   std::size_t values_offset;
-  std::size_t key_scales_offset;  // int8
+  std::size_t key_scales_offset;  // int8 only
   std::size_t value_scales_offset;
-  // So many blocks share one step of the online softmax; steps begin at multiples of it in the sequence, so
-  // that a row's arithmetic does not depend on where its tile begins.
+  // Blocks per step of the online softmax. In a sequence, steps begin at multiples of this number, so that a
+  // row's arithmetic does not depend on where its tile begins.
   std::size_t blocks_per_step;
 
-  // What row r sees: the positions in [visible_begin[r], visible_end[r]).
+  // Row r sees the positions in [visible_begin[r], visible_end[r]).
   const std::size_t* position;  // [rows]
   const std::size_t* visible_begin;
   const std::size_t* visible_end;
-  // Row r sees every key k of the sequence with key_bias[r][k] above -infinity, too, whose scores gain that;
-  // all blocks with such keys are marked. Null, as a whole or of a row: no others.
+  // Row r also sees each key k of the sequence with key_bias[r][k] > -infinity, which is added to the key's
+  // score. All blocks with such keys are marked. The array or any of its rows may be null: no other keys.
   const float* const* key_bias;       // [rows]
   const unsigned char* has_key_bias;  // [blocks of the sequence]
   std::size_t context;                // keys of the sequence
-  float softcap;                      // scores become softcap * tanh(score / softcap); 0: they stay
+  float softcap;                      // scores become softcap * tanh(score / softcap); 0: unchanged
   const float* slopes;  // [rows] slope * (key's position - row's) is added to scores; null: nothing
 
-  // Rows of a table that is added to scores by the distance of the key, from -bias_reach on; null: nothing.
+  // For each row, a table of biases for distances of keys from -bias_reach, added to scores; null: nothing.
   const float* const* bias;  // [rows] [2 * bias_reach + 1]
   std::size_t bias_reach;
 
   float* out;     // [rows, value_columns] sums of values, weighted with exp(score - maximum)
-  float* maxima;  // [rows] the greatest score, or -infinity if the row sees nothing here
-  float* sums;    // [rows] of the weights
+  float* maxima;  // [rows] the highest score; -infinity if the row sees nothing here
+  float* sums;    // [rows] sums of the weights
   float* scores;  // scratch: [rows, blocks_per_step * padded_block]
-  // scratch of what is not multiplied in float32: [rows, query_stride / 2] and [rows, blocks_per_step *
+  // scratch for products that are not in float32: [rows, query_stride / 2] and [rows, blocks_per_step *
   // padded_block / 2]
   std::uint32_t* query_pairs;
   std::uint32_t* weight_pairs;
   IntegerRow* integer_rows;  // [rows]
-  // scratch of latent_int8_pairs: the latents of a step in bf16, [blocks_per_step, (block_size + 1) / 2,
+  // scratch for latent_int8_pairs: the latents of a step in bf16, [blocks_per_step, (block_size + 1) / 2,
   // row_columns, 2]
   unsigned char* widened;
 };
 
-// One for each type of cache. They write out, maxima and sums.
+// One kernel per type of cache. Kernels write out, maxima and sums.
 struct AttentionKernels {
   void (*f32)(const AttentionTile& tile);
   void (*bf16)(const AttentionTile& tile);
   void (*int8)(const AttentionTile& tile);
-  // Latents; queries have zeros where the rows are filled up.
+  // Latents. Queries are zero in the padding of rows.
   void (*latent_f32)(const AttentionTile& tile);
   void (*latent_bf16)(const AttentionTile& tile);
   void (*latent_int8)(const AttentionTile& tile);
-  // bf16 with queries and weights rounded to bf16 too, for machines that multiply such pairs; else null.
+  // bf16, with queries and weights also rounded to bf16. Null unless the machine multiplies pairs of bf16.
   void (*bf16_pairs)(const AttentionTile& tile);
-  // The same of latents, whose row_columns must be a multiple of 32.
+  // bf16_pairs for latents. row_columns must be a multiple of 32.
   void (*latent_bf16_pairs)(const AttentionTile& tile);
-  // The same with int8, whose elements are exact in bf16. value_columns must be a multiple of 32, too.
+  // latent_bf16_pairs for int8, whose elements are exact in bf16. value_columns must also be a multiple of
+  // 32.
   void (*latent_int8_pairs)(const AttentionTile& tile);
 };
 
 // The kernels of the active instruction set.
 const AttentionKernels& attention_kernels();
 
-// The same as bf16_pairs on a matrix unit, or null where the active instruction set has none. Blocks and keys
-// must be multiples of 32 long, blocks hold numbers also in rows of values that are not stored yet, and out,
-// scores and both arrays of pairs have memory for a multiple of 16 rows.
+// bf16_pairs on a matrix unit; null if the active instruction set has none. The lengths of blocks and keys
+// must be multiples of 32. Blocks must contain numbers even in rows of values that are not stored yet. out,
+// scores and both arrays of pairs need memory for a multiple of 16 rows.
 using TileAttention = void (*)(const AttentionTile& tile);
 TileAttention tile_attention();
 
-// Those of pairs of latents.
+// Kernels for latents in pairs.
 namespace avx512_bf16 {
 void attend_bf16_latents(const AttentionTile& tile);
 void attend_int8_latents(const AttentionTile& tile);

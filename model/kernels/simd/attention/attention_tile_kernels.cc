@@ -1,7 +1,7 @@
-// Compiled for AMX and for emulated tiles; see simd.h for what may not be used here.
+// Compiled for AMX and for emulated tiles; see simd.h for the restrictions.
 //
-// Attention over a bf16 cache in products of tiles: a panel of 16 keys is one column of tiles as it lies in
-// the cache, and so are 16 elements of the values of 32 positions.
+// Attention over a bf16 cache by products of tiles. In the layout of the cache, a panel of 16 keys is one
+// column of tiles. So are 16 elements of the values of 32 positions.
 
 #include "model/kernels/simd/attention/attention_softmax.h"
 #include "model/kernels/simd/attention/attention_tile.h"
@@ -16,10 +16,10 @@ namespace tp::kernels::TP_ISA_NAMESPACE {
 namespace {
 
 constexpr std::size_t kTile = 16;   // rows of a tile, and its columns of sums
-constexpr std::size_t kDepth = 32;  // elements that a product sums up
+constexpr std::size_t kDepth = 32;  // elements that a product sums
 constexpr std::size_t kTileBytes = 1024;
 
-// Pairs of bf16 for the products of tiles; `size` is a multiple of 32.
+// Rounds to pairs of bf16 for products of tiles. `size` is a multiple of 32.
 void round_row(const float* x, std::size_t size, std::uint32_t* pairs) {
   for (std::size_t i = 0; i < size; i += kDepth) round_32_to_bf16(x + i, pairs + i / 2);
 }
@@ -34,7 +34,7 @@ struct TileProducts {
   }
 };
 
-// 16 rows times two panels of keys.
+// Scores of 16 rows with two panels of keys.
 void score_panels(const Step& step, std::size_t row, std::size_t block, std::size_t panel) {
   const AttentionTile& tile = step.tile;
   const std::uint32_t* query = tile.query_pairs + row * tile.query_stride / 2;
@@ -58,7 +58,8 @@ void score_panels(const Step& step, std::size_t row, std::size_t block, std::siz
   store_tile<1>(scores + kTile, step.score_stride() * sizeof(float));
 }
 
-// Adds the weighted values of a block to the sums in tiles kSums, for 16 elements each from `column` on.
+// Adds the weighted values of a block to the sums in tiles kSums. Each tile has 16 elements; they begin at
+// `column`.
 template <int... kSums>
 void add_block(const Step& step, std::size_t row, std::size_t block, std::size_t column) {
   const AttentionTile& tile = step.tile;
@@ -79,7 +80,7 @@ void add_block(const Step& step, std::size_t row, std::size_t block, std::size_t
   }
 }
 
-// Some elements of the result of 16 rows, 16 for each of the tiles. Several tiles hide each other's latency.
+// Computes some elements of the result of 16 rows, 16 per tile. Several tiles hide each other's latency.
 template <int... kSums>
 void add_columns(const Step& step, std::size_t row, std::size_t rows, std::size_t column) {
   const AttentionTile& tile = step.tile;
@@ -93,7 +94,7 @@ void add_columns(const Step& step, std::size_t row, std::size_t rows, std::size_
   (store_tile<kSums>(out + kSums * kTile, stride), ...);
 }
 
-// `rows` <= 16 rows; there is memory for 16.
+// `rows` <= 16. There must be memory for 16 rows.
 void attend_rows(const Step& step, std::size_t row, std::size_t rows) {
   bool sees_any = false;
   for (std::size_t block = step.begin; block < step.end; ++block) {

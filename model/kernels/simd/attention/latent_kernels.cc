@@ -1,7 +1,7 @@
-// Compiled once for every instruction set; see simd.h for what may not be used here.
+// Compiled once per instruction set; see simd.h for the restrictions.
 //
 // Attention over latents that are multiplied as pairs of bf16. Loops over rows and vectors are unrolled
-// early, or compilers would keep sums in memory.
+// early: otherwise compilers would keep sums in memory.
 
 #ifndef TP_ISA_NAMESPACE
 #error "compile with -DTP_ISA_NAMESPACE=portable, avx2, ..."
@@ -26,15 +26,15 @@ struct LatentPairProducts : PairProducts {
   }
 };
 
-// Of the latents of two positions.
+// Bytes of the latents of two positions.
 inline std::size_t pair_bytes(const AttentionTile& tile) { return tile.row_columns * kColumnBytes; }
 
-// Of a step: they take 16 of its 128 columns at least.
+// Most blocks of a step. Each block takes at least 16 of the step's 128 columns.
 constexpr std::size_t kMostBlocks = 8;
 
-// The pairs of positions of a block of which some rows see any.
+// The pairs of positions of a block that some rows see.
 struct PairRun {
-  const unsigned char* latents;  // of the first pair
+  const unsigned char* latents;  // latents of the first pair
   std::size_t block;
   std::size_t begin;
   std::size_t end;
@@ -43,7 +43,7 @@ struct PairRun {
 // The runs of a step, for rows that are computed together.
 class PairRuns {
  public:
-  // `blocks`: of the step, in pairs.
+  // `blocks`: the step's blocks, in pairs.
   PairRuns(const Step& step, const unsigned char* const* blocks, std::size_t row, std::size_t rows) {
     for (std::size_t block = step.begin; block < step.end; ++block) {
       const Columns seen = visible(step, row, rows, block);
@@ -62,7 +62,7 @@ class PairRuns {
   std::size_t size_ = 0;
 };
 
-// Brings the blocks that are read next to the second-level cache, some lines at a time while others are
+// Prefetches the next blocks to the second-level cache, some lines at a time while other blocks are
 // multiplied.
 class BlockFetch {
  public:
@@ -71,7 +71,7 @@ class BlockFetch {
     const std::size_t known = tile.num_blocks + tile.next_blocks;
     block_ = tile.blocks + step.end;
     end_ = tile.blocks + min(step.end + tile.blocks_per_step, known);
-    // some() is called for every pair of positions, and again as often for values.
+    // some() is called once per pair of positions for scores, and as often for values.
     const std::size_t lines = tile.blocks_per_step * block_bytes / kVectorBytes;
     const std::size_t pairs = tile.blocks_per_step * tile.block_size / 2;
     const std::size_t calls = 2 * pairs * ((tile.rows + 7) / 8);
@@ -95,7 +95,7 @@ class BlockFetch {
   const unsigned char* const* block_;
   const unsigned char* const* end_;
   std::size_t lines_;
-  std::size_t done_ = 0;  // bytes of *block_
+  std::size_t done_ = 0;  // fetched bytes of *block_
 };
 
 constexpr auto plus = [](const Vector& a, const Vector& b) {
@@ -104,7 +104,7 @@ constexpr auto plus = [](const Vector& a, const Vector& b) {
   return sum;
 };
 
-// The sums of the elements of 16 vectors, each in the same order.
+// The sum of the elements of each of 16 vectors, all in the same order.
 [[gnu::always_inline]] inline Vector sums_of_elements(const __m512 (&v)[16]) {
   Vector quarters[4];
 #pragma GCC unroll 4
@@ -117,15 +117,15 @@ constexpr auto plus = [](const Vector& a, const Vector& b) {
   return best_of_quarters(quarters, plus);
 }
 
-// What scores of int8 are multiplied with in the end: the scale of the rest, unless it is so small that the
-// value's scale over it would be infinite.
+// The final factor of int8 scores: the scale of the rest, unless it is so small that the value's scale
+// divided by it would be infinite.
 inline float last_scale(float of_rest, float of_value) {
   const float least = of_value * 0x1p-60F;
   const float scale = of_rest > least ? of_rest : least;
   return scale > 0.0F ? scale : 1.0F;
 }
 
-// The scores of some rows with the positions of a run.
+// Computes the scores of some rows for the positions of a run.
 template <class Cache, std::size_t Rows>
 class RunScores {
  public:
@@ -219,7 +219,7 @@ class RunScores {
   const float* value_scales_ = nullptr;
 };
 
-// Adds 16 * Vectors columns of the values, weighted, to the sums of some rows.
+// Adds 16 * Vectors columns of weighted values to the sums of some rows.
 template <std::size_t Rows, std::size_t Vectors>
 void add_value_pairs(const Step& step, std::size_t row, const PairRuns& runs, std::size_t column,
                      BlockFetch& fetch) {
@@ -295,7 +295,7 @@ void attend_bf16_latents(const AttentionTile& tile) {
 }
 
 #if defined(__AVX512VBMI__)
-// A step's latents are widened once, for all rows.
+// Widens a step's latents once for all rows.
 void attend_int8_latents(const AttentionTile& tile) {
   const Int8Widener widener;
   const std::size_t block_bytes = (tile.block_size + 1) / 2 * pair_bytes(tile);

@@ -1,5 +1,5 @@
-// Latents as pairs of bf16, and those of int8 before they become such: for latent_kernels.cc only, everything
-// is local to it.
+// Latents as pairs of bf16, and conversion of int8 latents to such pairs. For latent_kernels.cc only:
+// everything is local to the translation unit.
 #pragma once
 
 #if defined(__AVX512BF16__)
@@ -10,14 +10,14 @@
 namespace tp::kernels {
 namespace {
 
-// Rows of latents are whole steps of so many columns.
+// Rows of latents are multiples of this number of columns.
 constexpr std::size_t kPairColumns = 2 * kLanes;
-// Of a column of two positions, whose elements alternate.
+// Bytes of a column of two positions, whose elements alternate.
 constexpr std::size_t kColumnBytes = 4;
 
 inline __m512bh as_pairs(const void* p) { return (__m512bh)_mm512_loadu_si512(p); }
 
-// 32 columns of two positions as pairs of columns of each: one and that 16 further on.
+// Loads 32 columns of two positions as pairs of columns of each position: a column and the one 16 further on.
 [[gnu::always_inline]] inline void load_rows(const unsigned char* columns, __m512bh (&positions)[2]) {
   constexpr __mmask32 kUpper = 0xaaaaaaaaU;
   const WordRegister first = load_words(columns).part[0];
@@ -26,18 +26,18 @@ inline __m512bh as_pairs(const void* p) { return (__m512bh)_mm512_loadu_si512(p)
   positions[1] = (__m512bh)_mm512_mask_mov_epi16((__m512i)(first >> 16), kUpper, (__m512i)second);
 }
 
-// 32 columns of a query, in the same pairs.
+// Rounds 32 columns of a query to pairs of the same columns.
 inline void round_for_rows(const float* query, std::uint32_t* pairs) {
   alignas(64) static constexpr std::uint16_t kAlternating[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
                                                                  21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
                                                                  11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
   const auto rounded = (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(query + kLanes), _mm512_loadu_ps(query));
-  constexpr __mmask32 kAll = 0xffffffffU;  // the masked form: g++ 12 warns of the plain one's own code
+  constexpr __mmask32 kAll = 0xffffffffU;  // masked form: g++ 12 warns about the plain form
   _mm512_storeu_si512(pairs, _mm512_maskz_permutexvar_epi16(kAll, _mm512_load_si512(kAlternating), rounded));
 }
 
 #if defined(__AVX512VBMI__)
-// The magnitudes of int8 as bf16, in which they are exact, by bytes.
+// The bytes of the magnitudes of int8 as bf16, which is exact.
 struct MagnitudeTable {
   alignas(64) unsigned char low[128];
   alignas(64) unsigned char high[128];
@@ -56,10 +56,10 @@ constexpr MagnitudeTable magnitude_table() {
 }
 constexpr MagnitudeTable kMagnitudeTable = magnitude_table();
 
-// Makes the same of int8 that the cache has of bf16.
+// Converts int8 latents to the layout of bf16 latents in the cache.
 class Int8Widener {
  public:
-  // `positions` rows, of which an odd one at the end becomes both of its pair.
+  // Converts `positions` rows. If their number is odd, the last row is both rows of its pair.
   void widen(const unsigned char* rows, std::size_t positions, std::size_t columns,
              unsigned char* out) const {
     for (std::size_t position = 0; position < positions; position += 2) {
@@ -72,7 +72,7 @@ class Int8Widener {
 
  private:
   static __m512i line(const unsigned char* p) { return _mm512_load_si512(p); }
-  // In every quarter four columns of both positions, and then the four that are 16 further on.
+  // Each quarter has four columns of both positions, then the four columns 16 further on.
   static __m512i order() {
     alignas(64) unsigned char places[64];
     for (unsigned i = 0; i < 64; ++i) {
@@ -86,7 +86,7 @@ class Int8Widener {
   }
 
   void widen_columns(const unsigned char* first, const unsigned char* second, unsigned char* out) const {
-    // Masked forms: g++ 12 warns of the plain ones' own code.
+    // Masked forms: g++ 12 warns about the plain forms.
     constexpr __mmask64 kAll = ~__mmask64{0};
     const __m512i bytes = _mm512_maskz_permutex2var_epi8(kAll, half(first), order_, half(second));
     const __m512i magnitudes = _mm512_maskz_abs_epi8(kAll, bytes);
