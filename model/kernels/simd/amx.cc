@@ -25,7 +25,7 @@ bool processor_has_amx() {
   return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kAll) == kAll;
 }
 
-// Whether the operating system keeps tiles and their configuration when it switches threads.
+// Whether the operating system saves tiles and their configuration when it switches threads.
 bool system_keeps_tiles() {
   constexpr unsigned kOsxsave = 1U << 27;
   unsigned eax = 0;
@@ -38,7 +38,7 @@ bool system_keeps_tiles() {
   return (eax & kTiles) == kTiles;
 }
 
-// Linux grants a process the memory of its tiles on request. Source: Linux, Documentation/x86/xstate.rst.
+// Linux grants a process memory for tiles on request. Source: Linux, Documentation/x86/xstate.rst.
 bool permission_is_granted() {
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr long kTileData = 18;               // XFEATURE_XTILEDATA

@@ -1,10 +1,10 @@
-// Intel's matrix unit, which a program must ask the kernel for.
+// Intel's matrix unit (AMX). A program must request its use from the kernel.
 #pragma once
 
 namespace tp::kernels {
 
-// Whether this process may use tiles of bf16 and int8, and their products are right. Asks for permission,
-// which holds for all threads.
+// Whether this process may use tiles of bf16 and int8, and their products are correct. Requests permission
+// for all threads.
 bool amx_is_usable();
 
 }  // namespace tp::kernels

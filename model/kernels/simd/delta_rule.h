@@ -1,4 +1,4 @@
-// The recurrence of a gated delta rule, for simd_kernels.cc.
+// The recurrence of the gated delta rule, for simd_kernels.cc.
 #pragma once
 
 #include "model/kernels/simd/simd.h"
@@ -7,11 +7,11 @@
 namespace tp::kernels {
 namespace {
 
-// Two sums at a time, of even and of odd rows: the additions of one would wait for each other. The order is
-// that of rows, whatever the number of tokens.
+// Two sums, of even and of odd rows, because the additions of a single sum would wait for each other. Rows
+// are added in order, for any number of tokens.
 constexpr std::size_t kDeltaSums = 2;
 
-// `count` floats, and zeros behind them up to whole vectors.
+// Loads `count` floats, padded with zeros to whole vectors.
 template <std::size_t kVectors>
 inline void load_columns(const float* from, std::size_t count, Vector (&to)[kVectors]) {
   float columns[kVectors * kLanes] = {};
@@ -26,8 +26,8 @@ inline void store_columns(const Vector (&from)[kVectors], std::size_t count, flo
   for (std::size_t i = 0; i < count; ++i) to[i] = columns[i];
 }
 
-// Calls row(vectors of S in that row, its index, sums) for every row of S and stores what it makes of them;
-// returns the sums of both.
+// Calls row(vector of S, its row, its index in the row, partial sum) for all vectors of S, and stores the
+// changed vectors. `sum`: the total of the partial sums.
 template <std::size_t kVectors, class Row>
 inline void for_state_rows(float* state, std::size_t stride, std::size_t rows, Vector (&sum)[kVectors],
                            const Row& row) {

@@ -1,4 +1,4 @@
-// The inner loops that treat every row, or every element, by itself; see simd.h for the rules.
+// Inner loops that treat each row or each element separately; see simd.h for the rules.
 #pragma once
 
 #include "model/kernels/simd/vector/activation.h"
@@ -7,11 +7,11 @@
 
 namespace tp::kernels {
 
-// Of one Activation.
+// The kernels of one Activation.
 struct ActivationKernels {
   // x = activation(x)
   void (*activate)(float* x, std::size_t size);
-  // out = activation(gate) * up, where up is perhaps clamped
+  // out = activation(gate) * up; some activations clamp up
   void (*activate_and_multiply)(const float* gate, const float* up, std::size_t size, float* out);
 };
 
@@ -40,7 +40,7 @@ struct ElementwiseKernels {
 
 // The kernels of the active instruction set.
 const ElementwiseKernels& elementwise_kernels();
-// Those of an activation.
+// The kernels of an activation.
 const ActivationKernels& activation_kernels(Activation activation);
 
 }  // namespace tp::kernels

@@ -1,4 +1,4 @@
-// Compiled once for every instruction set; see simd.h for what may not be used here.
+// Compiled once per instruction set; see simd.h for the restrictions.
 
 #include "model/kernels/simd/elementwise.h"
 #include "model/kernels/simd/vector/exp.h"
@@ -21,7 +21,7 @@ void rms_norm(const float* x, const float* gain, std::size_t size, float eps, fl
   for (std::size_t i = 0; i < size; ++i) out[i] = x[i] * scale * gain[i];
 }
 
-// The variance is that of the differences from the mean: a mean that is large beside it costs no digits.
+// Computes the variance from differences from the mean, so that a relatively large mean costs no digits.
 void layer_norm(const float* x, const float* gain, const float* bias, std::size_t size, float eps,
                 float* out) {
   float sum = 0.0F;
@@ -53,7 +53,7 @@ struct Sigmoid {
 // Mathematical Functions, 7.1.26, with x / sqrt(2) for x.
 struct Gelu {
   static FloatRegister of(const FloatRegister& x) {
-    // Farther from 0, the tail underflows.
+    // Further from 0, the tail underflows.
     const FloatRegister distance = smaller(x < 0.0F ? -x : x, 100.0F - FloatRegister{});
     const FloatRegister t = reciprocal(1.0F + 0.3275911F * 0.70710678F * distance);
     FloatRegister p = t * 1.061405429F - 1.453152027F;
@@ -116,7 +116,7 @@ void softcap(float cap, float* x, std::size_t size) {
   map(x, size, x, [&](const FloatRegister& part) { return cap * fast_tanh(part * inverse); });
 }
 
-// Near 0 the difference of exp(x) and 1 would lose the digits that its Taylor series has.
+// Near 0, exp(x) - 1 would lose digits, but its Taylor series does not.
 void xielu(const Xielu& function, float* x, std::size_t size) {
   map(x, size, x, [&](const FloatRegister& part) {
     const FloatRegister low = smaller(part, function.eps - FloatRegister{});
@@ -143,7 +143,7 @@ void activate(float* x, std::size_t size) {
 
 template <class Function>
 void activate_and_multiply(const float* gate, const float* up, std::size_t size, float* out) {
-  constexpr std::size_t kStrip = 256;  // which stays in the first-level cache
+  constexpr std::size_t kStrip = 256;  // fits in the first-level cache
   float activated[kStrip];
   for (std::size_t begin = 0; begin < size; begin += kStrip) {
     const std::size_t count = size - begin < kStrip ? size - begin : kStrip;

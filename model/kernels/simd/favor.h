@@ -1,4 +1,4 @@
-// The inner loops of attention by random features, for simd_kernels.cc.
+// Inner loops of attention by random features, for simd_kernels.cc.
 #pragma once
 
 #include "model/kernels/simd/simd.h"
@@ -10,7 +10,7 @@
 namespace tp::kernels {
 namespace {
 
-// A feature is never less, so that a sum of them is not 0.
+// Added to features, so that their sum is never 0.
 constexpr float kLeastFeature = 1e-30F;
 
 float largest_of(const float* x, std::size_t size) {
@@ -27,8 +27,9 @@ void exponentials(float* x, std::size_t size, float less) {
   }
 }
 
-// out = sums over the state's rows, weighted with features; several at a time, and several sums of each, as
-// additions would wait for each other. The order of addition is the same for any number of heads.
+// out = sums of the state's rows, weighted with features. Computes several heads at a time, with several
+// partial sums each, because additions to one sum would wait for each other. The order of addition is the
+// same for any number of heads.
 template <std::size_t kHeads, std::size_t kSums>
 void read_column(const FavorStep& step, std::size_t first_head, std::size_t column) {
   Vector sums[kHeads][kSums] = {};

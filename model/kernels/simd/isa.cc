@@ -48,7 +48,7 @@ Isa best_isa() {
     if (!has_bf16) return Isa::avx512_vnni;
     return amx_is_usable() ? Isa::amx : Isa::avx512_bf16;
   }
-  // Every processor with AVX2 has F16C, which clang 14 cannot ask for.
+  // Every processor with AVX2 has F16C, which clang 14 cannot query.
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Isa::avx2;
 #endif
   return Isa::portable;

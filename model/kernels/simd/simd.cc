@@ -7,7 +7,7 @@
 #include "model/kernels/simd/pack/pack.h"
 #include "model/kernels/simd/tiles/tile_product.h"
 
-// One namespace for each compilation of this folder's *_kernels.cc.
+// One namespace per compilation of this folder's *_kernels.cc.
 #define TP_DECLARE_LEVEL(level)                        \
   namespace tp::kernels::level {                       \
   extern const SimdKernels kKernels;                   \
@@ -101,8 +101,8 @@ PeakKernels peak_kernels() {
     peaks.multiply_int8 = tiles->multiply_int8;
   }
 #ifdef TP_X86_LEVELS
-  // Reading with wider registers gains nothing; it was up to 6 % slower, depending on where the linker had
-  // put the loop.
+  // Reading with wider registers gains nothing. It was up to 6 % slower, depending on where the linker placed
+  // the loop.
   if (active_isa() >= Isa::avx512_vnni && active_isa() <= Isa::amx) peaks.stream = avx2::kPeakKernels.stream;
 #endif
   return peaks;

@@ -1,20 +1,20 @@
-// The inner loops that are compiled once for every instruction set.
+// The inner loops that are compiled once per instruction set.
 //
-// simd_kernels.cc is compiled several times, each with other machine flags and its own namespace. It must not
-// use inline functions of the standard library: the linker would keep one copy, perhaps one that an older
-// machine cannot run. So these signatures are plain pointers, and the typed kernels beside this folder are
-// what others call.
+// simd_kernels.cc is compiled several times, each time with other machine flags and another namespace. It
+// must not use inline functions of the standard library: the linker would keep one copy, possibly one that an
+// older machine cannot run. Therefore these signatures use plain pointers. Other code calls the typed kernels
+// outside of this folder.
 #pragma once
 
 #include <cstddef>
 
 namespace tp::kernels {
 
-// Of a matrix of 128 rows, they stay in the first-level cache.
+// With this many columns, a matrix of 128 rows stays in the first-level cache.
 constexpr std::size_t kDeltaColumns = 32;
 
-// Consecutive tokens of one sequence in one head of a gated delta rule. Rows of tokens are `..._stride`
-// floats apart.
+// Consecutive tokens of one sequence in one head of a gated delta rule. `..._stride`: floats from one token's
+// row to the next.
 struct DeltaTokens {
   const float* query;  // [tokens, key_dim]
   const float* key;    // [tokens, key_dim]
@@ -35,7 +35,7 @@ struct FavorStep {
   float* state;        // [features, columns]
   const float* key;    // [features] of the key
   const float* value;  // [columns]
-  float kept;          // the state's rows are multiplied by it first
+  float kept;          // the state is first multiplied by this factor
   const float* query;  // [heads, query_stride] features of the queries
   std::size_t query_stride;
   std::size_t heads;
@@ -48,13 +48,15 @@ struct SimdKernels {
   // y[o] = sum over i of x[i] * weight[o * w_stride + i].
   void (*matvec)(const float* weight, std::size_t w_stride, std::size_t out_features, std::size_t in_features,
                  const float* x, float* y);
-  // Rotates the pairs (x[i], x[i + half]) by the angles whose cosines and sines are given.
+  // Rotates the pairs (x[i], x[i + half]) by angles with these cosines and sines.
   void (*rotate_halves)(float* x, const float* cosine, const float* sine, std::size_t half);
   // For each token in order: S *= decay; S += k (strength (v - S^T k))^T; out = S^T q, in the columns [first,
-  // first + columns) of the values. columns <= kDeltaColumns; state: those of S, [key_dim, whole vectors].
+  // first + columns) of the values. columns <= kDeltaColumns. state: these columns of S, [key_dim, whole
+  // vectors].
   void (*delta_rule)(const DeltaTokens& tokens, std::size_t first, std::size_t columns, float* state,
                      std::size_t state_stride);
-  // The greatest of x, [whole vectors], and x = exp(x - less), but at least a very small number.
+  // largest: the largest element of x, [whole vectors]. exponentials: x = exp(x - less) plus a very small
+  // number.
   float (*largest)(const float* x, std::size_t size);
   void (*exponentials)(float* x, std::size_t size, float less);
   // state = kept * state + key value^T; out = query state.

@@ -1,4 +1,4 @@
-// Compiled once for every instruction set; see simd.h for what may not be used here.
+// Compiled once per instruction set; see simd.h for the restrictions.
 
 #include "model/kernels/simd/delta_rule.h"
 #include "model/kernels/simd/favor.h"
@@ -12,15 +12,15 @@
 namespace tp::kernels::TP_ISA_NAMESPACE {
 namespace {
 
-// The sum of `sum`'s elements and of a[i] * b[i] for the `size` < 16 elements that fill no vector.
+// The sum of `sum`'s elements, and of a[i] * b[i] for the last `size` < 16 elements, which fill no vector.
 inline float finish(const Vector& sum, const float* a, const float* b, std::size_t size) {
   float total = 0.0F;
   for (std::size_t i = 0; i < size; ++i) total += a[i] * b[i];
   return sum_of_elements(sum) + total;
 }
 
-// This far ahead of its use a cache line of weights is fetched: behind the end of a row, the next one's
-// begin.
+// Distance at which a cache line of weights is prefetched. Beyond the end of a row, this is the beginning of
+// the next row.
 constexpr std::size_t kPrefetchFloats = 256;
 
 void matvec(const float* weight, std::size_t w_stride, std::size_t out_features, std::size_t in_features,
