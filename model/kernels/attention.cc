@@ -17,7 +17,7 @@
 namespace tp::kernels {
 namespace {
 
-// Tokens [first, last) of a span with the query heads [head_begin, head_end), which read one KV head.
+// Tokens [first, last) of a span, and the query heads [head_begin, head_end), which read one KV head.
 struct Tile {
   const AttentionSpan* span;
   std::size_t kv_head;
@@ -30,10 +30,10 @@ struct Tile {
   std::size_t rows() const { return (last - first) * heads(); }
 };
 
-// Latents that are multiplied as pairs come in steps of so many columns.
+// Columns of latents that are multiplied as pairs must be a multiple of this.
 constexpr std::size_t kPairColumns = 32;
 
-// One call's tiles.
+// One call of paged_attention.
 class Attention {
  public:
   explicit Attention(const AttentionArgs& args)
@@ -109,7 +109,7 @@ class Attention {
     {
       const TileScratch own = scratch(static_cast<std::size_t>(omp_get_thread_num()));
       for (const AttentionSpan& span : args_.spans) {
-        // Late tiles see more than early ones, so threads take the next free one.
+        // Later tiles see more than earlier ones, so threads take the next free tile.
 #pragma omp for schedule(dynamic) nowait
         for (std::size_t i = 0; i < tiles_of(span); ++i) {
           const Tile whole = tile_of(span, i);
@@ -126,10 +126,10 @@ class Attention {
     }
   }
 
-  // Threads share the splits of every tile. Each adds what it has computed when those before have been added,
-  // and goes on. Source: Dao et al., Flash-Decoding, 2023.
+  // Threads share the splits of each tile. A thread adds its result after all earlier splits have been added,
+  // and then continues. Source: Dao et al., Flash-Decoding, 2023.
   void run_split() const {
-    // Tiles of a window differ in how many splits they touch.
+    // With a window, tiles touch different numbers of splits.
     std::size_t most = 0;
     for (std::size_t i = 0; i < tiles_; ++i) {
       gather_rows(tile(i), scratch(i));
@@ -140,7 +140,8 @@ class Attention {
     {
       const TileScratch own = scratch(static_cast<std::size_t>(omp_get_thread_num()));
       const auto threads = static_cast<std::size_t>(omp_get_num_threads());
-      // To this thread's next split of the same tile, if it goes on with that.
+      // Distance to this thread's next split of the same tile; `most` if the next split belongs to another
+      // tile.
       const std::size_t stride = threads % tiles_ == 0 ? threads / tiles_ : most;
 #pragma omp for ordered schedule(static, 1)
       for (std::size_t i = 0; i < most * tiles_; ++i) {
@@ -157,7 +158,7 @@ class Attention {
     }
   }
 
-  // A row's query times the scale, filled up with zeros as the keys are.
+  // A row's query times the scale, padded with zeros like the keys.
   void gather_query(const float* query, float* out) const {
     const auto place = [&](std::size_t size, std::size_t padded) {
       for (std::size_t d = 0; d < size; ++d) out[d] = query[d] * args_.scale;
@@ -198,8 +199,8 @@ class Attention {
     return {begin / layout_.block_size, (end + layout_.block_size - 1) / layout_.block_size};
   }
 
-  // The splits of a tile's sequence that its rows may see: split i consists of blocks_per_split blocks, from
-  // block i * blocks_per_split of the sequence on.
+  // The splits of a tile's sequence that its rows may see. Split i consists of blocks_per_split blocks,
+  // beginning at block i * blocks_per_split of the sequence.
   SeenSplits splits_of(const Tile& tile, const TileScratch& rows) const {
     const Places blocks = blocks_of(tile, rows);
     const std::size_t size = blocks_per_split(layout_);
@@ -221,8 +222,8 @@ class Attention {
     std::fill_n(own.total.out, tile.rows() * layout_.value_columns(), 0.0F);
   }
 
-  // What the tile's rows, which have been gathered, see of a split. This thread goes on with the split
-  // `next`, if there is one.
+  // Computes the attention of the tile's rows, which must have been gathered, to a split. The thread
+  // continues with split `next`, if it exists.
   void attend(const Tile& tile, const SeenSplits& splits, std::size_t n, std::size_t next,
               const TileScratch& own) const {
     const std::size_t split = splits[n];
@@ -301,11 +302,11 @@ class Attention {
     return layout_.key_dim % kDepth == 0 && layout_.block_size % kDepth == 0;
   }
 
-  // Adds the sums of a split to those of the splits before it.
+  // Adds the sums of a split to the sums of earlier splits.
   void merge(const SoftmaxSums& part, std::size_t rows, const SoftmaxSums& sum) const {
     const std::size_t columns = layout_.value_columns();
     for (std::size_t r = 0; r < rows; ++r) {
-      if (part.sums[r] == 0.0F) continue;  // it sees nothing there
+      if (part.sums[r] == 0.0F) continue;  // the row sees nothing in this split
       const float highest = std::max(sum.maxima[r], part.maxima[r]);
       const float old_weight = std::exp(sum.maxima[r] - highest);
       const float new_weight = std::exp(part.maxima[r] - highest);
@@ -332,13 +333,13 @@ class Attention {
 
   const AttentionArgs& args_;
   const KvLayout& layout_;
-  void (*kernel_)(const AttentionTile&);  // chosen before threads begin, as choosing may throw
+  void (*kernel_)(const AttentionTile&);  // chosen before threads begin, because choosing may throw
   std::size_t largest_group_;
-  std::vector<Sight> sights_;  // of every span
+  std::vector<Sight> sights_;  // one per span
   std::size_t tile_tokens_ = 1;
   std::size_t tiles_ = 0;
   std::size_t max_blocks_ = 0;
-  std::size_t longest_ = 0;  // context that a token sees
+  std::size_t longest_ = 0;  // longest context that a token sees
   std::size_t work_ = 0;
 };
 

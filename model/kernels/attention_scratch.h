@@ -1,5 +1,4 @@
-// How attention divides its work into tiles, steps and splits, and the memory that a tile takes; for
-// attention.cc.
+// Divides the work of attention into tiles, steps and splits, and lays out a tile's memory; for attention.cc.
 #pragma once
 
 #include "model/kernels/paged_cache.h"
@@ -14,13 +13,13 @@ namespace tp::kernels {
 
 // Query rows of a tile: enough to reuse keys and values while they are in the second-level cache.
 inline constexpr std::size_t kTileRows = 64;
-// Columns of scores in a step of the online softmax, as far as whole blocks give them.
+// Columns of scores in a step of the online softmax, if blocks divide it.
 inline constexpr std::size_t kStepColumns = 128;
-// Positions of a split: contexts are attended to in splits of about this size, which are merged in order,
-// also by a single thread, so that the number of threads does not change the result.
+// Positions of a split. Contexts are processed in splits of about this size, which are merged in order, even
+// by a single thread, so that the number of threads does not change the result.
 inline constexpr std::size_t kSplitPositions = 512;
 
-// How far ahead of its use a cache is fetched from memory.
+// Bytes between the data in use and the data to prefetch.
 inline constexpr std::size_t kBytesAhead = 16384;
 
 // The largest number of query heads that share a KV head, at least 1.
@@ -36,20 +35,20 @@ inline std::size_t largest_group(std::span<const std::size_t> kv_of_head) {
 
 inline std::size_t tokens_per_tile(std::size_t group) { return std::max<std::size_t>(1, kTileRows / group); }
 
-// Rows for which there must be memory: a matrix unit has 16 at a time.
+// Rows for which there must be memory: a matrix unit processes 16 at a time.
 inline std::size_t whole_tiles(std::size_t rows) { return (rows + 15) / 16 * 16; }
 
 inline std::size_t blocks_per_step(const KvLayout& layout) {
   return std::max<std::size_t>(1, kStepColumns / layout.padded_block());
 }
 
-// Whole steps: a step is never divided between two splits.
+// Whole steps, because a step is never divided between two splits.
 inline std::size_t blocks_per_split(const KvLayout& layout) {
   const std::size_t positions = blocks_per_step(layout) * layout.block_size;
   return std::max<std::size_t>(1, kSplitPositions / positions) * blocks_per_step(layout);
 }
 
-// A distance of memory, in blocks: far enough that what is fetched arrives in time.
+// Blocks between the data in use and the data to prefetch: far enough for data to arrive in time.
 inline std::size_t blocks_ahead(const KvLayout& layout) {
   return std::max<std::size_t>(1, kBytesAhead / layout.head_bytes());
 }
@@ -63,14 +62,14 @@ inline std::size_t query_stride(const KvLayout& layout) {
                        : (layout.key_dim + KvLayout::kPanel - 1) / KvLayout::kPanel * KvLayout::kPanel;
 }
 
-// Of a step's latents as bf16.
+// Bytes of a step's latents as bf16.
 inline std::size_t widened_bytes(const KvLayout& layout) {
   if (!layout.latent || layout.type != KvType::int8) return 0;
   return blocks_per_step(layout) * ((layout.block_size + 1) / 2 * 2) * layout.row_columns() *
          sizeof(std::uint16_t);
 }
 
-// Cuts a thread's scratch into arrays that begin on cache lines; without memory it counts.
+// Divides a thread's scratch into arrays that begin on cache lines. Without memory, only counts.
 class Carver {
  public:
   explicit Carver(float* memory) : memory_(memory) {}
@@ -90,18 +89,17 @@ class Carver {
   std::size_t used_ = 0;
 };
 
-// Weighted sums of values, with the sums of their weights and the maxima that the weights are relative to.
+// Weighted sums of values, the sums of their weights, and the maxima to which the weights are relative.
 struct SoftmaxSums {
   float* out;     // [rows, value_columns]
   float* maxima;  // [rows]
   float* sums;    // [rows]
 };
 
-// The arrays that a tile needs.
 struct TileScratch {
   float* query;
-  SoftmaxSums split;  // of one split
-  SoftmaxSums total;  // of the splits so far
+  SoftmaxSums split;  // sums of one split
+  SoftmaxSums total;  // sums of all splits so far
   float* scores;
   float* slopes;
   std::uint32_t* query_pairs;

@@ -1,4 +1,5 @@
-// What the tokens of a sequence see of it, and in which splits of its cache that lies; for attention.cc.
+// The parts of a sequence that its tokens see, and the splits of its cache that contain them; for
+// attention.cc.
 #pragma once
 
 #include "model/kernels/attention_pattern.h"
@@ -19,8 +20,8 @@ struct Places {
   std::size_t end = 0;
 };
 
-// The splits of a sequence that some of its tokens see: a run of them, and single ones before and behind it.
-// What lies between is never touched, so that windows with far keys cost no more than what they show.
+// The splits of a sequence that some of its tokens see: a run of splits, and single splits before and after
+// it. Splits in between are never touched, so that windows with far keys cost only the keys that they show.
 class SeenSplits {
  public:
   SeenSplits(Places near, std::span<const std::size_t> far) : near_(near) {
@@ -44,7 +45,7 @@ class SeenSplits {
   std::span<const std::size_t> after_;
 };
 
-// Of one span.
+// The sight of one span's tokens.
 class Sight {
  public:
   Sight(const AttentionPattern& pattern, const AttentionSpan& span, const KvLayout& layout)
@@ -64,21 +65,21 @@ class Sight {
     }
   }
 
-  // What the pattern shows to the token at this place: perhaps not all of it, but nothing beyond.
+  // The places that the pattern shows to the token at `place`, apart from far keys.
   Places visible(std::size_t place) const { return {visible_begin(place), visible_end(place)}; }
-  // Whether it sees everything though others attend by blocks.
+  // Whether the token sees everything although other tokens attend by blocks.
   bool sees_all(std::size_t place) const {
     return pattern_.block_size != 0 && pattern_.is_in_outer_block(place, keys_);
   }
 
-  // The splits with keys that tokens see beyond their patterns, ascending.
+  // The splits with keys that tokens see in addition to their patterns, ascending.
   std::span<const std::size_t> far_splits() const { return far_splits_; }
   bool is_far(std::size_t split) const { return std::ranges::binary_search(far_splits_, split); }
-  // [blocks of the sequence] whether they have such keys; null: none has.
+  // [blocks of the sequence] whether they contain such keys; null if none does.
   const unsigned char* has_key_bias() const { return has_key_bias_.empty() ? nullptr : has_key_bias_.data(); }
 
  private:
-  // Whether the token attends by blocks, to its own one and its neighbours.
+  // Whether the token attends by blocks: to its own block and its neighbours.
   bool sees_near_blocks(std::size_t place) const {
     return pattern_.is_by_blocks(keys_) && !pattern_.is_in_outer_block(place, keys_);
   }

@@ -24,14 +24,14 @@ struct Stretch {
 
 constexpr std::size_t kVector = 16;
 
-// Row `index` of what precedes a run and its tokens: the state's rows come first. Null: zeros.
+// Row `index` of the state's rows and the run's tokens, in this order. Null: zeros.
 const float* row_of(const RecurrentRun& run, std::size_t state_rows, TensorView<const float> x,
                     std::size_t index) {
   if (index >= state_rows) return x.row(run.first_token + index - state_rows);
   return run.begins ? nullptr : run.state + index * x.columns();
 }
 
-// The state behind the run's first `tokens`, which may be where the old one is.
+// Copies the state after the run's first `tokens` tokens to `state`, which may be the old state's memory.
 void copy_last_rows(const RecurrentRun& run, std::size_t state_rows, TensorView<const float> x,
                     std::size_t tokens, float* state) {
   for (std::size_t i = 0; i < state_rows; ++i) {  // in ascending order: rows move forward
@@ -44,7 +44,6 @@ void copy_last_rows(const RecurrentRun& run, std::size_t state_rows, TensorView<
   }
 }
 
-// Rows [begin, end) of the run.
 void convolve(TensorView<const float> x, TensorView<const float> weight, const RecurrentRun& run,
               Stretch rows, TensorView<float> out) {
   const std::size_t channels = x.columns();
@@ -62,15 +61,15 @@ void convolve(TensorView<const float> x, TensorView<const float> weight, const R
   }
 }
 
-// The part of a head's state that a task works on.
+// The part of a head's state that one task computes.
 struct Strip {
   std::size_t head = 0;
-  Stretch columns;         // of the head's values
-  std::size_t offset = 0;  // in the state
-  std::size_t stride = 0;  // of the state's rows
+  Stretch columns;         // columns of the head's values
+  std::size_t offset = 0;  // place in the state
+  std::size_t stride = 0;  // floats from one row of the state to the next
   std::size_t rows = 0;
 
-  // Of whole vectors.
+  // Columns in whole vectors.
   std::size_t stored_columns() const { return (columns.size() + kVector - 1) / kVector * kVector; }
   void clear(float* state) const {
     for (std::size_t row = 0; row < rows; ++row)
@@ -99,7 +98,6 @@ std::vector<Strip> strips_of(const DeltaRule& rule) {
   return strips;
 }
 
-// Tokens `tokens` of the run.
 void advance(const DeltaRule& rule, const RecurrentRun& run, Stretch tokens, const Strip& strip) {
   if (tokens.empty()) return;
   const std::size_t row = run.first_token + tokens.begin;
@@ -165,7 +163,7 @@ void delta_rule(const DeltaRule& rule, std::span<const RecurrentRun> runs) {
 void delta_gates(std::span<const float> rate, std::span<const float> bias, TensorView<float> decay,
                  TensorView<float> strength) {
   if (decay.empty()) return;
-  constexpr std::size_t kWork = 64;  // of the functions for a head
+  constexpr std::size_t kWork = 64;  // operations of the functions for a head
   for_thread_parts(decay.rows(), decay.size() * kWork, [&](std::size_t begin, std::size_t end) {
     for (std::size_t token = begin; token < end; ++token) {
       for (std::size_t head = 0; head < rate.size(); ++head) {

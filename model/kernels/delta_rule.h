@@ -1,5 +1,5 @@
-// Kernels of a recurrence by the gated delta rule. Tokens are computed one by one in their order, whatever
-// else is in the batch.
+// Kernels of the gated delta rule's recurrence. Tokens are computed one by one in order, whatever else is in
+// the batch.
 #pragma once
 
 #include "tp/tensor.h"
@@ -9,23 +9,23 @@
 
 namespace tp::kernels {
 
-// A copy of what a recurrence has become behind some of a run's tokens.
+// A copy of the recurrent state after the first `tokens` tokens of a run.
 struct StateCopy {
   std::size_t tokens = 0;
   float* state = nullptr;
 };
 
-// Consecutive tokens of one sequence within a batch, and the memory of its state.
+// Consecutive tokens of one sequence in a batch, and the memory of its state.
 struct RecurrentRun {
   std::size_t first_token = 0;  // row in the batch
   std::size_t tokens = 0;
-  bool begins = false;  // with its sequence: the state is zeros, whatever is in memory
+  bool begins = false;  // at the beginning of the sequence: the state is zero, whatever is in memory
   float* state = nullptr;
   std::span<const StateCopy> copies{};  // in ascending order
 };
 
-// out = silu(the sum over taps j of weight[j] * x of the token `taps` - 1 - j before), channel by channel.
-// x, out: [tokens, channels], weight: [taps, channels]. A state is the last taps - 1 rows of x: [taps - 1,
+// out = silu(the sum over taps j of weight[j] * x of the token `taps` - 1 - j before), for each channel. x,
+// out: [tokens, channels], weight: [taps, channels]. A state contains the last taps - 1 rows of x: [taps - 1,
 // channels].
 void causal_convolution(TensorView<const float> x, TensorView<const float> weight,
                         std::span<const RecurrentRun> runs, TensorView<float> out);
@@ -42,7 +42,7 @@ struct DeltaRule {
   TensorView<float> out;  // [tokens, value heads * value_dim]
 };
 
-// Floats of a state: a matrix [key_dim, value_dim] for every value head, whose rows are whole vectors.
+// Floats of a state: a matrix [key_dim, value_dim] for each value head. Its rows are whole vectors.
 std::size_t delta_state_floats(std::size_t value_heads, std::size_t key_dim, std::size_t value_dim);
 
 // For each token of a run: S *= decay; S += k (strength (v - S^T k))^T; out = S^T q.

@@ -1,4 +1,4 @@
-// Kernels that treat every token, or every element, by itself.
+// Kernels that process each token or each element separately.
 #pragma once
 
 #include "model/kernels/simd/vector/activation.h"
@@ -8,11 +8,11 @@
 
 namespace tp::kernels {
 
-// out = x / sqrt(mean(x^2) + eps) * gain for every vector of a row. x, out: [tokens, vectors * size], gain:
+// out = x / sqrt(mean(x^2) + eps) * gain for each vector of a row. x, out: [tokens, vectors * size], gain:
 // [size].
 void rms_norm(TensorView<const float> x, std::span<const float> gain, float eps, TensorView<float> out);
 
-// out = (x - mean(x)) / sqrt(variance(x) + eps) * gain + bias in the same way.
+// out = (x - mean(x)) / sqrt(variance(x) + eps) * gain + bias; shapes as for rms_norm.
 void layer_norm(TensorView<const float> x, std::span<const float> gain, std::span<const float> bias,
                 float eps, TensorView<float> out);
 
@@ -44,11 +44,11 @@ void clear(TensorView<double> x);
 // y += x. Both [tokens, size].
 void add(TensorView<const float> x, TensorView<float> y);
 
-// Every row of y += bias. y: [tokens, size], bias: [size].
+// y += bias for each row. y: [tokens, size], bias: [size].
 void add_bias(std::span<const float> bias, TensorView<float> y);
-// The same for sums of leaves, see matmul: rounded as a leaf is.
+// add_bias for sums of leaves (see matmul). The bias is rounded like a leaf.
 void add_bias(std::span<const float> bias, TensorView<double> y);
-// The same with a factor of the bias for every row, [tokens].
+// add_bias with a factor of the bias for each row. factors: [tokens].
 void add_bias(std::span<const float> bias, std::span<const float> factors, TensorView<float> y);
 void add_bias(std::span<const float> bias, std::span<const float> factors, TensorView<double> y);
 

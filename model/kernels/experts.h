@@ -1,4 +1,4 @@
-// Kernels of a mixture of experts: what sends rows of a batch to experts.
+// Kernels of a mixture of experts, for sending rows of a batch to experts.
 #pragma once
 
 #include "tp/tensor.h"
@@ -11,8 +11,8 @@ namespace tp::kernels {
 // logits = x . weight^T. x: [tokens, hidden_size], weight: [num_experts, hidden_size], logits: [tokens,
 // num_experts].
 //
-// Unlike in a general matmul, every logit is summed in one order, whatever the other tokens and the number of
-// threads: ranks must agree bit for bit, or near a tie they would choose different experts.
+// Unlike in a general matmul, each logit is summed in a fixed order, regardless of other tokens and of the
+// number of threads. Otherwise ranks could choose different experts near a tie.
 void router_logits(TensorView<const float> x, TensorView<const float> weight, TensorView<float> logits);
 
 // out[i] = x[rows[i]]. x: [tokens, size], out: [rows.size(), size].

@@ -14,23 +14,22 @@ namespace tp::kernels {
 namespace {
 
 constexpr std::size_t kVectorFloats = 16;
-constexpr std::size_t kHeader = kVectorFloats;  // of a KV head's state: the logarithm comes first
+constexpr std::size_t kHeader = kVectorFloats;  // beginning of a KV head's state, with the logarithm
 
 std::size_t whole_vectors(std::size_t size) {
   return (size + kVectorFloats - 1) / kVectorFloats * kVectorFloats;
 }
 
-// Of a state: values, and behind them the 1.
+// Columns of a state: values, then the 1.
 std::size_t favor_columns(std::size_t head_dim) { return whole_vectors(head_dim + 1); }
 
 std::size_t head_state_floats(std::size_t num_features, std::size_t head_dim) {
   return kHeader + num_features * favor_columns(head_dim);
 }
 
-// The arrays of one task.
 struct FavorScratch {
   float* scaled;  // [head_dim] a query or key
-  float* key;     // [features] and so on, in whole vectors
+  float* key;     // [features], padded to whole vectors like the arrays below
   float* query;   // [heads, features]
   float* value;   // [columns]
   float* out;     // [heads, columns]
@@ -75,7 +74,7 @@ class FavorHead {
  private:
   float* state_of(float* states) const { return states + kv_head_ * state_floats_; }
 
-  // w . x for every random vector w, x being the vector times the root of the scale. -> |x|^2 / 2
+  // w . x for each random vector w, where x is `vector` times the root of the scale. Returns |x|^2 / 2.
   float project(const float* vector, float* out) const {
     float squares = 0.0F;
     for (std::size_t d = 0; d < args_.head_dim; ++d) {
@@ -92,7 +91,7 @@ class FavorHead {
     const std::size_t size = whole_vectors(args_.num_features);
     const std::size_t columns = favor_columns(args_.head_dim);
     const float half = project(args_.key.row(token) + kv_head_ * args_.head_dim, own_.key);
-    // Exponentials are relative to the greatest so far; a query's factors of all of its features cancel.
+    // Keys' exponentials are relative to the largest so far. A query's common factor cancels out.
     const float before = state[0];
     state[0] = std::max(before, simd().largest(own_.key, size) - half);
     simd().exponentials(own_.key, size, state[0] + half);

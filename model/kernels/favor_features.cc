@@ -8,7 +8,7 @@
 namespace tp::kernels {
 namespace {
 
-// Normally distributed numbers, the same on every machine.
+// Normally distributed numbers, equal on every machine.
 class NormalNumbers {
  public:
   explicit NormalNumbers(std::uint64_t seed) : random_(seed) {}
@@ -32,7 +32,7 @@ double dot(const Direction& a, const Direction& b) {
   return sum;
 }
 
-// A random one that is orthogonal to the others, of length 1.
+// A random direction of length 1 that is orthogonal to the others.
 Direction next_direction(NormalNumbers& normal, const std::vector<Direction>& others, std::size_t size) {
   Direction direction(size);
   std::ranges::generate(direction, std::ref(normal));
@@ -45,7 +45,7 @@ Direction next_direction(NormalNumbers& normal, const std::vector<Direction>& ot
   return direction;
 }
 
-// Of a normally distributed vector.
+// The length of a normally distributed vector.
 double random_length(NormalNumbers& normal, std::size_t size) {
   Direction vector(size);
   std::ranges::generate(vector, std::ref(normal));

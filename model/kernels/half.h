@@ -1,5 +1,4 @@
-// Conversions between float32 and the 16-bit types, exact where they can be and rounded to nearest even
-// elsewhere.
+// Conversions between float32 and the 16-bit types: exact if possible, otherwise rounded to nearest even.
 #pragma once
 
 #include <bit>
@@ -14,7 +13,7 @@ inline float bf16_to_float(std::uint16_t bits) {
 inline std::uint16_t float_to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffU) > 0x7f800000U)
-    return static_cast<std::uint16_t>((bits >> 16) | 0x40U);  // NaN stays one
+    return static_cast<std::uint16_t>((bits >> 16) | 0x40U);  // NaN remains NaN
   return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
@@ -22,7 +21,7 @@ inline float f16_to_float(std::uint16_t bits) {
   const std::uint32_t sign = (bits & 0x8000U) << 16;
   const std::uint32_t magnitude = bits & 0x7fffU;
   if (magnitude >= 0x7c00U) return std::bit_cast<float>(sign | 0x7f800000U | ((magnitude & 0x3ffU) << 13));
-  // A product with 2^112 moves the exponent from f16's bias to f32's, subnormals included.
+  // A product with 2^112 changes the exponent's bias from f16's to f32's, even for subnormals.
   const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112F;
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | sign);
 }

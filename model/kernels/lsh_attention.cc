@@ -16,17 +16,17 @@
 namespace tp::kernels {
 namespace {
 
-constexpr float kOwnScore = -1e5F;           // a token's of itself, as in the original code
-constexpr float kSquaresEps = 1e-6F;         // of the mean of a query's squares, under the root
-constexpr std::uint32_t kFill = UINT32_MAX;  // in place of a token
+constexpr float kOwnScore = -1e5F;           // a token's score with itself, as in the original code
+constexpr float kSquaresEps = 1e-6F;         // added to the mean of a query's squares before taking the root
+constexpr std::uint32_t kFill = UINT32_MAX;  // padding in place of a token
 
-// The memory of one head of one sequence.
+// The memory for one head of one sequence.
 struct LshScratch {
-  std::uint32_t* order;   // [num_hashes * padded] tokens by hashes and buckets
-  std::uint32_t* bucket;  // [tokens] of one hash
-  float* inverse;         // [tokens] what scales a query to its key
-  float* maximum;         // [tokens] the highest logarithm of a sum of exponentials so far
-  float* total;           // [tokens] their sum, relative to that
+  std::uint32_t* order;   // [num_hashes * padded] tokens by hash, sorted by bucket
+  std::uint32_t* bucket;  // [tokens] buckets for one hash
+  float* inverse;         // [tokens] factor from a query to its key
+  float* maximum;         // [tokens] the highest score so far
+  float* total;           // [tokens] sum of exponentials, relative to the maximum
   float* rotated;         // [sum of factors / 2]
   std::uint32_t* seen;    // [seen] tokens of a chunk and its neighbours
   float* key;             // [seen, head_dim]
@@ -88,7 +88,7 @@ class HashedHead {
     return args_.out.row(sequence_.first_token + token) + head_ * args_.head_dim;
   }
 
-  // To length 1, and by the root of the number of elements, as scores are.
+  // The factor that scales a query to length 1, and by the root of the number of elements, like scores.
   float key_scale(const float* query) const {
     const auto size = static_cast<float>(args_.head_dim);
     float squares = 0.0F;
@@ -96,8 +96,8 @@ class HashedHead {
     return 1.0F / (std::sqrt(squares / size + kSquaresEps) * std::sqrt(size));
   }
 
-  // For every factor, which of the rotated elements and their negatives is the greatest; together they are
-  // the digits of a number.
+  // For each factor, the index of the largest among the rotated elements and their negatives. These are the
+  // digits of the bucket's number.
   std::uint32_t bucket_of(const float* query, std::size_t hash) const {
     const LshBuckets& buckets = sequence_.buckets;
     const std::size_t size = buckets.rotated_size();
@@ -118,7 +118,7 @@ class HashedHead {
     return static_cast<std::uint32_t>(bucket);
   }
 
-  // Tokens of equal buckets stay in their order; what fills up the sequence comes behind all.
+  // Tokens of equal buckets stay in order. Padding follows all tokens.
   void sort(std::size_t hash) const {
     std::size_t buckets = 1;
     for (const std::size_t factor : sequence_.buckets.factors) buckets *= factor;
@@ -141,7 +141,7 @@ class HashedHead {
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
       std::size_t seen = 0;
       for (std::size_t i = 0; i < neighbours; ++i) {
-        // Of fewer chunks than neighbours some count twice.
+        // If there are fewer chunks than neighbours, some count twice.
         const std::size_t rounds = args_.chunks_before / chunks + 1;
         const std::size_t other = (chunk + i + rounds * chunks - args_.chunks_before) % chunks;
         for (std::size_t slot = other * length; slot < (other + 1) * length; ++slot) {
@@ -152,7 +152,7 @@ class HashedHead {
     }
   }
 
-  // Of the tokens in some slots to the `seen` first ones of own_.seen.
+  // Attention of the tokens in `slots` to the first `seen` tokens of own_.seen.
   void attend(const std::uint32_t* slots, std::size_t count, std::size_t seen) const {
     for (std::size_t i = 0; i < seen; ++i) {
       const float* const from = query(own_.seen[i]);
@@ -172,7 +172,7 @@ class HashedHead {
       if (own_.seen[i] == token) own_.score[i] = kOwnScore;
       highest = std::max(highest, own_.score[i]);
     }
-    // Relative to the highest score of this chunk; those of other hashes are relative to theirs.
+    // Weights are relative to the highest score so far, over all chunks and hashes.
     const float before = own_.maximum[token];
     const float maximum = std::max(before, highest);
     const float kept = std::exp(before - maximum);

@@ -9,26 +9,26 @@
 
 namespace tp::kernels {
 
-// What is hashed with how many buckets.
+// Buckets, and the rotations that assign queries to them.
 struct LshBuckets {
   std::span<const std::size_t> factors;  // even; their product is the number of buckets
-  // [heads, num_hashes, sum of factors / 2, head_dim], of this rank's heads
+  // [heads, num_hashes, sum of factors / 2, head_dim], for this rank's heads
   std::span<const float> rotations;
 
   std::size_t rotated_size() const;  // sum of factors / 2
 };
 
-// A whole sequence of a batch.
+// A whole sequence in a batch.
 struct LshSequence {
   std::size_t first_token = 0;  // row in the batch
   std::size_t tokens = 0;
-  std::size_t padded = 0;  // to a multiple of the chunk length; what is filled up is never seen
-  LshBuckets buckets{};    // unless `padded` is no more than a chunk
+  std::size_t padded = 0;  // a multiple of the chunk length; the padding is never seen
+  LshBuckets buckets{};    // unused if `padded` is at most one chunk
 };
 
-// What scratch has to suffice for.
+// Limits for which scratch must suffice.
 struct LshLimits {
-  std::size_t tokens = 0;  // of a sequence
+  std::size_t tokens = 0;  // tokens of a sequence
   std::size_t padded = 0;
   std::size_t rotated = 0;  // LshBuckets::rotated_size
   std::size_t buckets = 0;
@@ -51,11 +51,11 @@ struct LshAttention {
 // Floats of scratch per thread, within args.limits.
 std::size_t lsh_scratch(const LshAttention& args);
 
-// For every head: keys are the queries, scaled to length 1. Every hash sorts a sequence's tokens by buckets
-// and cuts what results into chunks of chunk_length; a token sees those of its chunk and its neighbours (of
-// the last chunk the next one is the first) that do not follow it in the sequence, and itself only if it sees
-// no other. Results of several hashes are weighted by the sums of their exponentials. Sequences of up to a
-// chunk are not hashed. Work is proportional to tokens * num_hashes * chunk_length.
+// For each head. Keys are the queries, scaled to length 1. Each hash sorts a sequence's tokens by buckets,
+// and cuts the result into chunks of chunk_length. A token sees the tokens of its chunk and of neighbouring
+// chunks that do not follow it in the sequence; it sees itself only if it sees no other token. The first
+// chunk follows the last one. Results of several hashes are weighted by their sums of exponentials. Sequences
+// of at most a chunk are not hashed. Work is proportional to tokens * num_hashes * chunk_length.
 void lsh_attention(const LshAttention& args);
 
 }  // namespace tp::kernels

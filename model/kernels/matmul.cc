@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kPanel = PackedLayout::kPanel;
 
-// Which arithmetic a matmul uses.
+// The arithmetic of a matmul.
 enum class Path { floats, pairs, bytes, tiles, blas };
 
 bool is_integer(WeightType type) {
@@ -30,21 +30,21 @@ bool is_integer(WeightType type) {
 bool has_pairs() { return packed_kernels().bf16_pairs != nullptr && bf16_pairs_are_fast(); }
 
 // Up to this many tokens, reading the weights takes as long as multiplying them in the type's own arithmetic,
-// which is more exact. From there on activations are rounded to bf16 where that is faster: tiles of bf16 take
-// the same time for 5 tokens as for 16, but other types must become bf16 first; pairs are multiplied twice as
-// fast as floats.
+// which is more exact. For more tokens, activations are rounded to bf16 if that is faster. Tiles of bf16 take
+// the same time for 5 tokens as for 16, but other types must first be converted to bf16. Pairs are multiplied
+// twice as fast as floats.
 std::size_t few_tokens(WeightType type) {
   if (is_integer(type)) return tile_kernels() == nullptr ? kMostFewTokens : 12;
   if (tile_kernels() == nullptr) return type == WeightType::bf16 && has_pairs() ? 2 : 8;
   return type == WeightType::f16 ? kMostFewTokens : type == WeightType::bf16 ? 4 : 8;
 }
 
-// FP8 is exact in bf16, and of its own more exact arithmetic only float32's speed would be left.
+// FP8 is exact in bf16, so pairs are used for any number of tokens; float32 activations would only be slower.
 bool has_scaled_pairs(WeightType type) {
   return type == WeightType::f8_e4m3 && scaled_kernels().multiply_pairs != nullptr && has_pairs();
 }
 
-// What every number of tokens takes.
+// The path for any number of tokens, with same_bits.
 Path only_path(WeightType type) {
   if (is_integer(type)) return Path::bytes;
   if (type != WeightType::bf16) return Path::floats;
@@ -57,7 +57,7 @@ Path path_of(const PackedLayout& weight, std::size_t tokens) {
   if (has_scaled_pairs(type)) return Path::pairs;
   const bool many = tokens > few_tokens(type);
   if (many && type != WeightType::f32 && tile_kernels() != nullptr) return Path::tiles;
-  // OpenBLAS knows processors for which there are only portable loops here.
+  // OpenBLAS supports processors for which only portable kernels exist here.
   if (many && active_isa() == Isa::portable) return Path::blas;
   if (is_integer(type)) return Path::bytes;
   return many && type == WeightType::bf16 && has_pairs() ? Path::pairs : Path::floats;
@@ -96,13 +96,12 @@ auto tile_kernel_of(WeightType type) {
     case WeightType::int4:
       return kernels.int4;
     case WeightType::f32:
-      std::abort();  // path_of gives it no tiles
+      std::abort();  // path_of chooses no tiles for f32
     default:
       return kernels.quantized;
   }
 }
 
-// Where a product's results go.
 template <class Product>
 void set_results(Product& product, float* y) {
   product.y = y;
@@ -112,7 +111,8 @@ void set_results(Product& product, double* y) {
   product.sums = y;
 }
 
-// Every thread multiplies its panels of the first `panels`; start(part) may give it more than those.
+// Each thread multiplies its part of the first `panels` panels. start(part) may set further fields of its
+// part.
 template <class Product, class Result, class Kernel, class Start>
 void multiply_panels(const PackedView& weight, std::size_t panels, const Product& all, std::size_t tokens,
                      TensorView<Result> y, const Kernel& kernel, const Start& start) {
@@ -132,8 +132,8 @@ void multiply_panels(const PackedView& weight, std::size_t panels, const Product
   });
 }
 
-// A matmul of the first `panels` on the matrix unit, with what `settings` has besides; every thread has its
-// part of `scratch`.
+// A matmul with the first `panels` panels on the matrix unit, with the other fields of `settings`. Each
+// thread has its part of `scratch`.
 template <class Result>
 void multiply_tiles(const TiledRows& x, const PackedView& weight, std::size_t panels,
                     const TileProduct& settings, float* scratch, TensorView<Result> y) {
@@ -154,7 +154,7 @@ void multiply_tiles(const TiledRows& x, const PackedView& weight, std::size_t pa
                   });
 }
 
-// The same, rounding the activations to the beginning of the scratch memory.
+// multiply_tiles that first rounds the activations, to the beginning of the scratch memory.
 template <class Result>
 void multiply_tiles(TensorView<const float> x, const PackedView& weight, std::size_t panels,
                     const TileProduct& settings, TensorView<float> scratch, TensorView<Result> y) {
@@ -177,10 +177,11 @@ TileProduct gated(const PackedLayout& weight, Activation activation) {
   return product;
 }
 
-// Output features that become float32 rows at a time.
+// Output features that are widened to float32 rows at a time.
 constexpr std::size_t kWidenedRows = 64;
 
-// OpenBLAS multiplies a few widened rows after the others; called by a thread of several, it is one thread.
+// OpenBLAS multiplies a few widened rows at a time. Each thread calls it; inside a parallel region it uses
+// one thread.
 void multiply_widened(TensorView<const float> x, const PackedView& weight, TensorView<float> scratch,
                       TensorView<float> y) {
   const auto blas_size = [](std::size_t size) { return static_cast<blasint>(size); };
@@ -223,8 +224,8 @@ std::size_t unpacked_floats(Path path, const PackedLayout& weight, std::size_t t
   return lines(bytes / sizeof(float));
 }
 
-// Floats of scratch of a matmul on a path. Rows that are shorter than the weight's padded ones are copied
-// first.
+// Floats of scratch of a matmul on a path. Rows that are shorter than the weight's padded rows are first
+// copied.
 std::size_t scratch_of(Path path, const PackedLayout& weight, std::size_t tokens) {
   const std::size_t in_features = weight.in_features;
   const std::size_t padded = weight.padded_in_features();
@@ -349,7 +350,7 @@ void matmul_gated(TensorView<const float> x, const PackedView& weight, Activatio
 }
 
 std::size_t matmul_scratch(const PackedLayout& weight, std::size_t tokens) {
-  // Fewer tokens may take another path.
+  // Fewer tokens may use another path.
   const std::size_t few = std::min(tokens, few_tokens(weight.type));
   return std::max(scratch_of(path_of(weight, few), weight, few),
                   scratch_of(path_of(weight, tokens), weight, tokens));

@@ -11,30 +11,30 @@ namespace tp::kernels {
 
 // y = x . weight^T. x: [tokens, in_features], y: [tokens, out_features].
 //
-// f32, f16 and bf16: in float32 arithmetic. Where the machine is fast at multiplying bf16, more than 2
-// activations times bf16 weights are rounded to bf16 first. int8 and int4: activations are quantized to 8
-// bits in groups of 32, and groups are multiplied in integers. On a matrix unit more than 4 tokens times bf16
-// weights, 12 times int8 and int4 and 16 times f16 are products of bf16 with float32 sums: f16 weights keep
-// all their bits, as a sum of two bf16; elements of int8 and int4 times their scale are rounded to bf16.
-// Where there are only portable loops, more than 8 tokens (int8 and int4: 16) go to OpenBLAS' sgemm with
-// widened rows of weights.
+// f32, f16 and bf16 use float32 arithmetic. If the machine multiplies bf16 fast, activations of more than 2
+// tokens are first rounded to bf16 for products with bf16 weights. int8 and int4: activations are quantized
+// to 8 bits in groups of 32, and groups are multiplied in integers. On a matrix unit, more than 4 tokens
+// times bf16 weights, 12 times int8 and int4, and 16 times f16 are products of bf16 with float32 sums. f16
+// weights then keep all bits, as sums of two bf16; elements of int8 and int4 times their scales are rounded
+// to bf16. If there are only portable kernels, more than 8 tokens (int8 and int4: 16) use OpenBLAS' sgemm
+// with widened rows of weights.
 //
-// With PackedLayout::same_bits, every number of tokens takes the same path: bf16 tiles or rounded pairs where
-// the machine has them, f32 and f16 float32 arithmetic, int8 and int4 integers.
+// With PackedLayout::same_bits, any number of tokens uses the same path: bf16 tiles or rounded pairs if the
+// machine has them; float32 arithmetic for f32 and f16; integers for int8 and int4.
 //
-// `scratch` holds matmul_scratch(...) floats for the converted operands.
+// `scratch` must have matmul_scratch(...) floats, for converted operands.
 void matmul(TensorView<const float> x, const PackedView& weight, TensorView<float> scratch,
             TensorView<float> y);
-// The same for a weight with leaves: y is the sum of the leaves' float32 results, each rounded to a multiple
-// of 2^-30, so that sums of such y are exact below 2^23.
+// matmul for a weight with leaves. y is the sum of the leaves' float32 results, each rounded to a multiple of
+// 2^-30, so that sums of these y are exact below 2^23.
 void matmul(TensorView<const float> x, const PackedView& weight, TensorView<float> scratch,
             TensorView<double> y);
 
-// Loads OpenBLAS where matmuls may use it, so that failing to load it (ConfigError) is noticed before the
-// first step. To be called after omp_set_num_threads. `same_bits`: of all weights.
+// Loads OpenBLAS if matmuls may use it, so that errors (ConfigError) are noticed before the first step. Call
+// it after omp_set_num_threads. `same_bits`: whether the layouts of all weights have same_bits.
 void prepare_matmul(bool same_bits = false);
 
-// Activations rounded to bf16, as tiles of a matrix unit: [rows, columns] in tiled_words(rows, columns).
+// Activations rounded to bf16, in tiles of a matrix unit: [rows, columns] in tiled_words(rows, columns).
 struct TiledRows {
   std::uint32_t* words;
   std::size_t rows;
@@ -42,29 +42,29 @@ struct TiledRows {
 };
 std::size_t tiled_words(std::size_t rows, std::size_t columns);
 
-// Whether a matmul of this many tokens runs on a matrix unit, so that x may be in tiles already.
+// Whether a matmul with this many tokens runs on a matrix unit, so that x may already be in tiles.
 bool takes_tiles(const PackedLayout& weight, std::size_t tokens);
 void matmul(const TiledRows& x, const PackedView& weight, TensorView<float> scratch, TensorView<float> y);
 void matmul(const TiledRows& x, const PackedView& weight, TensorView<float> scratch, TensorView<double> y);
 
-// Whether a matmul can apply the gate itself: it runs on a matrix unit, in panels of either gates or ups.
+// Whether a matmul can apply the gate: it must run on a matrix unit, and no panel may contain both gates and
+// ups.
 bool can_gate(const PackedLayout& weight, std::size_t tokens);
 
-// y = activation(gates) * ups, with both rows of one weight, gates first: results that are not written and
-// read again where can_gate. x: [tokens, in_features], weight: [2 * size, in_features], y: [tokens, size].
-// `scratch` holds matmul_gated_scratch(...) floats.
+// y = activation(gates) * ups, which are rows of one weight, gates first. If can_gate, intermediate results
+// are not written to memory. x: [tokens, in_features], weight: [2 * size, in_features], y: [tokens, size].
+// `scratch` must have matmul_gated_scratch(...) floats.
 void matmul_gated(TensorView<const float> x, const PackedView& weight, Activation activation,
                   TensorView<float> scratch, TensorView<float> y);
-// The same with results in tiles, where can_gate; `size` is a multiple of 32.
+// matmul_gated with results in tiles. Requires can_gate; `size` must be a multiple of 32.
 void matmul_gated(TensorView<const float> x, const PackedView& weight, Activation activation,
                   TensorView<float> scratch, const TiledRows& y);
 
-// Floats of scratch that a matmul of at most this many tokens needs, with at most as many threads as OpenMP
-// has now.
+// Floats of scratch for matmuls of at most this many tokens, with at most OpenMP's current number of threads.
 std::size_t matmul_scratch(const PackedLayout& weight, std::size_t tokens);
 std::size_t matmul_gated_scratch(const PackedLayout& weight, std::size_t tokens);
 
-// Matmuls of more tokens than this all take the same path.
+// Matmuls with more tokens than this all use the same path.
 inline constexpr std::size_t kMostFewTokens = 16;
 
 }  // namespace tp::kernels

@@ -7,7 +7,7 @@
 namespace tp::kernels {
 namespace {
 
-// Activations as bytes with a scale for every group, and sums for the types of GGUF files.
+// Activations as bytes with a scale for each group, and sums for types with a QuantFormat.
 PanelProduct with_quantized(TensorView<const float> x, const PackedLayout& layout, float* scratch) {
   PanelProduct product{};
   product.format = quant_format(layout.type);
@@ -39,7 +39,7 @@ PanelProduct with_quantized(TensorView<const float> x, const PackedLayout& layou
   return product;
 }
 
-// The same for int8 and int4.
+// Activations as bytes with scales, for int8 and int4.
 PanelProduct with_groups(TensorView<const float> x, const PackedLayout& layout, float* scratch) {
   PanelProduct product{};
   const Filling filling = Filling::of(layout, PackedLayout::kBlock);
@@ -91,7 +91,7 @@ PanelProduct with_bytes(TensorView<const float> x, const PackedLayout& layout, f
 PanelProduct with_floats(TensorView<const float> x, const PackedView& weight) {
   const PackedLayout& layout = weight.layout;
   PanelProduct product{};
-  product.format = quant_format(layout.type);  // without input features
+  product.format = quant_format(layout.type);  // only without input features
   product.in_features = x.columns();
   product.leaf = layout.leaf;
   product.leaf_bytes = layout.leaf_bytes();

@@ -1,4 +1,4 @@
-// The operands of matmuls: activations in the form that a path's kernels take. For matmul.cc.
+// The operands of matmuls: activations in the form that the kernels of a path need. For matmul.cc.
 #pragma once
 
 #include "model/kernels/matmul.h"
@@ -17,7 +17,7 @@ inline std::size_t round_up(std::size_t value, std::size_t step) { return (value
 // Parts of the scratch memory begin on cache lines.
 inline std::size_t lines(std::size_t floats) { return round_up(floats, 16); }
 
-// Calls body(begin, end) with every thread's rows.
+// Calls body(row) for all rows, which are divided among threads.
 template <class Body>
 void for_rows(TensorView<const float> x, const Body& body) {
   for_thread_parts(x.rows(), x.size(), [&](std::size_t begin, std::size_t end) {
@@ -25,14 +25,14 @@ void for_rows(TensorView<const float> x, const Body& body) {
   });
 }
 
-// How rows of activations are filled up with zeros, to match the panels of a weight.
+// How rows of activations are padded with zeros to match the panels of a weight.
 struct Filling {
-  std::size_t leaf;         // every so many features
-  std::size_t padded_leaf;  // become so many,
-  std::size_t columns;      // and the row this many
-  std::size_t front = 0;    // of which these precede the first feature
+  std::size_t leaf;         // features of a leaf
+  std::size_t padded_leaf;  // features of a padded leaf
+  std::size_t columns;      // features of a padded row
+  std::size_t front = 0;    // features before the first one
 
-  // Without leaves to fill, the row is filled up to a multiple of `step`.
+  // Without leaves to pad, the row is padded to a multiple of `step`.
   static Filling of(const PackedLayout& layout, std::size_t step) {
     const std::size_t in = layout.in_features;
     if (!layout.fills_leaves())
@@ -40,7 +40,7 @@ struct Filling {
     return {layout.leaf, layout.padded_leaf(), layout.padded_in_features()};
   }
 
-  // A row filled up, in `buffer` unless it is long enough as it is.
+  // A padded row, in `buffer` unless it needs no padding.
   const float* row(TensorView<const float> x, std::size_t index, float* buffer) const {
     if (columns == x.columns()) return x.row(index);
     std::fill(buffer, buffer + front, 0.0F);
@@ -55,12 +55,11 @@ struct Filling {
   }
 };
 
-// Activations for the panels of a weight, at `scratch`: as pairs of bf16, as bytes with scales, or where they
-// are.
+// Activations for the panels of a weight, at `scratch`: as pairs of bf16, as bytes with scales, or unchanged.
 PanelProduct with_pairs(TensorView<const float> x, const PackedLayout& layout, float* scratch);
 PanelProduct with_bytes(TensorView<const float> x, const PackedLayout& layout, float* scratch);
 PanelProduct with_floats(TensorView<const float> x, const PackedView& weight);
-// Floats of scratch for activations as bytes, without copies of rows that are filled up.
+// Floats of scratch for activations as bytes, without copies of padded rows.
 std::size_t bytes_scratch(const PackedLayout& weight, std::size_t tokens);
 
 // Activations as tiles of bf16, at `scratch`.

@@ -15,12 +15,12 @@ namespace {
 constexpr const char* kLibrary = "libopenblas.so.0";
 constexpr const char* kPurpose = "multiplies many tokens where there are only portable kernels";
 
-// Buffers that calls may need besides those of the constructor, which are one for every processor: a call
-// from outside a parallel region takes one for each thread, and calls from inside one each.
+// Buffers for calls, in addition to those of the library's constructor (one per processor). A call from
+// outside a parallel region needs one per thread; calls from inside need one each.
 std::size_t buffers_of_calls() { return 2 * static_cast<std::size_t>(omp_get_max_threads()); }
 
 std::size_t needed_mib() {
-  constexpr std::size_t kLibraries = 64;  // with those that it needs itself
+  constexpr std::size_t kLibraries = 64;  // including the libraries on which it depends
   constexpr std::size_t kBuffer = 128;
   return kLibraries + (static_cast<std::size_t>(omp_get_num_procs()) + buffers_of_calls()) * kBuffer;
 }
@@ -30,7 +30,7 @@ bool has_room(std::size_t mib) {
   return room != MAP_FAILED && ::munmap(room, mib << 20) == 0;
 }
 
-// Lets it map all buffers while there is room. Those that are given back stay mapped for the next call.
+// Makes OpenBLAS map all buffers while there is room. Released buffers stay mapped for later calls.
 void take_buffers(void* library) {
   const auto take = reinterpret_cast<void* (*)(int)>(::dlsym(library, "blas_memory_alloc"));
   const auto give_back = reinterpret_cast<void (*)(void*)>(::dlsym(library, "blas_memory_free"));

@@ -25,7 +25,7 @@ std::size_t block_bytes(WeightType type) {
   return (type == WeightType::int8 ? elements : elements / 2) + PackedLayout::kScaleBytes;
 }
 
-// An element of a block of int8 or int4, with its scale.
+// An element of a block of int8 or int4, multiplied by its scale.
 float block_element(WeightType type, const std::byte* block, std::size_t row, std::size_t k) {
   const std::size_t g = k / kGroup;
   const std::size_t place = k % kGroup / 4 * 4 * kPanel + row * 4 + k % 4;
@@ -54,7 +54,7 @@ auto packer_of(WeightType type) {
     default:
       break;
   }
-  std::abort();  // nothing is converted to the others
+  std::abort();  // no data is converted to the other types
 }
 
 }  // namespace
@@ -138,7 +138,7 @@ struct QuantizedRow {
     return byte(0) >> 6 | byte(1) >> 6 << 2 | byte(2) >> 6 << 4;
   }
 
-  // Types with zero points: what a group has of 16 rows.
+  // Types with zero points: a group's scales and zero points for 16 rows.
   const unsigned char* zero_points_of(std::size_t group) const {
     return super + (format.scales_of_super() == 1 ? 0 : group) * format.kZeroPointBytes;
   }
@@ -195,7 +195,7 @@ void unpack_quantized(const PackedView& weight, std::size_t row, float* out) {
   }
 }
 
-// Up to 16 rows with every leaf filled up with zeros, in `memory`.
+// Up to 16 rows with each leaf padded with zeros, in `memory`.
 StoredRows filled_rows(const PackedLayout& layout, const StoredRows& rows, std::vector<std::byte>& memory) {
   const std::size_t size = size_of(rows.type);
   const std::size_t columns = layout.padded_in_features();

@@ -11,12 +11,12 @@ namespace {
 
 constexpr std::size_t kCacheLine = 64;
 
-// `size` elements of a key or positions, filled up to whole steps.
+// `size` elements of a key, or positions, padded to whole steps.
 std::size_t whole_steps(const KvLayout& layout, std::size_t size) {
   return (size + layout.step() - 1) / layout.step() * layout.step();
 }
 
-// The layout of elements: kStep of them, of a key or of neighbouring positions' values, lie together.
+// Types of elements. kStep of them, of a key or of neighbouring positions' values, are stored together.
 struct F32Cells {
   using Element = float;
   static constexpr std::size_t kStep = 1;
@@ -33,11 +33,11 @@ template <std::size_t kElements>
 struct Int8Cells {
   using Element = std::int8_t;
   static constexpr std::size_t kStep = kElements;
-  float inverse;  // of the scale
+  float inverse;  // inverse of the scale
   Element operator()(float x) const { return static_cast<std::int8_t>(std::lrintf(x * inverse)); }
 };
 
-// A token's key and value of one head go to `slot` of the head's part of a block.
+// The place of a token's key and value of one head: `slot` of the head's part of a block.
 struct Slot {
   const KvLayout& layout;
   std::byte* head;
@@ -50,7 +50,7 @@ struct Slot {
                                                       slot / KvLayout::kPanel * layout.key_panel_bytes()) +
            slot % KvLayout::kPanel * Cells::kStep;
   }
-  // Element `column` of the slot's row; the next one is kStep further.
+  // Element `column` of the slot's row. The next element is kStep further.
   template <class Cells>
   auto* row(std::size_t column) const {
     const std::size_t step = slot / Cells::kStep * layout.row_columns() + column;
@@ -70,7 +70,7 @@ void store_column(const Slot& to, const float* key, const Cells& cells) {
   for (std::size_t d = dim; d % Cells::kStep != 0; ++d) at(d) = 0;
 }
 
-// Fills the rest of a row's last vector with zeros where it takes part in scores.
+// Pads a row's last vector with zeros if it is used for scores.
 template <class Cells>
 void store_row(const Slot& to, std::size_t column, const float* x, std::size_t size, const Cells& cells) {
   auto* row = to.row<Cells>(column);
@@ -91,8 +91,8 @@ void store(const Slot& to, const float* key, const Cells& key_cells, const float
   }
 }
 
-// Products take rows of values by the pair or by the tile, with weights of zero for those that are not stored
-// yet: they must hold numbers all the same.
+// Products use rows of values in pairs or tiles. Rows that are not stored yet have weights of zero, but must
+// contain numbers.
 void clear_rows_behind(const Slot& last) {
   const KvLayout& layout = last.layout;
   const std::size_t columns = layout.latent ? layout.row_columns() : layout.value_dim;
@@ -102,13 +102,13 @@ void clear_rows_behind(const Slot& last) {
   }
 }
 
-// Whether a span stores nothing behind this slot of a block that it stored the first of.
+// Whether this is the last slot that a span stores in a block whose first slot it also stored.
 bool is_last_of_new_block(const AttentionSpan& span, std::size_t token, const Slot& slot) {
   const bool last = token + 1 == span.tokens || slot.slot + 1 == slot.layout.block_size;
   return last && token >= slot.slot;
 }
 
-// The scale that brings the greatest magnitude to 127.
+// The scale at which the largest magnitude becomes 127.
 float int8_scale(const float* x, std::size_t size) {
   float greatest = 0.0F;
   for (std::size_t i = 0; i < size; ++i) greatest = std::max(greatest, std::fabs(x[i]));

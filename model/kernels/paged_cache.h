@@ -1,4 +1,4 @@
-// Where keys and values lie in the blocks of a paged cache.
+// The places of keys and values in the blocks of a paged cache.
 #pragma once
 
 #include "tp/memory_types.h"
@@ -16,31 +16,32 @@ namespace kernels {
 //
 // Keys are columns, in panels of 16 positions, so that the scores of a panel are one vector:
 //   [panels][key_dim / step][16][step]
-// where a step has 4 bytes, one element of f32, two of bf16 and four of int8, as their products take them.
-// Values are rows, filled up to whole vectors of `value_columns`:
+// A step has 4 bytes: one element of f32, two of bf16, or four of int8, as used by products. Values are rows,
+// padded to whole vectors of `value_columns`:
 //   [positions / step][value_columns][step]
 //
-// Latents: a key begins with its value. Only rows are stored, of value and rest of the key, each filled up
-// with zeros to whole vectors; int8 has steps of one. Of int8's scales the keys' are then those of the rest.
+// Latents: a key begins with its value. Only rows are stored: the value, then the rest of the key, each
+// padded with zeros to whole vectors. int8 has steps of one element, and its key scales belong to the rest of
+// the key.
 struct KvLayout {
   static constexpr std::size_t kPanel = 16;  // positions
 
   KvType type = KvType::f32;
-  std::size_t kv_heads = 0;  // of this rank
+  std::size_t kv_heads = 0;  // KV heads of this rank
   std::size_t block_size = 0;
   std::size_t key_dim = 0;
   std::size_t value_dim = 0;
   bool latent = false;
 
   std::size_t element_bytes() const;
-  // Elements of a key, or positions of values, that lie together.
+  // Elements of a key, or positions of values, that are stored together.
   std::size_t step() const;
   std::size_t panels() const { return (block_size + kPanel - 1) / kPanel; }
   std::size_t padded_block() const { return panels() * kPanel; }
   std::size_t value_columns() const { return (value_dim + kPanel - 1) / kPanel * kPanel; }
-  // What of a key is not its value.
+  // Elements of a key that are not part of its value.
   std::size_t stored_key_dim() const { return latent ? key_dim - value_dim : key_dim; }
-  // Of a stored row.
+  // Columns of a stored row.
   std::size_t row_columns() const {
     return value_columns() + (latent ? (stored_key_dim() + kPanel - 1) / kPanel * kPanel : 0);
   }
@@ -48,7 +49,7 @@ struct KvLayout {
   std::size_t values_offset() const { return latent ? 0 : panels() * key_panel_bytes(); }
   std::size_t key_scales_offset() const;
   std::size_t value_scales_offset() const { return key_scales_offset() + padded_block() * sizeof(float); }
-  // Of one KV head in one block: whole cache lines.
+  // Bytes of one KV head in one block: whole cache lines.
   std::size_t head_bytes() const;
   std::size_t block_bytes() const { return kv_heads * head_bytes(); }
 };
@@ -68,21 +69,21 @@ struct PagedCache {
 struct AttentionSpan {
   std::size_t first_token = 0;  // row in the batch
   std::size_t tokens = 0;
-  std::size_t start_position = 0;             // of the first token; the tokens before it are in the cache
+  std::size_t start_position = 0;  // position of the first token; tokens before it are in the cache
   std::span<const std::int32_t> block_table;  // covers start_position + tokens positions
-  bool bidirectional = false;    // its tokens see those behind them, though the pattern is causal
-  std::size_t causal_block = 1;  // where it is causal: its tokens see to the end of their block of so many
-  // Keys in the cache, if there are others than those up to the span's last token; else 0.
+  bool bidirectional = false;    // tokens see later tokens of the span even if the pattern is causal
+  std::size_t causal_block = 1;  // if causal: tokens see to the end of their block of this many tokens
+  // Keys in the cache if they do not end with the span's last token; else 0.
   std::size_t context = 0;
-  // [keys], or null: what scores of a key gain, for tokens beyond the pattern, too; -infinity for keys that
-  // only the pattern shows.
+  // [keys], or null: added to the scores of a key, even for tokens that do not see it by the pattern.
+  // -infinity for keys that only the pattern shows.
   const float* key_bias = nullptr;
 
   std::size_t keys() const { return context != 0 ? context : start_position + tokens; }
 };
 
 // Writes the batch's keys [tokens, kv_heads * key_dim] and values [tokens, kv_heads * value_dim] to the
-// cache. Of latents `key` is the rest of the key only: [tokens, kv_heads * stored_key_dim()].
+// cache. With latents, `key` is only the rest of the key: [tokens, kv_heads * stored_key_dim()].
 void store_keys_values(TensorView<const float> key, TensorView<const float> value,
                        std::span<const AttentionSpan> spans, const PagedCache& cache);
 

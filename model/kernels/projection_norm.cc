@@ -8,7 +8,7 @@
 namespace tp::kernels {
 namespace {
 
-// The unit in the last place of doubles about this is 2^-22.
+// Doubles around this number have a unit in the last place of 2^-22.
 constexpr double kGrid = 1.5 * kExactSquaresBelow;
 
 double squares_of_head(const float* x, std::size_t head_dim) {

@@ -18,7 +18,7 @@ bool is_nan(std::uint8_t e4m3) { return (e4m3 & 0x7fU) == 0x7fU; }
 
 float value_of_e4m3(std::uint8_t bits) {
   if (is_nan(bits)) return std::numeric_limits<float>::quiet_NaN();
-  // The bits of an f16 but for the bias of the exponent.
+  // The bits of an f16, except for the exponent's bias.
   const auto half = static_cast<std::uint16_t>((bits & 0x7fU) << 7 | (bits & 0x80U) << 8);
   return f16_to_float(half) * 256.0F;
 }
@@ -38,7 +38,7 @@ std::uint32_t nan_of(ScaleType type) {
   return type == ScaleType::f32 ? 0x7fc00000U : type == ScaleType::f16 ? 0x7e00U : 0x7fc0U;
 }
 
-// Up to 16 rows.
+// Packs up to 16 rows.
 void pack_panel(const ScaledFormat& format, const ScaledRows& rows, unsigned char* panel) {
   const std::size_t panel_bytes = format.panel_bytes(rows.columns);
   std::fill_n(panel, panel_bytes, 0);
@@ -70,7 +70,7 @@ void pack_panel(const ScaledFormat& format, const ScaledRows& rows, unsigned cha
   }
 }
 
-// What the kernels take for numbers.
+// Makes the scales of NaN elements NaN, because the kernels treat such elements as numbers.
 void spoil_nans(const ScaledFormat& format, const ScaledRows& rows, unsigned char* panel) {
   for (std::size_t row = 0; row < rows.rows; ++row) {
     for (std::size_t k = 0; k < rows.columns; ++k) {

@@ -1,4 +1,4 @@
-// Weights whose scales are shared by any blocks of rows and columns, see ScaledFormat.
+// Weights that share scales over any blocks of rows and columns; see ScaledFormat.
 #pragma once
 
 #include "model/kernels/packed_weight.h"
@@ -9,15 +9,15 @@
 
 namespace tp::kernels {
 
-// Rows of such a weight, as integers.
+// Rows of a weight with a ScaledFormat, as integers.
 struct ScaledRows {
   std::size_t rows;
   std::size_t columns;
-  std::size_t groups;         // that the columns touch
-  std::uint8_t* elements;     // [rows, columns], of half_bytes one each
+  std::size_t groups;         // groups that the columns touch
+  std::uint8_t* elements;     // [rows, columns], also for half_bytes
   std::uint32_t* scales;      // [rows, groups], the bits of the scale_type
   std::uint8_t* zero_points;  // [rows, groups]
-  // [rows], which of a panel's scale_rows each has, those before it in the panel or one more
+  // [rows], index of each row's scale in its panel's scale_rows: equal to the row before, or one more
   const std::uint8_t* scale_rows;
 
   ScaledRows rows_from(std::size_t begin, std::size_t count) const {
@@ -31,8 +31,8 @@ struct ScaledRows {
   }
 };
 
-// pack_rows for a weight of such a type: takes the rows over as they are. A scale is NaN where e4m3 elements
-// that it is for are.
+// pack_rows for a weight with a ScaledFormat. Stores the rows unchanged. If an e4m3 element is NaN, its scale
+// becomes NaN.
 void pack_scaled(const PackedLayout& layout, std::size_t first_row, const ScaledRows& rows, std::byte* data);
 
 // Stores the groups of the weight's columns, [in_features], if its format has a list.

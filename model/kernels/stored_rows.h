@@ -1,4 +1,4 @@
-// Rows of a matrix as a file holds them.
+// Rows of a matrix as stored in a file.
 #pragma once
 
 #include "tp/tensor.h"
@@ -7,7 +7,7 @@
 
 namespace tp {
 
-// [rows, columns] elements of a type; rows are `stride` bytes apart. Nothing need be aligned.
+// [rows, columns] elements of a type. `stride`: bytes from one row to the next. May be unaligned.
 struct StoredRows {
   DType type = DType::f32;
   const std::byte* data = nullptr;
