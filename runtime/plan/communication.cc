@@ -7,7 +7,7 @@ namespace tp {
 namespace {
 
 // Within a host: seconds until a rank sees data that another rank has written, and bytes per second at which
-// it reads the data. Measured with bench_collectives (bench/README.md); both hardly differ between machines.
+// it reads the data. Measured with bench_collectives (bench/RESULTS.md); both hardly differ between machines.
 constexpr double kSignal = 1.5e-6;
 constexpr double kCopyRate = 20e9;
 

@@ -30,8 +30,8 @@ struct StepTime {
 
 // Returns the time of a rank with this shape, one of `ranks` ranks that divide a stage's layers; without
 // control. Times of reading and multiplying are added: products of few tokens wait for memory, products of
-// many tokens wait for arithmetic, and in between neither hides the other (bench/README.md compares this with
-// measurements).
+// many tokens wait for arithmetic, and in between neither hides the other (bench/RESULTS.md compares this
+// with measurements).
 StepTime step_time(const RankShape& shape, const Cluster& cluster, std::size_t ranks, const StepLoad& load);
 
 }  // namespace tp
