@@ -42,8 +42,8 @@ struct CommStats {
 // Reaction to ranks that don't reach a collective, because they are stopped, swapping or reading from a slow
 // disk.
 struct WaitOptions {
-  // Called once per wait of more than `patience` seconds, on one of the waiting ranks, possibly on a thread
-  // of the library. An example of `text`: "waited 10 s in an all-reduce for rank 1 (process 4711 on node3)".
+  // Called once per wait longer than `patience` seconds, on one waiting rank, possibly on a library thread.
+  // Example: "waited 10 s in an all-reduce for rank 1 (process 4711 on node3)".
   std::function<void(const std::string& text)> on_long_wait;
   double patience = 10.0;
   // Seconds after which a wait throws CommError; 0: never. Waiting for rank 0 to start a step times out only
@@ -65,8 +65,8 @@ class Communicator {
  public:
   // Collective over `parent`, an MPI_Comm (include tp/mpi.h to pass one). Throws CommError.
   explicit Communicator(const MpiHandle& parent, WaitOptions waits = {});
-  // A group of some ranks of `parent`, in the order given. Only these ranks call it, all with equal `ranks`.
-  // The group has the wait options and the trace of `parent`. Collective; throws CommError.
+  // A subgroup of `parent`, in the order of `ranks`, with the wait options and the trace of `parent`.
+  // Collective over these ranks, which must all pass equal `ranks`; throws CommError.
   Communicator(const Communicator& parent, std::span<const std::size_t> ranks);
   ~Communicator();
   Communicator(const Communicator&) = delete;

@@ -48,9 +48,9 @@ class DraftSource {
  public:
   virtual ~DraftSource() = default;
 
-  // Returns a draft for each query, of 0 to `most` tokens of the vocabulary. If it throws std::bad_alloc, the
-  // step has no drafts. After any other exception or an invalid draft, the engine stops calling the source
-  // (SpeculationCounts::failure). Texts never change.
+  // Returns a draft of 0 to `most` vocabulary tokens per query. If it throws std::bad_alloc, the step has no
+  // drafts. After any other exception or an invalid draft, the engine stops calling the source
+  // (SpeculationCounts::failure). Generated text never changes.
   virtual std::vector<Draft> draft(std::span<const DraftQuery> queries) = 0;
   // Called with all tokens of a sequence that has ended, before end(). For sources that draft from earlier
   // answers. Not called for requests without drafts (Request::speculate). May throw like draft().

@@ -77,9 +77,9 @@ struct EngineOptions {
   // the number of hosts. Results then depend on which ranks share a host, so it is an error with same_bits.
   WireType wire = WireType::f32;
   // Computes large steps as two half-batches: while hosts exchange the sums of one half, ranks compute the
-  // other. A second thread of each rank communicates, so MPI must be initialized with MPI_THREAD_SERIALIZED
-  // (MPI_Init_thread). `on` is an error without it, for models that compute whole sequences (encoders,
-  // encoder-decoders and others), and with a pipeline.
+  // other. A second thread of each rank communicates, which needs MPI_THREAD_SERIALIZED (MPI_Init_thread).
+  // `on` is an error at lower thread levels, with a pipeline, and for models that compute whole sequences
+  // (encoders, encoder-decoders and others).
   TwoBatchOverlap two_batch_overlap = TwoBatchOverlap::automatic;
   // Number of random features that approximate attention in layers without a window. The cost of a token no
   // longer grows with the tokens before it, but results differ from the model's. 0: exact attention.
@@ -115,8 +115,8 @@ struct EngineOptions {
   // For measurements: each rank does the work it would have if there were this many ranks. Results are
   // meaningless. 0: as many as there are.
   std::size_t pretend_ranks = 0;
-  // Milliseconds that prompts may add to a step while any sequence generates, predicted from the speed of
-  // past steps. A step computes at least 16 tokens of prompts. 0: only prefill_chunk limits it. Chunks then
+  // Milliseconds that prompts may add to a step while any sequence generates, predicted from past steps. At
+  // least 16 prompt tokens are allowed. 0: no limit but prefill_chunk. A limit here makes chunks
   // depend on the machine's current speed, and the last bits of results may depend on chunks.
   double step_ms = 0.0;
   // Largest number of requests that wait, and of tokens of their prompts; submit() refuses more. 0: no limit.
@@ -261,14 +261,14 @@ class Engine {
   // Waits until there is work, wake() is called, or the timeout expires. Returns has_work(). If nobody waits
   // during a wake(), the next wait returns at once.
   bool wait_for_work(std::chrono::nanoseconds timeout);
-  // From any thread, but not from a signal handler: ends wait_for_work().
+  // Ends wait_for_work(). Any thread may call it, but no signal handler.
   void wake();
   // Runs one step, a forward pass over the most urgent work. Returns the new tokens of requests without a
   // sink, if any. Throws LockstepError.
   std::vector<TokenEvent> step();
 
-  // Time that rank 0 has spent so far, without asking the other ranks. Unlike in reports(), `waiting` is 0,
-  // and `collectives` includes it.
+  // Rank 0's time so far, without asking the other ranks. Unlike in reports(), `collectives` includes
+  // waiting time, and `waiting` is 0.
   TimeParts own_time() const;
 
   // One report per rank, in rank order.

@@ -32,8 +32,8 @@ struct LeaderStatus {
   // their prompts (limited by max_queue_tokens).
   std::size_t queued_requests = 0;
   std::size_t queued_prompt_tokens = 0;
-  // Number of requests that submit() accepts now, and its maximum, when nothing runs. Requests that can begin
-  // at once do not count as waiting. SIZE_MAX without EngineOptions::max_queue.
+  // Numbers of requests that submit() accepts: now, and when nothing runs. Both include requests that can
+  // begin at once. SIZE_MAX without EngineOptions::max_queue.
   std::size_t queue_room = SIZE_MAX;
   std::size_t most_queued = SIZE_MAX;
   // Counted since the engine was opened.
@@ -52,8 +52,8 @@ struct LeaderStatus {
   // Speed of recent steps that compute prompts, and of recent steps that generate. 0: not known yet.
   double prefill_tokens_per_second = 0.0;
   double decode_tokens_per_second = 0.0;
-  // Predicted seconds until everything that waits now is done, 1 to 600. The prediction uses this speed and
-  // the average length of continuations so far.
+  // Predicted seconds until all queued continuations are done, 1 to 600. The prediction uses the two speeds
+  // above and the average length so far.
   double retry_after_seconds = 1.0;
 };
 

@@ -1,4 +1,4 @@
-// The NUMA nodes of its host on which a rank computes, and those that hold its memory.
+// The NUMA nodes that a rank computes on, and the nodes that hold the rank's memory.
 #pragma once
 
 #include <cstddef>

@@ -16,7 +16,7 @@ inline constexpr std::size_t kMaxDraftTokens = 15;
 // Sources of draft tokens.
 enum class DraftKind : std::uint8_t {
   none,
-  ngram,  // tokens that followed the latest tokens earlier in the prompt or the answer
+  ngram,  // tokens after an earlier match of the latest tokens in the prompt or answer
   model,  // a smaller model with the same vocabulary, SpeculationOptions::model
   // The multi-token prediction layer in the model's own checkpoint (DeepSeek-V3, GLM-4.5, Qwen3-Next). It
   // reads the model's hidden states.
@@ -44,8 +44,8 @@ struct SpeculationOptions {
   // expectation comes from past acceptance, and from the times of steps of 1 to 32 rows, which the engine
   // measures when it opens.
   bool always = false;
-  // The draft model for DraftKind::model and automatic, as in EngineOptions::model. A rank may read its own
-  // copy. It samples with the request's own random draws, so it agrees with the model more often.
+  // The draft model for DraftKind::model and automatic, as in EngineOptions::model. Each rank may read its
+  // own copy. Drafts use the request's own random draws, so more of them are accepted.
   std::filesystem::path model{};
   DraftRanks ranks = DraftRanks::automatic;  // always the first rank with EngineOptions::pipeline
   // Capacity in tokens of the answer history from which DraftKind::ngram and automatic guess; 0: none,

@@ -58,7 +58,7 @@ void Decoder::compute(Communicator* comm, const Batch& batch, const KvCache& cac
   Residual residual = begin(comm, step, links);
   SumTally of_block;
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
-    // A shape-only step needs no more workspace for an equal block.
+    // An equal block adds nothing to a shape-only step's workspace.
     const bool again = comm == nullptr && layer > 0 && blocks_[layer] == blocks_[layer - 1];
     if (again) {
       if (tally != nullptr) *tally += of_block;

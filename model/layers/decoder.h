@@ -25,7 +25,6 @@
 
 namespace tp {
 
-// Limits of a step.
 struct StepLimits {
   std::size_t tokens = 0;   // tokens in a batch
   std::size_t outputs = 0;  // rows of logits in a batch

@@ -1,4 +1,3 @@
-// Loading of a Decoder.
 #include "model/layers/decoder.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "model/weights/unused_tensors.h"

@@ -67,7 +67,7 @@ PooledLayerSpec::Activation read_activation(const JsonNode& fields, const std::f
   return found->second;
 }
 
-// Since version 5.4, modules can work on features that are not the sentence's vector.
+// Rejects modules that read or write other features, as version 5.4 and later allow.
 void require_of_sentence(const JsonNode& fields, const std::filesystem::path& file) {
   constexpr const char* kSentence = "sentence_embedding";
   for (const char* name : {"module_input_name", "module_output_name"}) {

@@ -27,8 +27,8 @@ class AllReduce {
   // `messages` nor `shared`.
   AllReduce(MPI_Comm comm, const Patience& patience, Exchange& exchange);
 
-  // Writes the sum over ranks to `target`, which may be the floats of `addend`. All ranks pass equally many
-  // elements, floats or doubles. A sum of doubles is rounded to float at the end.
+  // Writes the sum over ranks to `target`, which may be the floats of `addend`. All ranks pass the same
+  // number of floats or doubles. A sum of doubles is rounded to float at the end.
   template <class T>
   void operator()(std::span<const T> addend, const SumTarget& target) {
     if (shared_ != nullptr) {

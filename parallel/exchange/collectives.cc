@@ -68,7 +68,7 @@ class CountedAllReduce {
 // Largest number of all-reduce durations kept.
 constexpr std::size_t kCompareAfter = 4096;
 
-// Compares and clears the durations when many have accumulated. All ranks have equally many, so all of them
+// Compares and clears the durations when many have accumulated. The number is equal on all ranks, so they
 // call waiting_seconds() together.
 void bound_statistics(Communicator& comm) {
   if (comm.stats().all_reduce_seconds.size() >= kCompareAfter) waiting_seconds(comm);

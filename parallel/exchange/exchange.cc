@@ -9,7 +9,7 @@
 namespace tp {
 namespace {
 
-// Bytes that MPI sends at once; a longer message waits until the receiver asks for it.
+// Bytes that MPI sends eagerly; a longer message waits until the receiver is ready.
 constexpr std::size_t kShort = 3072;
 
 constexpr int kTag = 0;  // messages with the same tag between two ranks arrive in order

@@ -25,8 +25,7 @@ class Overlap {
  public:
   bool is_active() const { return second_ != nullptr; }
   CommunicationThread& thread() { return thread_; }
-  // Called inside one computation. Returns when its turn comes again; its trace spans are interrupted until
-  // then.
+  // Lets the other computation run. Returns when the caller's turn comes; its trace spans pause until then.
   void take_turns();
 
  private:

@@ -15,7 +15,7 @@ namespace tp {
 struct Placement {
   struct Process {
     std::int64_t id = 0;
-    std::string host;      // host name
+    std::string host;
     std::size_t rank = 0;  // number in the job
   };
 

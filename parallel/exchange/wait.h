@@ -51,7 +51,7 @@ class Wait {
   // other threads compute on the processors.
   static void in_background();
 
-  // Call it between two checks whether the wait is over. Throws CommError after the timeout.
+  // Call it between checks for the end of the wait. Throws CommError after the timeout.
   void turn();
 
  private:

@@ -20,8 +20,8 @@ enum class WireWay : std::uint8_t {
   one_shot,  // every host sends its addend to all hosts and sums all addends: one latency
   two_shot,  // every host sums one part (reduce-scatter) and sends the sum to all hosts (all-gather): two
              // latencies, but fewer bytes if there are more than two hosts
-  doubling,  // pairs of hosts exchange all addends that they hold, twice as many in each round: the bytes of
-             // a one-shot in fewer messages; the number of hosts must be a power of two
+  doubling,  // pairs of hosts exchange all addends that they hold, twice as many in each round: as many bytes
+             // as one_shot, but fewer messages; only for a power of two hosts
 };
 // The ways available to `hosts` hosts.
 std::vector<WireWay> wire_ways(std::size_t hosts);

@@ -11,8 +11,8 @@
 
 namespace tp {
 
-// Watches MPI calls that wait for other ranks silently and forever: MPI_Init, calls that create
-// communicators, and MPI_Finalize. A rank may be stopped or run another program.
+// Watches MPI calls that would silently wait forever for a rank that is stopped or runs another program:
+// MPI_Init, calls that create communicators, and MPI_Finalize.
 class Watchdog {
  public:
   // Until destruction, a thread reports long waits according to `waits`: "waited 10 s for the other ranks

@@ -15,7 +15,7 @@ template <class E, class... Args>
   throw E(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Throws E with the formatted text unless `condition` holds. The arguments are evaluated in any case.
+// Throws E with the formatted text unless `condition` holds. The arguments are always evaluated.
 template <class E, class... Args>
 void require(bool condition, fmt::format_string<Args...> format, Args&&... args) {
   if (!condition) throw E(fmt::format(format, std::forward<Args>(args)...));

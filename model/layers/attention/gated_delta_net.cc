@@ -79,7 +79,7 @@ std::vector<OwnedRows> delta_rows(const WeightLoader& loader, const GatedDeltaNe
   return rows;
 }
 
-// The taps of this rank's channels: [conv_kernel, channels]. Every rank reads all taps, which are few.
+// The taps of this rank's channels: [conv_kernel, channels]. Every rank reads the whole small tensor.
 std::vector<float> load_conv(WeightLoader& loader, const std::string& name, const GatedDeltaNetSpec& spec,
                              const DeltaNetSizes& sizes) {
   const std::size_t all_keys = spec.num_key_heads * spec.key_head_dim;

@@ -14,8 +14,8 @@ namespace tp {
 // ranks are computed here, except in ProjectionNorm and NextTokenInput.
 class Residual {
  public:
-  // Begins all streams with the embedding, after the model's norm and projection to hidden_size, if any
-  // (`projection` may be null). Collective, unless `comm` is null in a shape-only step; throws CommError.
+  // Sets all streams to the embedding, after the model's norm and projection to hidden_size, if any
+  // (`projection` may be null). Collective unless `comm` is null (a shape-only step); throws CommError.
   Residual(Communicator* comm, PartialSum embedding, const std::optional<Norm>& norm,
            const ColumnParallelLinear* projection, std::size_t streams, const StepContext& step)
       : comm_(comm),
@@ -43,7 +43,7 @@ class Residual {
   // x += scale * sum over ranks, after post_norm if there is one. Frees the workspace that was taken since
   // the last sum. Collective; throws CommError.
   void add_all_reduced(PartialSum sum, const std::optional<Norm>& post_norm, float scale);
-  // x[stream] += the sum over ranks, with two streams.
+  // For two streams: x[stream] += sum over ranks.
   void add_all_reduced(PartialSum sum, std::size_t stream);
 
   // [tokens, hidden_size], or [tokens, 2 * hidden_size] with two streams

@@ -61,7 +61,7 @@ class MixtureOfExperts {
   Router router_;
   std::vector<Expert> experts_;
   std::optional<Expert> shared_expert_;    // computes every token
-  std::vector<float> shared_expert_gate_;  // [hidden_size]: sigmoid(gate . x) weighs the expert; or empty
+  std::vector<float> shared_expert_gate_;  // [hidden_size]: sigmoid(gate . x) scales the expert; or empty
 };
 
 }  // namespace tp

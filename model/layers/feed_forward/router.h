@@ -18,7 +18,7 @@ struct ExpertTokens {
   std::span<const float> weights;
 };
 
-// The choice for a batch, grouped by expert so that each expert's weights are read once.
+// A batch's tokens, grouped by expert so that each expert's weights are read once.
 class Routing {
  public:
   // experts, weights: [tokens, num_experts_per_tok].
