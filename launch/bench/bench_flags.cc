@@ -26,10 +26,12 @@ SamplingParams BenchFlags::chosen_by() const {
 
 void add_bench_options(CLI::App& command, BenchFlags& flags) {
   flags.engine.add_to(command, WeightNames::all);
+  flags.engine.add_causal_options_to(command);
+  flags.engine.add_unmask_cache_option_to(command);
   add_speculate_option(command, flags.engine.options.speculation);
   command
       .add_option("--synthetic", flags.synthetic,
-                  "A config.json: weights of its shapes are generated, no checkpoint is needed")
+                  "Generate random weights for the shapes of this config.json, without a checkpoint")
       ->check(not_empty("a file"))
       ->type_name("FILE");
   command.add_option("--prompt", flags.prompts, "Prompt length in tokens, or a list: 128,512")
@@ -47,54 +49,57 @@ void add_bench_options(CLI::App& command, BenchFlags& flags) {
       ->type_name("N")
       ->capture_default_str();
   command.add_flag("--constraint", flags.constraint,
-                   "Also decode with a JSON Schema for each sequence; needs a tokenizer beside the model");
+                   "Also decode with a JSON Schema for each sequence; needs the model's tokenizer");
   command
-      .add_option(
-          "--acceptance-trace", flags.acceptance_trace,
-          "Texts, as lines {\"name\", \"prompt_ids\", \"token_ids\"}, perhaps with the \"sampling\" of "
-          "generate --json: decode as many tokens without and with draft tokens, as many of which "
-          "are accepted as of these texts")
+      .add_option("--acceptance-trace", flags.acceptance_trace,
+                  "A file with texts, one JSON object per line: \"name\", \"prompt_ids\", \"token_ids\", "
+                  "perhaps \"sampling\" as in the output of generate --json. Decode as many tokens without "
+                  "draft tokens and with them, and accept as many drafts as these texts would")
       ->check(not_empty("a file"))
       ->type_name("FILE");
   command
-      .add_option("--repeat", flags.repeat,
-                  "Runs per row, of which the median counts; of several an additional first one does not")
+      .add_option(
+          "--repeat", flags.repeat,
+          "Runs per row; the row shows their median. With several, an additional first run is not counted")
       ->check(whole_number(1, 1000))
       ->type_name("N")
       ->capture_default_str();
   command
       .add_option("--temperature", flags.temperature,
-                  "Sample with this temperature, instead of taking the most likely token")
+                  "Sample with this temperature instead of taking the most likely token")
       ->check(number())
       ->type_name("T");
-  command.add_option("--top-k", flags.sampling.top_k, "Sample among the k most likely tokens")
+  command.add_option("--top-k", flags.sampling.top_k, "Sample among the K most likely tokens")
       ->check(whole_number(0, 1 << 30))
       ->type_name("K");
   command
       .add_option("--top-p", flags.sampling.top_p,
-                  "Sample from the smallest set of tokens with cumulative probability p")
+                  "Sample from the smallest set of tokens with cumulative probability P")
       ->check(number())
       ->type_name("P");
   command
       .add_option("--pretend-ranks", flags.engine.options.pretend_ranks,
-                  "Let the ranks do what they would as the first of so many; tokens are then meaningless")
+                  "Let the ranks do the work of the first ranks of N; tokens are then meaningless")
       ->check(whole_number(1, 4096))
       ->type_name("N");
   command.add_flag("--json", flags.json, "One JSON object per row");
-  command.add_flag("--csv", flags.csv, "Rows separated by commas, behind one with the names");
+  command.add_flag("--csv", flags.csv, "Comma-separated values, with a header");
   command.add_flag("--markdown", flags.markdown, "A table in Markdown");
   add_output_option(command, flags.output);
   add_trace_option(command, flags.trace);
   command.footer(
       "If the model's maximum sequence length is short, the defaults of --prompt and --generate are "
       "reduced.\n"
-      "A decode row measures the steps in which all sequences generate. `collective` is the share of time\n"
-      "spent in all-reduces, `waiting` that of waiting for slower ranks, both averaged over the ranks.\n"
-      "`of streaming` is the rate at which weights and cache are read (of experts, those that tokens are\n"
-      "routed to, if each is as likely as another), as a fraction of the peak memory bandwidth measured\n"
-      "with the same ranks and threads; `of arithmetic` that of multiplications and additions, as\n"
-      "a fraction of the peak measured in registers. Both peaks are the means of those before and behind a\n"
-      "row's runs. `spread` is how far the fastest run is from the slowest.\n"
+      "A decode row measures the steps in which all sequences generate.\n"
+      "`collective` is the share of time in all-reduces, and `waiting` the share of waiting for slower "
+      "ranks;\n"
+      "both are averages over the ranks. `of streaming` is the rate at which weights and cache are read, as "
+      "a\n"
+      "fraction of the peak memory bandwidth with the same ranks and threads; it counts only the experts "
+      "that\n"
+      "tokens are routed to, if all are equally likely. `of arithmetic` is the rate of multiplications and\n"
+      "additions, as a fraction of the peak in registers. Each peak is the mean of one measurement before a\n"
+      "row's runs and one after them. `spread` is the difference between the fastest and the slowest run.\n"
       "`over` marks a rate above the measured peak, which makes the peak meaningless; a line below has the\n"
       "numbers, and JSON lists the rates in `peaks_exceeded`.\n"
       "Examples:\n"
@@ -102,8 +107,8 @@ void add_bench_options(CLI::App& command, BenchFlags& flags) {
       "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --repeat 5 --markdown\n"
       "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --weights q4_k --batch 1,16\n"
       "  tp-infer bench --synthetic bench/shapes/llama-1b.json --pretend-ranks 16\n"
-      "  tp-infer bench --synthetic bench/shapes/llama-1b.json --weights int4 --acceptance-trace \\\n"
-      "    bench/texts.jsonl --repeat 5");
+      "  tp-infer bench --synthetic bench/shapes/llama-1b.json --weights int4 --acceptance-trace \\\n    "
+      "bench/texts.jsonl --repeat 5");
 }
 
 void check_bench_options(const CLI::App& command, BenchFlags& flags) {
@@ -123,12 +128,6 @@ void check_bench_options(const CLI::App& command, BenchFlags& flags) {
     throw CLI::ValidationError(
         "--acceptance-trace replays texts of another model: expected guesses that need no hidden states of "
         "it, found --speculate mtp; take ngram or draft:DIR");
-  }
-  const std::size_t batch = flags.largest_batch();
-  if (command.get_option("--max-batch")->count() > 0 && flags.engine.options.max_sequences < batch) {
-    throw CLI::ValidationError(fmt::format(
-        "--batch needs {} sequences at once, but --max-batch allows {}; raise it, or leave it out", batch,
-        flags.engine.options.max_sequences));
   }
   if (!flags.synthetic.empty() && !flags.engine.options.model.empty()) {
     throw CLI::ValidationError(

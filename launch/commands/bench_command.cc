@@ -304,7 +304,7 @@ int run_bench(const CLI::App& command, BenchFlags flags) {
 // `tp-infer bench`: tokens per second of prefill and decode.
 void add_bench_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<BenchFlags>();
-  CLI::App* command = app.add_subcommand("bench", "Measure tokens per second of prefill and decode");
+  CLI::App* command = app.add_subcommand("bench", "Measure prefill and decode in tokens per second");
   add_bench_options(*command, *flags);
   command->callback([=, &status] {
     check_bench_options(*command, *flags);

@@ -43,12 +43,12 @@ constexpr const char* kChatFooter =
     "  mpirun -np 4 tp-infer chat --model DIR --temperature 0.7\n"
     "  tp-infer chat --model DIR --greedy < questions.txt > answers.txt\n"
     "  tp-infer chat --server http://node1:8080 --api-key-file key.txt\n"
-    "Every line is a message; /help lists commands (/reset, /system, /save, /exit). Answers go to standard\n"
-    "output, and so do prompts and notes at a terminal; a script gets them on standard error.\n"
-    "At a terminal Up and Ctrl-R find earlier lines, a paste of several lines is one message, and Alt-Enter\n"
-    "starts a new line. Not under mpirun, which forwards whole lines.\n"
-    "To stop an answer press Enter, or, without mpirun, Ctrl-C. mpirun ends the whole job at Ctrl-C and\n"
-    "cannot be configured; it forwards SIGUSR1, which stops an answer, too: kill -USR1 PID-OF-MPIRUN";
+    "Each line is a message; /help lists commands (/reset, /system, /save, /exit). Answers go to standard\n"
+    "output. Prompts and notes go there too at a terminal, and to standard error in a script.\n"
+    "At a terminal, Up and Ctrl-R find earlier lines, several pasted lines are one message, and Alt-Enter\n"
+    "starts a new line. Under mpirun none of this works, because mpirun forwards whole lines.\n"
+    "To stop an answer, press Enter, or Ctrl-C without mpirun. With mpirun, Ctrl-C ends the whole job; send\n"
+    "SIGUSR1 instead: kill -USR1 PID-OF-MPIRUN";
 
 constexpr const char* kUnderMpirun =
     "tp-infer: under mpirun every line is a message, and there is no line editing, history or paste of "
@@ -170,6 +170,8 @@ void add_chat_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<ChatFlags>();
   CLI::App* command = app.add_subcommand("chat", "Converse with a model");
   flags->engine.add_to(*command);
+  flags->engine.add_causal_options_to(*command);
+  flags->engine.add_unmask_cache_option_to(*command);
   add_speculate_option(*command, flags->engine.options.speculation);
   std::vector<const CLI::Option*> of_model;
   for (const CLI::Option* option : command->get_options()) {
@@ -190,20 +192,21 @@ void add_chat_command(CLI::App& app, int& status) {
                          ->group(group));
   const std::string server_group = "Chatting with a server";
   command
-      ->add_option(
-          "--server", flags->server,
-          "The address of a server with OpenAI's API, which has the model: http://node1:8080. --model is "
-          "the model's name there (default: its first one)")
+      ->add_option("--server", flags->server,
+                   "Chat with a model on this server, which has OpenAI's API: http://node1:8080. --model is "
+                   "then the model's name there (default: the server's first model)")
       ->check(not_empty("an address"))
       ->type_name("URL")
       ->group(server_group);
   command
       ->add_option("--api-key-file", flags->api_key_file,
-                   "A file with the server's API key (default: the variable OPENAI_API_KEY)")
+                   "A file that contains the server's API key (default: the variable OPENAI_API_KEY)")
       ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(server_group);
   flags->sampling.add_to(*command);
+  command->get_option("--max-tokens")
+      ->description("Maximum tokens of an answer (default: the model's, or 256; with --server 256)");
   flags->sampling.add_thinking_option_to(*command);
   command->footer(kChatFooter);
   command->callback([flags, command, of_model, &status] {

@@ -81,16 +81,15 @@ int run_classify(const CLI::App& command, const ClassifyFlags& flags) {
 // `tp-infer classify`: which of its labels a classifier gives texts.
 void add_classify_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<ClassifyFlags>();
-  flags->engine.options.max_sequences = 64;
-  CLI::App* command = app.add_subcommand("classify", "Say which label a classifier gives texts");
+  CLI::App* command = app.add_subcommand("classify", "Classify texts");
   flags->engine.add_to(*command);
+  flags->engine.add_batch_option_to(*command, 64);
   flags->inputs.add_to(*command);
-  command->add_flag("--json", flags->json, "A JSON object per text");
+  command->add_flag("--json", flags->json, "One JSON object per text");
   add_output_option(*command, flags->output);
   command->footer(
-      "The probabilities of a text's labels sum to 1; of a model with a single label it is the probability "
-      "of\n"
-      "that one.\n"
+      "The probabilities of a text's labels sum to 1. A model with a single label prints that label's "
+      "probability.\n"
       "Example:\n"
       "  mpirun -np 2 tp-infer classify --model DIR --prompt \"What a film!\"");
   command->callback([flags, command, &status] {

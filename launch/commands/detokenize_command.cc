@@ -96,7 +96,7 @@ void add_detokenize_command(CLI::App& app, int& /*status*/) {
   const auto arguments = std::make_shared<DetokenizeArguments>();
   command
       ->add_option("-m,--model", arguments->model,
-                   "The folder of a model, a GGUF file, a tokenizer.json, or a *.model of SentencePiece")
+                   "A model's folder, a GGUF file, a tokenizer.json, or a SentencePiece *.model")
       ->required()
       ->check(not_empty("a model"))
       ->type_name("DIR");

@@ -202,8 +202,8 @@ void add_download_command(CLI::App& app, int& /*status*/) {
   CLI::App* command = app.add_subcommand("download", "Fetch a model from the Hugging Face Hub");
   command
       ->add_option("MODEL", flags->name,
-                   "ORG/NAME, or of a repository with several GGUF models ORG/NAME:FILE; FILE may also be "
-                   "a quantization, such as Q4_K_M")
+                   "ORG/NAME; or ORG/NAME:FILE if a repository has several GGUF models. FILE may also be a "
+                   "quantization, such as Q4_K_M")
       ->required()
       ->check(hub_name())
       ->type_name("");
@@ -219,10 +219,9 @@ void add_download_command(CLI::App& app, int& /*status*/) {
   command->add_flag("--list", flags->list, "List the repository's files with their sizes, and fetch nothing");
   command->add_flag("--json", flags->json, "One JSON object");
   command->footer(
-      "Fetches safetensors files or one GGUF model, the configuration and the tokenizer; prints the path to "
-      "give to\n"
-      "--model. Run it again after an interruption: it goes on where it was. Every file's checksum is "
-      "verified.\n"
+      "Fetches safetensors files or one GGUF model, the configuration and the tokenizer, and prints the path "
+      "for\n"
+      "--model. After an interruption, run it again: it continues where it stopped. Checksums are verified.\n"
       "Environment: HF_TOKEN (or what `hf auth login` stored), HF_ENDPOINT, HF_HUB_CACHE, HF_HOME, "
       "https_proxy.\n"
       "Examples:\n"

@@ -86,28 +86,28 @@ int run_embed(const CLI::App& command, const EmbedFlags& flags) {
 // `tp-infer embed`: texts to vectors.
 void add_embed_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<EmbedFlags>();
-  flags->engine.options.max_sequences = 64;
   CLI::App* command = app.add_subcommand("embed", "Turn texts into vectors");
   flags->engine.add_to(*command);
+  flags->engine.add_causal_options_to(*command);
+  flags->engine.add_batch_option_to(*command, 64);
   flags->inputs.add_to(*command);
   command
       ->add_option(
           "--pooling", flags->pooling,
-          "How the tokens' hidden states become one vector: mean, cls (the first token's), last, pooler "
-          "(cls through BERT's pooler), auto (as modules.json says; else mean, of decoders last)")
+          "How the tokens' hidden states become one vector: mean, cls (the first token's), last, pooler (cls "
+          "through BERT's pooler), auto (as modules.json says; otherwise mean, or last for decoders)")
       ->check(one_of({"auto", "mean", "cls", "last", "pooler"}))
       ->type_name("NAME")
       ->capture_default_str();
   command
-      ->add_option(
-          "--prompt-name", flags->prompt_name,
-          "Put this prompt of config_sentence_transformers.json in front of texts (default: the model's)")
+      ->add_option("--prompt-name", flags->prompt_name,
+                   "Prepend this prompt of config_sentence_transformers.json to texts (default: the model's)")
       ->check(not_empty("a name"))
       ->type_name("NAME");
   command->add_flag("--normalize", flags->normalize,
-                    "Scale vectors to length 1, even if modules.json does not say so");
-  command->add_flag("--truncate", flags->truncate, "Cut off what is longer than the model's maximum length");
-  command->add_flag("--json", flags->json, "A JSON object per text, also to the file of --output");
+                    "Scale vectors to length 1, even if modules.json doesn't");
+  command->add_flag("--truncate", flags->truncate, "Cut texts at the model's maximum length");
+  command->add_flag("--json", flags->json, "One JSON object per text, also in the file of --output");
   command
       ->add_option("-o,--output", flags->output,
                    "An .npy file, float32 [texts, size], or with --json JSON lines (default: JSON lines to "
@@ -115,8 +115,9 @@ void add_embed_command(CLI::App& app, int& status) {
       ->check(not_empty("a file"))
       ->type_name("FILE");
   command->footer(
-      "Pooling, dense layers, normalization and prompts are those of the files that Sentence Transformers\n"
-      "stores beside a model: modules.json, 1_Pooling, 2_Dense, config_sentence_transformers.json.\n"
+      "Pooling, dense layers, normalization and prompts come from the files that Sentence Transformers "
+      "stores\n"
+      "with a model: modules.json, 1_Pooling, 2_Dense, config_sentence_transformers.json.\n"
       "Examples:\n"
       "  mpirun -np 2 tp-infer embed --model DIR --prompt \"A sentence.\" --prompt \"Another one.\"\n"
       "  mpirun -np 2 tp-infer embed --model DIR --batch texts.txt --normalize --output vectors.npy");

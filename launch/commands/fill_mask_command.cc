@@ -118,21 +118,21 @@ int run_fill_mask(const CLI::App& command, const FillMaskFlags& flags) {
 // `tp-infer fill-mask`: which words a masked language model puts in place of masks.
 void add_fill_mask_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<FillMaskFlags>();
-  flags->engine.options.max_sequences = 64;
   CLI::App* command = app.add_subcommand("fill-mask", "Find the most likely words for masks in texts");
   flags->engine.add_to(*command);
+  flags->engine.add_batch_option_to(*command, 64);
   flags->inputs.add_to(*command);
-  command->add_option("--top-k", flags->top_k, "Words for each mask")
+  command->add_option("--top-k", flags->top_k, "Number of words for each mask")
       ->check(whole_number(1, 1000))
       ->type_name("K")
       ->capture_default_str();
-  command->add_option("--mask-id", flags->mask_id, "The mask's token id (default: the tokenizer's)")
+  command->add_option("--mask-id", flags->mask_id, "The mask's token id (default: the tokenizer's mask)")
       ->check(whole_number(0))
       ->type_name("ID");
-  command->add_flag("--json", flags->json, "A JSON object per text");
+  command->add_flag("--json", flags->json, "One JSON object per text");
   add_output_option(*command, flags->output);
   command->footer(
-      "The mask is [MASK] or <mask>, as the model's tokenizer has it.\n"
+      "The mask is the tokenizer's [MASK] or <mask>.\n"
       "Example:\n"
       "  mpirun -np 2 tp-infer fill-mask --model DIR --prompt \"Paris is the [MASK] of France.\"");
   command->callback([flags, command, &status] {

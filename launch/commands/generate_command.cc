@@ -230,21 +230,21 @@ void add_prompt_options(CLI::App& command, GenerateFlags& flags) {
       ->allow_extra_args(false)
       ->type_name("TEXT")
       ->group(group);
-  command.add_option("--prompt-file", flags.prompt_file, "A file that is one prompt")
+  command.add_option("--prompt-file", flags.prompt_file, "A file that contains one prompt")
       ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
   command
-      .add_option(
-          "--tokens", flags.token_file,
-          "A JSON file: a list of token ids, or an object with `ids`, and of encoder-decoders perhaps "
-          "`decoder_ids`")
+      .add_option("--tokens", flags.token_file,
+                  "A JSON file: a list of token ids, or an object with `ids` and, for encoder-decoders, "
+                  "perhaps `decoder_ids`")
       ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
   command
       .add_option("--batch", flags.batch_file,
-                  "One JSON request per line; implies --json. With -, requests are answered as they arrive")
+                  "A file with one JSON request per line; implies --json. With -, requests are answered as "
+                  "they arrive")
       ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
@@ -263,16 +263,19 @@ void add_generate_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<GenerateFlags>();
   CLI::App* command = app.add_subcommand("generate", "Continue prompts");
   flags->engine.add_to(*command);
+  flags->engine.add_causal_options_to(*command);
+  flags->engine.add_batch_option_to(*command);
+  flags->engine.add_unmask_cache_option_to(*command);
   command->add_flag("--json", flags->json, "One JSON object per continuation");
   command->add_flag("--no-echo", flags->no_echo, "Print continuations without their prompts");
   add_output_option(*command, flags->output);
   command->add_flag("--resume", flags->resume,
-                    "With --batch: append the results that --output lacks, by `id`; errors are retried");
+                    "With --batch: append results for the `id`s that --output lacks; errors are retried");
   add_trace_option(*command, flags->trace);
   command
       ->add_option("--forced-bos", flags->forced_bos,
-                   "What continuations begin with, such as a language's token (default: as the model's "
-                   "forced_bos_token_id says)")
+                   "First token of continuations, such as a language's token (default: the model's "
+                   "forced_bos_token_id)")
       ->check(not_empty("a token"))
       ->type_name("TOKEN");
   add_prompt_options(*command, *flags);
@@ -282,23 +285,25 @@ void add_generate_command(CLI::App& app, int& status) {
   flags->constraint.add_to(*command);
   flags->unmasking.add_to(*command);
   command->footer(
-      "With an encoder-decoder a prompt is what the encoder reads, and is not echoed.\n"
-      "Without a prompt, text from a pipe is continued, without its final newline.\n"
+      "An encoder-decoder's encoder reads the prompt, which is not echoed.\n"
+      "Without a prompt, `generate` continues text from a pipe, without its final newline.\n"
       "Examples:\n"
       "  mpirun -np 4 tp-infer generate --model DIR --prompt \"Once upon a time\"\n"
       "  mpirun -np 2 tp-infer generate --model DIR --prompt Hello --n 3 --temperature 0.8 --seed 7\n"
       "  echo \"Once upon a time\" | tp-infer generate --model DIR\n"
       "  tp-infer generate --model DIR --batch requests.jsonl --output continuations.jsonl\n"
-      "A line of a batch has `prompt` (a text), `ids` (token ids) or `messages` (a conversation, for the\n"
-      "model's chat template), and perhaps `id` (any label, repeated in the output) and its own settings,\n"
-      "which override the flags:\n"
+      "A line of a batch has `prompt` (a text), `ids` (token ids) or `messages` (a conversation for the "
+      "model's\n"
+      "chat template). It may also have an `id` (any label, repeated in the output) and settings, which\n"
+      "override the flags:\n"
       "  {\"prompt\": \"Hello\", \"max_tokens\": 20, \"temperature\": 0.7, \"stop\": [\"\\n\"]}\n"
       "  {\"id\": 7, \"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}\n"
-      "Lines of OpenAI's batch API are answered in its form:\n"
+      "Lines in the format of OpenAI's batch API get answers in that format:\n"
       "  {\"custom_id\": \"a\", \"method\": \"POST\", \"url\": \"/v1/chat/completions\", \"body\": {...}}\n"
-      "Answers are written as soon as they are complete; `index` counts the requests from 0.\n"
-      "Diffusion language models fill in masked tokens over several passes; with --json, but not with\n"
-      "--batch, a line for every pass has the `position` and `token` of what it settles:\n"
+      "Each answer is written once it is complete; `index` counts the requests from 0.\n"
+      "Diffusion language models fill in masked tokens in several passes. With --json, but not with "
+      "--batch,\n"
+      "each pass prints a line with the `position` and `token` of every token that it settles:\n"
       "  tp-infer generate --model DIR --prompt Hello --max-tokens 64 --steps 32 --block-length 32 --json\n"
       "A request that cannot be served does not stop the others; its line of output has an `error`.\n"
       "Exit status: 0 success, 1 error (also of a single request), 2 usage error");

@@ -43,13 +43,14 @@ void add_hidden_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<HiddenFlags>();
   CLI::App* command = app.add_subcommand("hidden", "Write the last hidden state of every token to a file");
   flags->engine.add_to(*command);
+  flags->engine.add_causal_options_to(*command);
   add_token_file_option(*command, flags->token_file)->required();
   command->add_option("-o,--output", flags->output, "The .npy file: float32 [tokens, hidden_size]")
       ->required()
       ->check(not_empty("a file"))
       ->type_name("FILE");
   command->footer(
-      "The states behind the model's final norm, of any model; of an encoder-decoder its encoder's.\n"
+      "The states after the final norm of any model; for an encoder-decoder, those of its encoder.\n"
       "Example:\n"
       "  mpirun -np 2 tp-infer hidden --model DIR --tokens ids.json --output hidden.npy");
   command->callback([flags, command, &status] { status = run_hidden(*command, *flags); });

@@ -327,7 +327,7 @@ void add_inspect_command(CLI::App& app, int& /*status*/) {
   CLI::App* command = app.add_subcommand("inspect", "Show a model's shape and what each rank would own");
   command
       ->add_option("-m,--model", flags->model,
-                   "Folder of a checkpoint, or with its config.json only, a GGUF file, or a config.json "
+                   "A checkpoint's folder, which needs only config.json; a GGUF file; or a config.json "
                    "(default: the demo model)")
       ->check(not_empty("a model"))
       ->type_name("DIR");
@@ -339,18 +339,18 @@ void add_inspect_command(CLI::App& app, int& /*status*/) {
   add_split_option(*command, flags->split);
   command
       ->add_option("--context", flags->context,
-                   "Sequence length that the KV cache is planned for (default: the model's maximum)")
+                   "Tokens of the sequence that the KV cache has room for (default: the model's maximum)")
       ->check(whole_number(1))
       ->type_name("N");
   command->add_option("--prefill-chunk", flags->prefill_chunk, "Maximum prompt tokens per step")
       ->check(whole_number(1, 65536))
       ->type_name("N")
       ->capture_default_str();
-  command->add_option("--weights", flags->weights, "In-memory weight type")
+  command->add_option("--weights", flags->weights, "Type of the weights in memory")
       ->check(weight_type())
       ->type_name("TYPE")
       ->capture_default_str();
-  command->add_option("--kv-type", flags->kv_type, "KV cache type")
+  command->add_option("--kv-type", flags->kv_type, "Type of the KV cache")
       ->check(one_of({"auto", "f32", "bf16", "int8"}))
       ->type_name("TYPE")
       ->capture_default_str();

@@ -108,20 +108,22 @@ void add_logits_command(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("logits", "Write the logits of every position of a prompt to a file");
   flags->engine.add_to(*command);
-  add_token_file_option(*command, flags->token_file)->required();
+  flags->engine.add_causal_options_to(*command);
+  CLI::Option* const tokens = add_token_file_option(*command, flags->token_file)->required();
+  tokens->description(tokens->get_description() + ", or for encoder-decoders `decoder_ids`");
   command->add_option("-o,--output", flags->output, "The .npy file: float32 [tokens, vocab_size]")
       ->required()
       ->check(not_empty("a file"))
       ->type_name("FILE");
   command->add_flag(
       "--bidirectional", flags->bidirectional,
-      "Every token attends to the whole prompt, which must fit into one step (--prefill-chunk)");
+      "Let every token attend to the whole prompt, which must fit into one step (--prefill-chunk)");
   command->footer(
-      "Row i has the logits for the token after position i, of a masked language model for the token at it; "
-      "a\n"
-      "classifier's file has one row, of its labels. Rows of an encoder-decoder are those of `decoder_ids`.\n"
-      "Compare them with another implementation's to\n"
-      "check a conversion. Logits that are not finite numbers are written as well; the exit status is 1.\n"
+      "Row i has the logits for the token after position i; for a masked language model, the token at "
+      "position i.\n"
+      "A classifier's file has one row, with a logit for each label. An encoder-decoder's rows belong to\n"
+      "`decoder_ids`. Compare them with another implementation's to check a conversion. If a logit is not a\n"
+      "finite number, the file is still written, and the exit status is 1.\n"
       "Example:\n"
       "  mpirun -np 2 tp-infer logits --model DIR --tokens ids.json --output logits.npy");
   command->callback([flags, command, &status] { status = run_logits(*command, *flags); });

@@ -199,8 +199,9 @@ void add_perplexity_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<PerplexityFlags>();
   CLI::App* command = app.add_subcommand("perplexity", "Measure how well a model predicts a text");
   flags->engine.add_to(*command);
+  flags->engine.add_causal_options_to(*command);
   const std::string input = "Input (one of them; FILE may be - for standard input)";
-  command->add_option("--file", flags->text_file, "A text, in UTF-8")
+  command->add_option("--file", flags->text_file, "A text file in UTF-8")
       ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(input);
@@ -220,11 +221,12 @@ void add_perplexity_command(CLI::App& app, int& status) {
   command->add_flag("--json", flags->json, "One JSON object");
   add_output_option(*command, flags->output);
   command->footer(
-      "The window slides over the text, and every token is predicted once, from the tokens before it in the\n"
-      "window: at least window - stride, apart from the text's beginning. The control tokens with which the\n"
-      "model's prompts begin (BOS) stand before the text's first token, once, and are not scored; without\n"
-      "one the text's first token is not scored. Token ids are measured as they are. Bits per byte compare\n"
-      "models with different vocabularies.\n"
+      "The window slides over the text. Each token is predicted once, from the tokens before it in the "
+      "window:\n"
+      "at least window - stride of them, except at the text's beginning. The control tokens that begin the\n"
+      "model's prompts (BOS) come before the text and are not scored. If there are none, the text's first\n"
+      "token is not scored. Nothing is added to token ids. Bits per byte compare models with different\n"
+      "vocabularies.\n"
       "Examples:\n"
       "  mpirun -np 4 tp-infer perplexity --model DIR --file text.txt\n"
       "  mpirun -np 4 tp-infer perplexity --model DIR --file text.txt --weights int4 --window 1024 --stride "

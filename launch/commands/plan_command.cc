@@ -89,15 +89,15 @@ void plan(const PlanFlags& flags) {
 void add_model_options(CLI::App& command, PlanFlags& flags) {
   command
       .add_option("-m,--model", flags.model,
-                  "Folder of a checkpoint, or with its config.json only, a GGUF file, or a config.json "
+                  "A checkpoint's folder, which needs only config.json; a GGUF file; or a config.json "
                   "(default: the demo model)")
       ->check(not_empty("a model"))
       ->type_name("DIR");
-  command.add_option("--weights", flags.weights, "In-memory weight type")
+  command.add_option("--weights", flags.weights, "Type of the weights in memory")
       ->check(weight_type())
       ->type_name("TYPE")
       ->capture_default_str();
-  command.add_option("--kv-type", flags.kv_type, "KV cache type")
+  command.add_option("--kv-type", flags.kv_type, "Type of the KV cache")
       ->check(one_of({"auto", "f32", "bf16", "int8"}))
       ->type_name("TYPE")
       ->capture_default_str();
@@ -114,7 +114,7 @@ void add_workload_options(CLI::App& command, PlanFlags& flags) {
       ->capture_default_str();
   command
       .add_option("--context", flags.workload.context,
-                  "Tokens of each sequence, for which the cache has room and with which it is decoded")
+                  "Tokens of each sequence: the size of the cache, and the context of a decode step")
       ->check(whole_number(1, 1 << 24))
       ->type_name("N")
       ->capture_default_str();
@@ -133,9 +133,9 @@ void add_workload_options(CLI::App& command, PlanFlags& flags) {
 // `tp-infer plan`: what a model would do on other machines. Needs neither MPI nor weights, but to probe.
 void add_plan_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<PlanFlags>();
-  CLI::App* command = app.add_subcommand("plan", "Predict memory and speed of a model on many hosts");
+  CLI::App* command = app.add_subcommand("plan", "Predict a model's memory and speed on many hosts");
   add_model_options(*command, *flags);
-  command->add_option("--hosts", flags->hosts, "Hosts to look at in particular")
+  command->add_option("--hosts", flags->hosts, "Number of hosts to show in detail")
       ->check(whole_number(1, 1024))
       ->type_name("N");
   add_cluster_options(*command, flags->cluster);
@@ -147,10 +147,9 @@ void add_plan_command(CLI::App& app, int& status) {
                                                "--ranks-per-host, --memory, --bandwidth, --flops and --net");
   add_probe_options(*command, flags->probe, *probe);
   command->footer(
-      "Loads no weights and needs no mpirun, except with --probe. Memory is computed as the engine does "
-      "before\n"
-      "it loads a model; times are a model's (bench/RESULTS.md compares\n"
-      "them with measurements). `limit` is what most of a step's time goes to.\n"
+      "Loads no weights. Only --probe needs mpirun. Memory is computed as the engine does before it\n"
+      "loads a model. Times are estimates; bench/RESULTS.md compares them with measurements. `limit` is what\n"
+      "takes most of a step's time.\n"
       "Examples:\n"
       "  tp-infer plan --model DIR --hosts 8 --ranks-per-host 2 --memory 256G --bandwidth 300GB/s --flops 4T "
       "\\\n"

@@ -142,22 +142,21 @@ void add_quantize_command(CLI::App& app, int& /*status*/) {
   auto flags = std::make_shared<QuantizeFlags>();
   CLI::App* command = app.add_subcommand("quantize", "Write a model as a GGUF file of quantized weights");
   command
-      ->add_option(
-          "-m,--model", flags->model,
-          "A folder with config.json, *.safetensors and a tokenizer, a GGUF file, or the name of what "
-          "`tp-infer download` fetched")
+      ->add_option("-m,--model", flags->model,
+                   "A folder with config.json, *.safetensors and a tokenizer; a GGUF file; or the name of a "
+                   "downloaded model")
       ->required()
       ->check(not_empty("a model"))
       ->type_name("DIR");
-  command->add_option("--weights", flags->weights, "The type of the weights, see below")
+  command->add_option("--weights", flags->weights, "Type of the weights, see below")
       ->required()
       ->check(one_of(TypeChoice::names()))
       ->type_name("TYPE");
-  command->add_option("-o,--output", flags->output, "The file to write; it appears when it is complete")
+  command->add_option("-o,--output", flags->output, "File to write; it appears once it is complete")
       ->required()
       ->check(gguf_name())
       ->type_name("FILE.gguf");
-  command->add_flag("--force", flags->force, "Replace the file if it is there");
+  command->add_flag("--force", flags->force, "Replace an existing file");
   command
       ->add_option("--threads", flags->threads,
                    "Threads (default: OMP_NUM_THREADS, else one per core that the process may use)")

@@ -79,27 +79,26 @@ int run_rank(const CLI::App& command, const RankFlags& flags) {
 // `tp-infer rank`: how well documents answer a query, by a cross-encoder.
 void add_rank_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<RankFlags>();
-  flags->engine.options.max_sequences = 64;
   CLI::App* command = app.add_subcommand("rank", "Order documents by how well they answer a query");
   flags->engine.add_to(*command);
-  command->add_option("--query", flags->query, "What is searched for")->type_name("TEXT");
+  flags->engine.add_batch_option_to(*command, 64);
+  command->add_option("--query", flags->query, "The query")->type_name("TEXT");
   command
-      ->add_option(
-          "--batch", flags->batch_file,
-          "A document per line (- is standard input), as it is, as a JSON string or as an object with "
-          "`text`; or with `ids`, of query and document together")
+      ->add_option("--batch", flags->batch_file,
+                   "A file with one document per line (- is standard input): plain, a JSON string, an object "
+                   "with `text`, or an object with the `ids` of query and document together")
       ->required()
       ->check(not_empty("a file"))
       ->type_name("FILE");
-  command->add_option("--top", flags->top, "Print only so many (default: all)")
+  command->add_option("--top", flags->top, "Print only the best N (default: all)")
       ->check(whole_number(1))
       ->type_name("N");
-  command->add_flag("--json", flags->json, "A JSON object per document");
+  command->add_flag("--json", flags->json, "One JSON object per document");
   add_output_option(*command, flags->output);
   command->footer(
-      "Prints the model's score of every document, the highest first. With --json also its place in the "
-      "file\n"
-      "(index) and the score as a number from 0 to 1 (relevance).\n"
+      "Prints each document with the model's score, the highest first. --json adds the document's place in "
+      "the\n"
+      "file (index) and the score as a number from 0 to 1 (relevance).\n"
       "Example:\n"
       "  mpirun -np 2 tp-infer rank --model DIR --query \"Who wrote Faust?\" --batch documents.txt");
   command->callback([flags, command, &status] { status = run_rank(*command, *flags); });

@@ -49,24 +49,28 @@ void run(const RenderChatArguments& arguments) {
 
 // `tp-infer render-chat`: prints what a model's chat template makes of messages.
 void add_render_chat_command(CLI::App& app, int& /*status*/) {
-  CLI::App* command = app.add_subcommand("render-chat", "Render messages with the chat template");
+  CLI::App* command = app.add_subcommand("render-chat", "Render a conversation with the chat template");
   const auto arguments = std::make_shared<RenderChatArguments>();
-  command->add_option("-m,--model", arguments->model, "The folder of a model with a chat template")
+  command->add_option("-m,--model", arguments->model, "A model's folder or a GGUF file, with a chat template")
       ->check(not_empty("a model"))
       ->type_name("DIR");
-  command->add_option("--template", arguments->template_file, "A Jinja template, in place of the model's")
+  command
+      ->add_option("--template", arguments->template_file,
+                   "A chat template (Jinja) to use instead of the model's")
       ->check(not_empty("a file"))
       ->type_name("FILE");
-  command->add_option("--messages", arguments->messages, "The conversation as JSON; - is standard input")
+  command
+      ->add_option("--messages", arguments->messages,
+                   "A JSON file with the conversation; - is standard input")
       ->required()
       ->check(not_empty("a file"))
       ->type_name("FILE");
   command
       ->add_option("--now", arguments->now,
-                   "The result of strftime_now in any format (default: the local time)")
+                   "The text that strftime_now returns, whatever its format (default: the local time)")
       ->type_name("TEXT");
   command->add_flag("--ids", arguments->prints_ids,
-                    "Print the token ids as a JSON list; texts of the messages cannot become control tokens");
+                    "Print the token ids as a JSON list; texts in messages never become control tokens");
   add_output_option(*command, arguments->output);
   command->footer(kRenderChatExamples);
   command->callback(on_first_rank(*command, [arguments] {

@@ -38,12 +38,10 @@ constexpr const char* kServeFooter =
     "  mpirun -np 4 tp-infer serve --model DIR --host 0.0.0.0 --api-key-file keys.txt\n"
     "  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
     "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'\n"
-    "A page to try it is at http://127.0.0.1:8080/. The API is OpenAI's, at /v1; Prometheus reads /metrics.\n"
-    "To end it without losing answers: Ctrl-C without mpirun; kill -USR1 PID-OF-MPIRUN, or kill -TERM and "
-    "the\n"
-    "process id in --pid-file, with it (mpirun itself ends all ranks within two seconds of Ctrl-C and "
-    "SIGTERM).\n"
-    "A second signal ends it after the current step.\n"
+    "Try the page at http://127.0.0.1:8080/. /v1 has OpenAI's API, and Prometheus reads /metrics.\n"
+    "To stop the server without losing answers, press Ctrl-C, or send SIGTERM. With mpirun, which ends all\n"
+    "ranks within two seconds of these, use kill -USR1 PID-OF-MPIRUN, or kill -TERM with the process id in\n"
+    "--pid-file. A second signal stops it after the current step.\n"
     "Exit status: 0 ended by a signal, 1 error, 2 usage error";
 
 constexpr std::chrono::milliseconds kTimeOfMpirun{600};

@@ -29,8 +29,7 @@ constexpr const char* kTokenizeExamples = R"(Examples:
 [[noreturn]] void fail(std::string_view found) {
   throw_error<RequestError>(
       "cannot tokenize it: expected a JSON string such as \"a\\nb\" (--jsonl), found {}; quote the text, or "
-      "leave "
-      "out --jsonl",
+      "leave out --jsonl",
       found);
 }
 
@@ -85,18 +84,18 @@ void add_tokenize_command(CLI::App& app, int& /*status*/) {
   const auto arguments = std::make_shared<TokenizeArguments>();
   command
       ->add_option("-m,--model", arguments->model,
-                   "The folder of a model, a GGUF file, a tokenizer.json, or a *.model of SentencePiece")
+                   "A model's folder, a GGUF file, a tokenizer.json, or a SentencePiece *.model")
       ->required()
       ->check(not_empty("a model"))
       ->type_name("DIR");
   CLI::Option* text =
       command
-          ->add_option("TEXT", arguments->text, "The text; without it, every line of standard input is one")
+          ->add_option("TEXT", arguments->text, "The text (default: each line of standard input is a text)")
           ->type_name("");
   command->add_flag("--jsonl", arguments->options.jsonl,
-                    "Every line is a JSON string, so that texts may contain newlines");
+                    "Read each line as a JSON string, so that texts may contain newlines");
   command->add_flag("--no-special", arguments->no_special,
-                    "Do not add BOS and EOS; they are still recognised within the text");
+                    "Don't add BOS and EOS; within the text they are still recognized");
   add_output_option(*command, arguments->output);
   command->footer(kTokenizeExamples);
   command->callback(on_first_rank(*command, [arguments, text] {

@@ -101,7 +101,7 @@ void ResultOutput::fail(int error) const {
 void add_output_option(CLI::App& command, std::string& path) {
   command
       .add_option("-o,--output", path,
-                  "Write the results to this file, overwriting it; all writes are checked (default: standard "
+                  "Write the results to this file, overwriting it; every write is checked (default: standard "
                   "output, which mpirun does not check)")
       ->check(not_empty("a file"))
       ->type_name("FILE");

@@ -56,7 +56,7 @@ std::string event_json(std::size_t row, const TraceEvent& event) {
 void add_trace_option(CLI::App& command, std::string& path) {
   command
       .add_option("--trace", path,
-                  "Write what every rank does when to FILE, for chrome://tracing or ui.perfetto.dev")
+                  "Write a timeline of every rank to FILE, for chrome://tracing or ui.perfetto.dev")
       ->check(not_empty("a file"))
       ->type_name("FILE");
 }

@@ -44,9 +44,8 @@ void add_attention_option(CLI::App& command, std::size_t& favor_features) {
           [&favor_features](const std::string& text) {
             favor_features = favor_features_of(text).value_or(0);
           },
-          "exact, or favor[:N]: an approximation by N random features (256), which are summed up in place of "
-          "a "
-          "cache; other results than the model's")
+          "exact, or favor[:N]: approximate attention by sums of N random features (256) instead of a cache; "
+          "results differ from the model's")
       ->check(check_attention)
       ->type_name("KIND")
       ->default_str("exact");

@@ -18,32 +18,31 @@ bool is_schema(const std::string& text) {
 }  // namespace
 
 void ConstraintFlags::add_to(CLI::App& command) {
-  constexpr const char* kGroup = "Constraints (one of them): what a continuation must look like as a whole";
+  constexpr const char* kGroup = "Constraints on whole continuations (at most one)";
   command
       .add_option("--json-schema", json_schema,
-                  "JSON that this JSON Schema allows (drafts 4 to 2020-12, OpenAPI)")
+                  "JSON that matches this JSON Schema (drafts 4 to 2020-12, OpenAPI)")
       ->check(not_empty("a file or a schema"))
       ->type_name("FILE|TEXT")
       ->group(kGroup);
   command.add_flag("--json-object", json_object, "Any JSON object")->group(kGroup);
   command
-      .add_option(
-          "--json-space", json_space,
-          "White space of generated JSON: flexible, at most one line break with an indentation or one "
-          "space; compact, none")
+      .add_option("--json-space", json_space,
+                  "White space of generated JSON: flexible (at most one space, or one line break with an "
+                  "indentation), compact (none)")
       ->check(one_of({"flexible", "compact"}))
       ->type_name("SPACE")
       ->capture_default_str()
       ->group(kGroup);
-  command.add_option("--regex", regex, "A text that this regular expression matches as a whole")
+  command.add_option("--regex", regex, "A text that this regular expression matches completely")
       ->check(not_empty("a regular expression"))
       ->type_name("PATTERN")
       ->group(kGroup);
-  command.add_option("--choice", choice, "One of the texts that are given by several --choice")
+  command.add_option("--choice", choice, "One of several texts; give --choice once for each of them")
       ->type_name("TEXT")
       ->allow_extra_args(false)
       ->group(kGroup);
-  command.add_option("--grammar", grammar_file, "A text that this grammar in GBNF derives")
+  command.add_option("--grammar", grammar_file, "A text of this grammar, in GBNF")
       ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(kGroup);

@@ -1,8 +1,9 @@
-// The options that every subcommand with a model has.
+// The options of subcommands that open an engine, in groups.
 #pragma once
 
 #include "tp/engine.h"
 
+#include <cstddef>
 #include <cstdint>
 
 #include <CLI/CLI.hpp>
@@ -14,12 +15,22 @@ enum class WeightNames : std::uint8_t { convertible, all };
 
 // What was given on the command line for the engine.
 struct EngineFlags {
-  EngineOptions options;
+  EngineOptions options{.model = {}, .max_sequences = 1};
   bool verbose = false;
   double timeout = 0.0;  // seconds that a rank waits for another one; 0: for ever
 
-  // Adds --model, --weights, --threads, --prefill-chunk, --cache-tokens, ... to a subcommand.
+  // A command adds only the groups that can change its work.
+  //
+  // Every engine: --model, --weights, --threads, --prefill-chunk, --cache-tokens, ...
   void add_to(CLI::App& command, WeightNames names = WeightNames::convertible);
+  // Models that compute one token after another: --attention, --pipeline, --two-batch-overlap. The engine
+  // refuses them for encoders.
+  void add_causal_options_to(CLI::App& command);
+  // Commands that submit several requests at once: --max-batch. The engine runs `usual` of them by default,
+  // and one at a time in commands without the option.
+  void add_batch_option_to(CLI::App& command, std::size_t usual = 16);
+  // Commands that generate with a diffusion language model: --unmask-cache.
+  void add_unmask_cache_option_to(CLI::App& command);
 };
 
 }  // namespace tp

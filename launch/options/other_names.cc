@@ -30,7 +30,7 @@ const std::vector<Renamed> kRenamed = {
     {{"-b", "--batch-size", "-ub", "--ubatch-size", "--max-num-batched-tokens", "--chunked-prefill-size"},
      {"--prefill-chunk"}},
     {{"--parallel", "--max-num-seqs", "--max-running-requests", "--max-concurrent-requests", "--max-batch-size"},
-     {"--max-batch"}},
+     {"--max-batch", "--batch"}},
     {{"-p"}, {"--prompt", "--query"}},
     {{"-f"}, {"--prompt-file", "--file", "--batch"}},
     {{"--input", "--input-file"}, {"--batch", "--file", "--prompt-file"}},

@@ -19,22 +19,23 @@ void SamplingFlags::add_to(CLI::App& command) {
     return command.add_option(name, target, help)->check(check)->type_name(type)->group(kGroup);
   };
   add("--max-tokens", max_tokens, "N", whole_number(1, kLargest),
-      "Maximum tokens to generate (default: the model's, or 256; with --server 256)");
-  command.add_flag("--greedy", greedy, "Always the most likely token; the same as --temperature 0")
+      "Maximum tokens to generate (default: the model's, or 256)");
+  command.add_flag("--greedy", greedy, "Always choose the most likely token, like --temperature 0")
       ->group(kGroup);
-  add("--temperature", temperature, "T", number(), "0 is greedy, 1 the model's own distribution");
-  add("--top-k", top_k, "K", whole_number(0, kLargest), "Keep the k most likely tokens; 0 keeps all");
+  add("--temperature", temperature, "T", number(), "0 is greedy, 1 is the model's own distribution");
+  add("--top-k", top_k, "K", whole_number(0, kLargest), "Keep the K most likely tokens; 0 keeps all");
   add("--top-p", top_p, "P", number(),
-      "Nucleus sampling: keep the smallest set of tokens with cumulative probability p");
-  add("--min-p", min_p, "P", number(), "Keep tokens at least p times as likely as the most likely one");
+      "Nucleus sampling: keep the smallest set of tokens with cumulative probability P");
+  add("--min-p", min_p, "P", number(),
+      "Keep tokens that are at least P times as likely as the most likely token");
   add("--repetition-penalty", repetition_penalty, "X", number(),
-      "Values above 1 make tokens that occurred less likely");
+      "Values above 1 make tokens less likely that have occurred");
   add("--presence-penalty", presence_penalty, "X", number(),
-      "Subtracted from the logits of generated tokens");
+      "Subtract X from the logits of tokens that were generated");
   add("--frequency-penalty", frequency_penalty, "X", number(),
-      "Subtracted for each time a token was generated");
+      "Subtract X from a token's logit each time it is generated");
   add("--seed", seed, "N", whole_number(0, std::numeric_limits<std::uint64_t>::max()),
-      "The same seed gives the same text (default: a random one)");
+      "The same seed gives the same text (default: a random seed)");
   command.add_option("--stop", stop, "A text that ends a continuation; may be given several times")
       ->type_name("TEXT")
       ->allow_extra_args(false)
@@ -47,7 +48,7 @@ void SamplingFlags::add_to(CLI::App& command) {
       ->allow_extra_args(false)
       ->group(kGroup);
   add("--min-tokens", min_tokens, "N", whole_number(0, kLargest),
-      "Minimum tokens before an end-of-sequence token or a stop text ends it");
+      "Minimum tokens before an end-of-sequence token or a stop text can end the continuation");
   command.add_flag("--ignore-eos", ignore_eos, "Continue past the end-of-sequence token")->group(kGroup);
 }
 
@@ -59,28 +60,28 @@ void SamplingFlags::add_result_options_to(CLI::App& command) {
       ->group(kGroup);
   command
       .add_option("--beams", beams,
-                  "Beam search with so many beams: the likeliest texts in place of drawn ones")
+                  "Beam search with N beams, which finds the likeliest texts instead of sampling")
       ->check(whole_number(1, BeamSearch::kMaxBeams))
       ->type_name("N")
       ->capture_default_str()
       ->group(kGroup);
   command
       .add_option("--length-penalty", length_penalty,
-                  "With --beams: log-probabilities are divided by length ^ F (default: the model's, or 1)")
+                  "With --beams: divide log-probabilities by length ^ F (default: the model's, or 1)")
       ->check(number())
       ->type_name("F")
       ->group(kGroup);
   command
       .add_option(
           "--early-stopping", early_stopping,
-          "With --beams: yes ends the search when as many texts as beams are finished, no when better "
-          "ones are unlikely, never when they are impossible (default: the model's, or no)")
+          "With --beams, when to end the search: yes, if as many texts as beams are finished; no, if better "
+          "texts are unlikely; never, if better texts are impossible (default: the model's, or no)")
       ->check(one_of({"yes", "no", "never"}))
       ->type_name("WHEN")
       ->group(kGroup);
   command
       .add_option("--logprobs", logprobs,
-                  "With --json: log-probabilities of the token and the k most likely ones")
+                  "With --json: log-probabilities of each token and of the K most likely tokens")
       ->check(whole_number(0, 1 << 20))
       ->type_name("K")
       ->group(kGroup);
@@ -93,7 +94,7 @@ void SamplingFlags::add_thinking_option_to(CLI::App& command) {
 void add_thinking_option(CLI::App& command, std::optional<int>& target, const std::string& group) {
   command
       .add_option("--max-thinking-tokens", target,
-                  "Tokens that a model may think before its answer; 0: none at all (default: no limit)")
+                  "Maximum tokens of thinking before an answer; 0 turns thinking off (default: no limit)")
       ->check(whole_number(0, kLargest))
       ->type_name("N")
       ->group(group);

@@ -33,42 +33,40 @@ std::vector<std::string> read_keys(const std::string& file) {
 
 void add_address_options(CLI::App& command, ServeFlags& flags) {
   const std::string group = "Address and access";
-  command.add_option("--host", flags.host, "Address to listen at; 0.0.0.0 for all of this machine")
+  command.add_option("--host", flags.host, "Address to listen on; 0.0.0.0 is all addresses of this machine")
       ->check(not_empty("an address"))
       ->capture_default_str()
       ->type_name("ADDRESS")
       ->group(group);
-  command.add_option("--port", flags.port, "Port to listen at; 0 for any free one")
+  command.add_option("--port", flags.port, "Port to listen on; 0 chooses a free port")
       ->check(whole_number(0, 65535))
       ->capture_default_str()
       ->type_name("N")
       ->group(group);
   command
-      .add_option(
-          "--api-key", flags.api_keys,
-          "A key that clients must give; may be given several times. Other users of this machine can read it "
-          "in the list of processes")
+      .add_option("--api-key", flags.api_keys,
+                  "A key that clients must send; may be given several times. Other users of this machine can "
+                  "read it in the process list")
       ->check(not_empty("a key"))
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false)
       ->type_name("KEY")
       ->group(group);
-  command.add_option("--api-key-file", flags.api_key_file, "A file with a key per line")
+  command.add_option("--api-key-file", flags.api_key_file, "A file with one key per line")
       ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
   command
-      .add_option(
-          "--allowed-hosts", flags.allowed_hosts,
-          "Names under which this server is reached, besides localhost, this machine's name and addresses; "
-          "* for any")
+      .add_option("--allowed-hosts", flags.allowed_hosts,
+                  "Other host names of this server, besides localhost and this machine's name and addresses; "
+                  "* allows any")
       ->delimiter(',')
       ->type_name("NAME,...")
       ->group(group);
   command
-      .add_option("--cors-origins", flags.cors_origins,
-                  "Web pages that may use this server, besides those of localhost: https://chat.example.com; "
-                  "* for all")
+      .add_option(
+          "--cors-origins", flags.cors_origins,
+          "Web sites that may use this server, besides localhost: https://chat.example.com; * allows all")
       ->delimiter(',')
       ->type_name("ORIGIN,...")
       ->group(group);
@@ -78,28 +76,28 @@ void add_load_options(CLI::App& command, ServeFlags& flags) {
   const std::string group = "Load";
   EngineOptions& options = flags.engine.options;
   command
-      .add_option("--step-ms", options.step_ms,
-                  "While anybody gets tokens, milliseconds that prompts may add to a step; 0: no limit")
+      .add_option(
+          "--step-ms", options.step_ms,
+          "Maximum milliseconds that prompts may add to a step while other requests generate; 0: no limit")
       ->check(number())
       ->capture_default_str()
       ->type_name("MS")
       ->group(group);
   command
-      .add_option("--max-queue", options.max_queue,
-                  "Requests that may wait beside those that run; others are told to come back (429)")
+      .add_option("--max-queue", options.max_queue, "Maximum requests that wait; further ones get status 429")
       ->check(whole_number(0))
       ->capture_default_str()
       ->type_name("N")
       ->group(group);
   command
       .add_option("--max-queue-tokens", options.max_queue_tokens,
-                  "Tokens of prompts that may wait (default: no limit)")
+                  "Maximum prompt tokens that wait (default: no limit)")
       ->check(whole_number(0))
       ->type_name("N")
       ->group(group);
   command
       .add_option("--drain-seconds", flags.drain_seconds,
-                  "At SIGTERM, SIGINT or SIGUSR1, seconds for the requests that have come to end")
+                  "Seconds that running requests get to finish after SIGTERM, SIGINT or SIGUSR1")
       ->check(whole_number(0, 86400))
       ->capture_default_str()
       ->type_name("SECONDS")
@@ -109,18 +107,20 @@ void add_load_options(CLI::App& command, ServeFlags& flags) {
 }  // namespace
 
 ServeFlags::ServeFlags() {
-  engine.options.max_sequences = kMaxSequences;
   engine.options.step_ms = kStepMs;
   engine.options.max_queue = 1024;
 }
 
 void ServeFlags::add_to(CLI::App& command) {
   engine.add_to(command);
+  engine.add_causal_options_to(command);
+  engine.add_batch_option_to(command, kMaxSequences);
+  engine.add_unmask_cache_option_to(command);
   add_speculate_option(command, engine.options.speculation);
   command
-      .add_option(
-          "--model-name", model_names,
-          "The model's name for clients (default: that of its folder or file); may be given several times")
+      .add_option("--model-name", model_names,
+                  "The model's name for clients; may be given several times (default: the name of its folder "
+                  "or file)")
       ->check(not_empty("a name"))
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false)
@@ -136,8 +136,8 @@ void ServeFlags::add_to(CLI::App& command) {
   command.add_option("--pid-file", pid_file, "Write the process id of rank 0 to this file")
       ->check(not_empty("a file"))
       ->type_name("FILE");
-  command.add_flag("--log-json", log_json, "Log requests as JSON");
-  command.add_flag("--quiet", quiet, "Log no requests");
+  command.add_flag("--log-json", log_json, "Log each request as a line of JSON");
+  command.add_flag("--quiet", quiet, "Don't log requests");
 }
 
 ServeOptions ServeFlags::options() const {

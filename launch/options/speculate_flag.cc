@@ -77,19 +77,19 @@ void add_speculate_option(CLI::App& command, SpeculationOptions& options) {
             options = parse_speculation(text).value_or(SpeculationOptions());
             options.draft_history = history;
           },
-          "Verify up to N guessed tokens per step, where that is quicker; the text stays the same. ngram "
-          "guesses what followed the same tokens before; draft:DIR guesses with a small model of the same "
-          "vocabulary; mtp guesses with the multi-token prediction layer of the model's own checkpoint; auto "
-          "combines ngram with the model in DIR, or without DIR with the one in the folder `draft` of the "
-          "model's, or else with that layer (N: 8; with :N:always even where it is slower)")
+          "Verify up to N draft tokens per step if that is faster; the text stays the same. ngram drafts "
+          "what followed the same tokens earlier; draft:DIR drafts with a small model of the same "
+          "vocabulary; mtp drafts with the multi-token prediction layer of the model's checkpoint; auto "
+          "combines ngram with the model in DIR, else with the model in the folder `draft` of the model's "
+          "folder, else with mtp. Append :N for another number than 8, and :N:always to draft even if it is "
+          "slower")
       ->check(check)
       ->type_name("off|ngram|draft:DIR|mtp|auto[:DIR]")
       ->default_str("off");
   command
-      .add_option(
-          "--draft-history", options.draft_history,
-          "With ngram and auto: guess from the last N tokens of earlier answers, too; 0: none (200 bytes of "
-          "rank 0's memory are reserved for each)")
+      .add_option("--draft-history", options.draft_history,
+                  "With ngram and auto: also draft from the last N tokens of earlier answers; each reserves "
+                  "200 bytes of rank 0's memory; 0 turns this off")
       ->check(whole_number(0, 1 << 30))
       ->type_name("N")
       ->capture_default_str();

@@ -42,10 +42,10 @@ void add_split_option(CLI::App& command, std::vector<double>& split, bool* measu
   command
       .add_option_function<std::string>(
           "--split", take,
-          std::string("Each rank's share of the model relative to the others, as 2,1,1") +
-              (measured == nullptr ? ""
-                                   : ", or measured: by how fast hosts read memory, if they differ by more "
-                                     "than a tenth") +
+          std::string("Each rank's share of the model relative to the others, like 2,1,1") +
+              (measured == nullptr
+                   ? ""
+                   : "; measured: by the memory bandwidth of the hosts, if they differ by more than 10 %") +
               " (default: equal shares)")
       ->check(check)
       ->type_name("SHARES");

@@ -7,10 +7,12 @@ namespace tp {
 
 void TextInputFlags::add_to(CLI::App& command) {
   const std::string group = "Input (one of them; FILE may be - for standard input)";
-  command.add_option("-p,--prompt", prompts, "A text; may be repeated")->type_name("TEXT")->group(group);
+  command.add_option("-p,--prompt", prompts, "A text; may be given several times")
+      ->type_name("TEXT")
+      ->group(group);
   command
       .add_option("--batch", batch_file,
-                  "A text per line, as it is, as a JSON string, or as an object with `text` or `ids`")
+                  "A file with one text per line: plain, a JSON string, or an object with `text` or `ids`")
       ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
@@ -36,10 +38,9 @@ std::vector<BatchText> TextInputFlags::read() const {
 
 CLI::Option* add_token_file_option(CLI::App& command, std::string& file) {
   return command
-      .add_option(
-          "--tokens", file,
-          "A JSON file (- is standard input): a list of token ids, or an object with `ids`, and perhaps "
-          "`token_type_ids` and `global_attention_mask`, or, of encoder-decoders, `decoder_ids`")
+      .add_option("--tokens", file,
+                  "A JSON file (- is standard input): a list of token ids, or an object with `ids` and "
+                  "perhaps `token_type_ids` and `global_attention_mask`")
       ->check(not_empty("a file"))
       ->type_name("FILE");
 }

@@ -17,9 +17,8 @@ void add_unmask_cache_option(CLI::App& command, UnmaskCache& cache) {
       .add_option_function<std::string>(
           "--unmask-cache",
           [&cache](const std::string& name) { cache = find_unmask_cache(name).value_or(cache); },
-          "LLaDA, Dream: exact, or approximate and faster: a block's passes after its first one keep the "
-          "keys and "
-          "values of the tokens before it (prefix) or of all others (dual)")
+          "LLaDA, Dream: exact; or approximate and faster: after a block's first pass, its other passes "
+          "reuse the keys and values of earlier tokens (prefix) or of all other tokens (dual)")
       ->check(one_of(unmask_caches()))
       ->type_name("CACHE")
       ->default_str("exact");
@@ -29,21 +28,21 @@ void UnmaskingFlags::add_to(CLI::App& command) {
   const std::string group = "Diffusion language models (LLaDA, Dream, SDAR)";
   command
       .add_option("--steps", steps,
-                  "Passes in all, divided evenly among the blocks (default: one for each of --max-tokens)")
-      ->check(whole_number(1, kMostSteps))
-      ->type_name("N")
-      ->group(group);
-  command
-      .add_option("--block-length", block_length,
-                  "Tokens that are settled before those behind them (default: --max-tokens, or the model's)")
+                  "Passes in total, divided evenly among the blocks (default: one for each of --max-tokens)")
       ->check(whole_number(1, kMostSteps))
       ->type_name("N")
       ->group(group);
   command
       .add_option(
-          "--unmask", unmask,
-          "What a pass settles: low-confidence (the most probable tokens), margin, entropy, threshold, "
-          "sequential (default: low-confidence)")
+          "--block-length", block_length,
+          "Tokens of a block; blocks are settled one after another (default: --max-tokens, or the model's)")
+      ->check(whole_number(1, kMostSteps))
+      ->type_name("N")
+      ->group(group);
+  command
+      .add_option("--unmask", unmask,
+                  "Tokens that a pass settles: low-confidence (the most probable ones), margin, entropy, "
+                  "threshold, sequential (default: low-confidence)")
       ->check(one_of(unmask_rules()))
       ->type_name("RULE")
       ->group(group);

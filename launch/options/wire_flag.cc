@@ -10,7 +10,7 @@ void add_wire_option(CLI::App& command, WireType& type) {
   command
       .add_option_function<std::string>(
           "--wire", [&type](const std::string& name) { type = find_wire_type(name).value_or(WireType::f32); },
-          "How sums are sent from host to host: f32, or rounded to bf16 or int8")
+          "Type in which hosts exchange sums: f32, or rounded to bf16 or int8")
       ->check(one_of({"f32", "bf16", "int8"}))
       ->type_name("TYPE")
       ->default_str("f32");

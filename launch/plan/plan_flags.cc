@@ -132,7 +132,7 @@ std::optional<double> parse_quantity(std::string_view text, std::string_view uni
 
 void add_cluster_options(CLI::App& command, Cluster& cluster) {
   command
-      .add_option("--ranks-per-host", cluster.ranks_per_host, "Ranks on each host, one per socket usually")
+      .add_option("--ranks-per-host", cluster.ranks_per_host, "Ranks on each host, usually one per socket")
       ->check(whole_number(1, 1024))
       ->type_name("N")
       ->capture_default_str();
@@ -151,17 +151,16 @@ void add_cluster_options(CLI::App& command, Cluster& cluster) {
                  return true;
                });
   add_quantity(command, "--bandwidth",
-               "Rate at which a host's ranks read weights, about 0.85 of what its memory can do", "200GB/s",
+               "Rate at which a host's ranks read weights, about 0.85 of its memory bandwidth", "200GB/s",
                "200GB/s", into(cluster.bandwidth, parse_bandwidth));
   add_quantity(command, "--flops",
-               "Operations per second that a host's ranks reach in products of many tokens", "2T", "2T",
-               into(cluster.flops, parse_flops));
-  add_quantity(
-      command, "--net",
-      "Network between hosts: latency of a short message, rate in each direction, and what each message "
-      "more costs that is under way at the same time",
-      "30us,10Gb,5us", "30us,10Gb,5us",
-      [&cluster](std::string_view text) { return take_net(text, cluster); });
+               "Operations per second that a host's ranks reach in matrix products of many tokens", "2T",
+               "2T", into(cluster.flops, parse_flops));
+  add_quantity(command, "--net",
+               "Network between hosts: latency of a short message, rate in each direction, and the extra "
+               "time for each additional simultaneous message",
+               "30us,10Gb,5us", "30us,10Gb,5us",
+               [&cluster](std::string_view text) { return take_net(text, cluster); });
 }
 
 std::string net_text(const Cluster& cluster) {

@@ -18,7 +18,8 @@ void add_probe_options(CLI::App& command, ProbeFlags& flags, CLI::Option& probe)
       ->needs(&probe)
       ->type_name("N");
   command
-      .add_option("--timeout", flags.timeout, "Abort the probe if a rank waits longer than this for another")
+      .add_option("--timeout", flags.timeout,
+                  "Abort the probe if a rank waits longer than this for another rank")
       ->check(whole_number(1))
       ->needs(&probe)
       ->type_name("SECONDS");

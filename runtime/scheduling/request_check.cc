@@ -80,9 +80,9 @@ void check_length(const Request& request, const LeaderOptions& options) {
   const std::size_t indivisible = options.limits.indivisible_tokens();
   require<TooLongError>(
       request.attention != AttentionMask::bidirectional || prompt <= indivisible,
-      "prompt has {} tokens but with bidirectional attention, which computes it in one step, at "
-      "most {}; raise `prefill_chunk`, or lower `max_sequences`",
-      prompt, indivisible);
+      "prompt has {} tokens, but bidirectional attention computes it in one step, which has at most {}; "
+      "raise `prefill_chunk`{}",
+      prompt, indivisible, options.limits.max_sequences > 1 ? ", or lower `max_sequences`" : "");
   require<RequestError>(request.attention != AttentionMask::by_blocks ||
                             (options.diffusion && options.diffusion->block_length > 0),
                         "attention by blocks was asked for, but {} was not made for it; use causal attention",

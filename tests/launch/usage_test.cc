@@ -4,6 +4,7 @@
 #include "tests/launch/text_model.h"
 
 #include <regex>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -27,6 +28,44 @@ TEST(Usage, EveryCommandExplainsItselfWithExamples) {
     EXPECT_CONTAINS(help, "--model");
     EXPECT_EQ(help.find("INT in"), std::string::npos) << "a type only a programmer can read";
   }
+}
+
+// The commands whose help lists the option.
+std::set<std::string> commands_with(const std::string& option) {
+  std::set<std::string> commands;
+  const std::string& overview = help_text();
+  const std::regex name("\n  ([a-z-]+)  ");
+  const std::size_t begin = overview.find("Subcommands:");
+  for (std::sregex_iterator
+           match(overview.begin() + static_cast<std::ptrdiff_t>(begin), overview.end(), name),
+       none;
+       match != none; ++match) {
+    const std::string command = (*match)[1];
+    if (std::regex_search(help_text(command), std::regex("\n  (-[a-z],)?" + option + "[ \n]")))
+      commands.insert(command);
+  }
+  return commands;
+}
+
+TEST(Usage, CommandsListOnlyOptionsThatTheyUse) {
+  using Names = std::set<std::string>;
+  const Names engines = {"generate",  "chat",   "serve",  "embed",      "rank", "classify",
+                         "fill-mask", "logits", "hidden", "perplexity", "bench"};
+  for (const char* option : {"--packed-cache", "--max-length", "--cache-tokens", "--verbose"})
+    EXPECT_EQ(commands_with(option), engines) << option;
+  // One request after another, or as many at once as --batch says.
+  EXPECT_EQ(commands_with("--max-batch"),
+            Names({"generate", "serve", "embed", "rank", "classify", "fill-mask"}));
+  // Encoders, the only models of rank, classify and fill-mask, compute whole texts.
+  for (const char* option : {"--attention", "--pipeline", "--two-batch-overlap"}) {
+    EXPECT_EQ(commands_with(option),
+              Names({"generate", "chat", "serve", "embed", "logits", "hidden", "perplexity", "bench"}))
+        << option;
+  }
+  EXPECT_EQ(commands_with("--unmask-cache"), Names({"generate", "chat", "serve", "bench"}));
+  EXPECT_EQ(commands_with("--speculate"), Names({"generate", "chat", "serve", "bench"}));
+  EXPECT_EQ(commands_with("--server"), Names({"chat"}));
+  expect_one_error(run(kNoMpirun, {"logits", "--max-batch", "2"}), 2, "there is no option --max-batch");
 }
 
 TEST(Usage, DefaultsAreShown) {

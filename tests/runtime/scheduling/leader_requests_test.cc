@@ -150,10 +150,9 @@ TEST(Leader, RefusesABidirectionalPromptForWhichAStepMayNeverHaveRoom) {
     run.add(bidirectional(prompt_of(79)));
     ADD_FAILURE() << "accepted";
   } catch (const TooLongError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "prompt has 79 tokens but with bidirectional attention, which computes it in one step, at most "
-        "78; raise `prefill_chunk`, or lower `max_sequences`");
+    EXPECT_STREQ(error.what(),
+                 "prompt has 79 tokens, but bidirectional attention computes it in one step, which has at "
+                 "most 78; raise `prefill_chunk`, or lower `max_sequences`");
   }
   EXPECT_FALSE(run.leader.has_work());
 }
