@@ -1,6 +1,8 @@
 // tp-infer generate, logits, hidden and inspect with encoder-decoders, and beam search.
 #include "model/files/npy.h"
+#include "tests/doc_example.h"
 #include "tests/launch/program.h"
+#include "tests/launch/run_line.h"
 #include "tests/launch/text_seq2seq.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/seq2seq_fixture.h"
@@ -12,6 +14,28 @@
 
 namespace tp::test {
 namespace {
+
+TEST(Seq2Seq, TheCommandsOfTheGuideRun) {
+  const TextSeq2Seq model;
+  const TemporaryDirectory folder;
+  for (const char* name :
+       {"opus-mt-en-fr", "opus-mt-en-ROMANCE", "mbart-large-50", "flan-t5-base", "bart-base"})
+    std::filesystem::create_directory_symlink(model.path(), folder.path() / name);
+  folder.write("questions.jsonl", "{\"prompt\": \"w5 w6\", \"max_tokens\": 3}\n");
+  folder.write("input.json", R"({"ids": [5, 6, 1], "decoder_ids": [0, 7]})");
+  std::size_t commands = 0;
+  for (std::string line : doc_example_lines("model/README.md", "## Encoder-decoders")) {
+    if (const std::size_t at = line.find("fr_XX"); at != line.npos)
+      line.replace(at, 5, "5");  // a token of this vocabulary
+    SCOPED_TRACE(line);
+    const Finished finished = run_line(line, folder.path());
+    EXPECT_EQ(finished.status, 0) << finished.err;
+    ++commands;
+  }
+  EXPECT_EQ(commands, 5U);
+  for (const char* file : {"answers.jsonl", "logits.npy"})
+    EXPECT_GT(std::filesystem::file_size(folder.path() / file), 0U) << file;
+}
 
 using nlohmann::json;
 using reference::Seq2SeqFixture;
