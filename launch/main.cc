@@ -32,8 +32,8 @@ namespace {
 constexpr int kUsageError = 2;
 
 constexpr const char* kOutOfMemory =
-    "tp-infer: out of memory: expected sizes that this machine can hold, found larger ones; lower them in "
-    "the options, check config.json, or free memory";
+    "tp-infer: out of memory: expected sizes that fit into this machine's memory, found larger ones; lower "
+    "them with options, check config.json, or free memory";
 
 const char* const kFooter =
     "Without a subcommand the demo model tells a story.\n"

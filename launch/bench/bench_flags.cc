@@ -116,18 +116,18 @@ void check_bench_options(const CLI::App& command, BenchFlags& flags) {
   flags.has_generate = command.get_option("--generate")->count() > 0;
   if (int{flags.json} + int{flags.csv} + int{flags.markdown} > 1) {
     throw CLI::ValidationError(
-        "--json, --csv and --markdown are three forms of the result: expected at most one of them, found "
-        "several; run bench once for each, or convert its JSON");
+        "--json, --csv and --markdown are formats of the result: expected at most one, found several; run "
+        "bench once for each, or convert its JSON");
   }
   if (!flags.acceptance_trace.empty() && (flags.has_prompts || flags.has_generate || flags.constraint)) {
     throw CLI::ValidationError(
-        "--acceptance-trace takes the lengths from its texts, and has no constraints: expected none of "
-        "--prompt, --generate and --constraint beside it, found some; leave them out");
+        "--acceptance-trace takes the lengths from its texts and has no constraints: expected none of "
+        "--prompt, --generate and --constraint with it, found some; leave them out");
   }
   if (!flags.acceptance_trace.empty() && flags.engine.options.speculation.drafts == DraftKind::mtp) {
     throw CLI::ValidationError(
-        "--acceptance-trace replays texts of another model: expected guesses that need no hidden states of "
-        "it, found --speculate mtp; take ngram or draft:DIR");
+        "--acceptance-trace replays texts of another model: expected draft tokens that don't need that "
+        "model's hidden states, found --speculate mtp; use ngram or draft:DIR");
   }
   if (!flags.synthetic.empty() && !flags.engine.options.model.empty()) {
     throw CLI::ValidationError(

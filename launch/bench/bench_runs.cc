@@ -119,10 +119,10 @@ BenchRow measure_steps(Engine& engine, std::string phase, const BenchRun& run, s
   if (texts != nullptr) {
     for (auto& [request, text] : tokens) texts->push_back(std::move(text));
   }
-  require<ConfigError>(row.steps > 0,
-                       "cannot measure batches of {}: the first sequence has ended when the last one begins; "
-                       "raise --generate",
-                       run.batch);
+  require<ConfigError>(
+      row.steps > 0,
+      "cannot measure batches of {}: the first sequence ends before the last one begins; raise --generate",
+      run.batch);
   return row;
 }
 
@@ -132,11 +132,10 @@ void require_begin(std::string text, std::size_t number) {
   std::erase_if(text, [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; });
   const std::string begin = begin_of_texts(number);
   const std::size_t size = std::min(text.size(), begin.size());
-  require<RequestError>(
-      size > 0 && text.compare(0, size, begin, 0, size) == 0,
-      "cannot measure masks: expected a text that begins with {}, as its schema says, found "
-      "{}; this is a mistake of the program",
-      begin, text.substr(0, begin.size()));
+  require<RequestError>(size > 0 && text.compare(0, size, begin, 0, size) == 0,
+                        "cannot measure masks: expected a text that begins with {}, as its schema says, "
+                        "found {}; this is a bug in tp-infer",
+                        begin, text.substr(0, begin.size()));
 }
 
 // With schemas of their own, so that no mask is known when the others are timed.

@@ -26,7 +26,7 @@ RealText real_text_of(const std::string& line) {
   text.request.sampling.temperature = 0.0F;
   if (json.contains("sampling")) set_fields(json["sampling"], text.request);
   require<RequestError>(!text.prompt.empty() && text.tokens.size() >= 2,
-                        "expected a prompt and at least 2 tokens behind it, found {} and {}",
+                        "expected a prompt and at least 2 tokens after it, found {} and {}",
                         text.prompt.size(), text.tokens.size());
   return text;
 }
@@ -59,7 +59,7 @@ void ReplayedTexts::add(std::vector<TokenId> prompt, std::vector<TokenId> tokens
   Pair pair{
       .real = joined(real.prompt, real.tokens), .replayed = joined(prompt, tokens), .request = real.request};
   require<RequestError>(pair.real.size() == pair.replayed.size(),
-                        "cannot replay {}: expected {} tokens, found {}; this is a mistake of the program",
+                        "cannot replay {}: expected {} tokens, found {}; this is a bug in tp-infer",
                         real.name, pair.real.size(), pair.replayed.size());
   pairs_[std::move(prompt)] = std::move(pair);
 }

@@ -32,9 +32,9 @@ nlohmann::ordered_json read_messages_file(const std::string& path) {
       "\"user\", \"content\": \"...\"}}]}}",
       name, has_messages ? "messages that are no list" : "none");
   for (const auto& message : conversation.at("messages")) {
-    require<RequestError>(message.is_object() && message.contains("role") && message.at("role").is_string(),
-                          "{}: expected messages with a `role`, found one without; add \"role\": \"user\"",
-                          name);
+    require<RequestError>(
+        message.is_object() && message.contains("role") && message.at("role").is_string(),
+        "{}: expected messages with a `role`, found a message without it; add \"role\": \"user\"", name);
   }
   return conversation;
 }

@@ -72,7 +72,7 @@ void ServerClient::exchange(const OutgoingRequest& request, const HttpReceiver& 
         has_begun,
         "cannot reach {}: expected a server, found: {}; start one (tp-infer serve), or check the address",
         address_, error.what());
-    throw_error<RequestError>("the answer of {} broke off: expected all of it, found: {}; ask again",
+    throw_error<RequestError>("the answer of {} broke off: expected a complete answer, found: {}; ask again",
                               address_, error.what());
   } catch (const DownloadError& error) {
     throw RequestError(error.what());
@@ -125,8 +125,8 @@ void ServerClient::chat(const nlohmann::ordered_json& request,
                           address_, data.substr(0, 100));
     if (chunk.contains("error") && !chunk.at("error").is_null()) {
       throw_error<RequestError>(
-          "the answer of {} broke off: expected all of it, found an error of the server{}; ask again, and "
-          "if that does not help, look into the server's log",
+          "the answer of {} broke off: expected a complete answer, found an error of the server{}; ask "
+          "again, and if the error repeats, read the server's log",
           address_, said(data));
     }
     receive(chunk);
@@ -149,11 +149,11 @@ void ServerClient::chat(const nlohmann::ordered_json& request,
        }});
   if (is_stopped) return;
   if (head.status != 200) refuse(head, refusal);
-  require<RequestError>(is_stream(head),
-                        "cannot chat with {}: expected a stream of events, found {}{}; check that this is "
-                        "the address of an API with OpenAI's chat completions, as http://localhost:8080/v1",
-                        address_, head.field("content-type").empty() ? "none" : head.field("content-type"),
-                        said(refusal));
+  require<RequestError>(
+      is_stream(head),
+      "cannot chat with {}: expected a stream of events, found {}{}; check that this is the address of an "
+      "API with OpenAI's chat completions, such as http://localhost:8080/v1",
+      address_, head.field("content-type").empty() ? "none" : head.field("content-type"), said(refusal));
   require<RequestError>(
       is_done,
       "the answer of {} broke off: expected [DONE] at its end, found the end of the connection; ask again",

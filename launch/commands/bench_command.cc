@@ -198,7 +198,7 @@ void settle_lengths(BenchFlags& flags, std::size_t longest) {
 // On rank 0.
 void read_texts(BenchFlags& flags, std::size_t vocab_size, std::size_t longest) {
   require<ConfigError>(flags.generates,
-                       "cannot replay texts: {} generates none; leave out --acceptance-trace",
+                       "cannot replay texts: {} doesn't generate texts; leave out --acceptance-trace",
                        flags.synthetic.empty() ? "the model" : flags.synthetic);
   flags.replay.texts = read_real_texts(flags.acceptance_trace);
   const bool has_history = flags.engine.options.speculation.draft_history != 0;

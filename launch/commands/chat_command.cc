@@ -51,8 +51,8 @@ constexpr const char* kChatFooter =
     "SIGUSR1 instead: kill -USR1 PID-OF-MPIRUN";
 
 constexpr const char* kUnderMpirun =
-    "tp-infer: under mpirun every line is a message, and there is no line editing, history or paste of "
-    "several lines; Enter alone stops an answer, Ctrl-C ends the job, /help lists commands";
+    "tp-infer: under mpirun each line is a message, without line editing, history or pasting several lines; "
+    "Enter stops an answer, Ctrl-C ends the job, /help lists commands";
 
 struct ChatFlags {
   EngineFlags engine;
@@ -157,9 +157,9 @@ void check_server_options(const ChatFlags& flags, const std::vector<const CLI::O
   }
   for (const CLI::Option* option : of_model) {
     if (option->count() == 0) continue;
-    throw CLI::ValidationError(
-        fmt::format("expected no {} with --server, which has its own settings, found one; remove it",
-                    option->get_name()));
+    throw CLI::ValidationError(fmt::format(
+        "expected no {} with --server, because the server has its own settings, found one; remove it",
+        option->get_name()));
   }
 }
 

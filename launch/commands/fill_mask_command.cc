@@ -38,8 +38,8 @@ TokenId mask_of(const Engine& engine, const FillMaskFlags& flags) {
     if (const std::optional<TokenId> id = engine.find_token(name)) return *id;
   }
   throw_error<RequestError>(
-      "cannot find the mask: expected a tokenizer with [MASK] or <mask>, found none; give its "
-      "id by --mask-id");
+      "cannot find the mask: expected a tokenizer with [MASK] or <mask>, found none; give its id with "
+      "--mask-id");
 }
 
 std::string word_of(const Engine& engine, TokenId id) {
@@ -85,7 +85,7 @@ void fill_masks(Engine& engine, const FillMaskFlags& flags, const std::vector<Ba
       if (request.prompt[i] == mask) request.candidates_at.push_back(i);
     }
     require<RequestError>(!request.candidates_at.empty(),
-                          "{}: expected a mask (token {}), found none; write it where a word is to be found",
+                          "{}: expected a mask (token {}), found none; put it where you want a word",
                           input.where, mask);
     request.candidates = flags.top_k;
     requests.push_back({std::move(request), input.where});

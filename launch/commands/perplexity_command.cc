@@ -74,7 +74,7 @@ Material read_material(const PerplexityFlags& flags) {
   require<RequestError>(!text.empty(), "{}: the file is empty; expected a text to measure", flags.text_file);
   const std::size_t broken = utf8::valid_length(text);
   require<RequestError>(broken == text.size(),
-                        "{}: byte {} is not UTF-8; expected a text in UTF-8, convert the file",
+                        "{}: byte {} is not UTF-8; expected a text in UTF-8; convert the file",
                         flags.text_file, broken);
   return {.name = flags.text_file, .text = std::move(text)};
 }
@@ -115,9 +115,10 @@ std::optional<std::size_t> scored_bytes(const Engine& engine, const Material& ma
 
 Result measure(Engine& engine, const PerplexityFlags& flags, const Material& material) {
   const std::vector<TokenId> tokens = material.ids ? *material.ids : engine.encode(*material.text);
-  require<RequestError>(tokens.size() >= 2,
-                        "{}: {} token{}; expected at least 2, one to be predicted from another",
-                        material.name, tokens.size(), tokens.size() == 1 ? "" : "s");
+  require<RequestError>(
+      tokens.size() >= 2,
+      "{}: {} token{}; expected at least 2, because each token is predicted from earlier ones", material.name,
+      tokens.size(), tokens.size() == 1 ? "" : "s");
   Result result;
   result.tokens = tokens.size() - 1;
   const Stopwatch watch;

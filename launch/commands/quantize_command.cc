@@ -49,15 +49,14 @@ void require_free_name(const QuantizeFlags& flags) {
   std::error_code error;
   const std::filesystem::file_type type = std::filesystem::status(flags.output, error).type();
   if (type == std::filesystem::file_type::not_found) return;
-  require<RequestError>(type == std::filesystem::file_type::regular,
-                        "cannot write {}: expected a file, found something else of this name; give another "
-                        "--output",
-                        flags.output);
   require<RequestError>(
-      flags.force,
-      "cannot write {}: expected a name that is free, found a file; give --force to replace "
-      "it, or another --output",
+      type == std::filesystem::file_type::regular,
+      "cannot write {}: expected a file, found something else with this name; give another --output",
       flags.output);
+  require<RequestError>(flags.force,
+                        "cannot write {}: expected an unused name, found a file; give --force to replace it, "
+                        "or another --output",
+                        flags.output);
 }
 
 // What the model is called: "llama" of "models/llama/", "NAME" of "ORG/NAME".
@@ -105,8 +104,8 @@ QuantizeReport quantize(const QuantizeFlags& flags, const std::filesystem::path&
       {.model = model, .name = name_of_model(flags.model), .weights = flags.weights, .output = flags.output},
       [&](std::uint64_t done, std::uint64_t all) {
         require<Error>(!Interruptions::take(),
-                       "cannot write {}: expected to be left running, found an interruption; "
-                       "what was written is removed, start again",
+                       "cannot write {}: expected to run to the end, found an interruption; the unfinished "
+                       "file is removed; start again",
                        flags.output);
         bar.update(static_cast<double>(done) / static_cast<double>(all),
                    fmt::format(", {:.1f} of {:.1f} G weights", static_cast<double>(done) * 1e-9,

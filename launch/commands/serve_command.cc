@@ -114,8 +114,7 @@ void obey_signals(ServePreparation& prepared, std::chrono::milliseconds drain_ti
       const bool job_ends = by_mpirun && signal->sender == ::getppid() && signal->number == SIGTERM;
       if (job_ends) server.suspect_loss(300ms);
       if (++*count == 1) {
-        print_message(
-            "tp-infer: ending when the requests that have come are done; a second signal ends it now");
+        print_message("tp-infer: the server ends when its requests are done; a second signal ends it now");
         server.drain(job_ends ? std::min(drain_time, kTimeOfMpirun) : drain_time);
       } else {
         ShutdownSignals::restore();

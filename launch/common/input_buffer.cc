@@ -48,7 +48,7 @@ std::optional<std::string> InputBuffer::take_line() {
   if (line_ == Line::ended || (line_ == Line::dropped && ended_)) {
     line_ = Line::kept;
     throw_error<RequestError>(
-        "the line is too long: expected at most {} MiB, and no more than memory has room for; shorten it",
+        "the line is too long: expected at most {} MiB, and no more than fits into memory; shorten it",
         kLongestLine >> 20);
   }
   const std::size_t end = has_line_ ? bytes_.find('\n') : std::string::npos;

@@ -51,8 +51,8 @@ ResultOutput::ResultOutput(const std::string& path, Existing existing, std::stri
   if (!is_locked_by_another(descriptor_)) return;
   ::close(descriptor_);
   throw_error<Error>(
-      "cannot write {} to {}: expected a file of this job's own, found that another job is writing it; wait "
-      "for its end, or give another file",
+      "cannot write {} to {}: expected a file that no other job uses, found that another job is writing it; "
+      "wait until that job ends, or give another file",
       content, path);
 }
 

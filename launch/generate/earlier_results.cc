@@ -72,15 +72,15 @@ EarlierResults::EarlierResults(const std::string& path) {
     whole_lines += line.size() + 1;
   }
   if (line.empty()) return;
-  require<RequestError>(
-      number > 0 || begins_like_result(line) || is_result(parsed(line)),
-      "cannot resume {}: expected lines of results, found only \"{}\"; give the --output of "
-      "an earlier run",
-      path, printable(line));
+  require<RequestError>(number > 0 || begins_like_result(line) || is_result(parsed(line)),
+                        "cannot resume {}: expected results, one per line, found only \"{}\"; give the "
+                        "--output of an earlier run",
+                        path, printable(line));
   std::error_code error;
   fs::resize_file(path, whole_lines, error);
-  require<RequestError>(!error, "cannot cut the unfinished line off {}: {}; remove it, or give another file",
-                        path, error.message());
+  require<RequestError>(
+      !error, "cannot remove the unfinished last line of {}: {}; remove the file, or give another one", path,
+      error.message());
 }
 
 void EarlierResults::add(const nlohmann::json& line) {

@@ -176,7 +176,7 @@ void GenerateOutput::write_text(Answer& answer) {
   if (continuation.finished()) out += "\n";
   file_.write(out);
   if (!filled_context(answer.completion, continuation)) return;
-  print_message(fmt::format("tp-infer: prompt {}: stopped after {} tokens, as the context of {} is full",
+  print_message(fmt::format("tp-infer: prompt {}: stopped after {} tokens, because the context of {} is full",
                             answer.index + 1, continuation.token_ids.size(), engine_.info().max_length));
 }
 

@@ -34,7 +34,7 @@ bool is_stream(const std::string& path) {
 }
 
 void require_requests(bool has_any, const std::string& path) {
-  require<RequestError>(has_any, "{}: no requests; expected one JSON object a line", name_of_input(path));
+  require<RequestError>(has_any, "{}: no requests; expected one JSON object per line", name_of_input(path));
 }
 
 }  // namespace

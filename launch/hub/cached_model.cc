@@ -86,13 +86,13 @@ CachedModel cached_gguf(const HubName& name, const fs::path& snapshot) {
 CachedModel find_cached_model(const HubName& name, const fs::path& cache) {
   const fs::path root = cache / cache_folder_name(name.repository);
   const std::optional<fs::path> snapshot = cache.empty() ? std::nullopt : find_snapshot(root);
-  if (!snapshot) return {{}, "found no such file or folder, and nothing of that name in the cache"};
+  if (!snapshot) return {{}, "found no file, folder or cached model with this name"};
   // With a config.json the name means the checkpoint, also where its download was interrupted: a GGUF model
   // beside it would be another one.
   if (!name.file.empty() || !is_there(*snapshot / "config.json")) return cached_gguf(name, *snapshot);
   const std::string missing = missing_file(*snapshot);
   if (missing.empty()) return {snapshot, {}};
-  return {{}, fmt::format("found only a part of it in the cache: {} is missing", printable(missing))};
+  return {{}, fmt::format("found an incomplete model in the cache: {} is missing", printable(missing))};
 }
 
 }  // namespace tp

@@ -30,8 +30,8 @@ class Fetch {
     }
     partial_.remove();
     throw_error<DownloadError>(
-        "{}: expected the content with the checksum {}, found another one; it is removed, try "
-        "again, and if that does not help tell the repository's owner",
+        "{}: expected the content with the checksum {}, found another; the file is removed; try again, and "
+        "if the error repeats, tell the repository's owner",
         purpose_.what, file_.checksum);
   }
 
@@ -62,8 +62,8 @@ class Fetch {
       if (partial_.size() + bytes.size() > file_.size) {
         partial_.remove();
         throw_error<DownloadError>(
-            "{}: expected {} bytes, found more; what came is removed, try again, and if that "
-            "does not help tell the repository's owner",
+            "{}: expected {} bytes, found more; the file is removed; try again, and if the error repeats, "
+            "tell the repository's owner",
             purpose_.what, file_.size);
       }
       partial_.append(bytes);

@@ -66,8 +66,8 @@ void PartialFile::remove() { ::unlink(path_.c_str()); }
 void PartialFile::require_written(bool condition) const {
   if (condition) return;
   throw_error<DownloadError>(
-      "cannot write {}: expected {} bytes to be written, found: {}; free some space or choose "
-      "another folder with --to or HF_HUB_CACHE, what has been fetched is kept",
+      "cannot write {}: expected {} bytes to be written, found: {}; free some space, or choose another "
+      "folder with --to or HF_HUB_CACHE (downloaded parts are kept)",
       path_.string(), file_.size, std::strerror(errno));
 }
 

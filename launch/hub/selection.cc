@@ -90,10 +90,10 @@ std::string text_of(const std::vector<GgufModel>& models, const HubListing& list
 
 Selection select_gguf(const HubName& name, const HubListing& listing, const std::vector<GgufModel>& models) {
   const std::vector<GgufModel> found = matching(models, name.file);
-  require<DownloadError>(!found.empty(),
-                         "cannot download {}: expected a GGUF model that is called so, found {}; name one of "
-                         "these behind the colon",
-                         name.text(), text_of(models, listing));
+  require<DownloadError>(
+      !found.empty(),
+      "cannot download {}: expected a GGUF model with this name, found {}; put one of these after the colon",
+      name.text(), text_of(models, listing));
   require<DownloadError>(found.size() == 1,
                          "cannot download {}: expected one GGUF model, found {}; name one of these: "
                          "`tp-infer download {}:{}`",

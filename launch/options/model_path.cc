@@ -32,14 +32,13 @@ fs::path demo_model() {
 fs::path find_by_name(const fs::path& given) {
   const std::optional<HubName> name = parse_hub_name(given.string());
   require<CheckpointError>(name.has_value(),
-                           "cannot open {}: no such file or folder; check the path, on every host",
+                           "cannot open {}: no such file or folder; check the path on every host",
                            given.string());
   const CachedModel cached = find_cached_model(*name, hub_cache());
-  require<CheckpointError>(
-      cached.path.has_value(),
-      "cannot open {0}: expected a path, or a model of that name on the Hugging Face Hub that "
-      "has been downloaded, {1}; `tp-infer download {0}` downloads it, on every host",
-      given.string(), cached.reason);
+  require<CheckpointError>(cached.path.has_value(),
+                           "cannot open {0}: expected a path or the name of a downloaded model, {1}; to "
+                           "download it, run `tp-infer download {0}` on every host",
+                           given.string(), cached.reason);
   return *cached.path;
 }
 
@@ -53,15 +52,14 @@ bool has_gguf_magic(const fs::path& file) {
   const fs::path folder = given.has_parent_path() ? given.parent_path() : fs::path(".");
   if (given.extension() == ".safetensors") {
     throw_error<CheckpointError>(
-        "cannot load {}: expected the folder of a checkpoint, found one of its files; give --model {}, where "
-        "config.json and a tokenizer are to be beside it",
+        "cannot load {}: expected a checkpoint's folder, found one of its files; give --model {}, which must "
+        "also contain config.json and a tokenizer",
         given.string(), folder.string());
   }
   if (has_gguf_magic(given)) {
     throw_error<CheckpointError>(
-        "cannot load {}: expected a name that ends in .gguf, as the content is GGUF; rename the file or make "
-        "a "
-        "link to it",
+        "cannot load {}: expected a name that ends in .gguf, because the content is GGUF; rename the file, "
+        "or make a link to it",
         given.string());
   }
   throw_error<CheckpointError>(
@@ -121,7 +119,7 @@ fs::path find_model(const fs::path& given, std::initializer_list<std::string_vie
   std::error_code error;
   const fs::file_type type = fs::status(given, error).type();
   if (type == fs::file_type::not_found) return find_by_name(given);
-  require<CheckpointError>(type != fs::file_type::none, "cannot open {}: {}; check the path, on every host",
+  require<CheckpointError>(type != fs::file_type::none, "cannot open {}: {}; check the path on every host",
                            given.string(), error.message());
   const std::string extension = given.extension().string();
   const bool is_known = extension == ".gguf" || std::find(other_extensions.begin(), other_extensions.end(),

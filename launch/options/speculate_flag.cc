@@ -65,8 +65,8 @@ void add_speculate_option(CLI::App& command, SpeculationOptions& options) {
   const auto check = [](const std::string& text) -> std::string {
     if (parse_speculation(text)) return {};
     return fmt::format(
-        "expected off, ngram, draft:DIR, mtp, auto or auto:DIR, perhaps followed by :N or :N:always with N "
-        "from 1 to {}, found {}; change it, or leave it out",
+        "expected off, ngram, draft:DIR, mtp, auto or auto:DIR, optionally followed by :N or :N:always with "
+        "N from 1 to {}, found {}; change it, or leave it out",
         kMaxDraftTokens, text.empty() ? "an empty text" : text);
   };
   command

@@ -32,7 +32,7 @@ std::optional<std::vector<double>> parse_shares(std::string_view text) {
 void add_split_option(CLI::App& command, std::vector<double>& split, bool* measured) {
   const auto check = [measured](const std::string& text) -> std::string {
     if ((measured != nullptr && text == kMeasured) || parse_shares(text)) return {};
-    return fmt::format("expected a number > 0 for every rank, as 2,1,1{}, found {}",
+    return fmt::format("expected a number > 0 for every rank, such as 2,1,1{}, found {}",
                        measured == nullptr ? "" : ", or measured", text.empty() ? "an empty text" : text);
   };
   const auto take = [&split, measured](const std::string& text) {

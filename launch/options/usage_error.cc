@@ -123,7 +123,7 @@ std::string without_value(const CLI::App& command, const std::vector<std::string
     const bool wants_value = option != nullptr && option->get_items_expected_min() > 0;
     if (wants_value && is_option(arguments[i + 1]) &&
         command.get_option_no_throw(arguments[i + 1]) != nullptr)
-      return fmt::format("expected {}, found {} behind it; add a value",
+      return fmt::format("expected {}, found {} after it; add a value",
                          option_in(command, option->get_name()), arguments[i + 1]);
   }
   return {};
@@ -185,7 +185,7 @@ std::string reason_of(const CLI::App& command, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
     return fmt::format("expected {}, found none; add it", option_in(command, text));
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
-    return fmt::format("expected {}, found no value behind it; add one", option_in(command, text));
+    return fmt::format("expected {}, found no value after it; add one", option_in(command, text));
   if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr)
     return fmt::format("expected {}, found another kind of value; change it, or leave it out",
                        option_in(command, text));

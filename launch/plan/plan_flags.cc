@@ -78,7 +78,7 @@ void add_quantity(CLI::App& command, const std::string& name, const std::string&
                   const std::function<bool(std::string_view)>& take) {
   const auto check = [=](const std::string& text) -> std::string {
     return take(text) ? ""
-                      : fmt::format("expected a number > 0 with a unit, as {}, found {}", example,
+                      : fmt::format("expected a number > 0 with a unit, such as {}, found {}", example,
                                     text.empty() ? "an empty text" : text);
   };
   command

@@ -54,8 +54,7 @@ void print_engine_notices(const EngineInfo& info, const EngineOptions& options) 
   }
   if (!info.unknown_token_ids.empty()) {
     print_message(
-        fmt::format("tp-infer: the model's files name tokens outside of its vocabulary, which are "
-                    "ignored: {}",
+        fmt::format("tp-infer: the model's files name tokens outside its vocabulary, which are ignored: {}",
                     fmt::join(info.unknown_token_ids, ", ")));
   }
   if (!info.cache_notice.empty()) print_message(fmt::format("tp-infer: {}", with_flags(info.cache_notice)));
@@ -79,8 +78,8 @@ void print_engine_notices(const EngineInfo& info, const EngineOptions& options) 
   const std::size_t threads = info.threads;
   if (threads > allowed_processors()) {
     print_note(
-        fmt::format("tp-infer: {} threads per rank on {} of {} processors: oversubscribed; if mpirun has "
-                    "bound it, give mpirun --bind-to none or --map-by slot:PE={}\n",
+        fmt::format("tp-infer: {} threads per rank on {} of {} processors: oversubscribed; if mpirun binds "
+                    "ranks, give mpirun --bind-to none or --map-by slot:PE={}\n",
                     threads, allowed_processors(), online_processors(), threads));
   }
 }

@@ -111,12 +111,11 @@ std::vector<std::string> numa_warnings(std::span<const RankReport> reports,
         found.push_back(fmt::format("{} of its {}", percent(remote), kind.name));
     }
     if (found.empty()) continue;
-    warnings.push_back(fmt::format(
-        "tp-infer: rank {} on {}: expected its memory on NUMA node {}, where its cores are, found {} on "
-        "other "
-        "nodes; bind every rank to one node (mpirun --map-by ppr:1:numa --bind-to numa), or if it is, free "
-        "memory on that node",
-        rank, reports[rank].host, text_of_nodes(numa.core_nodes), fmt::join(found, " and ")));
+    warnings.push_back(
+        fmt::format("tp-infer: rank {} on {}: expected its memory on NUMA node {}, where its cores are, "
+                    "found {} on other nodes; bind every rank to one node (mpirun --map-by ppr:1:numa "
+                    "--bind-to numa), or if it is bound, free memory on that node",
+                    rank, reports[rank].host, text_of_nodes(numa.core_nodes), fmt::join(found, " and ")));
   }
   return warnings;
 }

@@ -21,8 +21,7 @@ namespace {
 
 // Options of messages between hosts, on one host.
 void notice_idle_options(const EngineOptions& options) {
-  constexpr const char* kText =
-      "tp-infer: {} gains nothing: all ranks are on one host, and no sum leaves it; leave it out";
+  constexpr const char* kText = "tp-infer: {} has no effect, because all ranks are on one host; leave it out";
   if (options.wire != WireType::f32)
     print_message(fmt::format(kText, fmt::format("--wire {}", name_of(options.wire))));
   if (options.two_batch_overlap == TwoBatchOverlap::on)

@@ -168,8 +168,8 @@ void warn_of_inexact_sums(Engine& engine) {
   const auto is_inexact = [](const RankReport& rank) { return rank.inexact_sums != 0; };
   if (std::ranges::none_of(reports, is_inexact)) return;
   print_message(
-      "tp-infer: some sums over ranks may have exceeded 4194304 (1073741824 for the squares of queries and "
-      "keys), up to which --same-bits holds: their last bits may depend on the number of ranks");
+      "tp-infer: some sums over ranks may have exceeded 4194304 (1073741824 for squares of queries and "
+      "keys), the limit of --same-bits: their last bits may depend on the number of ranks");
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ std::string read_file(const std::filesystem::path& file) {
   const std::uintmax_t size = std::filesystem::file_size(file, error);
   if (error) has_file(file);  // throws for a link without its target
   require<CheckpointError>(
-      !error, "{}: cannot read the file: expected a JSON file, found: {}; check the path, on every host",
+      !error, "{}: cannot read the file: expected a JSON file, found: {}; check the path on every host",
       file.string(), error.message());
   require<CheckpointError>(
       size <= kMaxFileSize,

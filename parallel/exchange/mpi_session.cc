@@ -27,8 +27,7 @@ void prepare_for_slurm() {
   const char* const step = std::getenv("SLURM_STEP_NUM_TASKS");
   const int tasks = step == nullptr ? 1 : std::atoi(step);
   require<CommError>(tasks == 1,
-                     "cannot start {} ranks: expected srun to offer them PMIx, and it does not; "
-                     "start with srun --mpi=pmix",
+                     "cannot start {} ranks: expected PMIx from srun, found none; start with srun --mpi=pmix",
                      tasks);
   unsetenv("SLURM_STEP_ID");
   unsetenv("SLURM_STEPID");
@@ -66,9 +65,8 @@ void find_temporary_folder() {
     return;
   }
   throw_error<CommError>(
-      "cannot start MPI: expected a folder for its temporary files, found that {} cannot be written; set "
-      "TMPDIR to a folder "
-      "that can",
+      "cannot start MPI: expected a folder for its temporary files, found that {} is not writable; set "
+      "TMPDIR to a writable folder",
       usual);
 }
 

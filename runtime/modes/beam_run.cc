@@ -90,11 +90,10 @@ void BeamRun::ask(bool is_first) {
     banned_.push_back(banned_behind(beam));
     candidates += candidates_behind(banned_.back());
   }
-  require<RequestError>(
-      candidates <= kMostBeamCandidates,
-      "cannot search: {} texts with the tokens that are ruled out behind them need {} candidates in a step, "
-      "expected {} at most; use fewer `beams`, or a shorter prompt",
-      beams.size(), candidates, kMostBeamCandidates);
+  require<RequestError>(candidates <= kMostBeamCandidates,
+                        "cannot search: {} texts and the tokens that are excluded after them need {} "
+                        "candidates in a step, expected at most {}; use fewer `beams`, or a shorter prompt",
+                        beams.size(), candidates, kMostBeamCandidates);
   awaited_ = beams.size();
   for (std::size_t i = 0; i < beams.size(); ++i) {
     auto sink = [self = shared_from_this(), i](const Event& event) { self->receive(i, event); };
@@ -218,8 +217,8 @@ void BeamRun::emit_texts() {
   for (std::size_t i = 0; i < std::min(found.size(), wanted); ++i) emit_text(static_cast<int>(i), found[i]);
   if (found.size() < wanted)
     emit_error(
-        "the request rules out every token that the model does not, behind all texts of the search "
-        "(expected some to be allowed); allow more");
+        "the request excludes every token that the model allows after all texts of the search (expected at "
+        "least one allowed token); exclude fewer");
 }
 
 TokenEvent BeamRun::event_of(int sample) const {

@@ -90,7 +90,7 @@ std::shared_ptr<Unmasker::Job> Unmasker::make_job(Request request, EventSink sin
   constexpr std::size_t kMostTokens = std::size_t{1} << 24;  // all continuations are in memory at once
   require<RequestError>(
       static_cast<std::size_t>(request.n) * (prompt + possible) <= kMostTokens,
-      "cannot unmask {} continuations of {} tokens at once: expected {} tokens at most; lower `n`", request.n,
+      "cannot unmask {} continuations of {} tokens at once: expected at most {} tokens; lower `n`", request.n,
       prompt + possible, kMostTokens);
   Unmasking settings = request.unmasking.value_or(Unmasking{});
   settings.cache = settings.cache.value_or(cache_);
@@ -121,15 +121,14 @@ std::shared_ptr<Unmasker::Job> Unmasker::make_job(Request request, EventSink sin
 
 void Unmasker::check_cache(UnmaskCache asked) const {
   if (asked == UnmaskCache::exact) return;
-  require<RequestError>(
-      spec_.block_length == 0,
-      "cannot unmask tokens with `unmask_cache` {}: expected exact, as finished blocks of {} "
-      "stay in the cache, which is exact; leave it out",
-      name_of(asked), model_);
+  require<RequestError>(spec_.block_length == 0,
+                        "cannot unmask tokens with `unmask_cache` {}: expected exact, because finished "
+                        "blocks of {} stay in the cache, which is exact; leave it out",
+                        name_of(asked), model_);
   require<RequestError>(
       cache_ != UnmaskCache::exact,
-      "cannot unmask tokens with `unmask_cache` {}: expected exact, as this engine of {} was "
-      "started without it and has no memory for such a cache; leave it out, or start with it",
+      "cannot unmask tokens with `unmask_cache` {}: expected exact, because this engine of {} was started "
+      "without it and has no memory for such a cache; leave it out, or start the engine with it",
       name_of(asked), model_);
 }
 

@@ -31,8 +31,8 @@ TokenEvent event_of(const Sequence& sequence) {
 
 std::string error_of(const Chosen& chosen) {
   if (chosen.error == ChoiceError::not_numbers) return fmt::format("cannot choose a token: {}", kNotNumbers);
-  return "cannot choose a token: the request rules out every token that the model does not (expected at "
-         "least one allowed); allow more";
+  return "cannot choose a token: the request excludes every token that the model allows (expected at least "
+         "one allowed token); exclude fewer";
 }
 
 // Stop texts are checked by add_text.

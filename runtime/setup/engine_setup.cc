@@ -36,8 +36,8 @@ void check_options(const EngineOptions& options) {
   require<ConfigError>(options.favor_features <= 65536, "`favor_features` must be at most 65536, found {}",
                        options.favor_features);
   require<ConfigError>(!options.same_bits || options.wire == WireType::f32,
-                       "`same_bits` needs the `wire` type f32, found {}: sums that are rounded on their way "
-                       "depend on the hosts; do without one of the two",
+                       "`same_bits` needs the `wire` type f32, found {}, which rounds sums between hosts, so "
+                       "that results depend on the hosts; leave one of the two out",
                        name_of(options.wire));
   require<ConfigError>(options.speculation.tokens >= 1 && options.speculation.tokens <= kMaxDraftTokens,
                        "`speculation` must try 1..{} tokens ahead, found {}", kMaxDraftTokens,
@@ -52,8 +52,8 @@ void check_options(const EngineOptions& options) {
   const DraftKind drafts = options.speculation.drafts;
   require<ConfigError>(
       remembered == 0 || drafts == DraftKind::ngram || drafts == DraftKind::automatic,
-      "cannot guess from earlier answers: expected ngram or auto as the kind of draft tokens, found a "
-      "`draft_history` of {} tokens with another kind or none; choose one of the two, or leave it out",
+      "cannot draft from earlier answers: expected `speculation` with ngram or auto, found a `draft_history` "
+      "of {} tokens with another kind or none; choose ngram or auto, or leave `draft_history` out",
       remembered);
   require<ConfigError>(
       !options.weights || options.synthetic || is_convertible(*options.weights),
@@ -118,16 +118,15 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
       "choose another number, or start other ranks",
       ranks, options.pipeline);
   require<ConfigError>(options.pipeline == 1 || !(takes_whole_sequences(spec) || spec.encoder),
-                       "cannot divide {} into {} pipeline stages: its outputs are made of whole steps; "
-                       "leave `pipeline` out, so that the ranks divide every layer",
+                       "cannot divide {} into {} pipeline stages: it needs a whole step for each output; "
+                       "leave `pipeline` out, and the ranks divide every layer",
                        spec.bidirectional || spec.encoder ? "an encoder" : plan.config.architecture,
                        options.pipeline);
-  require<ConfigError>(
-      options.speculation.drafts == DraftKind::none ||
-          !(takes_whole_sequences(spec) || spec.encoder || spec.diffusion),
-      "cannot guess the tokens of {}: `speculation` is for models that generate one token after the other, "
-      "from a cache; leave it out",
-      plan.config.architecture);
+  require<ConfigError>(options.speculation.drafts == DraftKind::none ||
+                           !(takes_whole_sequences(spec) || spec.encoder || spec.diffusion),
+                       "cannot guess the tokens of {}: `speculation` needs a model that generates one token "
+                       "after another from a cache; leave it out",
+                       plan.config.architecture);
   require<ConfigError>(
       options.speculation.drafts != DraftKind::custom || options.draft_source,
       "cannot guess tokens by DraftKind::custom: expected `draft_source` to create what guesses "

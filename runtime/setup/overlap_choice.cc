@@ -12,10 +12,10 @@ bool plan_overlap(const EngineOptions& options, const EnginePlan& plan, std::siz
                        "cannot divide steps in two: `two_batch_overlap` on needs a model that generates one "
                        "token after the other, in one pipeline stage, found {} in {}; leave it out",
                        plan.config.architecture, plan.stages);
-  require<ConfigError>(possible,
-                       "cannot communicate beside computing: `two_batch_overlap` on needs MPI with "
-                       "MPI_THREAD_SERIALIZED on every rank, found less; initialize it with MPI_Init_thread, "
-                       "or leave the option out");
+  require<ConfigError>(
+      possible,
+      "cannot communicate while computing: `two_batch_overlap` on needs MPI with MPI_THREAD_SERIALIZED on "
+      "every rank, found less; initialize MPI with MPI_Init_thread, or leave the option out");
   return true;
 }
 

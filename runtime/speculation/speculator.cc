@@ -29,8 +29,8 @@ class CheckedSource : public DraftSource {
     for (std::size_t i = 0; is_right && i < drafts.size(); ++i) is_right = fits(drafts[i], queries[i]);
     if (!is_right)
       throw std::logic_error(
-          "wrong drafts from `draft_source` (expected one for each query, of at most so many tokens of the "
-          "vocabulary as it asks for, each with its chance, which is not above the one before)");
+          "wrong drafts from `draft_source` (expected one draft for each query, with at most as many tokens "
+          "as the query asks for, all in the vocabulary, and with probabilities that never increase)");
     return drafts;
   }
   void learn_from(const DraftQuery& text) override { source_->learn_from(text); }

@@ -136,9 +136,8 @@ TEST(Bench, PrintsATableInMarkdown) {
 }
 
 TEST(Bench, HasOneForm) {
-  expect_one_error(
-      bench({"--csv", "--json"}), 2,
-      "--json, --csv and --markdown are three forms of the result: expected at most one of them");
+  expect_one_error(bench({"--csv", "--json"}), 2,
+                   "--json, --csv and --markdown are formats of the result: expected at most one");
 }
 
 }  // namespace

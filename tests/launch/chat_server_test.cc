@@ -231,12 +231,13 @@ INSTANTIATE_TEST_SUITE_P(
         Failure{"NoStream", response("200 OK", "text/html", "<p>Welcome</p>"),
                 "expected a stream of events, found text/html; check"},
         Failure{"ErrorEvent", kPart + event({{"error", {{"message", "a rank is gone"}}}}),
-                "broke off: expected all of it, found an error of the server (a rank is gone); ask again"},
+                "broke off: expected a complete answer, found an error of the server (a rank is gone); ask "
+                "again"},
         Failure{"NoEnd", kPart, "broke off: expected [DONE] at its end, found the end of the connection"},
         Failure{"BrokenConnection",
                 response("200 OK", "text/event-stream", event(chunk({{"content", "Once"}})),
                          "Content-Length: 10000\r\n"),
-                "broke off: expected all of it, found: "},
+                "broke off: expected a complete answer, found: "},
         Failure{"NoJson", kPart + "data: {oops\n\n", "expected events of JSON, found {oops"}),
     [](const auto& failure) { return failure.param.name; });
 

@@ -186,7 +186,7 @@ TEST_F(ChatTerminal, UnderMpirunALineIsAMessageAndTheProgramSaysSo) {
   person.type(std::string("arrows") + kUp + kLeft + "\n");
   const Finished finished = person.leave(saved());
   EXPECT_EQ(said(), (Texts{"Hello", "arrows"}));
-  EXPECT_CONTAINS(finished.out, "under mpirun every line is a message");
+  EXPECT_CONTAINS(finished.out, "under mpirun each line is a message");
 }
 
 }  // namespace

@@ -291,7 +291,7 @@ TEST(Diffusion, ABatchAnswersEveryRequestByItself) {
   EXPECT_NE(error(2).find("`unmask`: expected one of low-confidence, margin"), std::string::npos) << error(2);
   EXPECT_NE(error(3).find("`steps`"), std::string::npos) << error(3);
   EXPECT_NE(error(4).find("must be a multiple of the 2 blocks"), std::string::npos) << error(4);
-  EXPECT_NE(error(5).find("dual: expected exact, as finished blocks of"), std::string::npos) << error(5);
+  EXPECT_NE(error(5).find("dual: expected exact, because finished blocks of"), std::string::npos) << error(5);
   EXPECT_NE(error(6).find("`unmask_cache`: expected one of exact, prefix, dual"), std::string::npos)
       << error(6);
 }

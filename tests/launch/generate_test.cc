@@ -264,7 +264,7 @@ TEST(Generate, SaysWhereTheContextIsFull) {
     return run(2, {"generate", "--model", model.path(), "--prompt", "Hi", "--greedy", "--ignore-eos",
                    "--max-tokens", "12", "--max-length", length});
   };
-  EXPECT_CONTAINS(generate_within("8").err, "as the context of 8 is full\n");
+  EXPECT_CONTAINS(generate_within("8").err, "because the context of 8 is full\n");
   expect_success(generate_within("100"));
   EXPECT_CONTAINS(generate_within("100000").err,
                   "tokens, the model's maximum, not the 100000 of --max-length\n");

@@ -72,9 +72,8 @@ Finished start_task(const char* rank) {
 }
 
 TEST(Srun, WithoutPmixIsOneLineThatSaysWhatToDo) {
-  expect_one_line(
-      start_task("0"), 1,
-      "cannot start 2 ranks: expected srun to offer them PMIx, and it does not; start with srun --mpi=pmix");
+  expect_one_line(start_task("0"), 1,
+                  "cannot start 2 ranks: expected PMIx from srun, found none; start with srun --mpi=pmix");
   const Finished other = start_task("1");
   EXPECT_EQ(other.status, 1);
   EXPECT_EQ(other.err, "");

@@ -28,25 +28,24 @@ void expect_refused(const std::string& model, const std::string& message) {
 TEST(ModelPath, OfANameOnTheHubSaysHowToDownloadIt) {
   const TemporaryDirectory cache;
   const EnvironmentVariable variable("HF_HUB_CACHE", cache.path());
-  expect_refused(
-      "meta-llama/Llama-3.2-1B",
-      "cannot open meta-llama/Llama-3.2-1B: expected a path, or a model of that name on the Hugging "
-      "Face Hub that has been downloaded, found no such file or folder, and nothing of that name in "
-      "the cache; `tp-infer download meta-llama/Llama-3.2-1B` downloads it, on every host");
+  expect_refused("meta-llama/Llama-3.2-1B",
+                 "cannot open meta-llama/Llama-3.2-1B: expected a path or the name of a downloaded model, "
+                 "found no file, folder or cached model with this name; to download it, run `tp-infer "
+                 "download meta-llama/Llama-3.2-1B` on every host");
   expect_one_error(run(2, commands_of("org/name").front()), 1, "`tp-infer download org/name`");
 }
 
 TEST(ModelPath, OfNothingElseIsTakenForANameOnTheHub) {
   for (const char* path : {"/proc/nonexistent", "./org/name", "~/org", "a/b/c", "org/", "no model"}) {
     const Finished finished = run(kNoMpirun, {"inspect", "--model", path});
-    expect_one_error(finished, 1, "no such file or folder; check the path, on every host");
+    expect_one_error(finished, 1, "no such file or folder; check the path on every host");
   }
 }
 
 TEST(ModelPath, OfALoneSafetensorsFileAsksForItsFolder) {
   const TextModel model;
   expect_refused(model.path() + "/model.safetensors",
-                 "expected the folder of a checkpoint, found one of its files; give --model " + model.path());
+                 "expected a checkpoint's folder, found one of its files; give --model " + model.path());
 }
 
 TEST(ModelPath, OfAFileThatIsNeitherGgufNorAFolderSaysSo) {

@@ -55,11 +55,10 @@ TEST(NumaReport, WarnsOfEachRankWithMoreThanFivePercentRemote) {
   EXPECT_EQ(numa_warnings(reports, {kNumaWeights}).size(), 1U);
   const std::vector<std::string> warnings = numa_warnings(reports);
   ASSERT_EQ(warnings.size(), 1U);
-  EXPECT_EQ(
-      warnings[0],
-      "tp-infer: rank 1 on box: expected its memory on NUMA node 1, where its cores are, found 5.1 % of its "
-      "weights and 100.0 % of its cache on other nodes; bind every rank to one node (mpirun --map-by "
-      "ppr:1:numa --bind-to numa), or if it is, free memory on that node");
+  EXPECT_EQ(warnings[0],
+            "tp-infer: rank 1 on box: expected its memory on NUMA node 1, where its cores are, found 5.1 % "
+            "of its weights and 100.0 % of its cache on other nodes; bind every rank to one node (mpirun "
+            "--map-by ppr:1:numa --bind-to numa), or if it is bound, free memory on that node");
   EXPECT_TRUE(numa_warnings(reports, {kNumaWindow}).empty());
 }
 

@@ -226,7 +226,7 @@ TEST_F(Output, OfTwoJobsGoesToTwoFiles) {
   ASSERT_EQ(::flock(other, LOCK_EX), 0);
   const Arguments tokenize = {"tokenize", "--model", model_.path(), "Hi", "--output", results};
   expect_one_error(run(kNoMpirun, tokenize), 1,
-                   "found that another job is writing it; wait for its end, or give another file");
+                   "found that another job is writing it; wait until that job ends, or give another file");
   EXPECT_EQ(content_of(results), "before");
   ::close(other);
   expect_success(run(kNoMpirun, tokenize));

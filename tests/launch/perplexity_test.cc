@@ -141,14 +141,14 @@ TEST(Perplexity, SaysWhatCannotBeMeasured) {
     return run(ranks, arguments);
   };
   expect_one_error(measure("", {}, 2), 1, "the file is empty; expected a text to measure");
-  expect_one_error(measure("ab\xC3"), 1, "byte 2 is not UTF-8; expected a text in UTF-8, convert the file");
+  expect_one_error(measure("ab\xC3"), 1, "byte 2 is not UTF-8; expected a text in UTF-8; convert the file");
   expect_one_error(measure("a b", {"--window", "4097"}), 1,
                    "a window of 4097 tokens is longer than the 4096");
   expect_one_error(measure("a b", {"--window", "8", "--stride", "8"}, 2), 1,
                    "give a --stride that is smaller than the --window");
   expect_one_error(
       run(kNoMpirun, {"perplexity", "--model", model.path(), "--tokens", directory.write("ids", "[7]")}), 1,
-      "1 token; expected at least 2, one to be predicted from another");
+      "1 token; expected at least 2, because each token is predicted from earlier ones");
   expect_one_error(run(kNoMpirun, {"perplexity", "--model", model.path(), "--tokens",
                                    directory.write("ids", "[7, 9, 2600]")}),
                    1, "token id 2600, but the vocabulary has the ids 0 to 2599");

@@ -144,17 +144,17 @@ TEST(Plan, RefusesWhatIsNoQuantity) {
   const auto refuses = [](const std::string& option, const std::string& value, const std::string& message) {
     expect_one_line(run(kNoMpirun, {"plan", option, value}), 2, message);
   };
-  refuses("--net", "30us", "--net: expected a number > 0 with a unit, as 30us,10Gb,5us, found 30us");
+  refuses("--net", "30us", "--net: expected a number > 0 with a unit, such as 30us,10Gb,5us, found 30us");
   refuses("--net", "30,10Gb", "found 30,10Gb");
   refuses("--net", "30us,10Gb,5us,1us", "found 30us,10Gb,5us,1us");
   refuses("--bandwidth", "-3GB/s",
-          "--bandwidth: expected a number > 0 with a unit, as 200GB/s, found -3GB/s");
+          "--bandwidth: expected a number > 0 with a unit, such as 200GB/s, found -3GB/s");
   refuses("--bandwidth", "fast", "found fast");
   refuses("--flops", "0", "found 0");
   refuses("--memory", "1e30G", "found 1e30G");
   refuses("--memory", "", "found an empty text");
   refuses("--hosts", "0", "expected a whole number from 1 to 1024, found 0");
-  refuses("--split", "1,x", "expected a number > 0 for every rank, as 2,1,1, found 1,x");
+  refuses("--split", "1,x", "expected a number > 0 for every rank, such as 2,1,1, found 1,x");
   refuses("--threads", "2", "--threads");
 }
 

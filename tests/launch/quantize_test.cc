@@ -74,8 +74,7 @@ TEST(Quantize, ReplacesAFileOnlyIfToldTo) {
   const std::filesystem::path file = directory.write("model.gguf", "precious");
   expect_one_line(
       run(kNoMpirun, quantize("int8", file)), 1,
-      "model.gguf: expected a name that is free, found a file; give --force to replace it, or another "
-      "--output");
+      "model.gguf: expected an unused name, found a file; give --force to replace it, or another --output");
   EXPECT_EQ(std::filesystem::file_size(file), 8U);
   expect_success(run(kNoMpirun, quantize("int8", file, {"--force"})));
   EXPECT_GT(std::filesystem::file_size(file), 8U);

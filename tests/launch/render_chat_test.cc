@@ -78,7 +78,7 @@ TEST(RenderChat, SaysWhatIsWrong) {
   expect_one_error(render(kMessages), 1, "t.jinja:1:26: cannot render the chat template");
   expect_one_error(render("[]"), 1, "standard input: expected a JSON object with a list of \"messages\"");
   expect_one_error(render("{"), 1, "standard input: expected a JSON object with \"messages\"");
-  expect_one_error(render(R"({"messages": [{"content": "x"}]})"), 1, "found one without");
+  expect_one_error(render(R"({"messages": [{"content": "x"}]})"), 1, "found a message without");
   expect_one_error(render(R"({"messages": [{"role": "user", "content": "a", "content": "b"}]})"), 1,
                    "an object has the key content twice");
   expect_one_error(run(kNoMpirun, {"render-chat", "--messages", "-"}), 2,

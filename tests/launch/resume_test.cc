@@ -161,7 +161,8 @@ TEST_F(Resume, NeverCutsAFileThatIsNoneOfItsOwn) {
   write_requests({{{"id", 1}, {"prompt", "One"}}});
   for (const std::string mine : {"my only copy, one line, no newline", R"({"id": 1, "text": "mine"})"}) {
     directory_.write("results.jsonl", mine);
-    expect_one_error(run(kNoMpirun, arguments()), 1, "results.jsonl: expected lines of results, found only");
+    expect_one_error(run(kNoMpirun, arguments()), 1,
+                     "results.jsonl: expected results, one per line, found only");
     EXPECT_EQ(output(), mine);
   }
   // Requests are JSON too.

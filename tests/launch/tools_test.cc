@@ -274,7 +274,7 @@ TEST(Bench, TimesOnlyStepsInWhichAllSequencesGenerate) {
   const Finished too_few = bench("1");
   EXPECT_EQ(too_few.status, 1);
   EXPECT_CONTAINS(too_few.err,
-                  "cannot measure batches of 6: the first sequence has ended when the last one begins");
+                  "cannot measure batches of 6: the first sequence ends before the last one begins");
 }
 
 // The demo model has a tokenizer.

@@ -102,7 +102,7 @@ TEST(UsageAdvice, AQuantityHasAUnit) {
                                                         {"--net", "30,10Gb"},
                                                         {"--net", "30us,1e300Gb"},
                                                         {"--flops", "1e-300T"}}) {
-    expect_errors({{{"plan", option, value}, option + ": expected a number > 0 with a unit, as "}}, 2);
+    expect_errors({{{"plan", option, value}, option + ": expected a number > 0 with a unit, such as "}}, 2);
   }
   for (const char* memory : {"256G", "256GB", "256GiB", "274877906944B"})
     EXPECT_CONTAINS(run(kNoMpirun, {"plan", "--memory", memory}).out, " --memory 262144M ");
@@ -176,8 +176,7 @@ TEST(Notices, OfOptionsBetweenHostsOnOneHost) {
   Arguments int8 = generate;
   int8.insert(int8.end(), {"--wire", "int8"});
   EXPECT_EQ(without_mpi_noise(run(2, int8).err),
-            "tp-infer: --wire int8 gains nothing: all ranks are on one host, and no sum leaves it; leave it "
-            "out\n");
+            "tp-infer: --wire int8 has no effect, because all ranks are on one host; leave it out\n");
 }
 
 TEST(Notices, OfAServerThatEveryoneMayUse) {

@@ -77,7 +77,7 @@ TEST(Config, SaysWhichFileIsMissing) {
   EXPECT_EQ(error_of<CheckpointError>([&] { load_config(directory.path()); }),
             path +
                 ": cannot read the file: expected a JSON file, found: No such file or directory; check the "
-                "path, on every host");
+                "path on every host");
 }
 
 TEST(Config, IsReadFromAFolderOrAFile) {

@@ -51,7 +51,7 @@ TEST_P(ServeEnding, FinishesWhatItHasBegun) {
   pid_t receiver = server.process().pid();
   if (GetParam().to_rank_0) std::ifstream(pid_file) >> receiver;
   ::kill(receiver, GetParam().signal);
-  EXPECT_TRUE(server.process().wait_for_message("ending when the requests that have come are done"));
+  EXPECT_TRUE(server.process().wait_for_message("the server ends when its requests are done"));
   const HttpReply health = server.get("/health");
   EXPECT_TRUE(health.status == 503 || health.status == 0) << health.status;
   const HttpReply refused = server.post("/v1/completions", long_request(1));

@@ -162,7 +162,8 @@ TEST(Download, ChoosesAGgufModelByItsQuantization) {
         test.run({"generate", "--model", name, "--tokens", tokens, "--max-tokens", "2", "--json"}));
   }
   expect_one_error(test.run({"inspect", "--model", "org/name:Q4_K_M"}), 1,
-                   "found org/name:m-Q4_0.gguf in the cache; name one; `tp-infer download org/name:Q4_K_M`");
+                   "found org/name:m-Q4_0.gguf in the cache; name one; to download it, run `tp-infer "
+                   "download org/name:Q4_K_M`");
 }
 
 TEST(Download, GoesOnAfterAnInterruption) {
@@ -184,7 +185,7 @@ TEST(Download, GoesOnAfterAnInterruption) {
   }
   EXPECT_EQ(fs::file_size(partial), 2'000'000U);
   expect_one_error(test.run({"generate", "--model", "org/name", "--prompt", "x"}), 1,
-                   "`tp-infer download org/name` downloads it");
+                   "to download it, run `tp-infer download org/name`");
   const Finished finished = test.run({"download", "org/name"});
   EXPECT_EQ(finished.status, 0) << finished.err;
   EXPECT_CONTAINS(finished.err, "fetching model.safetensors (5.3 MiB, of which 1.9 MiB are there)");
@@ -279,16 +280,17 @@ TEST(CachedModel, IsThatOfTheBranchMainOrTheOnlyOne) {
   test.link_all("aaaa");
   expect_success(test.inspect());
   test.link("bbbb", "config.json");
-  expect_one_error(test.inspect(), 1, "cannot open org/name: expected a path, or a model of that name");
+  expect_one_error(test.inspect(), 1,
+                   "cannot open org/name: expected a path or the name of a downloaded model");
   fs::create_directories(test.root() / "refs");
   std::ofstream(test.root() / "refs/main") << "aaaa";
   expect_success(test.inspect());
   std::ofstream(test.root() / "refs/main") << "bbbb";
   expect_one_error(test.inspect(), 1,
-                   "found only a part of it in the cache: model.safetensors is missing; "
-                   "`tp-infer download org/name` downloads it, on every host");
+                   "found an incomplete model in the cache: model.safetensors is missing; to download it, "
+                   "run `tp-infer download org/name` on every host");
   std::ofstream(test.root() / "refs/main") << "../../..";
-  expect_one_error(test.inspect(), 1, "nothing of that name in the cache");
+  expect_one_error(test.inspect(), 1, "found no file, folder or cached model with this name");
 }
 
 TEST(CachedModel, NeedsTheContentOfItsLinks) {
@@ -307,7 +309,7 @@ TEST(CachedModel, NeedsAllPartsThatTheIndexNames) {
   std::ofstream(snapshot / "model.safetensors.index.json")
       << R"({"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}})";
   expect_one_error(test.inspect(), 1,
-                   "found only a part of it in the cache: model-00002-of-00002.safetensors is missing");
+                   "found an incomplete model in the cache: model-00002-of-00002.safetensors is missing");
 }
 
 TEST(CachedModel, IsNoGgufModelBesideAPartOfACheckpoint) {
@@ -317,7 +319,7 @@ TEST(CachedModel, IsNoGgufModelBesideAPartOfACheckpoint) {
   fs::copy_file(gguf, test.root() / "snapshots/aaaa/m.gguf");
   expect_success(test.inspect());
   test.link("aaaa", "config.json");
-  expect_one_error(test.inspect(), 1, "found only a part of it in the cache: model.safetensors is missing");
+  expect_one_error(test.inspect(), 1, "found an incomplete model in the cache: model.safetensors is missing");
   expect_success(test.run({"inspect", "--model", "org/name:m.gguf"}));
 }
 

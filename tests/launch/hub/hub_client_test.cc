@@ -175,7 +175,7 @@ TEST(HubClient, TriesAgainWhenTheServerIsBusy) {
   EXPECT_CONTAINS(list_error(limited), "found: status 429, too many requests");
   EXPECT_EQ(limited.pauses.front(), seconds(17));
   limited.hub.set_answer(kRevision, answer("429 Too Many Requests", "Retry-After: 3600\r\n"));
-  EXPECT_CONTAINS(list_error(limited), "the server wants a pause of 3600 s");
+  EXPECT_CONTAINS(list_error(limited), "a server that asks for a pause of 3600 s");
 }
 
 TEST(HubClient, DoesNotTryAgainWhereNobodyIs) {

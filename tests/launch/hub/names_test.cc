@@ -126,7 +126,7 @@ TEST(SelectFiles, TakesOneGgufModelWithItsParts) {
       "cannot download o/n: expected one GGUF model, found m-Q4_K_M.gguf (7 B), "
       "m-Q8_0-00001-of-00002.gguf (14 B); name one of these: `tp-infer download o/n:m-Q4_K_M.gguf`");
   EXPECT_CONTAINS(error_of<DownloadError>([&] { select("o/n:Q5_0", several); }),
-                  "cannot download o/n:Q5_0: expected a GGUF model that is called so, found m-Q4_K_M.gguf");
+                  "cannot download o/n:Q5_0: expected a GGUF model with this name, found m-Q4_K_M.gguf");
 }
 
 TEST(SelectFiles, PrefersSafetensorsUnlessAFileIsNamed) {

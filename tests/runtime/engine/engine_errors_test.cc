@@ -195,7 +195,7 @@ TEST(EngineErrors, NameAFileThatIsMissingOnOneRankOnly) {
   if (comm.is_root()) std::filesystem::remove("model/config.json");
   EXPECT_EQ(refusal(comm),
             "model/config.json: cannot read the file: expected a JSON file, found: No such file or "
-            "directory; check the path, on every host");
+            "directory; check the path on every host");
 }
 
 TEST(EngineErrors, NameAFileThatIsTruncatedOnOneRankOnly) {
@@ -236,10 +236,9 @@ TEST(EngineErrors, NameOptionsThatCannotWork) {
   EXPECT_NE(refusal(comm, {.model = "", .block_size = 0}), "no error");
   EXPECT_EQ(refusal(comm, {.model = "", .step_ms = -1.0}),
             "`step_ms` must be a number of milliseconds, or 0 for no limit, found -1");
-  EXPECT_EQ(
-      refusal(comm, {.model = "", .same_bits = true, .wire = WireType::int8}),
-      "`same_bits` needs the `wire` type f32, found int8: sums that are rounded on their way depend on the "
-      "hosts; do without one of the two");
+  EXPECT_EQ(refusal(comm, {.model = "", .same_bits = true, .wire = WireType::int8}),
+            "`same_bits` needs the `wire` type f32, found int8, which rounds sums between hosts, so that "
+            "results depend on the hosts; leave one of the two out");
 }
 
 std::string request_refusal(Engine& engine, const Request& request) {

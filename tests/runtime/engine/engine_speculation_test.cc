@@ -246,10 +246,10 @@ TEST(EngineSpeculation, RemembersAnswersOnlyForDraftsOfWhatHasComeBefore) {
       Engine engine(test::world(), options);
       ADD_FAILURE() << "a history that nobody reads was taken";
     } catch (const AgreedError& error) {
-      EXPECT_EQ(
-          std::string(error.what()),
-          "cannot guess from earlier answers: expected ngram or auto as the kind of draft tokens, found a "
-          "`draft_history` of 100 tokens with another kind or none; choose one of the two, or leave it out");
+      EXPECT_EQ(std::string(error.what()),
+                "cannot draft from earlier answers: expected `speculation` with ngram or auto, found a "
+                "`draft_history` of 100 tokens with another kind or none; choose ngram or auto, or leave "
+                "`draft_history` out");
     }
   }
 }

@@ -219,7 +219,7 @@ TEST(BeamSearch, RefusesToLookBehindTooManyTokensThatTheModelRulesOut) {
   std::iota(setup.request.prompt.begin(), setup.request.prompt.end(), 0);
   const auto search = std::make_shared<BeamRun>(run.leader, nullptr, std::move(setup));
   EXPECT_CONTAINS(test::error_of<RequestError>([&] { search->begin(); }),
-                  "need 1048580 candidates in a step, expected 1048576 at most");
+                  "need 1048580 candidates in a step, expected at most 1048576");
   EXPECT_FALSE(run.leader.has_work());
 }
 

@@ -365,7 +365,7 @@ TEST(Leader, EndsARequestWhoseMaskFailsOrAllowsNothing) {
   const RequestId other = run.add(prompt_of(6, 50), 3);
   run.run();
   EXPECT_EQ(run.told[failing].errors[0], "the grammar has no end");
-  EXPECT_EQ(run.told[strict].errors[0].find("cannot choose a token: the request rules out every token"), 0U);
+  EXPECT_EQ(run.told[strict].errors[0].find("cannot choose a token: the request excludes every token"), 0U);
   EXPECT_EQ(run.told[other].tokens[0], continuation(prompt_of(6, 50), 3));
   for (const auto& [id, told] : run.told) EXPECT_TRUE(told.ended_with<RequestFinished>());
 }
