@@ -7,15 +7,15 @@
 
 namespace tp {
 
-// A request and the response to it, which is either whole (`respond`) or a stream (`begin_stream`,
-// `write`..., `end_stream`). All members may be called from any thread and return at once; what is sent to a
-// client that has left is dropped. An exchange destroyed without a response answers with status 500; one
-// whose stream has not ended closes the connection, so that the client notices.
+// A request and its response. The response is either whole (`respond`) or a stream (`begin_stream`,
+// `write`..., `end_stream`). All members may be called from any thread and return at once. Data for a client
+// that has left is dropped. An exchange that is destroyed without a response answers with status 500. If its
+// stream has not ended, it closes the connection, so that the client notices.
 class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
 
-  // Without its body, which take_body() hands out once, since it may be large.
+  // The request without its body. take_body() returns the body, which may be large, only once.
   virtual const HttpRequest& request() const = 0;
   virtual std::string take_body() = 0;
 
@@ -26,8 +26,8 @@ class HttpExchange {
   virtual void write(std::string piece) = 0;
   virtual void end_stream() = 0;
 
-  // `callback` is called once, on the server's thread, if the client leaves, or stops reading, before it has
-  // the whole response: at once if it has done so already.
+  // Calls `callback` once, on the server's thread, if the client leaves or stops reading before it has the
+  // whole response. Calls it at once if that has already happened.
   virtual void on_abandoned(std::function<void()> callback) = 0;
 };
 

@@ -7,12 +7,12 @@
 
 namespace tp {
 
-// ASCII letters in lower case, as names of headers and hosts are compared.
+// ASCII letters in lower case, because names of headers and hosts are compared without case.
 std::string lower_case(std::string_view text);
 
-// The parts of "http://node1:8080/v1/models", as proxies send it; other targets have no authority.
+// The parts of "http://node1:8080/v1/models", the form that proxies send. Other targets have no authority.
 struct HttpTarget {
-  std::string path{};  // with the query
+  std::string path{};  // path with query
   std::string authority{};
 };
 HttpTarget split_target(const std::string& target);
@@ -24,11 +24,11 @@ struct HttpRequest {
   std::string target{};   // as sent: "/v1/models?limit=1"
   HttpHeaders headers{};  // names in lower case
   std::string body{};
-  std::string client{};  // the address it came from
+  std::string client{};  // client's address
 
-  // The target without its query.
+  // The target without the query.
   std::string_view path() const { return std::string_view(target).substr(0, target.find('?')); }
-  // The first header of that name, which must be in lower case; empty if there is none.
+  // The first header with this name, which must be in lower case; empty without such a header.
   std::string_view header(std::string_view name) const {
     for (const auto& [key, value] : headers) {
       if (key == name) return value;
@@ -41,7 +41,7 @@ struct HttpResponse {
   int status = 200;
   std::string body{};
   std::string content_type = "application/json";
-  HttpHeaders headers{};  // further ones
+  HttpHeaders headers{};  // additional headers
 };
 
 }  // namespace tp

@@ -33,12 +33,12 @@ class HttpServer::Impl {
   bool is_flushed();
 
   HttpOptions options_;
-  // Not with a hint of one thread: what that thread posts itself could then be overtaken by what others post
-  // later.
+  // No concurrency hint of one thread: tasks that the thread posts to itself could then be overtaken by tasks
+  // that other threads post later.
   std::shared_ptr<asio::io_context> io_ = std::make_shared<asio::io_context>();
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_->get_executor()};
   std::vector<Tcp::acceptor> acceptors_;
-  // The members below belong to the server's thread.
+  // Only the server's thread uses the members below.
   std::shared_ptr<HttpLoad> load_ = std::make_shared<HttpLoad>();
   std::unordered_map<HttpSession*, std::weak_ptr<HttpSession>> sessions_;
   std::thread thread_;
@@ -46,7 +46,7 @@ class HttpServer::Impl {
 
 namespace {
 
-// `is_only`: there are no other addresses, so that "::" stands for all of both families.
+// `is_only`: the host has no other addresses, so "::" stands for all IPv4 and IPv6 addresses.
 void listen(Tcp::acceptor& acceptor, const Tcp::endpoint& endpoint, bool is_only) {
   acceptor.open(endpoint.protocol());
   acceptor.set_option(Tcp::acceptor::reuse_address(true));
@@ -56,7 +56,7 @@ void listen(Tcp::acceptor& acceptor, const Tcp::endpoint& endpoint, bool is_only
   acceptor.listen();
 }
 
-// One for every address of the host, all with the same port.
+// Opens one acceptor for each address of the host, all with the same port.
 std::vector<Tcp::acceptor> listen_at(asio::io_context& io, const std::string& host, std::uint16_t port) {
   std::vector<Tcp::acceptor> acceptors;
   try {
@@ -68,7 +68,7 @@ std::vector<Tcp::acceptor> listen_at(asio::io_context& io, const std::string& ho
       listen(acceptors.emplace_back(io), endpoint, entries.size() == 1);
     }
   } catch (const boost::system::system_error& error) {
-    // A name may have addresses of a protocol that this machine does not have.
+    // A name may have addresses of a protocol that this machine does not support.
     if (!acceptors.empty() && !acceptors.back().is_open()) acceptors.pop_back();
     const bool others_work = !acceptors.empty() && error.code() == asio::error::address_family_not_supported;
     require<ConfigError>(
@@ -100,7 +100,7 @@ void HttpServer::Impl::accept(Tcp::acceptor& acceptor) {
       welcome(std::move(socket));
       return accept(acceptor);
     }
-    // Out of descriptors, most likely: the connection stays in the queue until others have ended.
+    // Probably out of descriptors: the connection stays in the queue until other connections have ended.
     auto timer = std::make_shared<asio::steady_timer>(*io_, std::chrono::milliseconds(100));
     timer->async_wait([this, timer, &acceptor](const error_code&) {
       if (acceptor.is_open()) accept(acceptor);
@@ -122,7 +122,7 @@ void HttpServer::Impl::close_all() {
   for (const auto& [key, entry] : sessions_) {
     if (const auto session = entry.lock()) session->close();
   }
-  // What still waits for a descriptor or a timer is not worth waiting for.
+  // Operations that still wait for a descriptor or a timer are not worth waiting for.
   asio::post(*io_, [this] { io_->stop(); });
 }
 

@@ -1,4 +1,4 @@
-// An HTTP/1.1 server with one thread, on which a slow client costs nothing but its memory.
+// An HTTP/1.1 server with one thread. A slow client costs only the memory of its connection.
 #pragma once
 
 #include "runtime/http/http_exchange.h"
@@ -18,30 +18,30 @@ namespace tp {
 struct HttpLimits {
   std::size_t body_bytes = std::size_t{32} << 20;
   std::size_t header_bytes = std::size_t{16} << 10;
-  std::size_t all_body_bytes = std::size_t{256} << 20;  // of the bodies that nobody has taken yet
-  std::size_t unread_bytes = std::size_t{1} << 20;  // of a stream that its client does not read fast enough
+  std::size_t all_body_bytes = std::size_t{256} << 20;  // bodies that no handler has taken yet
+  std::size_t unread_bytes = std::size_t{1} << 20;      // part of a stream that the client has not read yet
   std::size_t connections = 4096;
-  std::chrono::milliseconds header_time{10'000};  // until a request's headers are complete
-  std::chrono::milliseconds body_time{120'000};   // until its body is
-  std::chrono::milliseconds idle_time{75'000};    // between the requests of a connection
-  std::chrono::milliseconds stall_time{60'000};   // of a client that reads nothing
+  std::chrono::milliseconds header_time{10'000};  // limit for a request's headers
+  std::chrono::milliseconds body_time{120'000};   // limit for a request's body
+  std::chrono::milliseconds idle_time{75'000};    // limit between two requests of a connection
+  std::chrono::milliseconds stall_time{60'000};   // limit for a client that reads nothing
 };
 
 struct HttpOptions {
   std::string host = "127.0.0.1";
-  std::uint16_t port = 8080;  // 0: any free one
+  std::uint16_t port = 8080;  // 0: any free port
   HttpLimits limits{};
-  // Looks at a request before its body is read; a response refuses it. May be null.
+  // Checks a request before its body is read, and returns a response to refuse it. May be null.
   std::function<std::optional<HttpResponse>(const HttpRequest& head)> gate{};
   // Answers a request. Must not block: it runs on the server's thread.
   std::function<void(std::shared_ptr<HttpExchange> exchange)> handle{};
-  // The response to what is not a request, too large or too slow.
+  // Makes the response to an invalid, too large or too slow request.
   std::function<HttpResponse(int status, std::string_view message)> refuse{};
 };
 
 class HttpServer {
  public:
-  // Listens, and answers from then on. Throws ConfigError if it cannot listen there.
+  // Listens and starts to answer. Throws ConfigError if it cannot listen at the address.
   explicit HttpServer(HttpOptions options);
   // Closes all connections.
   ~HttpServer();
@@ -49,19 +49,19 @@ class HttpServer {
   HttpServer& operator=(const HttpServer&) = delete;
 
   std::uint16_t port() const;
-  // Open connections.
+  // Number of open connections.
   std::size_t connections() const;
-  // Requests that the gate let pass and that have not been answered, those whose body is being read included.
+  // Number of unanswered requests that the gate accepted, including requests whose body is being read.
   std::size_t open_requests() const;
 
-  // From any thread: calls on the server's thread, in order.
+  // From any thread: run `call` on the server's thread, in order.
   void post(std::function<void()> call);
   void post_after(std::chrono::milliseconds delay, std::function<void()> call);
-  // Calls on the server's thread whenever there is something to read at the descriptor, until the call
-  // returns false. The descriptor stays the caller's.
+  // Calls `call` on the server's thread whenever the descriptor is readable, until `call` returns false. The
+  // caller still owns the descriptor.
   void when_readable(int descriptor, std::function<bool()> call);
 
-  // Waits until what was sent has been written to all connections, at most this long.
+  // Waits until all connections have written their pending data, at most this long.
   void flush(std::chrono::milliseconds longest);
 
  private:

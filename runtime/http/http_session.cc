@@ -22,8 +22,8 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = beast::http;
 
-constexpr std::size_t kWriteBytes = std::size_t{64} << 10;  // progress is noticed after so many
-// What chunks may have beside their data; Beast reads no more than this at a time.
+constexpr std::size_t kWriteBytes = std::size_t{64} << 10;  // largest single write; progress shows after it
+// Buffer space for chunk framing, in addition to the headers. Beast reads at most this much at a time.
 constexpr std::size_t kReadBytes = std::size_t{128} << 10;
 constexpr std::size_t kFirstBytes = std::size_t{4} << 10;
 constexpr std::size_t kDiscardBytes = std::size_t{64} << 20;
@@ -32,7 +32,7 @@ constexpr std::chrono::milliseconds kLookEvery{500};
 
 std::string_view view_of(beast::string_view text) { return {text.data(), text.size()}; }
 
-// A client that reaches a socket of both families by IPv4 has an address of IPv4.
+// Shows an IPv4 address for a client that reaches a dual-stack socket by IPv4.
 std::string shown(const asio::ip::address& address) {
   const bool is_mapped = address.is_v6() && address.to_v6().is_v4_mapped();
   return is_mapped ? asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string()
@@ -64,7 +64,7 @@ HttpSession::HttpSession(Tcp::socket socket, const IoContext& io, const HttpOpti
   Error ignored;
   client_ = shown(stream_.socket().remote_endpoint(ignored).address());
   stream_.socket().set_option(Tcp::no_delay(true), ignored);
-  // A client whose machine has gone away without a word is noticed by the system.
+  // Keep-alive probes detect clients whose machine disappeared silently.
   stream_.socket().set_option(asio::socket_base::keep_alive(true), ignored);
 }
 
@@ -99,7 +99,7 @@ void HttpSession::read_head(std::chrono::milliseconds time) {
   skip_empty_lines();
 }
 
-// Some clients end a body with a line break that is no part of it (RFC 9112, section 2.2).
+// Some clients end a body with a line break that does not belong to it (RFC 9112, section 2.2).
 void HttpSession::skip_empty_lines() {
   const auto data = buffer_.data();
   const std::string_view seen(static_cast<const char*>(data.data()), data.size());
@@ -116,7 +116,7 @@ void HttpSession::skip_empty_lines() {
                           });
 }
 
-// Unlike the stream's own limit of time, this one leaves a connection on which to tell the client.
+// Unlike the stream's own timeout, this timeout keeps the connection usable, so that the client can be told.
 void HttpSession::read_within(std::chrono::milliseconds time) {
   timed_out_ = false;
   stream_.expires_never();
@@ -231,7 +231,7 @@ void HttpSession::on_read_error(const Error& error) {
   refuse(400, fmt::format("this is not an HTTP/1.1 request: {}", error.message()));
 }
 
-// Notices that the client leaves while its request is being answered.
+// Notices if the client leaves before its request is answered.
 void HttpSession::watch() {
   if (watching_) return;
   watching_ = true;
@@ -250,7 +250,8 @@ void HttpSession::look_at_client() {
   close();
 }
 
-// The client has sent its next request already, and would be seen to be readable for ever.
+// For a client that has already sent its next request: waiting for readability would return at once, again
+// and again.
 void HttpSession::look_again_later() {
   deadline_.expires_after(kLookEvery);
   deadline_.async_wait([weak = weak_from_this()](const Error& error) {
@@ -277,7 +278,7 @@ void HttpSession::send(const HttpResponse& response) {
 void HttpSession::begin_stream(std::uint64_t request, HttpResponse head) {
   if (!is_answering(request) || state_ != State::answering) return;
   state_ = State::streaming;
-  if (is_http_1_0_) keep_alive_ = false;  // the end of the connection is that of the stream
+  if (is_http_1_0_) keep_alive_ = false;  // the end of the connection marks the end of the stream
   pending_ += head_of(head, std::nullopt);
   write_more();
 }
@@ -302,7 +303,7 @@ void HttpSession::on_abandoned(std::uint64_t request, std::function<void()> call
   abandoned_ = std::move(callback);
 }
 
-// The handler has given the exchange up.
+// The handler has destroyed the exchange.
 void HttpSession::dropped(std::uint64_t request) {
   if (!is_answering(request)) return;
   if (state_ == State::answering) send(options_.refuse(500, "the server has lost this request"));
@@ -323,7 +324,8 @@ std::string HttpSession::head_of(const HttpResponse& response, std::optional<std
   return head;
 }
 
-// Writes what is pending, unless it is writing already. Whatever a slow client has not read is sent together.
+// Starts to write the pending data, unless a write is in progress. Data that piles up for a slow client is
+// sent together.
 void HttpSession::write_more() {
   if (is_writing()) return;
   if (pending_.empty()) {
@@ -361,7 +363,7 @@ void HttpSession::finish() {
   close();
 }
 
-// Closing a connection with unread data would destroy the response on its way.
+// Closing a connection with unread data would destroy the response in transit.
 void HttpSession::discard_rest() {
   Error ignored;
   stream_.socket().shutdown(Tcp::socket::shutdown_send, ignored);

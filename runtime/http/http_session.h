@@ -24,14 +24,14 @@
 
 namespace tp {
 
-// What a server has to do, over all connections.
+// The server's load, summed over all connections.
 struct HttpLoad {
   std::atomic<std::size_t> connections = 0;
   std::atomic<std::size_t> requests = 0;    // see HttpServer::open_requests
-  std::atomic<std::size_t> body_bytes = 0;  // of bodies that are being read, or have not been taken
+  std::atomic<std::size_t> body_bytes = 0;  // bodies that are being read or that no handler has taken
 };
 
-// Adds to one of these numbers while it exists.
+// Adds `amount` to one of the numbers of HttpLoad during its lifetime.
 class HttpShare {
  public:
   HttpShare() = default;
@@ -57,14 +57,14 @@ class HttpShare {
   std::size_t amount_ = 0;
 };
 
-// Reads requests and writes responses, one after the other. All members run on the server's thread.
+// Reads requests and writes responses, one after another. All members run on the server's thread.
 class HttpSession : public std::enable_shared_from_this<HttpSession> {
  public:
   using Tcp = boost::asio::ip::tcp;
   using Error = boost::system::error_code;
   using IoContext = std::shared_ptr<boost::asio::io_context>;
 
-  // `options` must outlive it.
+  // `options` must outlive the session.
   HttpSession(Tcp::socket socket, const IoContext& io, const HttpOptions& options,
               std::shared_ptr<HttpLoad> load);
   ~HttpSession() = default;
@@ -77,7 +77,8 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void close();
   bool is_writing() const { return !writing_.empty(); }
 
-  // What an exchange does; `request` is its number, since a late call may find the next request.
+  // Operations of an exchange. `request` is the number of its request, because a late call may arrive during
+  // the next request.
   void respond(std::uint64_t request, HttpResponse response);
   void begin_stream(std::uint64_t request, HttpResponse head);
   void write(std::uint64_t request, std::string_view piece);
@@ -113,27 +114,27 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
 
   std::weak_ptr<boost::asio::io_context> io_;
   boost::beast::tcp_stream stream_;
-  boost::asio::steady_timer deadline_;  // of reading
+  boost::asio::steady_timer deadline_;  // deadline for reading
   bool timed_out_ = false;
   const HttpOptions& options_;
   std::shared_ptr<HttpLoad> load_;
   HttpShare connection_;
-  HttpShare open_request_;  // while it is read; then the exchange has it
-  HttpShare body_share_;    // likewise
+  HttpShare open_request_;  // held while the request is read, then moved to the exchange
+  HttpShare body_share_;    // held while the request is read, then moved to the exchange
   std::string client_;
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
-  HttpRequest head_;  // of the current request
+  HttpRequest head_;  // current request
   State state_ = State::reading;
-  std::uint64_t request_ = 0;  // counts the requests
+  std::uint64_t request_ = 0;  // number of the current request
   bool keep_alive_ = false;
   bool is_http_1_0_ = false;
   bool is_head_ = false;   // the method is HEAD
   bool discards_ = false;  // the client may still be sending when the connection ends
   bool watching_ = false;
-  std::string writing_;      // being written,
-  std::size_t written_ = 0;  // up to here
-  std::string pending_;      // to be written next
+  std::string writing_;      // data of the current write
+  std::size_t written_ = 0;  // written bytes of `writing_`
+  std::string pending_;      // data of the next write
   std::function<void()> abandoned_;
 };
 

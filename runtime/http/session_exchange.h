@@ -1,5 +1,5 @@
-// What an exchange of a connection is to the handler: it may be used from any thread, so every call is posted
-// to the server's thread. Included by http_session.cc only.
+// The handler's view of a connection: an exchange that may be used from any thread, because every call is
+// posted to the server's thread. Included by http_session.cc only.
 #pragma once
 
 #include "runtime/http/http_session.h"
