@@ -59,7 +59,7 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
 
 Access::Access(AccessRules rules) : rules_(std::move(rules)) {}
 
-// An address cannot be made to mean something else, as a name can.
+// An attacker can redirect a name to this machine, but not an address.
 bool Access::is_own_host(std::string_view host) const {
   const std::string name = without_port(host);
   return is_local(name) || is_address(name) || name == name_of_machine() || contains(rules_.hosts, name) ||

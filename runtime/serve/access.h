@@ -1,4 +1,4 @@
-// Who may use the server, and from which web pages.
+// Decides who may use the server, and from which web pages.
 #pragma once
 
 #include "runtime/api/api_error.h"
@@ -12,11 +12,11 @@
 namespace tp {
 
 struct AccessRules {
-  std::vector<std::string> api_keys{};  // one of these; none: nobody is asked for one
-  // Host names under which the server is reached, besides localhost, this machine's name and addresses; "*":
-  // any.
+  std::vector<std::string> api_keys{};  // accepted keys; empty: no key is needed
+  // Host names of the server, besides localhost, this machine's name and its addresses; "*": any name.
   std::vector<std::string> hosts{};
-  // Web pages that may use it, "https://chat.example.com", besides its own and those of localhost; "*": all.
+  // Origins of web pages that may use the server ("https://chat.example.com"), besides its own page and pages
+  // of localhost; "*": all.
   std::vector<std::string> origins{};
 };
 
@@ -24,10 +24,11 @@ class Access {
  public:
   explicit Access(AccessRules rules);
 
-  // Why the request is refused, or nothing. `is_public`: no key is needed.
+  // Returns why the request is refused, or nullopt. `is_public`: no key is needed.
   //
-  // Any web page that a user of this machine opens can send requests to a server on it. Other origins are
-  // refused, and so are names that are not ours: a page can have its own name resolved to this machine.
+  // Any web page that a user of this machine opens can send requests to a server on the machine. So other
+  // origins are refused. Unknown host names are refused, too, because a page can make its own name resolve to
+  // this machine.
   std::optional<ApiError> refusal(const HttpRequest& request, bool is_public) const;
 
   // The headers that let a web page of an allowed origin read the response.
@@ -41,7 +42,7 @@ class Access {
   AccessRules rules_;
 };
 
-// Compares in a time that depends on the lengths only.
+// Compares in a time that depends only on the lengths.
 bool equal_in_constant_time(std::string_view a, std::string_view b);
 
 }  // namespace tp

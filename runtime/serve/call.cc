@@ -78,7 +78,7 @@ void Call::end_with(const ApiError& error) {
   for (const RequestId request : requests_) service_.model.engine->cancel(request);
   try {
     send_error(error);
-  } catch (const std::exception&) {  // an exchange without a response answers 500
+  } catch (const std::exception&) {  // the destroyed exchange answers with status 500
   }
   close(error.status, short_reason(error), error.param);
 }

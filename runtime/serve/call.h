@@ -1,17 +1,17 @@
-// One call of the API: its exchange, its requests to the engine, and its end. A derived class says what the
-// answer is.
+// One call of the API: its exchange, its requests to the engine, and its end. Derived classes define the
+// answer.
 //
 // Life of a call
-// 1. An endpoint makes a call on a thread of the pool and starts it. From then on only tasks of the call's
-//    queue touch its members, one task at a time, whichever thread posts them.
-// 2. The first task submits the requests. Their events arrive on the main thread, which must not wait: a sink
-//    only posts a task. Events that arrive early wait behind the first task.
-// 3. The call ends once, in `close`: when its last request has ended, or with an error, which may come from a
-//    task, from an event, or from another thread by `fail` (the server ends, or a rank is lost). Tasks that
-//    run later find `has_ended()` and do nothing.
-// 4. If the client leaves, the server's thread posts `cancel`; the requests then end with RequestCancelled.
+// 1. An endpoint creates a call on a thread of the pool and starts it. From then on, only tasks of the call's
+//    queue access its members, one task at a time, regardless of the thread that posts them.
+// 2. The first task submits the requests. Their events arrive on the main thread, which must not wait, so a
+//    sink only posts a task. Tasks of early events run after the first task.
+// 3. The call ends once, in `close`: after its last request has ended, or with an error. The error may come
+//    from a task, from an event, or from another thread by `fail` (the server ends, or a rank is lost). Later
+//    tasks find `has_ended()` and do nothing.
+// 4. If the client leaves, the server's thread posts `cancel`. The requests then end with RequestCancelled.
 // 5. Queued tasks, sinks, and the exchange's callback own the call. `close` releases the exchange, which owns
-//    that callback and counts as an open request. So nothing owns an ended call in a circle.
+//    the callback and counts as an open request. So an ended call is not part of an ownership cycle.
 #pragma once
 
 #include "runtime/api/api_error.h"
@@ -37,8 +37,8 @@ class Call : public std::enable_shared_from_this<Call> {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  // Submits the requests, which `member` of the client's body asks for. Throws RequestError if there are more
-  // than the queue can ever hold.
+  // Submits the requests. `member`: the member of the client's body that determines their number, for errors.
+  // Throws RequestError if there are more requests than the queue can ever hold.
   void start(std::vector<Request> requests, std::string_view member);
   // From any thread: ends the call with an error.
   void fail(const ApiError& error);
@@ -53,18 +53,18 @@ class Call : public std::enable_shared_from_this<Call> {
     std::size_t cached_tokens = 0;
     std::size_t generated_tokens = 0;
     double queued = 0.0;       // seconds
-    double first_token = 0.0;  // seconds since the call came
+    double first_token = 0.0;  // seconds since the call arrived
     std::vector<std::string> warnings{};
   };
 
   Call(Service& service, std::shared_ptr<HttpExchange> exchange);
 
-  // All of the following run in tasks of the queue; an exception ends the call with an error.
+  // All functions below run in tasks of the queue; an exception ends the call with an error.
   virtual void on_submitted() {}
   virtual void on_event(std::size_t request, const Event& event, Clock::time_point time) = 0;
-  // All requests have ended, and the client is still there.
+  // Called after all requests have ended, if the client is still connected.
   virtual void finish() = 0;
-  // The error that an exception becomes for the client, in the words of its API.
+  // Converts an exception to an error for the client, in the terms of its API.
   virtual ApiError error_of(const std::exception& error) const { return api_error_of(error); }
   virtual void send_error(const ApiError& error);
   virtual Usage usage() const = 0;

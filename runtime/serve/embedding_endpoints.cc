@@ -1,5 +1,5 @@
-// The endpoints of encoders: embeddings in OpenAI's form, and documents ranked by a cross-encoder in that of
-// Jina and Cohere.
+// The endpoints of encoders: embeddings in OpenAI's format, and documents ranked by a cross-encoder in the
+// format of Jina and Cohere.
 #include "model/tokenizer/text/base64.h"
 #include "runtime/api/api_call.h"
 #include "runtime/api/openai_response.h"
@@ -20,14 +20,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostInputs = 2048;  // of a call, as OpenAI has it
+constexpr std::size_t kMostInputs = 2048;  // per call, like OpenAI
 
 std::string model_asked_for(const Json& body) {
   const Json name = body.value("model", Json());
   return name.is_string() ? name.get<std::string>() : std::string();
 }
 
-// A whole number of 1 or more; 0 if it is not given.
+// Returns a whole number of at least 1, or 0 if the member is absent.
 std::size_t size_or_none(const Json& body, const char* name) {
   const Json value = body.value(name, Json());
   if (value.is_null()) return 0;
@@ -37,7 +37,7 @@ std::size_t size_or_none(const Json& body, const char* name) {
   return value.get<std::size_t>();
 }
 
-// A text, token ids, or a list of either.
+// Reads a text, token ids, or a list of texts and lists of token ids.
 std::vector<EncoderInput> inputs_of(const Json& body, const Embedder& embedder) {
   const Json input = body.value("input", Json());
   const bool is_one = input.is_string() || (input.is_array() && !input.empty() && input.front().is_number());
@@ -61,7 +61,7 @@ std::string encoding_of(const Json& body) {
   return format.get<std::string>();
 }
 
-// As little-endian float32.
+// Little-endian float32 as base64.
 std::string base64_of(const std::vector<float>& embedding) {
   std::string bytes;
   bytes.reserve(embedding.size() * sizeof(float));

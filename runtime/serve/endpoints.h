@@ -1,4 +1,4 @@
-// What the paths of the server do. All run on the pool's threads and may throw: the router reports errors.
+// Handlers of the server's paths. All run on the pool's threads and may throw; the router reports errors.
 #pragma once
 
 #include "runtime/api/answer_format.h"
@@ -13,7 +13,8 @@ namespace tp::endpoints {
 
 using Exchange = std::shared_ptr<HttpExchange>;
 
-// Takes the request's body, once. Throws RequestError if it is not a JSON object, or nested too deeply.
+// Takes the request's body, once. Throws RequestError if the body is not a JSON object, or is nested too
+// deeply.
 nlohmann::ordered_json body_of(const Exchange& exchange);
 
 void chat_completions(Service& service, const Exchange& exchange);

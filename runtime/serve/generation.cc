@@ -11,7 +11,7 @@
 namespace tp {
 namespace {
 
-constexpr std::size_t kMaxChoices = 4096;  // of a call
+constexpr std::size_t kMaxChoices = 4096;  // per call
 
 double seconds_between(std::chrono::steady_clock::time_point begin,
                        std::chrono::steady_clock::time_point end) {
@@ -20,7 +20,7 @@ double seconds_between(std::chrono::steady_clock::time_point begin,
 
 bool is_chat(const ApiCall& call) { return call.prompts.front().form == ApiRequest::Form::chat_completion; }
 
-// The mean log-probability of its tokens, by which samples are compared.
+// The mean log-probability of the tokens, which ranks samples for `best_of`.
 double score_of(const Continuation& continuation) {
   double sum = 0.0;
   for (const ScoredToken& token : continuation.logprobs) sum += token.chosen.logprob;
@@ -78,7 +78,7 @@ std::vector<Request> Generation::make_requests(ApiCall call) {
     expect_answer_of(accepted);
   }
   answer_.call = std::move(call);
-  for (ApiRequest& prompt : answer_.call.prompts) {  // which may be large
+  for (ApiRequest& prompt : answer_.call.prompts) {  // prompts may be large
     prompt.text = std::string();
     prompt.ids.reset();
     prompt.conversation.reset();
@@ -103,7 +103,7 @@ EngineRequest Generation::make_request(const ApiCall& call, const ApiRequest& pr
     request.score_from = 1;
     request.score_top = request.sampling.logprobs;
   }
-  // A request without tokens has to ask something.
+  // A request that generates no tokens must have some output, so it asks for a candidate at its last token.
   if (request.max_tokens == 0 && !request.asks_about_prompt() && !request.prompt.empty()) {
     request.candidates_at = {request.prompt.size() - 1};
     request.candidates = 1;
@@ -178,12 +178,12 @@ void Generation::add(const RequestTimes& times) {
   }
 }
 
-// A stream begins with its first event: before that an error still has a status of its own.
+// The stream begins with its first event. Until then an error can still set the status.
 void Generation::begin_stream() {
   if (std::exchange(is_streaming_, true)) return;
   HttpHeaders headers = service_.headers_for(exchange().request());
   headers.emplace_back("Cache-Control", "no-cache");
-  headers.emplace_back("X-Accel-Buffering", "no");  // nginx would collect the events
+  headers.emplace_back("X-Accel-Buffering", "no");  // stops nginx from buffering events
   exchange().begin_stream(
       {.content_type = "text/event-stream; charset=utf-8", .headers = std::move(headers)});
   send(format_->begin(answer_));
@@ -194,7 +194,7 @@ void Generation::send(std::string events) {
   last_sent_ = Clock::now();
 }
 
-// Proxies end connections on which nothing happens.
+// Proxies close idle connections.
 void Generation::ping_later() {
   service_.http->post_after(service_.options.ping_time, [this, weak = weak_from_this()] {
     const auto self = weak.lock();
@@ -222,7 +222,7 @@ void Generation::send_error(const ApiError& error) {
 void Generation::finish() {
   for (Completion& completion : answer_.completions) {
     for (Continuation& continuation : completion.continuations) {
-      // No token was asked for, and none came.
+      // No token was requested, and none was generated.
       if (!continuation.finished()) continuation.finish_reason = FinishReason::length;
     }
   }

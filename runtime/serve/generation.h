@@ -1,4 +1,4 @@
-// One call of the API that generates text: its prompts, and what has come of them.
+// One call of the API that generates text: its prompts and their results so far.
 #pragma once
 
 #include "runtime/api/answer_format.h"
@@ -14,22 +14,22 @@ namespace tp {
 
 class Generation : public Call {
  public:
-  // Submits the call's prompts; everything else follows from their events. Throws RequestError if it cannot
-  // be served.
+  // Submits the call's prompts; their events drive all later work. Throws RequestError if the call cannot be
+  // served.
   static void start(Service& service, std::shared_ptr<HttpExchange> exchange,
                     std::unique_ptr<AnswerFormat> format, ApiCall call);
 
   Generation(Service& service, std::shared_ptr<HttpExchange> exchange, std::unique_ptr<AnswerFormat> format);
 
  private:
-  // What is known of one continuation's tokens.
+  // Timing of one continuation's tokens.
   struct Pace {
     bool has_begun = false;
     Clock::time_point last{};
   };
 
   void check(const ApiCall& call) const;
-  // With errors in terms of the call's API.
+  // Reports errors in the terms of the call's API.
   std::vector<Request> requests_of(ApiCall call);
   std::vector<Request> make_requests(ApiCall call);
   EngineRequest make_request(const ApiCall& call, const ApiRequest& prompt) const;
@@ -51,8 +51,8 @@ class Generation : public Call {
   std::unique_ptr<AnswerFormat> format_;
   Answer answer_;
   std::string constraint_member_;         // the client's name for the constraint
-  std::vector<std::vector<Pace>> paces_;  // by prompt and sample
-  StepTimes steps_before_;                // when it was submitted
+  std::vector<std::vector<Pace>> paces_;  // [prompts][samples]
+  StepTimes steps_before_;                // at submission
   bool is_streaming_ = false;
   Clock::time_point last_sent_ = Clock::now();
   double first_token_ = 0.0;  // seconds

@@ -15,7 +15,7 @@ namespace tp {
 // A histogram in the text format of Prometheus. Not thread-safe.
 class Histogram {
  public:
-  // `bounds` are the upper bounds of its buckets, ascending.
+  // `bounds`: upper bounds of the buckets, ascending.
   explicit Histogram(std::vector<double> bounds) : bounds_(std::move(bounds)), counts_(bounds_.size() + 1) {}
 
   void add(double value) {
@@ -24,7 +24,7 @@ class Histogram {
     sum_ += value;
   }
 
-  // `labels`: of every line, such as model_name="x".
+  // `labels`: labels of every line, such as model_name="x".
   std::string text(std::string_view name, std::string_view help, std::string_view labels) const {
     std::string text = fmt::format("# HELP {0} {1}\n# TYPE {0} histogram\n", name, help);
     std::uint64_t total = 0;

@@ -16,7 +16,7 @@ std::vector<double> length_bounds() {
   return {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
 }
 
-// A label's value.
+// Escapes a label's value.
 std::string escaped(const std::string& text) {
   std::string result;
   for (const char byte : text) {
@@ -26,7 +26,7 @@ std::string escaped(const std::string& text) {
   return result;
 }
 
-// Metrics of one value, or of one for each set of labels.
+// Writes metrics that have one value, or one value per set of labels.
 class Text {
  public:
   explicit Text(const std::string& model) : model_(fmt::format("model_name=\"{}\"", escaped(model))) {}
@@ -83,7 +83,7 @@ void add_load(Text& text, const LeaderStatus& status) {
                status.preemptions);
 }
 
-// Draft tokens, of which there are only some with speculation.
+// Draft tokens exist only with speculation.
 void add_speculation(Text& text, const SpeculationCounts& counts) {
   if (counts.drafts == 0) return;
   text.counter("spec_decode_num_drafts_total", "Drafts, one for a sequence and step.", counts.drafts);

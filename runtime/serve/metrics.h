@@ -1,5 +1,5 @@
-// What the server counts, in the text format of Prometheus. The names are vLLM's, so that its dashboards need
-// one replacement only.
+// The server's metrics, in the text format of Prometheus. The names are vLLM's, so that its dashboards work
+// after a single replacement.
 #pragma once
 
 #include "runtime/serve/histogram.h"
@@ -33,18 +33,18 @@ class Metrics {
   Metrics();
 
   void count_prompt(std::size_t tokens);
-  void count_token(bool is_first, double seconds);  // since the call came, or since the token before
+  void count_token(bool is_first, double seconds);  // since the call's arrival or the previous token
   void count_end(const EndedCall& call);
   void count_refusal(int status);
 
-  // What rank 0 knows of all ranks, as of the last report.
+  // Rank 0's knowledge of all ranks, from the latest report.
   void set_reports(std::vector<RankReport> reports);
   std::vector<RankReport> reports() const;
 
   std::uint64_t generated_tokens() const;
   std::uint64_t prompt_tokens() const;
   std::uint64_t ended() const;
-  // Per second, over the last few seconds.
+  // Tokens per second, over the last few seconds.
   double prompt_rate() const;
   double generation_rate() const;
 

@@ -1,4 +1,4 @@
-// The files of the page at /, which are part of the program.
+// The files of the page at /, which are compiled into the program.
 #pragma once
 
 #include "runtime/http/http_message.h"
@@ -17,7 +17,7 @@ struct PageFile {
 // The file at a path, or null.
 const PageFile* find_page_file(std::string_view path);
 
-// The page runs no script but its own, and no other page may contain it.
+// Headers that allow the page only its own scripts, and forbid other pages to embed it.
 HttpHeaders page_headers();
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// One call of the API whose sequences become vectors or scores.
+// One call of the API that returns vectors or scores of its sequences.
 #pragma once
 
 #include "runtime/serve/call.h"
@@ -14,12 +14,12 @@ namespace tp {
 
 class PooledCall : public Call {
  public:
-  // Makes the answer of the pooled hidden states of all requests, in a task of the call's queue. An exception
-  // becomes an error of the call.
+  // Makes the answer from the pooled hidden states of all requests, in a task of the call's queue. An
+  // exception becomes an error of the call.
   using Answer = std::function<nlohmann::ordered_json(std::vector<std::vector<float>> states)>;
 
-  // Submits the requests, which `member` of the body asks for and which ask for pooled states; the answer
-  // follows when all have ended. Throws RequestError if one cannot be served.
+  // Submits the requests, which must ask for pooled states. `member`: as in Call::start. The answer follows
+  // when all requests have ended. Throws RequestError if a request cannot be served.
   static void start(Service& service, std::shared_ptr<HttpExchange> exchange, std::vector<Request> requests,
                     std::string_view member, Answer answer);
 

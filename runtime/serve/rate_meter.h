@@ -7,7 +7,7 @@
 
 namespace tp {
 
-// How often something happened per second, over the last few seconds. Not thread-safe.
+// Events per second, over the last few seconds. Not thread-safe.
 class RateMeter {
  public:
   using Clock = std::chrono::steady_clock;
@@ -18,7 +18,7 @@ class RateMeter {
     slot.count += count;
   }
 
-  // The current second is not over and does not count.
+  // The current second is incomplete and does not count.
   double rate(Clock::time_point time = Clock::now()) const {
     std::uint64_t sum = 0;
     for (const Slot& slot : slots_) {

@@ -27,10 +27,10 @@ std::string now() {
                      ms);
 }
 
-// The name of a member, which a client may have made up.
+// The name of a member, which a client may have invented.
 std::string shown_param(const LoggedRequest& request) { return printable(request.param.substr(0, 64)); }
 
-// A few words of this server, in which a client may be quoted.
+// A few words of this server, which may quote a client.
 std::string shown_reason(const LoggedRequest& request) { return printable(request.reason); }
 
 Json json_of(const LoggedRequest& request) {
@@ -68,7 +68,7 @@ std::string text_of(const LoggedRequest& request) {
 
 }  // namespace
 
-// Shared with the thread, which may have to be left behind.
+// Shared with the thread, which may outlive the log.
 struct RequestLog::State {
   explicit State(Sink given) : sink(std::move(given)) {}
 

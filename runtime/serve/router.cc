@@ -14,11 +14,11 @@ namespace tp {
 namespace {
 
 struct Route {
-  std::string_view path;  // with /v1: it may be left out; a final * stands for any rest
+  std::string_view path;  // a leading /v1 is optional; a final * matches any rest
   std::string_view method;
   void (*run)(Service&, const endpoints::Exchange&);
   bool is_public = false;        // needs no key
-  bool is_about_server = false;  // answers while the model is being loaded, too, and is not logged
+  bool is_about_server = false;  // answers while the model is loading, too, and is not logged
   bool is_anthropic = false;     // errors have Anthropic's format
 };
 
@@ -132,7 +132,7 @@ std::optional<ApiError> Router::find_fault(const HttpRequest& head) const {
     return fault(415, fmt::format("expected a body without `Content-Encoding`, found {}; send it as it is",
                                   printable(head.header("content-encoding"))));
   }
-  // What a form on any web page can send has another type.
+  // An HTML form on any web page can send requests, but only with other content types.
   if (allowed == "POST" && !is_json(head.header("content-type"))) {
     return fault(415,
                  fmt::format("expected the header `Content-Type: application/json`, found {}",
@@ -169,7 +169,7 @@ HttpResponse Router::answer_options(const HttpRequest& head) const {
 }
 
 std::optional<HttpResponse> Router::refusal(const HttpRequest& head) const {
-  // A browser asks before it sends the key.
+  // A browser's preflight request has no key.
   if (head.method == "OPTIONS") {
     if (const std::optional<ApiError> refusal = service_.access.refusal(head, true))
       return error_response(head, *refusal);
@@ -192,7 +192,7 @@ void Router::handle(std::shared_ptr<HttpExchange> exchange) const {
     response.headers = page_headers();
     return exchange->respond(std::move(response));
   }
-  // What says how the server is must not wait for anything.
+  // Status requests must not wait for anything.
   if (find_route(exchange->request().path())->is_about_server) return run(exchange);
   service_.pool.post([this, exchange = std::move(exchange)] { run(exchange); });
 }

@@ -1,4 +1,4 @@
-// Which endpoint answers a request.
+// Dispatches requests to endpoints.
 #pragma once
 
 #include "runtime/http/http_message.h"
@@ -14,7 +14,7 @@ class Router {
  public:
   explicit Router(Service& service) : service_(service) {}
 
-  // Why a request is refused before its body has been read, or nothing.
+  // Returns the response that refuses a request before its body is read, or nullopt.
   std::optional<HttpResponse> refusal(const HttpRequest& head) const;
   // Answers a request that was not refused, on the pool's threads.
   void handle(std::shared_ptr<HttpExchange> exchange) const;

@@ -27,7 +27,7 @@ Server::Server(const ServeOptions& options) : service_(options), http_(http_opti
 
 Server::~Server() {
   if (service_.state != ServerState::failed) service_.state = ServerState::draining;
-  service_.pool.stop();  // their tasks use the connections
+  service_.pool.stop();  // the tasks use the connections
   service_.events.stop();
 }
 
@@ -59,18 +59,18 @@ void Server::run(OpenModel model, const std::function<void()>& on_ready) {
     }
   } catch (const std::exception&) {
     service_.state = ServerState::failed;
-    // Only the log gets the reason, which may name files and hosts.
+    // Only the log gets the reason, which may contain names of files and hosts.
     end(ended("the server ends after an error of its own"));
     throw;
   }
   end(ended("the server is shutting down"));
-  while (engine.has_work()) engine.step();  // which only ends what was cancelled
+  while (engine.has_work()) engine.step();  // only ends cancelled requests
   has_returned_ = true;
 }
 
-// Tells all clients that there will be no more.
+// Ends all calls with this error.
 void Server::end(const ApiError& error) {
-  service_.pool.stop();  // what was being parsed is begun now, and ended with the others
+  service_.pool.stop();  // queued requests start now and end with the others
   service_.end_all(error);
   service_.events.stop();
   http_.flush(kFlushTime);
@@ -94,7 +94,7 @@ void Server::step(Engine& engine) {
                       .waiting = time.collectives * share_of_waiting_});
 }
 
-// Where the ranks' time went: asked for between steps, since all of them take part.
+// Collects the ranks' times. Runs between steps, because all ranks take part.
 void Server::report(Engine& engine, bool is_due) {
   if (!is_due || (!has_stepped_ && last_report_ != Clock::time_point{})) return;
   std::vector<RankReport> reports = engine.reports();

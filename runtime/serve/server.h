@@ -1,4 +1,4 @@
-// The server: listens from the beginning, and answers once a model is open.
+// The server: listens from the start, and answers requests once a model is open.
 #pragma once
 
 #include "runtime/http/http_server.h"
@@ -14,7 +14,8 @@ namespace tp {
 
 class Server {
  public:
-  // Listens; /health says that the model is being loaded. Throws ConfigError if it cannot listen there.
+  // Listens; /health reports that the model is loading. Throws ConfigError if it cannot listen at the
+  // address.
   explicit Server(const ServeOptions& options);
   ~Server();
   Server(const Server&) = delete;
@@ -23,23 +24,21 @@ class Server {
   std::uint16_t port() const { return http_.port(); }
   const std::string& model_name() const { return service_.model_name(); }
 
-  // Rank 0: answers requests, steps the engine while there are any, and returns when drain() or leave() ends
-  // it. `on_ready` is called when it begins. An error of a step is told to all clients before it is thrown
-  // on.
+  // Rank 0: answers requests, steps the engine while it has work, and returns after drain() or leave(). Calls
+  // `on_ready` at the beginning. If a step throws, all clients are told before the exception is rethrown.
   void run(OpenModel model, const std::function<void()>& on_ready);
 
-  // From any thread: takes no more requests; run() returns when those that came have ended, or after this
-  // long, when they are told so.
+  // From any thread: refuses new requests. run() returns when the open requests have ended, or after
+  // `longest`; then it tells their clients.
   void drain(std::chrono::milliseconds longest);
-  // From any thread: run() returns after the current step. If that takes long, perhaps because a rank is
-  // stopped, clients are told, and `if_stuck` is called on the server's thread.
+  // From any thread: makes run() return after the current step. If the step takes long, perhaps because a
+  // rank is stopped, tells the clients and calls `if_stuck` on the server's thread.
   void leave(const std::function<void()>& if_stuck);
-  // From any thread: a rank is lost, perhaps, and the job is about to be ended. If the step that runs now
-  // does not return within `patience`, its clients are told.
+  // From any thread: a rank may be lost, and the job is about to end. If the current step does not return
+  // within `patience`, tells its clients.
   void suspect_loss(std::chrono::milliseconds patience);
 
-  // Calls on the server's thread whenever there is something to read at the descriptor, until it returns
-  // false.
+  // Calls `call` on the server's thread whenever the descriptor is readable, until `call` returns false.
   void when_readable(int descriptor, std::function<bool()> call) {
     http_.when_readable(descriptor, std::move(call));
   }
@@ -58,12 +57,12 @@ class Server {
   Router router_{service_};
   HttpServer http_;
   std::atomic<bool> leaves_ = false;
-  std::atomic<bool> has_returned_ = false;  // run()
+  std::atomic<bool> has_returned_ = false;  // run() has returned
   std::atomic<Clock::time_point> drained_by_ = Clock::time_point::max();
-  std::atomic<std::uint64_t> steps_ = 0;  // that have returned
+  std::atomic<std::uint64_t> steps_ = 0;  // completed steps
   std::atomic<bool> is_stepping_ = false;
   Clock::time_point last_report_{};
-  double share_of_waiting_ = 0.0;  // in rank 0's collectives
+  double share_of_waiting_ = 0.0;  // share of waiting in the time of rank 0's collectives
   bool has_stepped_ = false;       // since the last report
 };
 

@@ -1,4 +1,4 @@
-// What answers requests, once the model is loaded.
+// The state that endpoints share, including the model once it is loaded.
 #pragma once
 
 #include "runtime/chat/chat_prompts.h"
@@ -31,26 +31,26 @@ struct ServeOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
   AccessRules access{};
-  std::vector<std::string> model_names{};  // under which the model is asked for; the first one is shown
+  std::vector<std::string> model_names{};  // accepted model names; the first is shown
   HttpLimits limits{};
-  std::chrono::milliseconds ping_time{15'000};  // of silence after which a stream shows that it lives
+  std::chrono::milliseconds ping_time{15'000};  // silence after which a stream sends a ping
   std::size_t pool_threads = 2;
   bool log_json = false;
   RequestLog::Sink log{};
 };
 
-// What an open model adds to a server.
+// The parts that an open model adds to a server.
 struct OpenModel {
   Engine* engine = nullptr;
   std::optional<ChatPrompts> chat{};
-  std::string chat_error{};  // why there is no chat
+  std::string chat_error{};  // reason if `chat` is empty
   std::optional<Embedder> embedder{};
-  std::string no_embedder{};  // why there is none
-  Request defaults{};         // for what a request leaves out
+  std::string no_embedder{};  // reason if `embedder` is empty
+  Request defaults{};         // defaults for absent settings of requests
 };
 
-// Seconds that rank 0 spent in steps: with the model, exchanging data with other ranks (which includes
-// waiting for them), and, of that, waiting in all-reduces, as far as the ranks have compared them.
+// Seconds that rank 0 spent in steps. `collectives`: exchanging data with other ranks, including waiting for
+// them. `waiting`: the part of `collectives` spent waiting in all-reduces, estimated from the latest reports.
 struct StepTimes {
   double compute = 0.0;
   double collectives = 0.0;
@@ -59,8 +59,8 @@ struct StepTimes {
 
 enum class ServerState : std::uint8_t { loading, ready, draining, failed };
 
-// Shared by the endpoints, which run on the pool's threads. Members without a remark do not change while
-// there are requests.
+// Shared by the endpoints, which run on the pool's threads. Members without a comment do not change while the
+// server handles requests.
 struct Service {
   using Clock = std::chrono::steady_clock;
 
@@ -74,33 +74,33 @@ struct Service {
   HttpServer* http = nullptr;
   std::atomic<ServerState> state = ServerState::loading;
   const Clock::time_point started = Clock::now();
-  std::atomic<bool> is_open = false;  // whether there is a model:
+  std::atomic<bool> is_open = false;  // whether `model` is set
   OpenModel model{};
 
   const std::string& model_name() const { return options.model_names.front(); }
-  // Throws ApiException if a request asks for another model; "" asks for any.
+  // Throws ApiException if a request asks for a different model. An empty name accepts any model.
   void require_model(const std::string& asked) const;
-  // The headers of every response to this request.
+  // Headers of every response to this request.
   HttpHeaders headers_for(const HttpRequest& request) const;
   void respond_json(HttpExchange& exchange, int status, const nlohmann::ordered_json& body) const;
-  // The response of an error, in the OpenAI API's format.
+  // The response for an error, in the format of OpenAI's API.
   HttpResponse response_of(const HttpRequest& request, const ApiError& error) const;
 
-  // Where the time of all steps so far went.
+  // Times of all steps so far.
   StepTimes steps() const;
   void set_steps(const StepTimes& times);
 
   // Calls in progress.
   void enter(const std::shared_ptr<Call>& call);
   void leave(const Call* call);
-  // Ends all of them with this error.
+  // Ends all calls in progress with this error.
   void end_all(const ApiError& error);
 
-  mutable std::mutex mutex;  // guards the two below
+  mutable std::mutex mutex;  // guards step_times and calls
   StepTimes step_times{};
   std::map<const Call*, std::weak_ptr<Call>> calls{};
 
-  // The last ones, so that their tasks end first. What takes long must not hold up what must not wait.
+  // Declared last, so that their tasks end first. Two pools, because slow work must not delay urgent work.
   WorkerPool events{1};  // events of requests become responses
   WorkerPool pool;       // requests are parsed and tokenized
 };

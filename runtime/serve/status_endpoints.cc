@@ -1,4 +1,4 @@
-// The endpoints about the server and its model.
+// The endpoints for the status of the server and its model.
 #include "runtime/api/rounded.h"
 #include "runtime/constraint/schema/json_pointer.h"
 #include "runtime/serve/endpoints.h"

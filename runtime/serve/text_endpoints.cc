@@ -1,4 +1,4 @@
-// The endpoints about prompts: tokens, templates.
+// The endpoints for prompts: tokenization and templates.
 #include "model/tokenizer/text/utf8.h"
 #include "runtime/api/api_call.h"
 #include "runtime/api/engine_request.h"
@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The first member of these names that is there.
+// The first of these members that is not null.
 Json member_of(const Json& body, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (Json value = body.value(name, Json()); !value.is_null()) return value;
@@ -35,7 +35,7 @@ const ChatPrompts& chat_of(const Service& service) {
   return *service.model.chat;
 }
 
-// As llama.cpp has it: a text or, of a token that is only part of a character, a list of bytes.
+// llama.cpp's format: a text, or a list of bytes if the token is only part of a character.
 Json piece_of(const std::string& bytes) {
   if (utf8::is_valid(bytes)) return bytes;
   return std::vector<unsigned char>(bytes.begin(), bytes.end());
@@ -50,7 +50,7 @@ std::vector<TokenId> chat_tokens(const Service& service, const ApiCall& call) {
 
 }  // namespace
 
-// In llama.cpp's form, {"content": text}, and vLLM's, {"prompt": text} or {"messages": [...]}.
+// Accepts llama.cpp's format, {"content": text}, and vLLM's, {"prompt": text} or {"messages": [...]}.
 void tokenize(Service& service, const Exchange& exchange) {
   const Json body = body_of(exchange);
   const Engine& engine = *service.model.engine;
@@ -62,7 +62,7 @@ void tokenize(Service& service, const Exchange& exchange) {
   } else {
     const Json text = member_of(body, {"content", "prompt"});
     require<RequestError>(text.is_string(), "`content`: expected a text, found {}", text.type_name());
-    // llama.cpp adds special tokens on request only, vLLM unless told otherwise.
+    // llama.cpp adds special tokens only on request, vLLM unless the request forbids it.
     ids =
         engine.encode(text.get<std::string>(), flag_of(body, {"add_special", "add_special_tokens"}, is_vllm));
   }

@@ -54,7 +54,7 @@ void TaskQueue::post(std::function<void()> task) {
   state_->pool.post([state = state_] { run(state); });
 }
 
-// One task, and then the next behind those of other queues.
+// Runs one task, then queues the next task after tasks of other queues.
 void TaskQueue::run(const std::shared_ptr<State>& state) {
   std::function<void()> task;
   {

@@ -1,4 +1,4 @@
-// A few threads for work that must neither stop the ranks nor the connections: JSON, templates, tokenizing.
+// A few threads for work that must block neither the ranks nor the connections: JSON, templates, tokenizing.
 #pragma once
 
 #include <condition_variable>
@@ -21,7 +21,7 @@ class WorkerPool {
 
   // From any thread. `task` must not throw.
   void post(std::function<void()> task);
-  // Runs what was posted, and ends; what is posted later is dropped.
+  // Runs all posted tasks, then ends the threads. Later tasks are dropped.
   void stop();
 
  private:
@@ -30,15 +30,15 @@ class WorkerPool {
   std::mutex mutex_;
   std::condition_variable posted_;
   std::deque<std::function<void()>> tasks_;
-  bool ends_ = false;  // when there are no tasks left
+  bool ends_ = false;  // threads end when no tasks are left
   bool has_ended_ = false;
   std::vector<std::thread> threads_;
 };
 
-// Tasks that run in the order in which they were posted, one at a time. Copies are the same queue.
+// Runs tasks one at a time, in the order of their posting. Copies share the queue.
 class TaskQueue {
  public:
-  // `pool` must outlive the last of its tasks.
+  // `pool` must outlive the last task.
   explicit TaskQueue(WorkerPool& pool) : state_(std::make_shared<State>(pool)) {}
   void post(std::function<void()> task);
 
