@@ -1,4 +1,4 @@
-// How the answer to a call is written, in the format of one API.
+// Writes the answer to a call, in the format of one API.
 #pragma once
 
 #include "runtime/api/api_call.h"
@@ -18,13 +18,13 @@ namespace tp {
 
 class Engine;
 
-// Where the time of an answer went, in seconds.
+// Parts of an answer's time, in seconds.
 struct AnswerTimes {
   double queued = 0.0;
   double prefill = 0.0;  // from the first step to the first token
   double decode = 0.0;   // from the first token to the last
-  // Of the steps meanwhile, on rank 0: the model, and exchanging data with other ranks, which includes
-  // waiting for them.
+  // Rank 0's part of the steps meanwhile: computing, exchanging data with other ranks (including waiting for
+  // them), and waiting alone.
   double compute = 0.0;
   double collectives = 0.0;
   double waiting = 0.0;
@@ -36,7 +36,7 @@ struct Answer {
   std::int64_t created = 0;  // seconds since 1970
   std::string model{};
   ApiCall call{};
-  std::vector<Completion> completions{};  // one for each prompt
+  std::vector<Completion> completions{};  // [prompts]
   std::vector<std::vector<TokenId>> prompts{};
   AnswerTimes times{};
 
@@ -46,20 +46,20 @@ struct Answer {
   std::size_t reasoning_tokens() const;
   std::size_t drafted_tokens() const;
   std::size_t accepted_tokens() const;
-  std::size_t discarded_tokens = 0;  // generated, but not of the best continuations
+  std::size_t discarded_tokens = 0;  // generated, but not part of the best continuations
 };
 
-// Server-sent events are whole, with the empty line that ends them.
+// Server-sent events are returned whole, with the empty line that ends them.
 class AnswerFormat {
  public:
   virtual ~AnswerFormat() = default;
 
-  // The prefix of its ids: "chatcmpl".
+  // The prefix of the answer's ids: "chatcmpl-".
   virtual const char* id_prefix() const = 0;
   // The whole answer, when all continuations have finished.
   virtual nlohmann::ordered_json body(const Answer& answer) const = 0;
 
-  // The events of a stream: at its beginning, for a token, for the progress of a prompt, at its end. All may
+  // The events of a stream: at the beginning, for a token, for the progress of a prompt, at the end. All may
   // be empty.
   virtual std::string begin(const Answer& answer) = 0;
   virtual std::string token(const Answer& answer, std::size_t prompt, const TokenEvent& event) = 0;
@@ -67,19 +67,19 @@ class AnswerFormat {
                                std::size_t processed) = 0;
   virtual std::string end(const Answer& answer) = 0;
 
-  // What went wrong, as a body and as the last event of a stream.
+  // The error as a body, and as the last event of a stream.
   virtual nlohmann::ordered_json error(const ApiError& error) const = 0;
   virtual std::string error_event(const ApiError& error) const = 0;
 };
 
-// OpenAI's completions and chat completions. `engine` must outlive it, and have a tokenizer.
+// OpenAI's completions and chat completions. `engine` must outlive the format, and have a tokenizer.
 std::unique_ptr<AnswerFormat> make_openai_format(const Engine& engine);
 // OpenAI's /v1/responses.
 std::unique_ptr<AnswerFormat> make_responses_format();
 // Anthropic's /v1/messages.
 std::unique_ptr<AnswerFormat> make_messages_format();
 
-// An event with this as its data.
+// An event with `data`.
 std::string sse_event(const nlohmann::ordered_json& data);
 std::string sse_event(const char* name, const nlohmann::ordered_json& data);
 // JSON on one line; invalid UTF-8 becomes U+FFFD.

@@ -26,7 +26,7 @@ void check_limits(std::string_view text) {
   require<RequestError>(excess != JsonExcess::members, "the body's objects have too many members");
 }
 
-// Removes a member and returns it; null if there is none.
+// Removes and returns a member; null if it is absent.
 Json take(Json& body, const char* name) {
   Json value = body.value(name, Json());
   body.erase(name);
@@ -56,7 +56,7 @@ void read_stream_options(Json& body, ApiCall& call) {
   if (options.is_object()) call.include_usage = take_flag(options, "include_usage");
 }
 
-// One prompt, or a list of prompts; ids are lists themselves.
+// Reads one prompt or a list of prompts. A prompt of ids is itself a list.
 std::vector<Json> take_prompts(Json& body) {
   Json prompt = take(body, "prompt");
   const bool is_list = prompt.is_array() && !prompt.empty() && !prompt.front().is_number();
@@ -66,7 +66,7 @@ std::vector<Json> take_prompts(Json& body) {
   return {prompt.begin(), prompt.end()};
 }
 
-// Every prompt's request has its own copy of the other members.
+// Each prompt's request gets its own copy of the other members.
 void check_repeated(const Json& body, std::size_t prompts) {
   constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
   if (prompts == 1) return;
@@ -102,7 +102,7 @@ Json parse_body(std::string_view text) {
   try {
     body = Json::parse(text);
   } catch (const Json::exception& error) {
-    // With a code, because a log must not have the message, which quotes the body.
+    // With a code, because the message quotes the body and must not be logged.
     throw ApiException({.status = 400,
                         .type = error_type_of(400),
                         .message = fmt::format("the body is not JSON: {}", error.what()),

@@ -1,4 +1,4 @@
-// What one call of the HTTP API asks for: one or more prompts, and how the results are to be returned.
+// A call of the HTTP API: one or more prompts, and the way to return the results.
 #pragma once
 
 #include "runtime/api/api_error.h"
@@ -16,19 +16,19 @@
 namespace tp {
 
 struct ApiCall {
-  std::vector<ApiRequest> prompts{};  // alike but for their texts
+  std::vector<ApiRequest> prompts{};  // differ only in their texts
   bool stream = false;
-  bool include_usage = false;    // a stream ends with its usage
+  bool include_usage = false;    // a stream ends with token counts
   bool return_progress = false;  // a stream reports the progress of long prompts
   bool echo = false;             // texts begin with their prompts
   bool return_token_ids = false;
   int n = 1;
-  int usual_max_tokens = 0;     // unless the request or the model says otherwise; 0: all that fit
-  int best_of = 0;              // continuations of which the n best are returned; 0: all are
-  bool hides_logprobs = false;  // they serve only to find the best
+  int usual_max_tokens = 0;     // max_tokens if neither the request nor the model sets it; 0: all that fit
+  int best_of = 0;              // number of continuations, of which the best n are returned; 0: return all
+  bool hides_logprobs = false;  // log-probabilities are computed only to rank continuations
   nlohmann::ordered_json repeated = nlohmann::ordered_json::object();  // members that the answer repeats
   std::map<std::string, NamespacedName> namespaces{};                  // as in OfferedTools
-  MemberNames names{};                                                 // of the API, for errors
+  MemberNames names{};  // the API's names of members, for errors
 
   std::vector<std::string> warnings() const {
     return prompts.empty() ? std::vector<std::string>() : prompts.front().warnings;
@@ -39,18 +39,18 @@ struct ApiCall {
   }
 };
 
-// Parses a JSON text of a client. Throws RequestError if it is none, nested too deeply, or no object.
+// Parses a client's JSON text. Throws RequestError if it is not a JSON object, or is nested too deeply.
 nlohmann::ordered_json parse_body(std::string_view text);
 
-// The bodies of /v1/chat/completions and /v1/completions, in OpenAI's format with the extensions that most
-// servers have. Unknown members are ignored. Throws RequestError naming the first member that is wrong or
-// asks for what is not supported.
+// Reads the bodies of /v1/chat/completions and /v1/completions, in OpenAI's format with the extensions that
+// most servers support. Ignores unknown members. Throws RequestError with the name of the first invalid or
+// unsupported member.
 ApiCall read_openai_call(nlohmann::ordered_json body, ApiRequest::Form form);
 
-// The body of OpenAI's /v1/responses, as a chat. Throws RequestError.
+// Reads the body of OpenAI's /v1/responses as a chat. Throws RequestError.
 ApiCall read_responses_call(const nlohmann::ordered_json& body);
 
-// The body of Anthropic's /v1/messages, as a chat. Throws RequestError.
+// Reads the body of Anthropic's /v1/messages as a chat. Throws RequestError.
 ApiCall read_messages_call(const nlohmann::ordered_json& body);
 
 }  // namespace tp

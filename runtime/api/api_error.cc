@@ -10,14 +10,14 @@
 namespace tp {
 namespace {
 
-// The first name in backquotes: messages name the member that they are about first.
+// The first name in backquotes: a message about a member names the member first.
 std::string named_in(const std::string& message) {
   const std::size_t begin = message.find('`');
   const std::size_t end = begin == std::string::npos ? begin : message.find('`', begin + 1);
   return end == std::string::npos ? "" : message.substr(begin + 1, end - begin - 1);
 }
 
-// Messages quote what they found, which may be megabytes.
+// Messages quote the rejected value, which may be megabytes long.
 std::string shortened(std::string message) {
   constexpr std::size_t kBegin = 700;
   constexpr std::size_t kEnd = 200;
@@ -25,7 +25,7 @@ std::string shortened(std::string message) {
   return message;
 }
 
-// The template's file and the place in it are no matter of a client.
+// Clients must not see the template's file and position.
 ApiError refused_by_template(const jinja::RenderError& error) {
   return {.status = 400,
           .message = shortened(
@@ -98,7 +98,7 @@ ApiError renamed(ApiError error, MemberNames names) {
 
 namespace {
 
-// The place of the first `word` outside of quotation marks and backquotes, which clients' texts are in.
+// The position of the first `word` outside quotation marks and backquotes, which enclose clients' texts.
 std::size_t find_outside_quotes(std::string_view text, std::string_view word) {
   char quote = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -116,7 +116,7 @@ std::size_t find_outside_quotes(std::string_view text, std::string_view word) {
 
 }  // namespace
 
-// Messages say what was expected before they say what was found.
+// Messages say what was expected before they quote the client's value.
 std::string short_reason(const ApiError& error) {
   constexpr std::size_t kMost = 120;
   if (!error.code.empty()) return error.code;

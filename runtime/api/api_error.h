@@ -1,4 +1,4 @@
-// Errors as an HTTP API reports them.
+// Errors in the form in which an HTTP API reports them.
 #pragma once
 
 #include "tp/error.h"
@@ -13,27 +13,27 @@
 namespace tp {
 
 struct ApiError {
-  int status = 500;                   // of HTTP
-  std::string type = "server_error";  // OpenAI's: invalid_request_error, rate_limit_error, ...
+  int status = 500;                   // HTTP status
+  std::string type = "server_error";  // OpenAI's type: invalid_request_error, rate_limit_error, ...
   std::string message{};
-  std::string param{};                  // the member of the request that is wrong; may be empty
+  std::string param{};                  // the invalid member of the request; may be empty
   std::string code{};                   // "context_length_exceeded"; may be empty
   std::optional<double> retry_after{};  // seconds after which the request may succeed
 };
 
-// What to tell the client of an exception: a wrong request is its own fault (400), too many requests are a
-// matter of time (429), the rest is ours (500).
+// Converts an exception to an error for the client: 400 for an invalid request, 429 for an overload, which
+// passes, and 500 for the server's own failures.
 ApiError api_error_of(const std::exception& error);
 
-// Pairs of names: that of a member of a chat, and that of the member of another API which became it.
+// Pairs of names: a member of a chat, and the member of another API that was converted to it.
 using MemberNames = std::span<const std::pair<std::string_view, std::string_view>>;
-// The error in terms of the API that the client uses.
+// The error, with the member names of the client's API.
 ApiError renamed(ApiError error, MemberNames names);
 
-// Why a request was refused, for a log: a few words of this server's own, never what a client wrote.
+// The reason of a refusal, for a log: a few words of this server, never the client's text.
 std::string short_reason(const ApiError& error);
 
-// An error that knows how it is to be reported.
+// An exception that contains the error to report.
 class ApiException : public RequestError {
  public:
   explicit ApiException(ApiError error) : RequestError(error.message), error_(std::move(error)) {}
@@ -43,7 +43,7 @@ class ApiException : public RequestError {
   ApiError error_;
 };
 
-// The types that OpenAI's clients expect with a status.
+// The error type that OpenAI's clients expect for a status.
 std::string error_type_of(int status);
 
 }  // namespace tp

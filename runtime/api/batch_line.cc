@@ -31,7 +31,7 @@ Json parse_line(std::string_view line) {
   return object;
 }
 
-// Integers beyond 64 bits are parsed as doubles, so that different ids could become equal.
+// Integers of more than 64 bits are parsed as doubles, so different ids could become equal.
 bool is_exact(const Json& value) {
   if (value.is_structured())
     return std::all_of(value.begin(), value.end(), [](const Json& part) { return is_exact(part); });
@@ -47,7 +47,7 @@ Json read_id(const Json& id) {
   return id;
 }
 
-// Parses a line in our own form.
+// Parses a line in the project's own format.
 void read_line(Json object, ApiRequest& request) {
   request.id = read_id(object.value("id", Json()));
   const int prompts = static_cast<int>(object.contains("prompt")) + static_cast<int>(object.contains("ids")) +
@@ -67,13 +67,13 @@ void read_line(Json object, ApiRequest& request) {
     request.text = text.get<std::string>();
   }
   for (const char* field : {"prompt", "ids", "messages", "id"}) object.erase(field);
-  // Objects that are sorted by name would lose the order of a schema's properties.
+  // `nlohmann::json` sorts members by name, which would lose the order of a schema's properties.
   if (object.contains("json_schema") && object.at("json_schema").is_structured())
     object["json_schema"] = object.at("json_schema").dump();
   request.settings = object;
 }
 
-// Which of OpenAI's forms a line has, according to its `url`, which is optional.
+// Selects the OpenAI format of a line by its optional `url`, or else by its body.
 Form form_of(const Json& line, const Json& body) {
   const bool is_chat = body.is_object() && body.contains("messages");
   const Json url = line.value("url", Json(is_chat ? "/v1/chat/completions" : "/v1/completions"));
@@ -85,7 +85,7 @@ Form form_of(const Json& line, const Json& body) {
 }
 
 void read_openai_line(const Json& line, ApiRequest& request) {
-  request.form = Form::chat_completion;  // so that an error is reported in OpenAI's form
+  request.form = Form::chat_completion;  // so that errors are reported in OpenAI's format
   request.id = line.value("custom_id", Json());
   require<RequestError>(request.id.is_string(), "`custom_id`: expected a text beside `body`, found {}",
                         request.id.is_null() ? "none" : request.id.type_name());

@@ -6,7 +6,8 @@
 namespace tp {
 namespace {
 
-// A token that adds nothing belongs to what comes next: a marker, or white space that is held back.
+// A token without a piece counts toward the next piece: it is part of a marker, or white space that is held
+// back.
 void count_reasoning(Continuation& continuation) {
   ++continuation.uncounted;
   if (continuation.news.empty()) return;
@@ -15,7 +16,7 @@ void count_reasoning(Continuation& continuation) {
   continuation.uncounted = 0;
 }
 
-// Reads what a token adds to the message.
+// Reads the part of the message that a token adds.
 void read_message(const AnswerSyntax& syntax, const TokenEvent& event, Continuation& continuation) {
   if (!continuation.reader) continuation.reader = make_message_reader(syntax);
   continuation.news = continuation.reader->push(event.text);
@@ -42,7 +43,7 @@ Continuation& Completion::add(const TokenEvent& event) {
   continuation.error = event.error;
   continuation.drafted_tokens = event.drafted_tokens;
   continuation.accepted_tokens = event.accepted_tokens;
-  if (event.finish_reason == FinishReason::error) return continuation;  // it has no token
+  if (event.finish_reason == FinishReason::error) return continuation;  // an error has no token
   if (event.sample == 0)
     cached_tokens = event.cached_tokens;  // the other samples always find the primary's prompt
   continuation.text += event.text;

@@ -21,22 +21,22 @@ struct ScoredToken {
 
 // One continuation of a prompt, so far.
 struct Continuation {
-  std::string text;           // as it was generated
-  Message message;            // what it says
-  MessagePieces news;         // of the message, by the last token
-  std::size_t uncounted = 0;  // tokens that may be of the next piece
+  std::string text;           // generated text
+  Message message;            // message that the text contains
+  MessagePieces news;         // pieces that the last token added
+  std::size_t uncounted = 0;  // tokens that may belong to the next piece
   std::size_t reasoning_tokens = 0;
   std::size_t drafted_tokens = 0;  // as in TokenEvent
   std::size_t accepted_tokens = 0;
-  std::unique_ptr<MessageReader> reader;  // from the first token on
+  std::unique_ptr<MessageReader> reader;  // created at the first token
   std::vector<TokenId> token_ids;
   std::vector<ScoredToken> logprobs;  // one per token, or empty
   FinishReason finish_reason = FinishReason::none;
-  nlohmann::json stop_reason;  // the stop text or token id that ended it, else null
-  std::string error;           // why it failed
+  nlohmann::json stop_reason;  // stop text or token id that ended the continuation, else null
+  std::string error;           // reason of the failure
 
   bool finished() const { return finish_reason != FinishReason::none; }
-  // OpenAI's name: "tool_calls" where it ended to call tools.
+  // OpenAI's name; "tool_calls" if the continuation ended to call tools.
   std::string_view finish_name() const;
 };
 
@@ -44,10 +44,11 @@ struct Continuation {
 struct Completion {
   nlohmann::json settings =
       nlohmann::json::object();  // the effective settings, in the format of request_fields.h
-  AnswerSyntax syntax{};         // how its continuations are to be read
+  AnswerSyntax syntax{};         // syntax for reading the continuations
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;  // prompt tokens found in the prefix cache
-  // If asked for: of the prompt's tokens from the second one on, and the most likely tokens at their places.
+  // On request: log-probabilities of the prompt's tokens from the second one on, and the most likely tokens
+  // at their places.
   std::vector<double> prompt_logprobs{};
   std::vector<std::vector<TokenLogprob>> prompt_top{};
   std::vector<Continuation> continuations;

@@ -20,7 +20,7 @@ std::string text_value(const nlohmann::json& value) {
   return value.get<std::string>();
 }
 
-// A schema is kept as text, for the order of its properties.
+// Schemas are kept as text, which preserves the order of their properties.
 std::string schema_text(const Json& schema) {
   return schema.is_string() ? schema.get<std::string>()
                             : schema.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -40,8 +40,8 @@ void set_space(const std::string& space, std::optional<Constraint>& constraint) 
     *target = space == "compact" ? JsonSpace::compact : JsonSpace::flexible;
 }
 
-// The setting that a member of an API becomes. Throws RequestError for a value of the wrong type, by the
-// member's name.
+// Adds the setting that a member of an API corresponds to. Throws RequestError, with the member's name, for a
+// value of the wrong type.
 void add_setting(const std::string& member, const std::string& name, const Json& value, ApiRequest& request) {
   nlohmann::json setting = name == "json_schema" ? nlohmann::json(schema_text(value)) : nlohmann::json(value);
   if (name != kConstraintSpace) {
@@ -62,14 +62,14 @@ void read_response_format(const Json& format, ApiRequest& request) {
   };
   const Json type = format.is_object() ? format.value("type", Json()) : Json();
   if (type == "text") return;
-  // llama.cpp takes a schema here, too.
+  // llama.cpp accepts a schema here, too.
   if (type == "json_object" && format.value("schema", Json()).is_object())
     return add("json_schema", format.at("schema"));
   if (type == "json_object") return add("json_object", true);
   require<RequestError>(type == "json_schema",
                         "`response_format`: expected the type text, json_object or json_schema, found {}",
                         shown_part(format));
-  const bool is_flat = format.contains("schema");  // as in the API of responses
+  const bool is_flat = format.contains("schema");  // format of /v1/responses
   const Json named = is_flat ? format : format.value("json_schema", Json());
   require<RequestError>(named.is_object() && named.contains("schema"),
                         "`response_format`: expected {{\"type\": \"json_schema\", \"json_schema\": "

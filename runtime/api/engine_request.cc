@@ -11,7 +11,7 @@
 namespace tp {
 namespace {
 
-// Tokenizing megabytes takes seconds, so what must be too long is not tried.
+// Refuses texts that must be too long before they are tokenized, because tokenizing megabytes takes seconds.
 void require_short(std::size_t bytes, const Engine& engine) {
   constexpr std::size_t kMaxTokenBytes = 512;
   const std::size_t longest = engine.info().max_length * kMaxTokenBytes;
@@ -22,8 +22,8 @@ void require_short(std::size_t bytes, const Engine& engine) {
       bytes, engine.info().max_length);
 }
 
-// A limit of thinking gets the chat template's markers. One that nobody asked for is no matter where a model
-// does not think, or not before the text of a constraint.
+// Adds the chat template's markers to a thinking limit. A default limit is dropped if the model does not
+// think, or if a constraint allows no thinking before its text.
 void complete_thinking(Request& request, bool is_asked, const ChatPrompts* chat, const MarkedText& prompt) {
   if (!request.thinking) return;
   std::optional<ThinkingLimit> limit;
@@ -37,7 +37,8 @@ void complete_thinking(Request& request, bool is_asked, const ChatPrompts* chat,
   request.thinking = std::move(limit);
 }
 
-// A request with `beams` has the model's other settings of a search, and draws nothing unless it says so.
+// A request with `beams` uses the model's defaults for other search settings, and is greedy unless it sets
+// otherwise.
 void begin_search(const nlohmann::json& settings, const BeamSearch& defaults, Request& request) {
   if (!settings.contains("beams")) return;
   if (!request.beam_search) request.beam_search = defaults;
@@ -55,8 +56,8 @@ void add_chat(const ApiRequest& asked, const Engine& engine, const ChatPrompts& 
   if (asked.thinks_if_able && syntax.syntax.thinking.empty()) request.thinking.reset();
   const bool limits_thinking = request.thinking && asked.settings.contains("max_thinking_tokens");
   syntax.has_one_call = asked.calls.has_one_call;
-  // Our own lines have the text as it is, and that of a constraint begins at once, unless thinking before it
-  // is limited.
+  // Batch lines return the text unchanged, and a constraint holds from its first token, unless the line also
+  // limits thinking.
   const bool is_line = asked.form != ApiRequest::Form::chat_completion;
   if (!is_line || (request.constraint && limits_thinking)) {
     chat.hold(*asked.conversation, asked.calls, request, syntax);
@@ -105,7 +106,7 @@ EngineRequest make_engine_request(const ApiRequest& asked, Request defaults, con
   Request& request = result.request;
   begin_search(asked.settings, engine.info().generation.beams, request);
   set_fields(asked.settings, request);
-  // The response contains the seed, so that every result can be reproduced.
+  // The response contains the seed, which makes every result reproducible.
   if (!request.sampling.seed && !request.sampling.greedy()) request.sampling.seed = draw_seed();
   const bool has_constraint = request.constraint.has_value();
   if (asked.conversation) {

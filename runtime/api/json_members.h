@@ -1,4 +1,4 @@
-// Members of what clients send, which may be of any type.
+// Access to members of clients' JSON, which may have any type.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace tp {
 
-// Null if there is none, or if `object` is no object.
+// Null if the member is absent, or `object` is not an object.
 inline nlohmann::ordered_json member_of(const nlohmann::ordered_json& object, const char* name) {
   return object.is_object() ? object.value(name, nlohmann::ordered_json()) : nlohmann::ordered_json();
 }
 
-// `type` of an item, a part, a tool; empty if it is no text.
+// The `type` of an item, a part or a tool; empty if it is not a text.
 inline std::string type_of(const nlohmann::ordered_json& object) {
   const nlohmann::ordered_json type = member_of(object, "type");
   return type.is_string() ? type.get<std::string>() : "";

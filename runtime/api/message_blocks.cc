@@ -20,7 +20,7 @@ void BlockStream::add(const MessagePieces& pieces) {
       is_open_ = true;
       begin_block(block);
     }
-    // A client sees that the arguments of a broken call are no JSON.
+    // A broken call ends like a complete call: the client sees that its arguments are not JSON.
     if (piece.kind == Kind::call_end || piece.kind == Kind::call_break)
       end();
     else if (piece.kind != Kind::call)

@@ -8,10 +8,10 @@
 
 namespace tp {
 
-// The blocks of a message that is complete: at least one, so an empty text if there is nothing else.
+// The blocks of a complete message: at least one, which may be an empty text.
 std::vector<MessageBlock> blocks_of(const Message& message);
 
-// Divides a stream of pieces into the same blocks.
+// Divides a stream of pieces into the blocks of blocks_of.
 class BlockStream {
  public:
   virtual ~BlockStream() = default;
@@ -29,7 +29,7 @@ class BlockStream {
   void end();
 
   Message message_{};
-  bool is_open_ = false;  // the last block
+  bool is_open_ = false;  // whether the last block is open
 };
 
 }  // namespace tp

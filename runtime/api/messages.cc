@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The member with the text of a part. /v1/responses has types of its own, and a refusal is a text too.
+// The name of the member with a part's text. /v1/responses has its own types, and a refusal is also a text.
 const char* text_name(const Json& part) {
   const std::string type = type_of(part);
   if (type == "refusal") return "refusal";
@@ -40,7 +40,8 @@ Json read_content(const Json& content, std::size_t message) {
   return text;
 }
 
-// Clients send null for what they do not say. As `content` it is an empty text, unless the message has calls.
+// Removes nulls, which clients send for absent members. A null `content` becomes an empty text, unless the
+// message has calls.
 void read_nulls(Json& message) {
   const bool has_null_content = message.contains("content") && message.at("content").is_null();
   const Json refusal = message.value("refusal", Json());
@@ -57,12 +58,12 @@ Json read_message(Json message, std::size_t number) {
   require<RequestError>(
       message.is_object() && message.contains("role") && message.at("role").is_string(),
       "`messages`: message {} has no `role`, expected {{\"role\": \"user\", \"content\": \"...\"}}", number);
-  // As a text: g++ 12 warns of the comparison that it makes of a JSON value and a literal.
+  // Compared as a text, because g++ 12 warns when a JSON value is compared with a literal.
   auto& role = message.at("role").get_ref<std::string&>();
   if (role == "developer") role = "system";
   read_nulls(message);
   const bool has_content = message.contains("content") && !message.at("content").is_null();
-  // What a model did may be a call of a tool only.
+  // An assistant's message may consist of tool calls only.
   require<RequestError>(has_content || role == "assistant", "`messages`: message {} has no `content`",
                         number);
   if (has_content) message.at("content") = read_content(message.at("content"), number);

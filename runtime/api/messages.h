@@ -5,9 +5,9 @@
 
 namespace tp {
 
-// Converts messages to what chat templates expect: joins a `content` that is a list of text parts into one
-// text, and turns the role `developer` into `system`. Throws RequestError for anything but a list of
-// messages, and for parts that are not text.
+// Converts messages to the form that chat templates expect: joins a `content` that is a list of text parts,
+// and changes the role `developer` to `system`. Throws RequestError if the value is not a list of messages,
+// or a part is not text.
 nlohmann::ordered_json read_messages(const nlohmann::ordered_json& messages);
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// Anthropic's Messages API, translated to a chat.
+// Converts Anthropic's Messages API to a chat.
 #include "runtime/api/api_call.h"
 #include "runtime/api/json_members.h"
 #include "runtime/api/offered_tools.h"
@@ -14,13 +14,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The part of a conversation that has been read.
+// The part of a conversation that was read so far.
 struct Conversation {
   Json messages = Json::array();
   std::vector<std::string> warnings{};
 };
 
-// The text of a block, as a part of a chat. A document may be a text, too.
+// A block's text as a part of a chat. A document may also contain a text.
 Json part_of(const Json& block) {
   const Json source = member_of(block, "source");
   const bool is_document = type_of(block) == "document" && type_of(source) == "text";
@@ -31,7 +31,7 @@ Json part_of(const Json& block) {
   return {{"type", "text"}, {"text", text}};
 }
 
-// A text, or a list of blocks with texts.
+// Returns a text as it is, or converts a list of text blocks.
 Json text_of(const Json& content) {
   if (!content.is_array()) return content;
   Json parts = Json::array();
@@ -45,7 +45,7 @@ Json call_of(const Json& block) {
   return {{"id", block.value("id", Json())}, {"type", "function"}, {"function", function}};
 }
 
-// What a model thought is given to the template, which knows how much of it the model is to see again.
+// The model's thinking. The template decides how much of it to show the model again.
 std::string reasoning_in(const Json& content) {
   std::string text;
   for (const Json& block : content) {
@@ -56,7 +56,7 @@ std::string reasoning_in(const Json& content) {
   return text;
 }
 
-// Whether a block is the work of a tool on Anthropic's own servers.
+// Whether a block comes from a tool on Anthropic's servers.
 bool is_of_server(const std::string& type) {
   return type == "server_tool_use" || type == "mcp_tool_use" || type == "container_upload" ||
          (type.ends_with("_tool_result") && type != "tool_result");
@@ -69,7 +69,7 @@ Json result_of(const Json& block) {
           {"content", content.is_null() ? Json("") : text_of(content)}};
 }
 
-// Results of tools are messages of their own in OpenAI's format, and come before what else the user says.
+// In OpenAI's format, tool results are separate messages. They precede the rest of the user's message.
 void add_message(const Json& message, Conversation& conversation) {
   require<RequestError>(message.is_object(), "`messages`: expected a list of objects, found {}",
                         message.type_name());
@@ -109,13 +109,13 @@ Conversation conversation_of(const Json& body) {
   return conversation;
 }
 
-// An answer that the client has begun is continued.
+// Whether the client began an answer for the model to continue.
 bool is_begun_answer(const Json& message) {
   return message.value("role", Json()) == Json("assistant") && !message.contains("tool_calls") &&
          !message.at("content").is_null() && message.at("content") != Json("");
 }
 
-// "auto" and "none" are the same in both.
+// Both APIs have "auto" and "none".
 Json choice_of(const Json& choice) {
   if (choice.is_null()) return {};
   const std::string type = type_of(choice);
@@ -127,7 +127,7 @@ Json choice_of(const Json& choice) {
   return type;
 }
 
-// {"type": "enabled", "budget_tokens": 1024}, {"type": "disabled"}, and {"type": "adaptive"}.
+// Accepts {"type": "enabled", "budget_tokens": 1024}, {"type": "disabled"} and {"type": "adaptive"}.
 void read_thinking(const Json& thinking, Json& chat) {
   if (thinking.is_null()) return;
   const std::string type = type_of(thinking);
@@ -147,8 +147,7 @@ void read_thinking(const Json& thinking, Json& chat) {
     arguments["enable_thinking"] = type == "enabled";
 }
 
-// `output_config` has the format of the answer, which was `output_format` once, and how much the model
-// thinks.
+// `output_config` contains the answer's format (formerly `output_format`) and the thinking effort.
 void read_output_config(const Json& body, Json& chat) {
   const Json config = body.value("output_config", Json());
   require<RequestError>(config.is_null() || config.is_object(),
@@ -158,7 +157,7 @@ void read_output_config(const Json& body, Json& chat) {
   chat["reasoning_effort"] = member_of(config, "effort");
 }
 
-// The members that become those of a chat.
+// Members of the API that are converted to members of a chat.
 constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"stop", "stop_sequences"},
                                                                     {"response_format", "output_config"},
                                                                     {"reasoning_effort", "output_config"},
@@ -187,7 +186,7 @@ ApiCall read_messages_call(const Json& body) {
     chat[name] = body.value(name, Json());
   try {
     ApiCall call = read_openai_call(std::move(chat), ApiRequest::Form::chat_completion);
-    // A client asks every model to think; one that cannot just answers.
+    // Clients ask every model to think, so a model that cannot think just answers.
     call.prompts.front().thinks_if_able = true;
     call.names = kNames;
     call.warn(offered.warnings);

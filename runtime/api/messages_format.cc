@@ -24,7 +24,7 @@ Json usage_of(const Answer& answer) {
           {"output_tokens", answer.generated_tokens()}};
 }
 
-// Why it ended, and with which of its texts.
+// Why the text ended, and the stop text that ended it.
 Json reason_of(const Answer& answer) {
   const Continuation& text = continuation_of(answer);
   Json reason = {{"stop_reason", "end_turn"}, {"stop_sequence", nullptr}};
@@ -45,15 +45,15 @@ Json message_of(const Answer& answer, Json content) {
   return message;
 }
 
-// The arguments of a call. Anthropic's guide says how to send arguments that are not a JSON object; arguments
-// that exceed the limits of JSON are sent like them.
+// The arguments of a call. Anthropic's guide defines how to send arguments that are not a JSON object.
+// Arguments that exceed the limits of JSON are sent in the same way.
 Json input_of(const std::string& arguments) {
   if (arguments.empty()) return Json::object();
   std::optional<Json> input = BoundedJson().parse(arguments);
   return input && input->is_object() ? *std::move(input) : Json{{"INVALID_JSON", arguments}};
 }
 
-// `text` is empty where the block only begins.
+// `text` is empty at the beginning of a block.
 Json block_of(const MessageBlock& block, const std::string& text) {
   if (block.kind == Kind::reasoning) return {{"type", "thinking"}, {"thinking", text}, {"signature", ""}};
   if (block.kind == Kind::text) return {{"type", "text"}, {"text", text}};
@@ -134,12 +134,12 @@ class MessagesFormat final : public AnswerFormat, BlockStream {
     add_delta(block, delta_of(block, text));
   }
   void end_block(const MessageBlock& block) override {
-    // Clients wait for the signature before they keep what was thought. Nobody checks it here.
+    // Clients keep thinking only after its signature. This server does not check signatures.
     if (block.kind == Kind::reasoning) add_delta(block, {{"type", "signature_delta"}, {"signature", ""}});
     events_ += sse_event("content_block_stop", {{"type", "content_block_stop"}, {"index", block.index}});
   }
 
-  // With the first token, which tells the tokens of the prompt that were cached.
+  // Sent with the first token, because only then the number of cached prompt tokens is known.
   void start(const Answer& answer) {
     if (std::exchange(has_begun_, true)) return;
     events_ += sse_event("message_start",
@@ -151,7 +151,7 @@ class MessagesFormat final : public AnswerFormat, BlockStream {
   }
 
   bool has_begun_ = false;
-  std::string events_;  // that are to be sent
+  std::string events_;  // events to send
 };
 
 }  // namespace

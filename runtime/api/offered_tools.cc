@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Clients send null for what they do not say.
+// Clients send null for absent members.
 Json without_nulls(const Json& object) {
   Json result = Json::object();
   for (const auto& [name, value] : object.items()) {

@@ -1,4 +1,4 @@
-// The tools of a request, as far as the model is offered them.
+// The tools of a request that the model is offered.
 #pragma once
 
 #include <map>
@@ -17,16 +17,16 @@ struct NamespacedName {
   std::string name{};
 };
 
-// The model calls functions only. Tools of other types run on the API's own servers, or need a model that was
-// trained for them: they are left out, with a warning.
+// The tools that the model can call: functions only. Tools of other types run on the API's own servers, or
+// need a model that was trained for them. They are left out, with a warning.
 struct OfferedTools {
-  // In the format of chat completions; what was given if that was not a list.
+  // In the format of chat completions; unchanged if the client did not send a list.
   nlohmann::ordered_json functions{};
   std::vector<std::string> warnings{};
-  std::map<std::string, NamespacedName> namespaces{};  // by the name that the model is offered
-  std::map<std::pair<std::string, std::string>, std::string> known_names{};  // by namespace and name
+  std::map<std::string, NamespacedName> namespaces{};  // keys: names that the model sees
+  std::map<std::pair<std::string, std::string>, std::string> known_names{};  // keys: namespace and name
 
-  // The name that the model knows a function by.
+  // The model's name of a function.
   std::string name_of(const std::string& space, const std::string& name) const;
 };
 
@@ -38,8 +38,8 @@ OfferedTools offered_responses_tools(const nlohmann::ordered_json& tools);
 // Reads the tools of Anthropic's /v1/messages. A tool without a type is a function.
 OfferedTools offered_messages_tools(const nlohmann::ordered_json& tools);
 
-// Adds that `what` of this type was left out, once. The type is shortened to what a log may contain. After 16
-// types, one more warning stands for the others.
+// Adds a warning that `what` of this type was left out, once per type. Shortens the type to a length that a
+// log may contain. After 16 types, a single warning stands for all further types.
 void warn_of(std::string_view what, std::string_view type, std::vector<std::string>& warnings);
 
 }  // namespace tp

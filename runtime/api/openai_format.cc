@@ -19,7 +19,7 @@ using Form = ApiRequest::Form;
 
 std::string fingerprint() { return fmt::format("tp-infer-{}", kVersion); }
 
-// llama.cpp's names, and the parts of a step that only several ranks have.
+// llama.cpp's names, and additional parts of a step that exist only with several ranks.
 Json timings_of(const Answer& answer) {
   const AnswerTimes& times = answer.times;
   const auto ms = [](double seconds) { return rounded(seconds * 1e3); };
@@ -29,7 +29,7 @@ Json timings_of(const Answer& answer) {
   const std::size_t cached = answer.cached_tokens();
   const std::size_t computed = answer.prompt_tokens() - cached;
   const std::size_t generated = answer.generated_tokens();
-  // The first tokens come with the prompts.
+  // Prefill computes each prompt's first token.
   const std::size_t decoded =
       generated > answer.completions.size() ? generated - answer.completions.size() : 0;
   Json timings = {{"queued_ms", ms(times.queued)},
@@ -59,7 +59,7 @@ void add_text(Json& delta, const char* name, const std::string& text) {
   delta[name] = delta.value(name, std::string()) + text;
 }
 
-// Not part of OpenAI's API.
+// `warnings` is not part of OpenAI's API.
 void add_warnings(const Answer& answer, Json& body) {
   if (!answer.call.warnings().empty()) body["warnings"] = answer.call.warnings();
 }
@@ -82,12 +82,12 @@ class OpenAiFormat final : public AnswerFormat {
   std::string error_event(const ApiError& error) const override { return sse_event(openai_error(error)); }
 
  private:
-  // What is known of a stream's choice.
+  // State of a choice in a stream.
   struct Choice {
     bool has_begun = false;
-    std::size_t echoed = 0;  // characters of the prompt, to which text_offset adds
+    std::size_t echoed = 0;  // characters of the prompt, added to text_offset
     TokenPlaces places{};
-    int calls = 0;  // begun so far
+    int calls = 0;  // calls begun so far
   };
 
   Json head(const Answer& answer, bool is_chunk) const;
@@ -98,7 +98,7 @@ class OpenAiFormat final : public AnswerFormat {
   std::string last(const Answer& answer, const Continuation& continuation, std::size_t index);
 
   const Engine& engine_;
-  bool has_warned_ = false;  // in the first chunk
+  bool has_warned_ = false;  // warnings are in the first chunk
   std::vector<Choice> choices_;
 };
 
@@ -143,7 +143,8 @@ OpenAiFormat::Choice& OpenAiFormat::choice_at(std::size_t index) {
   return choices_[index];
 }
 
-// What comes before a choice's first token, and with it: a client measures the time to the first chunk.
+// The part before a choice's first token. It is sent with that token, because clients measure the time to the
+// first chunk.
 std::string OpenAiFormat::first(const Answer& answer, std::size_t prompt, std::size_t index) {
   Choice& choice = choice_at(index);
   if (choice.has_begun) return "";
@@ -160,7 +161,7 @@ std::string OpenAiFormat::first(const Answer& answer, std::size_t prompt, std::s
   return chunk(answer, std::move(echoed));
 }
 
-// All that a token adds, as one chunk: clients measure the times between them.
+// Puts everything that a token adds into one chunk, because clients measure the times between chunks.
 Json OpenAiFormat::delta_of(const MessagePieces& pieces, Choice& choice) {
   using Kind = MessagePiece::Kind;
   Json delta = Json::object();
@@ -206,7 +207,7 @@ std::string OpenAiFormat::token(const Answer& answer, std::size_t prompt, const 
   if (event.logprob) piece.logprobs.push_back({*event.logprob, event.top_logprobs});
 
   const Continuation& continuation = completion.continuations[static_cast<std::size_t>(event.sample)];
-  // The token that ends a text often has none of its own.
+  // The token that ends a text often adds no text.
   if (!ended || !event.text.empty() || !continuation.news.empty()) {
     Json json = {{"index", index}};
     if (is_chat(answer))
@@ -231,7 +232,7 @@ std::string OpenAiFormat::progress(const Answer& answer, std::size_t total, std:
 
 std::string OpenAiFormat::end(const Answer& answer) {
   std::string events;
-  // Those of which no token was asked for.
+  // Choices without tokens.
   for (std::size_t prompt = 0; prompt < answer.completions.size(); ++prompt) {
     const std::size_t samples = answer.completions[prompt].continuations.size();
     for (std::size_t index = prompt * samples; index < (prompt + 1) * samples; ++index) {

@@ -19,9 +19,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Form = ApiRequest::Form;
 
-constexpr int kMaxLogprobs = 20;  // OpenAI's
+constexpr int kMaxLogprobs = 20;  // OpenAI's limit
 
-// Members that become a setting, and the setting's name. The values are checked there.
+// Members that become settings, with the settings' names. set_fields checks the values.
 const std::map<std::string, std::string>& settings() {
   static const std::map<std::string, std::string> table = {
       {"max_tokens", "max_tokens"},
@@ -54,7 +54,7 @@ const std::map<std::string, std::string>& settings() {
       {"cache_salt", "cache_salt"},
       {"priority", "priority"},
       {"speculate", "speculate"},
-      // Of diffusion language models.
+      // Settings of diffusion language models.
       {"steps", "steps"},
       {"block_length", "block_length"},
       {"unmask", "unmask"},
@@ -64,7 +64,7 @@ const std::map<std::string, std::string>& settings() {
   return table;
 }
 
-// Members that do not change the response.
+// Members without effect on the response.
 const std::set<std::string>& ignored() {
   static const std::set<std::string> names = {"metadata",
                                               "prompt_cache_key",
@@ -77,7 +77,7 @@ const std::set<std::string>& ignored() {
   return names;
 }
 
-// Unsupported members, with the values at which they have no effect.
+// Unsupported members, with the values that have no effect.
 const std::map<std::string, std::vector<Json>>& unsupported() {
   static const std::map<std::string, std::vector<Json>> table = {
       {"add_special_tokens", {true}},
@@ -108,14 +108,13 @@ void check_tool(const Json& tool) {
                         name.get_ref<const std::string&>());
 }
 
-// The name in {"type": "function", "function": {"name": ...}}, which may also be outside, as in the API of
-// responses.
+// The name in {"type": "function", "function": {"name": ...}}, or in the outer object, as in /v1/responses.
 Json function_name(const Json& choice) {
   const Json inside = member_of(member_of(choice, "function"), "name");
   return inside.is_null() ? member_of(choice, "name") : inside;
 }
 
-// {"type": "allowed_tools", "mode": "auto" or "required", "tools": [...]}: removes the other tools, and
+// Reads {"type": "allowed_tools", "mode": "auto" or "required", "tools": [...]}: removes all other tools, and
 // returns the mode.
 Json keep_allowed(const Json& choice, Json& tools) {
   const Json inside = member_of(choice, "allowed_tools");
@@ -134,8 +133,7 @@ Json keep_allowed(const Json& choice, Json& tools) {
   return mode.is_null() ? Json("auto") : mode;
 }
 
-// The choice in the form "none", "auto", "required", or that of a function. Mistral says "any" for
-// "required".
+// Converts a choice to "none", "auto", "required", or a function. Mistral's name for "required" is "any".
 Json plain_choice(const Json& choice, Json& tools) {
   const std::string type = type_of(choice);
   if (type == "allowed_tools") return plain_choice(keep_allowed(choice, tools), tools);
@@ -165,7 +163,7 @@ void read_tool_choice(const Json& choice, const Json& tools, CallRules& rules) {
   rules.has_one_call = true;
 }
 
-// The functions that the model may ask for; the chat template describes them to it.
+// Reads the functions that the model may call; the chat template describes them to the model.
 void read_tools(const Json& given, const Json& wish, UnknownMembers unknown, ApiRequest& request) {
   require<RequestError>(given.is_null() || given.is_array(), "`tools`: expected a list, found {}",
                         given.type_name());
@@ -186,18 +184,18 @@ void read_parallel_calls(const Json& value, ApiRequest& request) {
   if (!value.get<bool>()) request.calls.has_one_call = true;
 }
 
-// A matter of the template; what `chat_template_kwargs` says of it comes later and wins.
+// The template interprets the effort. `chat_template_kwargs` are read later and take precedence.
 void read_reasoning_effort(const Json& effort, ApiRequest& request) {
   require<RequestError>(effort.is_string(),
                         "`reasoning_effort`: expected a text such as low, medium or high, found {}",
                         effort.dump());
   (*request.conversation)["reasoning_effort"] = effort;
-  // Templates that know no efforts have a switch.
+  // Templates without efforts have a switch.
   if (effort == Json("none")) (*request.conversation)["enable_thinking"] = false;
 }
 
 void read_prompt(const Json& prompt, ApiRequest& request) {
-  // A list of one prompt is the same as that prompt.
+  // A list of one prompt is equivalent to the prompt.
   if (prompt.is_array() && !prompt.empty() && !prompt.front().is_number()) {
     require<RequestError>(prompt.size() == 1,
                           "`prompt`: expected one prompt, found {}; write a request for each", prompt.size());
@@ -221,7 +219,7 @@ void read_template_arguments(const Json& arguments, ApiRequest& request) {
   }
 }
 
-// For chats `logprobs` is a switch and `top_logprobs` the number; for completions `logprobs` is the number.
+// In chats, `logprobs` is a switch and `top_logprobs` the number. In completions, `logprobs` is the number.
 void read_logprobs(const Json& body, Form form, ApiRequest& request) {
   const Json wish = body.value("logprobs", Json());
   const Json number = body.value("top_logprobs", Json());
@@ -249,7 +247,7 @@ void read_model(const Json& model, ApiRequest& request) {
   request.model = model.get<std::string>();
 }
 
-// An empty text stops nothing, as in llama.cpp, and with a share of 0 only the likeliest token is left.
+// Empty stop texts have no effect, as in llama.cpp. With top_p 0, only the most likely token remains.
 Json effective_value(const std::string& name, const Json& value) {
   if (name == "top_p" && value == 0) return 1e-6;
   if (name != "stop" || !(value.is_array() || value == Json(""))) return value;
@@ -260,9 +258,9 @@ Json effective_value(const std::string& name, const Json& value) {
   return value.is_string() ? Json::array() : texts;
 }
 
-// Applies a member other than the prompt and those about log-probabilities.
+// Applies a member other than the prompt and the members for log-probabilities.
 void read_member(const std::string& name, const Json& value, ApiRequest& request, UnknownMembers unknown) {
-  // LM Studio's clients mean as many as there is room for, which is what a chat has without a limit.
+  // LM Studio's clients send -1 for as many tokens as fit, the default of a chat.
   const bool is_limit = name == "max_tokens" || name == "max_completion_tokens";
   if (is_limit && value == -1 && request.form == Form::chat_completion) return;
   if (const auto setting = settings().find(name); setting != settings().end()) {
@@ -310,7 +308,7 @@ void read_openai_body(const Json& body, Form form, ApiRequest& request, UnknownM
   for (const auto& [name, value] : body.items()) {
     if (!value.is_null() && !read.contains(name)) read_member(name, value, request, unknown);
   }
-  // The newer of the two names wins.
+  // The newer name wins.
   if (const Json tokens = member("max_completion_tokens"); !tokens.is_null() && tokens != -1)
     request.settings["max_tokens"] = tokens;
 }

@@ -9,14 +9,13 @@
 
 namespace tp {
 
-// What to do with members that nobody knows: a file has a mistake in it, a network client may be of another
-// year.
+// Treatment of unknown members: in a file they are mistakes, but a network client may use a newer API.
 enum class UnknownMembers : std::uint8_t { refuse, ignore };
 
-// Parses the body of a request to /v1/chat/completions or /v1/completions, as `form` says, into `request`;
-// sampling parameters become settings. Null members count as absent, and members that only matter to OpenAI's
-// own service (`user`, `metadata`, ...) are ignored. Throws RequestError for unsupported members that would
-// change the response: several prompts, audio.
+// Parses the body of a request to /v1/chat/completions or /v1/completions (according to `form`) into
+// `request`. Sampling parameters become settings. Null members count as absent. Members that only matter to
+// OpenAI's own service (`user`, `metadata`, ...) are ignored. Throws RequestError for unsupported members
+// that would change the response: several prompts, audio.
 void read_openai_body(const nlohmann::ordered_json& body, ApiRequest::Form form, ApiRequest& request,
                       UnknownMembers unknown = UnknownMembers::refuse);
 

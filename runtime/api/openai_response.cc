@@ -16,12 +16,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Form = ApiRequest::Form;
 
-// The bytes of a token in a text, of which control tokens are no part.
+// The bytes that a token adds to a text; control tokens add none.
 std::string bytes_of(const Engine& engine, TokenId id) {
   return engine.is_special(id) ? "" : engine.bytes_of(id);
 }
 
-// OpenAI writes a token that is only part of a character as its bytes, with a prefix in completions.
+// OpenAI writes a token that is only part of a character as bytes, with a prefix in completions.
 std::string shown_token(const std::string& bytes, const char* prefix) {
   if (utf8::is_valid(bytes)) return bytes;
   std::string shown = prefix;
@@ -33,7 +33,7 @@ std::string shown_in_completion(const Engine& engine, TokenId id) {
   return shown_token(bytes_of(engine, id), "bytes:");
 }
 
-// The tokens of the text, without the control token that ended it.
+// The tokens of the text, without a final control token.
 std::span<const ScoredToken> shown(const Continuation& continuation, const Engine& engine) {
   const std::span<const ScoredToken> all = continuation.logprobs;
   const bool has_end = continuation.finish_reason == FinishReason::stop && !all.empty() &&
@@ -67,7 +67,7 @@ Json texts_of(const Engine& engine, const std::vector<TokenLogprob>& tokens) {
   return texts;
 }
 
-// The most likely tokens at a place of the prompt.
+// The most likely tokens at a place in the prompt.
 Json top_of(const Engine& engine, const Completion& completion, std::size_t place) {
   return place < completion.prompt_top.size() ? texts_of(engine, completion.prompt_top[place])
                                               : Json::object();
@@ -141,7 +141,7 @@ Json openai_choice(Form form, const Engine& engine, const Continuation& continua
   TokenPlaces places;
   choice["logprobs"] = openai_logprobs(form, engine, continuation, places);
   choice["finish_reason"] = std::string(continuation.finish_name());
-  // Not part of OpenAI's API.
+  // `stop_reason` is not part of OpenAI's API.
   if (!continuation.stop_reason.is_null()) choice["stop_reason"] = Json(continuation.stop_reason);
   return choice;
 }
@@ -151,7 +151,7 @@ std::size_t add_echo(const Engine& engine, const std::vector<TokenId>& prompt, c
   const std::string text = engine.decode(prompt);
   choice["text"] = text + choice.at("text").get<std::string>();
   const std::size_t characters = count_characters(text);
-  // Nothing is known of a prompt's first token, which may be all that there is.
+  // The first token of a prompt has no log-probability, and it may be the only token.
   const bool has_logprobs = !completion.prompt_logprobs.empty() ||
                             (prompt.size() == 1 && completion.settings.value("logprobs", -1) >= 0);
   if (!has_logprobs) return characters;
@@ -159,7 +159,7 @@ std::size_t add_echo(const Engine& engine, const std::vector<TokenId>& prompt, c
   std::size_t offset = 0;
   const std::vector<std::string> parts = engine.decode_parts(prompt);
   for (std::size_t i = 0; i < prompt.size(); ++i) {
-    // Nothing precedes the first token, so nothing predicts it.
+    // No token predicts the first token.
     const bool is_scored = i > 0 && i - 1 < completion.prompt_logprobs.size();
     lists["tokens"].push_back(shown_in_completion(engine, prompt[i]));
     lists["token_logprobs"].push_back(

@@ -26,32 +26,32 @@ using Json = nlohmann::json;
   throw_error<RequestError>("expected {}, found {}", expected, found.dump());
 }
 
-// Python's clients write whole numbers as 50.0, too.
+// Python clients also write whole numbers as 50.0.
 bool is_whole(const Json& value) {
   constexpr double kExact = 9007199254740992.0;  // 2^53
   return value.is_number_float() && std::abs(value.get<double>()) <= kExact &&
          std::trunc(value.get<double>()) == value.get<double>();
 }
 
-// nlohmann::json compares an unsigned number as a signed one of the same bits.
+// nlohmann::json compares an unsigned number as the signed number with the same bits.
 bool is_int(const Json& value) {
   if (is_whole(value)) return std::in_range<int>(value.get<std::int64_t>());
   if (value.is_number_unsigned()) return std::in_range<int>(value.get<std::uint64_t>());
   return value.is_number_integer() && std::in_range<int>(value.get<std::int64_t>());
 }
 
-// The lower bound is checked by Request::validate, which knows the field.
+// Request::validate, which knows the field, checks the lower bound.
 void read(const Json& value, int& target, int least) {
   if (!is_int(value))
     wrong_type(fmt::format("a whole number from {} to {}", least, std::numeric_limits<int>::max()), value);
   target = value.get<int>();
 }
 
-// A seed. Clients of llama.cpp and vLLM mean a random one by -1; other negative ones are seeds like any.
+// Reads a seed. -1 means a random seed, as in llama.cpp and vLLM; other negative numbers are valid seeds.
 void read(const Json& value, std::optional<std::uint64_t>& target) {
   if (!value.is_number_integer() && !is_whole(value)) wrong_type("a whole number of 64 bits", value);
   target.reset();
-  // C++ does not define the conversion of a negative float to an unsigned number.
+  // The conversion of a negative float to an unsigned integer is undefined in C++.
   if (value.is_number_unsigned())
     target = value.get<std::uint64_t>();
   else if (value != -1)
@@ -100,7 +100,7 @@ void read(const Json& value, std::vector<std::vector<TokenId>>& target) {
   for (const Json& row : value) read(row, target.emplace_back());
 }
 
-// As in OpenAI's requests: {"token id": bias}.
+// OpenAI's format: {"token id": bias}.
 void read(const Json& value, std::vector<LogitBias>& target) {
   constexpr const char* kExpected = "an object of token ids and what is added to their logits";
   if (!value.is_object()) wrong_type(kExpected, value);
@@ -129,7 +129,7 @@ Json written(float value) { return rounded(value); }
 Json written(const std::optional<TokenId>& value) { return value ? Json(*value) : Json(); }
 Json written(const std::optional<std::uint64_t>& value) { return value ? Json(*value) : Json(); }
 
-// How one setting is read from JSON and written to it.
+// Reads one setting from JSON, and writes it to JSON.
 struct Field {
   std::function<void(const Json&, Request&)> set;
   std::function<Json(const Request&)> get;
@@ -146,7 +146,7 @@ Field of_request(int Request::*member, int least) {
           [=](const Request& request) { return request.*member; }};
 }
 
-// Clients of vLLM mean all tokens by -1.
+// -1 means all tokens, as in vLLM.
 Field top_k() {
   return {[](const Json& value, Request& request) {
             read(value, request.sampling.top_k, 0);
@@ -166,7 +166,7 @@ Field of_sampling(T SamplingParams::*member) {
           [member](const Request& request) { return written(request.sampling.*member); }};
 }
 
-// The markers of thinking are the chat template's, see make_engine_request.
+// The chat template provides the markers of thinking, see make_engine_request.
 Field thinking_limit() {
   return {
       [](const Json& value, Request& request) {
@@ -176,7 +176,7 @@ Field thinking_limit() {
       [](const Request& request) { return request.thinking ? Json(request.thinking->max_tokens) : Json(); }};
 }
 
-// One beam is no search.
+// A single beam disables beam search.
 Field beams() {
   return {
       [](const Json& value, Request& request) {
@@ -203,7 +203,7 @@ Field length_penalty() {
           }};
 }
 
-// As transformers has it: true, false or "never".
+// As in transformers: true, false or "never".
 Field early_stopping() {
   using Stop = BeamSearch::Stop;
   return {[](const Json& value, Request& request) {
@@ -219,7 +219,7 @@ Field early_stopping() {
           }};
 }
 
-// Not written if the request does not have it.
+// Written only if the request sets it.
 Field rare(const Field& field) {
   return {field.set, [field](const Request& request) {
             Json value = field.get(request);
@@ -233,7 +233,7 @@ Field of_constraint(const std::string& name) {
       [name](const Request& request) { return constraint_field(name, request.constraint); }};
 }
 
-// One of Request::unmasking, which is there if any of them is.
+// A setting of Request::unmasking, which is created with its first setting.
 template <class Set, class Get>
 Field of_unmasking(const Set& set, const Get& get) {
   return {
@@ -244,7 +244,7 @@ Field of_unmasking(const Set& set, const Get& get) {
       [get](const Request& request) { return request.unmasking ? Json(get(*request.unmasking)) : Json(); }};
 }
 
-// 0, which stands for the default, is neither read nor written.
+// 0 stands for the default, and is neither read nor written.
 Field of_unmasking(int Unmasking::*member) {
   return of_unmasking(
       [member](const Json& value, Unmasking& settings) {
@@ -272,7 +272,7 @@ Field unmask_threshold() {
                       [](const Unmasking& settings) { return rounded(settings.threshold); });
 }
 
-// Without one it is the engine's, and not written.
+// Without this setting, the engine's default applies, and nothing is written.
 Field unmask_cache() {
   return of_unmasking(
       [](const Json& value, Unmasking& settings) {

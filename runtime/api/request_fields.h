@@ -1,4 +1,4 @@
-// A request's settings as JSON: the members that a batch line may have, and that an output line repeats.
+// A request's settings as JSON: members of batch lines, which output lines repeat.
 #pragma once
 
 #include "tp/request.h"
@@ -7,7 +7,7 @@
 
 namespace tp {
 
-// Overrides the request's settings by the members of `fields`: "max_tokens", "temperature", ... Throws
+// Overrides the request's settings with the members of `fields`: "max_tokens", "temperature", ... Throws
 // RequestError for an unknown member or a value of the wrong type.
 void set_fields(const nlohmann::json& fields, Request& request);
 

@@ -1,4 +1,4 @@
-// OpenAI's Responses API, of which a stateless part is translated to a chat.
+// Converts the stateless part of OpenAI's Responses API to a chat.
 #include "runtime/api/api_call.h"
 #include "runtime/api/json_members.h"
 #include "runtime/api/offered_tools.h"
@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The members that become those of a chat.
+// Members of the API that are converted to members of a chat.
 constexpr std::pair<std::string_view, std::string_view> kResponsesNames[] = {
     {"messages", "input"},
     {"response_format", "text"},
@@ -43,7 +43,7 @@ void refuse_state(const Json& body) {
         "`{}` needs a server that remembers, and this one does not; send the whole conversation", name);
   }
   const Json truncation = body.value("truncation", Json());
-  // "auto" is a matter of conversations that are too long, which are refused.
+  // "auto" only affects conversations that are too long, which are refused.
   require<RequestError>(truncation.is_null() || truncation == Json("disabled") || truncation == Json("auto"),
                         "`truncation`: expected disabled or auto, found {}", shown_part(truncation));
   const Json background = body.value("background", Json());
@@ -51,7 +51,7 @@ void refuse_state(const Json& body) {
                         "`background` is not supported; leave it out");
 }
 
-// A client finds in the answer what it was an answer to.
+// The answer repeats these members of the request.
 Json repeated_of(const Json& body) {
   Json repeated = {{"instructions", nullptr},
                    {"metadata", Json::object()},

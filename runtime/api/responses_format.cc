@@ -32,7 +32,7 @@ Json content_part(const MessageBlock& block, const std::string& text) {
       {"type", "output_text"}, {"text", text}, {"annotations", Json::array()}, {"logprobs", Json::array()}};
 }
 
-// An item of the output; without its content, where it only begins.
+// An item of the output, without content if it only begins.
 Json item_of(const Answer& answer, const MessageBlock& block, const char* status, bool is_empty) {
   Json item = {{"id", item_id(answer, block)}, {"type", "message"}, {"status", status}};
   if (block.kind == Kind::call) {
@@ -55,13 +55,13 @@ Json item_of(const Answer& answer, const MessageBlock& block, const char* status
 
 const char* status_of(const Answer& answer) { return is_incomplete(answer) ? "incomplete" : "completed"; }
 
-// Items are incomplete where the answer ended within them.
+// The item in which the answer was cut off is incomplete.
 const char* status_of(const Answer& answer, const MessageBlock& block) {
   const bool is_complete = block.is_closed || (block.kind != Kind::call && !is_incomplete(answer));
   return is_complete ? "completed" : "incomplete";
 }
 
-// The response object, whose output is still empty while it is streamed.
+// The response object. While it is streamed, its output is empty.
 Json response_of(const Answer& answer, const char* status, Json output) {
   const nlohmann::json& settings = answer.completions.front().settings;
   Json response = {{"id", answer.id},
@@ -169,7 +169,7 @@ class ResponsesFormat final : public AnswerFormat, BlockStream {
     return fmt::format("response.{}.{}", kind, what);
   }
 
-  // Events are numbered.
+  // Adds an event with the next sequence number.
   void event(const std::string& name, const Json& members) {
     Json data = {{"type", name}, {"sequence_number", number_++}};
     data.update(members);
@@ -183,10 +183,10 @@ class ResponsesFormat final : public AnswerFormat, BlockStream {
     event(name, data);
   }
 
-  const Answer* answer_ = nullptr;  // the one that events are made of
-  std::string events_;              // that are to be sent
-  Json output_ = Json::array();     // the items that are complete
-  int number_ = 0;                  // of the next event
+  const Answer* answer_ = nullptr;  // current answer, the source of events
+  std::string events_;              // events to send
+  Json output_ = Json::array();     // complete items
+  int number_ = 0;                  // number of the next event
 };
 
 }  // namespace

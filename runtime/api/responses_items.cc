@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Calls of OpenAI's own tools that a client executes: the tool's name, and the member with what it is to do.
+// Calls of OpenAI's own tools that clients execute: the tool's name, and the member that contains the action.
 struct ClientCall {
   const char* type;
   const char* name;
@@ -32,7 +32,7 @@ Json id_of(const Json& item) {
   return id.is_null() ? member_of(item, "id") : id;
 }
 
-// A result may be anything: a text, parts, or what a tool of OpenAI's returns.
+// A result may be any value: a text, parts, or the output of an OpenAI tool.
 Json result_content(const Json& output) {
   const bool has_parts = output.is_array() &&
                          std::ranges::all_of(output, [](const Json& part) { return !type_of(part).empty(); });
@@ -53,7 +53,7 @@ std::string texts_of(const Json& parts) {
 
 bool is_answer(const Json& message) { return message.at("role") == Json("assistant"); }
 
-// Whether the last message is an answer of which only the thoughts are known.
+// Whether the last message is an answer that contains only thinking so far.
 bool ends_with_thoughts(const Json& messages) {
   return !messages.empty() && is_answer(messages.back()) && messages.back().at("content").is_null() &&
          !messages.back().contains("tool_calls");
@@ -121,7 +121,7 @@ void ItemReader::add_result(const Json& id, const Json& output) {
   messages_.push_back({{"role", "tool"}, {"tool_call_id", id}, {"content", result_content(output)}});
 }
 
-// The answer that calls belong to.
+// The answer to which calls are added.
 Json& ItemReader::open_answer() {
   if (messages_.empty() || !is_answer(messages_.back()))
     messages_.push_back({{"role", "assistant"}, {"content", nullptr}});

@@ -1,4 +1,4 @@
-// The input of /v1/responses as the messages of a chat.
+// Converts the input of /v1/responses to the messages of a chat.
 #pragma once
 
 #include "runtime/api/offered_tools.h"
@@ -10,14 +10,14 @@
 
 namespace tp {
 
-// Puts items together to messages. What a model thought, said and called between two messages of others is
-// one message, as it was when the model wrote it.
+// Combines items to messages. The model's thinking, texts and calls between two messages of other roles form
+// one message, as the model wrote them.
 class ItemReader {
  public:
-  // `tools`: as they are offered to the model. It must outlive the reader.
+  // `tools`: the tools as the model sees them. They must outlive the reader.
   explicit ItemReader(const OfferedTools& tools) : tools_(&tools) {}
 
-  // Throws RequestError for an item that is needed and cannot be read.
+  // Throws RequestError if a required item cannot be read.
   void add(const nlohmann::ordered_json& item);
 
   nlohmann::ordered_json take_messages();

@@ -1,5 +1,5 @@
-// Rounds numbers for output: JSON prints a double with 17 digits, of which few are significant in a measured
-// time or rate.
+// Rounds numbers for output: JSON prints a double with 17 digits, but few of them are significant in a
+// measured time or rate.
 #pragma once
 
 #include <cstdlib>
@@ -8,7 +8,7 @@
 
 namespace tp {
 
-// Rounds to that many significant digits.
+// Rounds to `digits` significant digits.
 inline double rounded(double value, int digits = 5) {
   return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr);
 }

@@ -9,18 +9,18 @@
 
 namespace tp {
 
-// The characters of a text in UTF-8.
+// The number of characters in a UTF-8 text.
 inline std::size_t count_characters(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, [](char byte) {
     return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;  // first byte of a character
   }));
 }
 
-// Counts the place, in characters, at which each token begins in the text. Tokens that share a character
-// share its place.
+// Counts the place, in characters, at which each token begins in the text. Tokens within one character have
+// the same place.
 class TokenPlaces {
  public:
-  // The place of the next token, whose bytes these are.
+  // The place of the next token, which has these bytes.
   std::size_t place_of(std::string_view bytes) {
     const std::size_t place = characters_;
     pending_ += bytes;
@@ -34,7 +34,7 @@ class TokenPlaces {
 
  private:
   std::size_t characters_ = 0;
-  std::string pending_{};  // bytes of a character that is not complete
+  std::string pending_{};  // bytes of an incomplete character
 };
 
 }  // namespace tp
