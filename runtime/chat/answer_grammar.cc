@@ -36,7 +36,7 @@ std::string gbnf_quoted(std::string_view text) {
   return quoted + "\"";
 }
 
-// A text of a template, in which ids of calls are any ids.
+// Writes a text of a template as grammar, in which any call id matches kAnyCallId.
 std::string written(std::string_view text) {
   const std::string_view id = kAnyCallId;
   std::string grammar;
@@ -51,7 +51,7 @@ std::string written(std::string_view text) {
 
 std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// The parameters of a function, as a schema of objects.
+// The parameters of a function, as a schema with the type object.
 Json parameters_of(const Json& function, const std::string& name) {
   Json parameters = function.value("parameters", Json());
   if (parameters.is_null()) return {{"type", "object"}, {"properties", Json::object()}};
@@ -73,14 +73,14 @@ Json parameters_of(const Json& function, const std::string& name) {
   return parameters;
 }
 
-// A text that begins with none of these.
+// Rules for texts that begin with none of the given texts.
 class OtherBeginning {
  public:
   explicit OtherBeginning(const std::vector<std::string>& texts) {
     for (const std::string& text : texts) add(text);
   }
 
-  // Adds its rules, and returns the name of the first.
+  // Adds the rules to `grammar`, and returns the name of the first rule.
   std::string rules(std::string& grammar) {
     write(root_, grammar);
     return rule_name(root_);
@@ -110,7 +110,7 @@ class OtherBeginning {
     node->ends = true;
   }
 
-  // The characters of a text lead on one by one, and everything else leads to any text.
+  // The characters of the given texts lead to the next node, and all other characters lead to any text.
   void write(const Node& node, std::string& grammar) {
     std::string choices;
     std::string known;
@@ -161,7 +161,7 @@ class CallGrammar {
     names_.push_back(name);
   }
 
-  // Names may be between the quotes of JSON.
+  // The name as it appears in a call. Inside JSON quotes it is escaped.
   std::string in_shape(const std::string& name) const {
     if (!shape_.begin.ends_with('"')) return name;
     const std::string quoted = dumped(Json(name));
@@ -203,7 +203,7 @@ std::string preface_grammar(const MessageSyntax& syntax, Thinking thinking, bool
                                   : fmt::format(" ( %marker {})?", gbnf_quoted(syntax.wrappers.front()));
   if (syntax.thinking.empty() || thinking == Thinking::never)
     return wrapper.empty() ? "" : fmt::format("root ::={}\n", wrapper);
-  // Models end thinking with an empty line; bounded, as some would write nothing else.
+  // Models end thinking with an empty line. Bounded, because some models would write nothing but white space.
   const std::string space = fmt::format(" {}{{0,8}}", kSpace);
   if (thinking == Thinking::begun) return fmt::format("root ::={}{}{}\n", end, space, wrapper);
   return fmt::format("root ::= ({}{}{}{} )?{}\n", space, begin, end, space, wrapper);

@@ -1,4 +1,4 @@
-// Blanks in what models write: those of JSON.
+// Blanks in models' texts: the white space of JSON.
 #pragma once
 
 #include <algorithm>

@@ -12,7 +12,7 @@ JsonExcess BoundedJson::admit(std::string_view text) {
   constexpr std::size_t kMaxComparisons = 5'000'000;
   std::size_t depth = 0;
   bool in_string = false;
-  std::array<std::size_t, kMaxJsonDepth + 1> members{};  // so far, of the objects that are open
+  std::array<std::size_t, kMaxJsonDepth + 1> members{};  // [depth]: members so far of each open object
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char byte = text[i];
     if (in_string) {

@@ -1,4 +1,4 @@
-// JSON texts of clients and models, which may be written to exhaust the parser.
+// Parses JSON of clients and models, which may be designed to exhaust the parser.
 #pragma once
 
 #include <cstddef>
@@ -10,23 +10,23 @@
 
 namespace tp {
 
-// Copies and dumps of a JSON value recurse once per level.
+// Limited, because copies and dumps of a JSON value recurse once per level.
 inline constexpr std::size_t kMaxJsonDepth = 200;
 
-// Why a text is not parsed.
+// The exceeded limit.
 enum class JsonExcess : std::uint8_t { none, depth, members };
 
-// Limits the texts of one request together. nlohmann's ordered parser compares the name of every member with
-// the names before it, so the time grows with the square of an object's members.
+// Limits all texts of one request together. nlohmann's ordered parser compares each member's name with all
+// earlier names, so its time grows with the square of an object's members.
 class BoundedJson {
  public:
-  // Looks at a text, which need not be JSON, without parsing it.
+  // Checks a text, which need not be JSON, without parsing it.
   JsonExcess admit(std::string_view text);
-  // Parses a text; nothing if it is not JSON or exceeds a limit.
+  // Parses a text. Returns nullopt if the text is not JSON or exceeds a limit.
   std::optional<nlohmann::ordered_json> parse(std::string_view text);
 
  private:
-  std::size_t comparisons_ = 0;  // of names, so far
+  std::size_t comparisons_ = 0;  // comparisons of names so far
 };
 
 }  // namespace tp

@@ -19,7 +19,7 @@ std::string text_member(const Json& object, const char* name) {
   return value.is_string() ? value.get<std::string>() : "";
 }
 
-// Nine characters that follow from an id, by FNV-1a.
+// Nine characters derived from an id, by FNV-1a.
 std::string nine_characters(const std::string& id) {
   const bool fits = id.find_first_not_of(kCallIdCharacters) == id.npos;
   if (fits && id.size() == kCallIdSize) return id;
@@ -62,7 +62,7 @@ class CallIdWriter {
 
   CallIds ids_;
   std::map<std::string, std::string> known_{};
-  std::size_t count_ = 0;  // of calls in the conversation
+  std::size_t count_ = 0;  // calls in the conversation
 };
 
 }  // namespace

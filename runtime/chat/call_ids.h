@@ -6,14 +6,14 @@
 
 namespace tp {
 
-// Which ids of calls a template takes. A conversation may have those of another model or server.
+// The ids of calls that a template accepts. A conversation may contain ids of other models or servers.
 enum class CallIds : std::uint8_t {
   any,
-  nine_characters,  // letters and digits: Mistral's templates refuse others
-  named             // functions.NAME:INDEX, by which Kimi's templates name calls and results
+  nine_characters,  // letters and digits: Mistral's templates refuse other ids
+  named             // functions.NAME:INDEX, Kimi's names of calls and results
 };
 
-// Writes ids of this kind in calls and in their results.
+// Converts the ids in calls and in their results to this kind.
 void write_call_ids(CallIds ids, nlohmann::ordered_json& messages);
 
 }  // namespace tp

@@ -18,36 +18,36 @@ class CallReader {
  public:
   enum class State : std::uint8_t {
     reads,
-    ended,    // what follows is no part of the calls
-    invalid,  // this is none; a call that has begun is not complete
+    ended,    // the following text is not part of the calls
+    invalid,  // the text is not a call, or a call that began is incomplete
   };
 
   virtual ~CallReader() = default;
 
-  // Reads the next byte, and adds what it completes to `pieces`.
+  // Reads the next byte, and adds the completed parts to `pieces`.
   virtual State push(char byte, MessagePieces& pieces) = 0;
-  // No more text comes. Adds a call whose arguments are complete to `pieces`, even if its end marker is
-  // missing; returns `ended` or `invalid`.
+  // Reads the end of the text. Adds a call with complete arguments to `pieces`, even if its end marker is
+  // missing. Returns `ended` or `invalid`.
   virtual State finish(Ending ending, MessagePieces& pieces) = 0;
-  // Whether a call has begun and is not complete.
+  // Whether a call has begun and is incomplete.
   virtual bool is_in_call() const = 0;
-  // After `ended`: the end of the text that was read, if it is no part of the calls.
+  // After `ended`: the last part of the text that was read, if it does not belong to the calls.
   virtual std::string rest() const { return {}; }
 };
 
 enum class JsonCalls : std::uint8_t {
   any,     // {"name": "f", "arguments": {...}}, with any other members
-  strict,  // an object with unknown members is no call
+  strict,  // an object with unknown members is not a call
   keyed,   // {"f": {...}}
 };
 
-// A JSON object, or a list of them, whose members may be in an object `function`. The name may be called
-// `tool_name`; the arguments may be called `parameters`, be a text, or be missing. The tools must outlive the
-// reader.
+// Reads a JSON object, or a list of objects, whose members may be nested in an object `function`. The name
+// may be called `tool_name`. The arguments may be called `parameters`, may be a text, or may be missing. The
+// tools must outlive the reader.
 std::unique_ptr<CallReader> make_json_reader(const ToolSet& tools, JsonCalls form);
 
-// A header, from which `name_in` takes the tool's name, and a JSON object with the arguments. If one of
-// `ends` comes in place of the object, there are no arguments.
+// Reads a header, from which `name_in` extracts the tool's name, and a JSON object with the arguments. If one
+// of `ends` follows the header, there are no arguments.
 using NameIn = std::string_view (*)(std::string_view header);
 std::unique_ptr<CallReader> make_headed_reader(const ToolSet& tools, NameIn name_in,
                                                std::vector<std::string> ends);
@@ -55,7 +55,7 @@ std::unique_ptr<CallReader> make_headed_reader(const ToolSet& tools, NameIn name
 // Gemma's notation, up to `end`: call:NAME{key:<escape>text<escape>,other:[1,2]}, or with <|"|> for <escape>.
 std::unique_ptr<CallReader> make_escaped_reader(const ToolSet& tools, std::string end);
 
-// A call in tags. `begins` are the texts before calls, `end` is the text after the last one.
+// Reads a call in tags. `begins`: the texts that precede calls. `end`: the text after the last call.
 std::unique_ptr<CallReader> make_tag_reader(const ToolSet& tools, const TagNotation& notation,
                                             std::vector<std::string> begins, std::string end);
 

@@ -14,7 +14,7 @@ std::string_view name_of_mistral(std::string_view header) {
   return without_trailing_blanks(name.substr(first));
 }
 
-// name<sep>{...}, or function<sep>name, a new line and ```json before the arguments.
+// Accepts name<sep>{...}, or function<sep>name followed by a new line and ```json before the arguments.
 std::string_view name_of_deepseek(std::string_view header) {
   constexpr std::string_view kSeparator = "<｜tool▁sep｜>";
   const std::size_t place = header.find(kSeparator);

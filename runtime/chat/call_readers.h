@@ -1,4 +1,4 @@
-// The reader for a call in a notation.
+// The reader of a call in a given notation.
 #pragma once
 
 #include "runtime/chat/call_reader.h"
@@ -10,12 +10,12 @@
 
 namespace tp {
 
-// `first` is the first byte of the call; nothing if no call begins with it. If `is_strict`, a JSON object
-// with unknown members is no call. The tools must outlive the reader.
+// `first`: the first byte of the call. Returns null if no call begins with it. If `is_strict`, a JSON object
+// with unknown members is not a call. The tools must outlive the reader.
 std::unique_ptr<CallReader> make_call_reader(const CallNotation& calls, const ToolSet& tools, bool is_strict,
                                              char first);
 
-// The texts that may end a call: not those that text may contain, too.
+// The texts that end calls, except texts that may also occur in ordinary text.
 std::vector<std::string> ends_of(const CallNotation& calls);
 
 }  // namespace tp

@@ -4,11 +4,11 @@
 
 namespace tp {
 
-// Which calls of tools an answer has.
+// Rules for the tool calls of an answer.
 struct CallRules {
-  bool required = false;      // it consists of calls; else of text, or calls, or both
-  bool has_one_call = false;  // it ends with its first one
-  std::string name{};         // of the only tool that may be called; empty: all may be
+  bool required = false;      // only calls are allowed; else text, calls, or both
+  bool has_one_call = false;  // the answer ends after its first call
+  std::string name{};         // the only allowed tool; empty: all tools are allowed
 };
 
 }  // namespace tp

@@ -25,7 +25,7 @@ std::string_view without_trailing_space(std::string_view text) {
   return text.substr(0, text.find_last_not_of(kSpaces) + 1);
 }
 
-// Where a call is in a rendered text.
+// The place of a call in a rendered text.
 struct WrittenCall {
   std::size_t name = 0;
   std::size_t name_end = 0;
@@ -33,7 +33,7 @@ struct WrittenCall {
   std::size_t arguments_end = 0;
 };
 
-// {"x": "VALUE"}, with any white space.
+// Finds the arguments {"x": "VALUE"}, with any white space, and the name before them.
 std::optional<WrittenCall> find_call(std::string_view text, std::string_view value, std::size_t from) {
   const std::size_t place = text.find(value, from);
   if (place == text.npos) return std::nullopt;
@@ -57,7 +57,7 @@ std::optional<WrittenCall> find_call(std::string_view text, std::string_view val
                      .arguments_end = text.size() - after.size()};
 }
 
-// The first marker of calls in a text.
+// The first marker of calls in a text, and its place.
 std::pair<std::size_t, std::string> first_marker(std::string_view text, const CallNotation& calls) {
   std::pair<std::size_t, std::string> first = {text.npos, ""};
   for (const auto* markers : {&calls.sections, &calls.begins}) {
@@ -68,13 +68,14 @@ std::pair<std::size_t, std::string> first_marker(std::string_view text, const Ca
   return first;
 }
 
-// `text` ends where the name begins; an answer may begin with as much of it as the prompt of one has not.
+// `text` ends where the name begins. An answer begins with the part of `text` that its prompt does not
+// contain.
 void find_begin(std::string_view text, std::string_view prompt, const MessageSyntax& syntax,
                 CallShape& shape) {
   constexpr std::size_t kLongestMarker = 32;
   const auto difference = std::ranges::mismatch(text, prompt).in1;
   const auto same = static_cast<std::size_t>(difference - text.begin());
-  // The beginnings of markers are alike.
+  // Searched from before the difference, because markers have common beginnings.
   const std::string_view late = text.substr(same - std::min(same, kLongestMarker));
   const auto [place, marker] = first_marker(late, syntax.calls);
   if (place != late.npos) {
@@ -96,14 +97,14 @@ Json messages_with(const Json& answer) {
   return messages;
 }
 
-// What ends an answer is no part of its calls.
+// Removes the end marker of an answer, which is not part of its calls.
 std::string without_end(std::string text, const MessageSyntax& syntax, const MessagesRendering& render) {
   if (syntax.has_channels) return {};
   const auto plain = render(messages_with({{"role", "assistant"}, {"content", kProbeText}}), false);
   const std::size_t place = plain ? plain->rfind(kProbeText) : std::string::npos;
   if (place == std::string::npos) return text;
   const std::string end = plain->substr(place + std::string_view(kProbeText).size());
-  // Texts and calls may have different markers before the same end.
+  // Texts and calls may have different markers before the same end marker.
   for (std::size_t place = 0; place < end.size(); place = std::min(end.find('<', place + 1), end.size())) {
     const std::string_view rest = std::string_view(end).substr(place);
     if (text.ends_with(rest)) return text.substr(0, text.size() - rest.size());

@@ -1,4 +1,4 @@
-// What a model's family writes around the names and arguments of calls.
+// The text that a model's family writes around the names and arguments of calls.
 #pragma once
 
 #include "runtime/chat/message_syntax.h"
@@ -11,35 +11,37 @@
 
 namespace tp {
 
-// Stands for any id of a call, of nine letters and digits.
+// Stands for any call id of nine letters and digits.
 inline constexpr const char* kAnyCallId = "abcdefghi";
 
-// begin, and then, with `separator` in between, once or several times: name, middle, arguments as JSON; end.
+// The text of calls: begin; one or more calls (name, middle, arguments as JSON) with `separator` in between;
+// end.
 struct CallShape {
-  std::string marker{};  // with which `begin` begins, and no text does; empty: calls are a whole answer
+  std::string marker{};  // first part of `begin`, which does not occur in text; empty: an answer is either
+                         // text or calls
   std::string begin{};
   std::string middle{};
-  std::string separator{};  // empty: an answer has only one call
+  std::string separator{};  // empty: an answer has at most one call
   std::string end{};
 };
 
-// A template's text for messages, with tools, up to where an answer begins or to its end; nothing if it
-// refuses them.
+// Renders messages with tools, either up to the beginning of an answer or completely. Returns nullopt if the
+// template refuses the messages.
 using MessagesRendering =
     std::function<std::optional<std::string>(const nlohmann::ordered_json& messages, bool begins_answer)>;
 
-// The tools that a rendering has to be given: one with a parameter `x`.
+// The tools that the rendering must use: one tool with a parameter `x`.
 nlohmann::ordered_json probe_tools();
-// A message that calls it, with the arguments {"x": value} for each of the values.
+// A message that calls this tool, once for each value, with the arguments {"x": value}.
 nlohmann::ordered_json probe_call(const std::vector<std::string>& values);
 inline constexpr const char* kProbe = "probe_of_tools";
 inline constexpr const char* kProbeValue = "value_of_probe";
 
-// As the template writes calls. Where their arguments are no JSON there, or cannot be read back: a call as a
-// JSON object with `name` and `arguments`, which readers take in all notations.
+// The shape in which the template writes calls. If its arguments are not JSON, or cannot be read back: a JSON
+// object with `name` and `arguments`, which the readers of all notations accept.
 CallShape find_call_shape(const MessageSyntax& syntax, const MessagesRendering& render);
 
-// The notation without what other shapes need, which is text then.
+// Reduces a notation to a shape. Markers of other shapes become text.
 CallNotation only_of_shape(CallNotation notation, const CallShape& shape);
 
 }  // namespace tp

@@ -13,7 +13,7 @@ using Kind = MessagePiece::Kind;
 
 constexpr std::string_view kMessage = "<|message|>";
 constexpr std::string_view kRecipient = "to=functions.";
-// The last of them begins the next message where the end of the previous one is missing.
+// The last two begin the next message if the end of the previous message is missing.
 constexpr std::array<std::string_view, 5> kEnds = {"<|end|>", "<|call|>", "<|return|>", "<|start|>",
                                                    "<|channel|>"};
 constexpr std::size_t kMaxChannelHeader = 512;
@@ -43,13 +43,13 @@ MessagePieces ChannelReader::finish(Ending ending) {
   if (has_body_)
     end_body(ending);
   else if (!has_spoken_ && held_.find("<|") == held_.npos)
-    append(pieces_, Kind::text, held_);  // it does not speak in channels
+    append(pieces_, Kind::text, held_);  // not written in channels
   return std::exchange(pieces_, {});
 }
 
 bool ChannelReader::step() { return has_body_ ? read_body() : read_header(); }
 
-// Up to <|message|>. What has no header at all is text.
+// Reads up to <|message|>. An overlong header is text.
 bool ChannelReader::read_header() {
   const std::size_t end = held_.find(kMessage);
   if (end != held_.npos) {
@@ -93,7 +93,7 @@ bool ChannelReader::read_body() {
   pass(std::string_view(held_).substr(0, first));
   held_.erase(0, first);
   const std::string_view marker = held_;
-  // The beginning of the next header stays.
+  // The beginning of the next header is kept.
   if (!marker.starts_with("<|start|>") && !marker.starts_with("<|channel|>"))
     held_.erase(0, marker.find("|>") + 2);
   end_body(Ending::complete);
@@ -116,7 +116,7 @@ void ChannelReader::pass(std::string_view text) {
 void ChannelReader::pass_call(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (body_ != Body::call) return pass(text.substr(i));
-    if (!reader_) return;  // what follows the arguments
+    if (!reader_) return;  // the text after the arguments
     raw_ += text[i];
     const CallReader::State state = reader_->push(text[i], pieces_);
     if (state == CallReader::State::ended) reader_.reset();
@@ -124,7 +124,7 @@ void ChannelReader::pass_call(std::string_view text) {
   }
 }
 
-// The call turns out to be none, or to have arguments that are no JSON.
+// The text is not a call, or the call's arguments are not JSON.
 void ChannelReader::break_call(char byte) {
   const bool has_begun = reader_->is_in_call();
   append(pieces_, has_begun ? Kind::arguments : Kind::text, has_begun ? std::string(1, byte) : raw_);

@@ -8,9 +8,9 @@
 
 namespace tp {
 
-// Reads gpt-oss's harmony: <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final
-// <|message|>...<|return|>. What a header sends to functions.NAME is a call; the channel `analysis` is
-// thinking.
+// Reads gpt-oss's harmony format: <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final
+// <|message|>...<|return|>. A header with the recipient functions.NAME makes the message a call. The channel
+// `analysis` is thinking.
 class ChannelReader final : public MessageReader {
  public:
   explicit ChannelReader(ToolSet tools) : tools_(std::move(tools)) {}
@@ -34,12 +34,12 @@ class ChannelReader final : public MessageReader {
   std::string held_{};
   MessagePieces pieces_{};
   Body body_ = Body::none;
-  bool has_body_ = false;    // a header is complete, and its body is not
-  bool has_spoken_ = false;  // there has been a body
+  bool has_body_ = false;    // a header is complete, but its body is not
+  bool has_spoken_ = false;  // a body has begun before
   bool is_ending_ = false;
   std::string header_{};
   std::unique_ptr<CallReader> reader_{};
-  std::string raw_{};  // of the call
+  std::string raw_{};  // text of the call so far
 };
 
 }  // namespace tp

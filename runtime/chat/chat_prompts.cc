@@ -14,8 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The rendered text up to the end of the last message's content: what a template writes after it ends the
-// message.
+// The rendered text up to the end of the last message's content. The rest, which ends the message, is
+// removed.
 MarkedText without_end_of_message(const MarkedText& text, const Json& messages) {
   const Json content = messages.back().value("content", Json());
   require<RequestError>(content.is_string(),
@@ -112,19 +112,19 @@ std::vector<TokenId> ChatPrompts::find_visible_ids(const Engine& engine) const {
   return ids;
 }
 
-// In channels the answer has to begin where thinking ends.
+// With channels, the answer's header must follow the end of thinking.
 std::vector<TokenId> ChatPrompts::find_end_of_thinking(const Engine& engine) const {
   const MessageSyntax& syntax = tools_.syntax();
   const std::string next = syntax.has_channels ? "<|start|>assistant<|channel|>final<|message|>" : "";
   return syntax.thinking.empty() ? std::vector<TokenId>() : engine.encode(syntax.thinking.end + next, false);
 }
 
-// eos_token, and the token that the template writes after an assistant's message, which configurations of
-// models fine-tuned for chat often lack.
+// eos_token, and the token that the template writes after an assistant's message. Configurations of
+// fine-tuned chat models often lack the latter.
 std::vector<TokenId> ChatPrompts::find_stop_ids(const Engine& engine) const {
   std::vector<TokenId> ids;
   if (tools_.syntax().has_channels) {
-    // A reply has several messages, of which these end the last one.
+    // A reply has several messages. These tokens end only the last message.
     for (const char* end : {"<|return|>", "<|call|>"}) {
       const std::vector<TokenId> tokens = engine.encode(end, false);
       if (tokens.size() == 1) ids.push_back(tokens.front());
@@ -148,7 +148,7 @@ std::vector<TokenId> ChatPrompts::find_stop_ids(const Engine& engine) const {
     const std::vector<TokenId> tokens = engine.encode(rest, false);
     if (!tokens.empty() && engine.is_special(tokens.front())) ids.push_back(tokens.front());
   } catch (const RequestError&) {
-    // The template does not accept these messages; only eos_token is known then.
+    // The template refuses these messages, so only eos_token is known.
   }
   return ids;
 }

@@ -15,34 +15,33 @@
 
 namespace tp {
 
-// Renders conversations with the model's chat template, and knows how replies are written and end.
+// Renders conversations with the model's chat template, and knows how the model writes and ends replies.
 class ChatPrompts {
  public:
-  // `engine` must outlive it and have a tokenizer.
+  // `engine` must outlive the object and have a tokenizer.
   ChatPrompts(const Engine& engine, ChatTemplate chat_template);
 
   // The prompt for the model's next reply. `conversation` has `messages`, and any further variables of the
-  // template; with `continue_final_message` the reply continues the last of the messages. The text contains
-  // its control tokens: encode it without adding any. What stems from the conversation is input, see
-  // ChatTemplate::render. Throws RequestError if the template rejects the messages. May be called by several
-  // threads.
+  // template. With `continue_final_message` the reply continues the last message. The text contains its
+  // control tokens: encode it without adding any. Text from the conversation is marked as input, see
+  // ChatTemplate::render. Throws RequestError if the template rejects the messages. Thread-safe.
   MarkedText prompt_of(nlohmann::ordered_json conversation) const;
 
-  // How the reply to a prompt of prompt_of() has to be read.
+  // The syntax of the reply to a prompt of prompt_of().
   AnswerSyntax syntax_of(const nlohmann::ordered_json& conversation, const MarkedText& prompt) const;
-  // Control tokens that such a reader needs.
+  // Control tokens that must stay visible to the reader of a reply.
   const std::vector<TokenId>& visible_ids() const { return visible_ids_; }
-  // Holds the reply to its constraint, after what the model thinks; else, where `rules` or strict tools want
-  // it, to calls whose arguments are what the tools allow. `request` is that of the prompt, and `syntax` that
-  // of syntax_of(). Throws RequestError.
+  // Applies the request's constraint to the reply after thinking. Without a constraint, if `rules` or strict
+  // tools demand it, constrains the reply to calls with arguments that the tools allow. `request` is the
+  // prompt's request, and `syntax` the result of syntax_of(). Throws RequestError.
   void hold(const nlohmann::ordered_json& conversation, const CallRules& rules, Request& request,
             AnswerSyntax& syntax) const;
-  // Throws ConfigError if a limit of thinking is asked for and this model does not think.
+  // Throws ConfigError if `is_limited` and the model does not think.
   void require_thinking(bool is_limited) const;
-  // Limits thinking in the reply to a prompt; nothing if the model does not think.
+  // The limit of thinking in the reply to a prompt; nullopt if the model does not think.
   std::optional<ThinkingLimit> thinking_limit(int max_tokens, const MarkedText& prompt) const;
 
-  // Tokens that may end a reply, besides the configuration's end-of-sequence tokens.
+  // Tokens that may end a reply, in addition to the configuration's end-of-sequence tokens.
   const std::vector<TokenId>& stop_ids() const { return stop_ids_; }
 
  private:

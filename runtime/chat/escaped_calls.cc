@@ -1,4 +1,4 @@
-// Gemma's calls, whose texts are between quotes of their own: they are read to the end and converted.
+// Gemma's calls, which have their own quotes. The reader waits for a call's end and then converts the call.
 #include "runtime/chat/blanks.h"
 #include "runtime/chat/call_reader.h"
 
@@ -18,7 +18,7 @@ using Kind = MessagePiece::Kind;
 constexpr std::size_t kMaxValueDepth = 200;
 constexpr std::string_view kPrefix = "call:";
 
-// Reads a text from its beginning.
+// Reads a text from front to back.
 class Cursor {
  public:
   explicit Cursor(std::string_view text) : text_(text) {}
@@ -40,7 +40,7 @@ class Cursor {
     text_.remove_prefix(taken.size());
     return taken;
   }
-  // What comes before `end`, which is skipped, too.
+  // Returns the text before `end`, and skips both.
   std::optional<std::string_view> until(std::string_view end) {
     const std::size_t place = text_.find(end);
     if (place == std::string_view::npos) return std::nullopt;
@@ -61,12 +61,12 @@ std::optional<ToolCall> call_of(std::string_view name, const Json& arguments, co
 
 constexpr std::array<std::string_view, 2> kQuotes = {"<escape>", "<|\"|>"};
 
-// Values in Gemma's notation: JSON whose keys have no quotes, and whose texts are between quotes of its own.
+// Values in Gemma's notation: JSON with unquoted keys, and with Gemma's own quotes around texts.
 class EscapedValue {
  public:
   explicit EscapedValue(Cursor& cursor) : cursor_(cursor) {}
 
-  // The object after its opening brace.
+  // Reads an object after its opening brace.
   std::optional<Json> object(std::size_t depth = 0) {
     Json object = Json::object();
     cursor_.skip_space();
@@ -175,7 +175,7 @@ class EscapedReader final : public CallReader {
   }
 
   State finish(Ending, MessagePieces& pieces) override { return convert(pieces); }
-  bool is_in_call() const override { return false; }  // it is known at the end only
+  bool is_in_call() const override { return false; }  // not known before the end
 
  private:
   State convert(MessagePieces& pieces) {
@@ -187,8 +187,8 @@ class EscapedReader final : public CallReader {
     return State::ended;
   }
 
-  // Whether the text so far is that of a known tool. Without it, a marker in plain text would hold back all
-  // that follows.
+  // Whether the text so far may begin a call of a known tool. Without this check, a marker in plain text
+  // would hold back the rest of the text.
   bool may_begin() {
     if (text_.size() <= kPrefix.size()) return kPrefix.starts_with(text_);
     const std::string_view name = std::string_view(text_).substr(kPrefix.size());

@@ -1,4 +1,4 @@
-// Calls that are JSON objects, and JSON objects after a header.
+// Calls that are JSON objects, and calls that are a header and a JSON object.
 #include "runtime/chat/blanks.h"
 #include "runtime/chat/call_reader.h"
 
@@ -24,11 +24,11 @@ bool is_known(std::string_view key) {
   return is_arguments(key) || is_name(key) || std::ranges::find(kKnown, key) != kKnown.end();
 }
 
-// Text and null stand for no arguments.
+// An empty text or null means no arguments.
 bool is_no_object(std::string_view text) { return text.empty() || text == "null" || text == "\"\""; }
 
-// Passes on a call and its arguments as they come, from the first argument's value on: what is no JSON before
-// that stays text.
+// Passes on a call and its arguments as they arrive, from the first argument's value on. Earlier invalid JSON
+// becomes text.
 class CallOutput {
  public:
   void name(std::string_view text) { name_ = text; }
@@ -36,7 +36,7 @@ class CallOutput {
   bool has_begun() const { return has_begun_; }
   bool has_arguments() const { return has_arguments_; }
 
-  // The next byte of the arguments, as the scanner has read it.
+  // Adds the next byte of the arguments, after the scanner has read it.
   void add(char byte, JsonEvent event, const JsonScanner& scanner) {
     has_arguments_ = true;
     arguments_ += scanner.written();
@@ -65,7 +65,7 @@ class CallOutput {
 
  private:
   std::string name_{};
-  std::string arguments_{};  // that have not been passed on
+  std::string arguments_{};  // not passed on yet
   bool has_arguments_ = false;
   bool has_key_ = false;
   bool has_value_ = false;
@@ -99,7 +99,7 @@ class JsonCallReader final : public CallReader {
   std::string rest() const override { return rest_; }
 
  private:
-  // The end marker of a call whose last brackets are missing.
+  // Handles an end marker after a call whose last brackets are missing.
   State end_at(char byte, MessagePieces& pieces) {
     if ((byte != '<' && byte != '`') || is_in_arguments_) return State::invalid;
     rest_ = byte;
@@ -113,7 +113,7 @@ class JsonCallReader final : public CallReader {
     return State::reads;
   }
 
-  // Returns whether this can still be a call.
+  // Returns false if the text cannot be a call.
   bool read(JsonEvent event, MessagePieces& pieces) {
     const std::size_t depth = scanner_.depth();
     switch (event) {
@@ -159,7 +159,7 @@ class JsonCallReader final : public CallReader {
     return form_ != JsonCalls::strict || !has_others_;
   }
 
-  // A member whose value is a word.
+  // Ends a member whose value is a word.
   bool end_member() {
     const std::string word = std::exchange(word_, {});
     if (!is_arguments(key_) || output_.has_arguments()) return true;
@@ -210,13 +210,13 @@ class JsonCallReader final : public CallReader {
   JsonCalls form_;
   JsonScanner scanner_;
   CallOutput output_;
-  std::size_t depth_ = 1;  // of a call's members
+  std::size_t depth_ = 1;  // depth of a call's members
   bool is_wrapped_ = false;
   std::string key_;
-  std::string word_;  // the member's value, if it is neither a text nor has brackets
+  std::string word_;  // the member's value, if it is a number, true, false or null
   std::string name_;
   std::string rest_;
-  bool has_call_ = false;    // a complete one
+  bool has_call_ = false;    // a call is complete
   bool has_others_ = false;  // the object has unknown members
   bool is_in_arguments_ = false;
 };
@@ -262,7 +262,7 @@ class HeadedCallReader final : public CallReader {
     return header_.size() <= kMaxCallHeader ? State::reads : State::invalid;
   }
 
-  // A header that names a tool and ends with the mark before the arguments.
+  // Ends a call without arguments: a header that names a tool and ends with the mark before arguments.
   State end_without_body(MessagePieces& pieces) {
     static constexpr std::array<std::string_view, 4> kMarks = {"[ARGS]", "<｜tool▁sep｜>",
                                                                "<|tool_call_argument_begin|>", "<|message|>"};
@@ -279,7 +279,8 @@ class HeadedCallReader final : public CallReader {
     return State::invalid;
   }
 
-  // DeepSeek's R1 has the name after the mark, and a block of code.
+  // The arguments after the mark. DeepSeek-R1 writes the name after the mark, and the arguments in a code
+  // block.
   static std::string_view body_after(std::string_view text, std::string_view name) {
     for (const std::string_view part : {name, std::string_view("```json"), std::string_view("```")}) {
       text = without_blanks(text);

@@ -19,7 +19,7 @@ bool is_of_json_word(char byte) {
          byte == '.' || byte == 'E';
 }
 
-// Python's words begin with a capital.
+// Python's True, False and None begin with capitals.
 bool begins_json_word(char byte) {
   return is_of_json_word(byte) || byte == 'T' || byte == 'F' || byte == 'N';
 }
@@ -83,7 +83,7 @@ JsonEvent JsonScanner::push(char byte) {
 
 JsonEvent JsonScanner::begin_value(char byte) {
   if (byte == '{' || byte == '[') return open(byte);
-  // What is read as a whole is an object or a list.
+  // The outermost value must be an object or a list.
   if (open_.empty()) return fail();
   if (is_quote(byte)) return begin_string(byte, false);
   if (!begins_json_word(byte)) return fail();
@@ -152,11 +152,11 @@ JsonEvent JsonScanner::in_escape(char byte) {
     written_.clear();
     return escape_.size() == kLongEscape ? add(std::exchange(escape_, {})) : JsonEvent::none;
   }
-  if (!is_long && byte == '\'') {  // Python's
+  if (!is_long && byte == '\'') {  // Python's escape
     escape_.clear();
     return add("'");
   }
-  // This is no escape, so a backslash is meant.
+  // Not an escape, so the model meant a backslash.
   const std::string meant = '\\' + std::exchange(escape_, {});
   text_ += meant;
   const JsonEvent event = in_string(byte);

@@ -9,33 +9,32 @@
 
 namespace tp {
 
-// What the last byte of a JSON text completed.
+// The event that the last byte of a JSON text completed.
 enum class JsonEvent : std::uint8_t {
   none,
   begin_object,
   end_object,
   begin_array,
   end_array,
-  key,      // of a member; see text()
+  key,      // a member's key; see text()
   string,   // a value; see text()
-  invalid,  // this is no JSON, and nothing that follows makes it so
+  invalid,  // the text cannot become JSON any more
 };
 
-// Reads a JSON value byte by byte, an object or a list, without keeping more than a string of it. Repairs
-// what models write in place of JSON: control characters and lone backslashes in strings; True, False and
-// None.
+// Reads a JSON object or list byte by byte, and stores at most one string of it. Repairs frequent mistakes of
+// models: control characters and lone backslashes in strings; True, False and None.
 class JsonScanner {
  public:
   JsonEvent push(char byte);
 
-  // Objects and lists that are open: 0 before and after the value.
+  // Number of open objects and lists: 0 before and after the value.
   std::size_t depth() const { return open_.size(); }
   bool is_complete() const { return expected_ == Expected::nothing; }
-  // Whether the last byte is of a value without quotes and brackets.
+  // Whether the last byte belongs to a number, true, false or null.
   bool is_in_word() const { return expected_ == Expected::rest_of_word; }
-  // The string that was completed last, with its escapes replaced.
+  // The string that was completed last, without escapes.
   std::string text() const;
-  // The text that the last byte adds to the JSON: often the byte, and nothing while an escape is incomplete.
+  // The JSON text that the last byte adds: often the byte itself, and nothing while an escape is incomplete.
   std::string_view written() const { return written_; }
 
  private:
@@ -64,8 +63,8 @@ class JsonScanner {
 
   Expected expected_ = Expected::value;
   std::vector<char> open_{};  // '{' or '['
-  std::string text_{};        // of the string or word, as JSON
-  std::string escape_{};      // the escape that has begun in the string
+  std::string text_{};        // current string or word, as JSON
+  std::string escape_{};      // incomplete escape in the string
   std::string written_{};
   char quote_ = '"';
   bool is_key_ = false;
@@ -73,7 +72,7 @@ class JsonScanner {
   bool has_failed_ = false;
 };
 
-// An object or a list with the scanner's repairs; nothing if `text` is neither.
+// Repairs an object or a list like the scanner. Returns nullopt if `text` is neither.
 std::optional<std::string> repaired_json(std::string_view text);
 
 }  // namespace tp

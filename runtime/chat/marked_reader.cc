@@ -28,7 +28,7 @@ MessagePieces MarkedReader::push(std::string_view text) {
   return std::exchange(pieces_, {});
 }
 
-// In slices, because `held_` loses its beginning again and again.
+// Reads in slices, because erasing the beginning of a long `held_` again and again is slow.
 void MarkedReader::read_unread() {
   while (!unread_.empty()) {
     Unread& next = unread_.back();
@@ -52,7 +52,7 @@ MessagePieces MarkedReader::finish(Ending ending) {
     end_call(reader_ ? reader_->finish(ending, pieces_) : CallReader::State::invalid);
   }
   if (phase_ == Phase::broken_call) append(pieces_, Kind::call_break, "");
-  // White space ends a text as the model wrote it, but not a thought, or a text before calls.
+  // Trailing white space belongs to the final text, but not to thinking or to a text before calls.
   if (phase_ == Phase::text || phase_ == Phase::opening) append(pieces_, Kind::text, space_ + held_);
   return std::exchange(pieces_, {});
 }
@@ -89,7 +89,7 @@ std::size_t MarkedReader::beginning_of(const std::vector<std::string>& texts) co
   return size;
 }
 
-// An answer begins with thinking, with a call, or with text.
+// An answer begins with thinking, a call, or text.
 bool MarkedReader::open() {
   const std::size_t first = std::min(held_.find_first_not_of(kBlanks), held_.size());
   if (!skips_space_) space_ += held_.substr(0, first);
@@ -125,7 +125,7 @@ MarkedReader::Opening MarkedReader::opens_call() const {
   return Opening::no;
 }
 
-// NAME, a new line and a brace as GLM-4, or NAME and the first tag as GLM-4.5.
+// Accepts NAME, a new line and a brace (GLM-4), or NAME and the first tag (GLM-4.5).
 MarkedReader::Opening MarkedReader::opens_with_name() const {
   const bool is_line = syntax_.syntax.calls.form == CallForm::glm;
   const std::size_t end = held_.find_first_of(is_line ? "\n" : "<\n");
@@ -143,7 +143,7 @@ MarkedReader::Opening MarkedReader::opens_with_name() const {
 
 bool MarkedReader::think() {
   const ThinkingMarkers& markers = syntax_.syntax.thinking;
-  // Some models repeat the marker that the prompt ends with.
+  // Some models repeat the marker at the end of the prompt.
   if (skips_space_) {
     held_.erase(0, std::min(held_.find_first_not_of(kBlanks), held_.size()));
     if (held_.empty() || may_begin_with({markers.begin})) return false;
@@ -164,7 +164,7 @@ bool MarkedReader::think() {
     held_.erase(0, end.place + (is_end ? markers.end.size() : 0));
     space_.clear();
     skips_space_ = true;
-    // Calls may open the answer also after thinking.
+    // After thinking, the answer may also open with a call.
     phase_ = is_end ? Phase::opening : Phase::text;
     return true;
   }
@@ -252,7 +252,7 @@ bool MarkedReader::call() {
   return false;
 }
 
-// The white space before a call is no part of the message, unless the call turns out to be none.
+// White space before a call is not part of the message, unless the text turns out not to be a call.
 void MarkedReader::follow_call(MessagePiece::Kind first, MessagePiece::Kind last) {
   if (first == Kind::call) raw_.insert(0, std::exchange(space_, {}));
   if (last != Kind::call_end) return;
@@ -267,7 +267,7 @@ void MarkedReader::end_call(CallReader::State state) {
   phase_ = Phase::between;
 }
 
-// Reads text again before the text that follows it. A long text may be the whole answer.
+// Queues a text to be read again, before the text that follows it. A long text may be the whole answer.
 void MarkedReader::give_back(std::string text) {
   text += std::exchange(held_, {});
   if (text.size() <= 2 * kReadSlice)
@@ -276,7 +276,7 @@ void MarkedReader::give_back(std::string text) {
     unread_.push_back({.text = std::move(text)});
 }
 
-// Makes text of a supposed call, unless the call has already been passed on.
+// Converts a supposed call to text, unless the call was already passed on.
 void MarkedReader::reject_call() {
   const bool has_begun = reader_ && reader_->is_in_call();
   reader_.reset();
@@ -285,14 +285,14 @@ void MarkedReader::reject_call() {
     return;
   }
   phase_ = Phase::text;
-  // Another call may begin within it.
+  // Another call may begin within the text.
   const std::size_t certain =
       raw_.size() <= kMaxReread ? std::max<std::size_t>(marker_size_, 1) : raw_.size();
   say(std::string_view(raw_).substr(0, certain));
   held_.insert(0, raw_, std::min(certain, raw_.size()));
 }
 
-// All up to the next marker is of the call.
+// All text up to the next end marker belongs to the call.
 bool MarkedReader::end_broken_call() {
   const std::vector<std::string> ends = ends_of(syntax_.syntax.calls);
   const Marker end = first_marker({&ends});

@@ -12,7 +12,7 @@
 
 namespace tp {
 
-// Reads messages in which markers divide thinking, text and calls.
+// Reads messages in which markers separate thinking, text and calls.
 class MarkedReader final : public MessageReader {
  public:
   explicit MarkedReader(AnswerSyntax syntax);
@@ -22,12 +22,12 @@ class MarkedReader final : public MessageReader {
 
  private:
   enum class Phase : std::uint8_t {
-    opening,  // nothing but white space so far
+    opening,  // only white space so far
     thinking,
     text,
     call,
-    broken_call,  // a call that has been passed on, and whose arguments are no JSON
-    between,      // after a call, where another may follow
+    broken_call,  // a call that was passed on, although its arguments are not JSON
+    between,      // after a call, possibly before the next one
   };
 
   struct Unread {
@@ -36,7 +36,7 @@ class MarkedReader final : public MessageReader {
   };
 
   void read_unread();
-  // They return whether to go on: not, if more text is needed.
+  // The functions below return whether to go on; false if they need more text.
   bool step();
   bool open();
   bool think();
@@ -45,8 +45,8 @@ class MarkedReader final : public MessageReader {
   bool end_broken_call();
   bool continue_calls();
 
-  // The first of some markers in `held_`: where it is and how long. Of the markers, `kept` bytes may have
-  // begun at the end of `held_`.
+  // The place and size of the first marker in `held_`. `kept`: bytes at the end of `held_` that may be the
+  // beginning of a marker.
   struct Marker {
     std::size_t place;
     std::size_t size;
@@ -55,11 +55,11 @@ class MarkedReader final : public MessageReader {
   Marker first_marker(const std::vector<const std::vector<std::string>*>& lists) const;
   bool is_wrapper(std::string_view text) const;
 
-  // Whether `held_` begins with a call that has no marker before it.
+  // Whether `held_` begins with a call without a preceding marker.
   enum class Opening : std::uint8_t { no, yes, open };
   Opening opens_call() const;
   Opening opens_with_name() const;
-  // Whether `held_` may begin with one of these texts, of which it has only a part.
+  // Whether `held_` is a proper prefix of one of these texts.
   bool may_begin_with(const std::vector<std::string>& texts) const;
   std::size_t beginning_of(const std::vector<std::string>& texts) const;
   void begin_call(std::size_t marker_size);
@@ -72,15 +72,15 @@ class MarkedReader final : public MessageReader {
 
   AnswerSyntax syntax_;
   Phase phase_;
-  std::vector<Unread> unread_{};  // texts that have to be read; the last one comes first
-  std::string held_{};            // not decided yet
-  MessagePieces pieces_{};        // decided by the current push
-  std::string space_{};           // white space after what was said or thought, which may be the end of it
-  bool skips_space_;              // before the next thing said or thought
-  bool is_ending_ = false;        // no more text comes
+  std::vector<Unread> unread_{};  // texts to read; the last element comes first
+  std::string held_{};            // undecided text
+  MessagePieces pieces_{};        // results of the current push
+  std::string space_{};           // pending white space after text or thinking
+  bool skips_space_;              // skip white space before the next text or thinking
+  bool is_ending_ = false;        // the text is complete
   std::unique_ptr<CallReader> reader_{};
-  std::string raw_{};            // what the call is made of, since the last complete one
-  std::size_t marker_size_ = 0;  // of it, before the call itself
+  std::string raw_{};            // text of the current calls since the last complete call
+  std::size_t marker_size_ = 0;  // size of the marker at the beginning of raw_
   bool has_strict_call_ = false;
 };
 

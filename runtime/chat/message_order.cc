@@ -26,7 +26,7 @@ struct Arrangement {
 
 using Systems = Arrangement::Systems;
 
-// The least change first.
+// Ordered from the smallest change to the largest.
 constexpr Arrangement kArrangements[] = {
     {Systems::stay, false, false}, {Systems::in_front, false, false}, {Systems::to_user, false, false},
     {Systems::stay, true, false},  {Systems::in_front, true, false},  {Systems::to_user, true, false},
@@ -48,7 +48,7 @@ bool is_joinable(const Json& message) {
   return content == message.end() || content->is_string() || content->is_null();
 }
 
-// A message with calls shows its text before them.
+// A message shows its text before its calls, so no text can follow calls.
 bool can_continue(const Json& last, const Json& message) {
   const bool is_same = role_of(last) == role_of(message) &&
                        (is_system(message) || is_user(message) || role_of(message) == "assistant");
@@ -107,7 +107,7 @@ Json with_joined_roles(Json messages) {
 
 Json empty_message(const char* role) { return {{"role", role}, {"content", ""}}; }
 
-// Users and answers alternate, and the user begins. Calls are no answers.
+// Fills gaps, so that users and assistants alternate and a user begins. Calls do not count as answers.
 Json with_filled_gaps(Json messages) {
   Json filled = Json::array();
   bool has_user = false;
@@ -137,7 +137,7 @@ constexpr std::string_view kProbeEnd = "_of_probe";
 
 std::string probe_text(std::size_t message) { return fmt::format("{}{}{}", kProbeBegin, message, kProbeEnd); }
 
-// The numbers of the messages whose probe texts are in a text, in one pass.
+// The numbers of the messages whose probe texts a text contains, found in one pass.
 std::set<std::size_t> probes_in(std::string_view text) {
   std::set<std::size_t> messages;
   for (std::size_t at = text.find(kProbeBegin); at != text.npos; at = text.find(kProbeBegin, at)) {
@@ -151,7 +151,7 @@ std::set<std::size_t> probes_in(std::string_view text) {
   return messages;
 }
 
-// Replaces the texts of messages by probe texts, which no template changes.
+// Replaces messages' texts with probe texts, which no template changes.
 Json with_probe_texts(Json messages) {
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (has_text(messages[i])) messages[i]["content"] = probe_text(i);
@@ -163,7 +163,7 @@ bool must_be_shown(const Json& message) {
   return (is_system(message) || is_user(message)) && has_text(message);
 }
 
-// One more than the number of texts of the system and the user that are in a text; 0 if there is no text.
+// One more than the number of system and user texts in a rendered text; 0 if the rendering failed.
 std::size_t count_shown(const Json& messages, const std::optional<std::string>& text) {
   if (!text) return 0;
   const std::set<std::size_t> shown = probes_in(*text);

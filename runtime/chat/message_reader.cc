@@ -19,7 +19,7 @@ class PlainReader final : public MessageReader {
   MessagePieces finish(Ending) override { return {}; }
 };
 
-// Passes on what there is up to the end of the first call.
+// Passes on the pieces up to the end of the first call.
 class FirstCallReader final : public MessageReader {
  public:
   explicit FirstCallReader(std::unique_ptr<MessageReader> reader) : reader_(std::move(reader)) {}

@@ -9,29 +9,29 @@
 
 namespace tp {
 
-// Reads a message out of a model's text as it is generated, in pieces of any size: its pieces do not depend
-// on how the text is cut, but for where they are divided.
+// Reads a message from a model's text during generation, in parts of any size. The division of the text
+// affects only the division of the pieces.
 class MessageReader {
  public:
   virtual ~MessageReader() = default;
 
   virtual MessagePieces push(std::string_view text) = 0;
-  // At the end of the text.
+  // Ends the text.
   virtual MessagePieces finish(Ending ending) = 0;
 };
 
-// What is needed to read the answer to a prompt.
+// The information for reading the answer to a prompt.
 struct AnswerSyntax {
-  bool is_plain = true;  // all of it is text
+  bool is_plain = true;  // the whole answer is text
   MessageSyntax syntax{};
-  bool begins_thinking = false;  // the prompt has begun it
+  bool begins_thinking = false;  // the prompt has begun thinking
   bool has_one_call = false;     // the message ends with its first call
-  ToolSet tools{};               // that may be called; if there are none, calls are text
+  ToolSet tools{};               // callable tools; if empty, calls are text
 };
 
 std::unique_ptr<MessageReader> make_message_reader(AnswerSyntax syntax);
 
-// Reads all of a text.
+// Reads a whole text.
 Message read_message(const AnswerSyntax& syntax, std::string_view text, Ending ending = Ending::complete);
 
 }  // namespace tp

@@ -10,11 +10,11 @@ namespace tp {
 namespace {
 
 struct Family {
-  std::vector<std::string_view> signs;  // its templates contain one of these
+  std::vector<std::string_view> signs;  // texts that identify the family's templates
   CallNotation calls;
 };
 
-// The first one whose sign a template contains.
+// The first family with a sign in the template applies.
 const std::vector<Family>& families() {
   static const std::vector<Family> kFamilies = {
       {{"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>"},
@@ -31,7 +31,7 @@ const std::vector<Family>& families() {
       {{"<start_function_call>"},
        {.form = CallForm::gemma, .begins = {"<start_function_call>"}, .end = "<end_function_call>"}},
       {{"<|tool_call>"}, {.form = CallForm::gemma, .begins = {"<|tool_call>"}, .end = "<tool_call|>"}},
-      // Granite has used both, Phi-4-mini the first.
+      // Granite has used both signs, Phi-4-mini the first.
       {{"<|tool_call|>", "<|start_of_role|>"},
        {.form = CallForm::tagged,
         .begins = {"<|tool_call|>", "<tool_call>"},
@@ -95,7 +95,7 @@ ThinkingMarkers thinking_of(std::string_view source) {
   return {};
 }
 
-// Cohere's.
+// Cohere's markers around text.
 std::vector<std::string> wrappers_of(std::string_view source) {
   if (source.find("<|START_RESPONSE|>") != source.npos) return {"<|START_RESPONSE|>", "<|END_RESPONSE|>"};
   if (source.find("<|START_TEXT|>") != source.npos) return {"<|START_TEXT|>", "<|END_TEXT|>"};

@@ -1,4 +1,4 @@
-// How much of a text that comes in pieces may be the beginning of a marker.
+// Finds the beginning of a marker at the end of a text that arrives in pieces.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,7 @@
 
 namespace tp {
 
-// The length of the longest end of `text` with which `marker`, which is not empty, may begin, without all of
-// it.
+// The size of the longest suffix of `text` that is a proper prefix of `marker`, which must not be empty.
 inline std::size_t overlap(std::string_view text, std::string_view marker) {
   for (std::size_t size = std::min(text.size(), marker.size() - 1); size > 0; --size) {
     if (text.substr(text.size() - size) == marker.substr(0, size)) return size;

@@ -4,16 +4,16 @@
 
 namespace tp {
 
-// How a call is written in tags: the head with the tool's name, then keys and values without quotes.
+// The notation of a call in tags: the head with the tool's name, then keys and values without quotes.
 struct TagNotation {
   std::string_view head;         // before the name
   std::string_view head_end;     // after the name; empty: white space or a tag ends it
   std::string_view key_begin;    // before a parameter's name
-  std::string_view key_end;      // after it
-  std::string_view value_begin;  // before its value; may be empty
-  std::string_view value_end;    // after the value
+  std::string_view key_end;      // after a parameter's name
+  std::string_view value_begin;  // before a parameter's value; may be empty
+  std::string_view value_end;    // after a parameter's value
   std::string_view tail;         // after the last value; may be empty
-  bool has_lines = false;        // a value has lines of its own
+  bool has_lines = false;        // values are on separate lines
 };
 
 // GLM 4.5: NAME <arg_key>KEY</arg_key> <arg_value>VALUE</arg_value> ...

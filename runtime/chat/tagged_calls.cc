@@ -1,4 +1,4 @@
-// Calls in tags, whose values have no quotes.
+// Calls in tags, whose values are not quoted.
 #include "runtime/chat/blanks.h"
 #include "runtime/chat/call_reader.h"
 
@@ -16,16 +16,16 @@ using Kind = MessagePiece::Kind;
 
 constexpr std::size_t kMaxTag = 512;
 
-// Whether a text has something at a place.
+// Whether a text contains something at a place.
 enum class Match : std::uint8_t {
   no,
   yes,
-  open,  // the text that follows decides
+  open,  // depends on the text that follows
 };
 
-// A tag within a value counts if what follows it is what the notation allows there. So the end of the last
-// value is certain where the next call begins, or where the answer ends. If other text follows, a later end
-// of the value is better, if there is one.
+// A tag within a value is the end of the value only if the notation allows the text after the tag. So the end
+// of the last value is certain if the next call begins or the answer ends. If other text follows, a later end
+// of the value is preferred.
 class TagReader final : public CallReader {
  public:
   TagReader(const ToolSet& tools, const TagNotation& notation, std::vector<std::string> begins,
@@ -34,7 +34,7 @@ class TagReader final : public CallReader {
 
   State push(char byte, MessagePieces& pieces) override {
     text_ += byte;
-    // White space decides nothing, unless it ends the name.
+    // White space decides nothing, unless it ends a name.
     return part_ != Part::name && is_blank(byte) ? State::reads : read(pieces);
   }
 
@@ -43,14 +43,14 @@ class TagReader final : public CallReader {
     return read(pieces) == State::ended ? State::ended : State::invalid;
   }
 
-  bool is_in_call() const override { return false; }  // a call is passed on when it is complete
+  bool is_in_call() const override { return false; }  // only complete calls are passed on
   std::string rest() const override { return text_.substr(at_); }
 
  private:
   enum class Part : std::uint8_t { name, parameters, value };
   struct ValueEnd {
-    std::size_t place;  // of the tag that ends the value
-    std::size_t after;  // where reading goes on
+    std::size_t place;  // place of the tag that ends the value
+    std::size_t after;  // place where reading continues
   };
 
   State read(MessagePieces& pieces) {
@@ -73,7 +73,8 @@ class TagReader final : public CallReader {
 
   State wait() const { return ending_ ? State::invalid : State::reads; }
 
-  // The text of a known tool, or nothing: else a marker in plain text would hold back all that follows.
+  // Reads the name of a known tool. Other names are refused, because a marker in plain text would hold back
+  // the rest of the text.
   std::optional<State> read_name() {
     const std::size_t begin = notation_.head.size();
     if (text_.size() < begin) return notation_.head.starts_with(text_) ? wait() : State::invalid;
@@ -87,7 +88,7 @@ class TagReader final : public CallReader {
     return std::nullopt;
   }
 
-  // Whether a tool's name is at a place, and where it ends.
+  // Whether a tool's name is at `place`, and where the name ends.
   std::pair<Match, std::size_t> name_at(std::size_t place) const {
     const std::string_view text = std::string_view(text_).substr(place, kMaxTag);
     const bool has_mark = !notation_.head_end.empty();
@@ -98,7 +99,7 @@ class TagReader final : public CallReader {
     return {may_be ? Match::open : Match::no, place};
   }
 
-  // A parameter's name, or the end of the call.
+  // Reads a parameter's name, or the end of the call.
   std::optional<State> read_parameter(MessagePieces& pieces) {
     const std::size_t at = after_blanks(at_);
     const Match key = match(at, notation_.key_begin);
@@ -123,7 +124,7 @@ class TagReader final : public CallReader {
       const std::size_t begin = after_blanks(value);
       const Match is_there = match(begin, notation_.value_begin);
       if (is_there == Match::open) return wait();
-      if (is_there == Match::yes) value = begin + notation_.value_begin.size();  // else it is missing
+      if (is_there == Match::yes) value = begin + notation_.value_begin.size();  // else the tag is missing
     }
     key_ = key_between(at, end);
     value_ = scanned_ = value;
@@ -136,7 +137,7 @@ class TagReader final : public CallReader {
     return std::string(without_blanks(std::string_view(text_).substr(begin, end - begin)));
   }
 
-  // The end of the parameter's name in the tag at `tag`.
+  // The end of a parameter's name in the tag at `tag`.
   std::pair<Match, std::size_t> key_end_at(std::size_t tag) const {
     const std::size_t begin = tag + notation_.key_begin.size();
     const std::size_t end = text_.find_first_of(std::string("<\n") + notation_.key_end.front(), begin);
@@ -162,7 +163,7 @@ class TagReader final : public CallReader {
     }
   }
 
-  // Whether the tag at `end.place` ends the value, or the call whose likely end has been seen.
+  // Whether the tag at `end.place` ends the value, or the call if its likely end was seen before.
   Match ends_value(ValueEnd& end) {
     const Match tag = match(end.place, notation_.value_end);
     if (tag == Match::open) return Match::open;
@@ -187,7 +188,7 @@ class TagReader final : public CallReader {
     return call == Match::no ? key : call;
   }
 
-  // A parameter of this tool, before which the end of the value is missing.
+  // Whether a parameter of this tool begins at `place`, without the end tag of the value before it.
   Match next_key_at(std::size_t place) const {
     const Match tag = match(place, notation_.key_begin);
     if (tag != Match::yes) return tag;
@@ -196,8 +197,8 @@ class TagReader final : public CallReader {
     return tools_.may_have(name_, key_between(place, end)) ? Match::yes : Match::no;
   }
 
-  // Whether the call ends at `at`, by its end marks, of which one has to be there if `needs_mark`; and
-  // whether the answer ends behind them or the next call begins.
+  // Whether the call ends at `at`, and the answer ends or the next call begins after the call's end marks. If
+  // `needs_mark`, at least one end mark is needed.
   Match ends_call(const ValueEnd& end, std::size_t at, bool needs_mark) {
     bool has_mark = false;
     bool is_open = false;
@@ -255,7 +256,7 @@ class TagReader final : public CallReader {
     part_ = Part::parameters;
   }
 
-  // A call whose end marks are all missing needs the parameters that its tool requires.
+  // A call without end marks needs all parameters that its tool requires.
   State end_call(std::size_t place, bool has_mark, MessagePieces& pieces) {
     if (!has_mark && (ending_ == Ending::cut || tools_.requires_more(name_, keys_))) return State::invalid;
     at_ = place;
@@ -287,15 +288,15 @@ class TagReader final : public CallReader {
   std::vector<std::string> begins_;
   std::string end_;
   std::string text_;
-  std::size_t at_ = 0;  // what is before is decided
+  std::size_t at_ = 0;  // the text before this place is decided
   Part part_ = Part::name;
-  std::optional<Ending> ending_;  // no more text comes
+  std::optional<Ending> ending_;  // set once the text is complete
   std::string name_;
   std::vector<std::string> keys_;
   std::vector<std::string> values_;  // as JSON
   std::string key_;
-  std::size_t value_ = 0;    // where the current value begins
-  std::size_t scanned_ = 0;  // before this place, it has no tag that ends it
+  std::size_t value_ = 0;    // beginning of the current value
+  std::size_t scanned_ = 0;  // the value has no end tag before this place
   std::optional<ValueEnd> likely_end_;
 };
 

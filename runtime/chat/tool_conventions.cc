@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Without ids that are part of the notation of calls, a template does not write calls.
+// Ids that are part of the notation of calls. Without them, a template would not write calls.
 CallIds ids_in_notation(const ChatTemplate& chat) {
   return syntax_of_template(chat.source()).calls.form == CallForm::kimi ? CallIds::named : CallIds::any;
 }
@@ -39,7 +39,7 @@ CallIds find_ids(const ChatTemplate& chat) {
                                                                           : CallIds::any;
 }
 
-// Whether the template fails without this member of a function.
+// Whether the template fails if a function lacks this member.
 bool needs_member(const ChatTemplate& chat, const char* name) {
   const Json messages = Json::array({question()});
   Json tools = probe_tools();
@@ -52,7 +52,7 @@ bool needs_member(const ChatTemplate& chat, const char* name) {
 
 std::optional<std::string> render_probe(const ChatTemplate& chat, const Json& conversation) {
   try {
-    Json input = {{"bos_token", ""}, {"eos_token", ""}};  // which a template file does not have by itself
+    Json input = {{"bos_token", ""}, {"eos_token", ""}};  // template files do not contain these tokens
     input.update(conversation);
     write_call_ids(ids_in_notation(chat), input["messages"]);
     return chat.render(input).text();

@@ -10,13 +10,13 @@
 
 namespace tp {
 
-// The form of tools and calls that a chat template needs: fields of functions, and ids of a certain form.
-// Clients may not know it. The constructor finds it by rendering short conversations.
+// The form of tools and calls that a chat template needs: certain fields of functions, and ids of a certain
+// form. Clients may not know the form. The constructor finds it by rendering short conversations.
 class ToolConventions {
  public:
   explicit ToolConventions(const ChatTemplate& chat);
 
-  // Writes what the template wants into a conversation in OpenAI's format.
+  // Adds the fields and ids that the template needs to a conversation in OpenAI's format.
   void apply(nlohmann::ordered_json& conversation) const;
 
  private:
@@ -25,8 +25,8 @@ class ToolConventions {
   bool needs_parameters_;
 };
 
-// The text of a conversation, whose calls get ids that are part of the notation of calls; nothing if the
-// template refuses the conversation.
+// Renders a conversation. Calls get ids if the notation needs them. Returns nullopt if the template refuses
+// the conversation.
 std::optional<std::string> render_probe(const ChatTemplate& chat, const nlohmann::ordered_json& conversation);
 
 }  // namespace tp

@@ -18,8 +18,8 @@ Json user_says(const std::string& text) { return {{"role", "user"}, {"content", 
 
 bool has_tool_calls(const Json& message) { return message.contains("tool_calls"); }
 
-// Clients send members without a value, as of an answer that they got: they are left out, because templates
-// ask whether members are there. A content is always there, because templates write None for null.
+// Removes null members, which clients may copy from answers, because templates check whether members exist. A
+// content is added if it is missing, because templates write None for null.
 void tidy(Json& message) {
   for (auto member = message.begin(); member != message.end();) {
     const bool is_empty_list = member.key() == "tool_calls" && member.value().empty();
@@ -29,8 +29,8 @@ void tidy(Json& message) {
   if (!has_tool_calls(message) && !message.contains("content")) message["content"] = "";
 }
 
-// The arguments of a call as an object. A broken, empty or excessive text gives an empty object: a model
-// wrote the text, and the conversation has to go on.
+// The arguments of a call as an object. Broken, empty or too large arguments give an empty object: the model
+// wrote them, and the conversation must go on.
 Json object_of(const Json& arguments, BoundedJson& texts) {
   Json object = arguments.is_string()
                     ? texts.parse(arguments.get_ref<const std::string&>()).value_or(Json::object())
@@ -39,7 +39,7 @@ Json object_of(const Json& arguments, BoundedJson& texts) {
   return object;
 }
 
-// The arguments of a call as a text, which stays as the model wrote it.
+// The arguments of a call as a text, exactly as the model wrote it.
 std::string text_of(const Json& arguments, BoundedJson& texts) {
   const bool is_written = arguments.is_string() && arguments != Json("");
   return is_written ? arguments.get<std::string>() : object_of(arguments, texts).dump();
@@ -61,7 +61,7 @@ Json with_arguments(Json calls, const Convert& convert, BoundedJson& texts) {
   return calls;
 }
 
-// As JSON: {"name": ..., "arguments": {...}}.
+// Calls as JSON: {"name": ..., "arguments": {...}}.
 Json calls_as_json(const Json& calls, BoundedJson& texts) {
   Json list = Json::array();
   for (const Json& call : calls) {
@@ -77,7 +77,8 @@ std::string content_text(const Json& message) {
   return content.is_string() ? content.get<std::string>() : "";
 }
 
-// Adds a text to a message of the user: some templates want users and assistants to take turns.
+// Appends a text to the last user message, or adds one. Some templates require users and assistants to
+// alternate.
 void add_to_user(const std::string& text, Json& messages) {
   const bool continues = !messages.empty() && messages.back().value("role", "") == "user";
   if (!continues) return messages.push_back(user_says(text));
@@ -110,8 +111,8 @@ std::optional<std::string> render_answer(const ChatTemplate& chat, const std::ve
   return render_probe(chat, conversation);
 }
 
-// The text of a call beside a content; nothing if the template does not write the call, or writes an object
-// of arguments as Python does.
+// The rendered call beside a content. Returns nullopt if the template does not write the call, or writes its
+// arguments as a Python object.
 std::optional<std::string> written_call(const ChatTemplate& chat, const Json& arguments,
                                         const Json& content) {
   std::optional<std::string> text = render_answer(chat, {answer_with_call(arguments, content)});
@@ -127,7 +128,7 @@ bool writes_result(const ChatTemplate& chat, const Json& call) {
   return contains(render_answer(chat, {call, result}), kOutput);
 }
 
-// Tools without the object around each function.
+// The functions of tools, without the object around each function.
 Json functions_of(const Json& tools) {
   Json functions = Json::array();
   for (const Json& tool : tools)
@@ -220,7 +221,7 @@ Json ToolRendering::adapted(const ChatTemplate& chat, Json conversation) const {
 Json ToolRendering::in_accepted_order(const ChatTemplate& chat, const Json& conversation,
                                       Json messages) const {
   Json frame = conversation;
-  // Descriptions of many tools take longer to render than the messages.
+  // Uses probe tools, because descriptions of many tools take longer to render than the messages.
   if (conversation.contains("tools") && conversation.at("tools").is_array()) frame["tools"] = probe_tools();
   return tp::in_accepted_order(std::move(messages), [&](Json arranged) {
     Json probe = frame;
@@ -296,7 +297,7 @@ void ToolRendering::give_tools(Json& conversation) const {
   if (tools_ == Tools::system_message) {
     const bool has_system = !messages.empty() && messages.front().value("role", "") == "system";
     const Json system = {{"role", "system"},
-                         {"content", ""}};  // in braces it would be inserted as two values
+                         {"content", ""}};  // insert() would read a braced list as two values
     if (!has_system) messages.insert(messages.begin(), system);
     messages.front()["tools"] = tools;
     return;

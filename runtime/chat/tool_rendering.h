@@ -13,38 +13,38 @@
 
 namespace tp {
 
-// How a chat template tells a model of tools, their calls and results, and what it refuses. OpenAI's messages
-// have to be adapted to it. Found out by rendering conversations of its own.
+// Adapts OpenAI's messages to a chat template: its way to show tools, calls and results to the model, and the
+// messages that it refuses. The constructor finds them by rendering probe conversations.
 class ToolRendering {
  public:
   explicit ToolRendering(const ChatTemplate& chat);
 
-  // The conversation as the template understands it, which must be the one of the constructor.
+  // The conversation in the template's form. `chat` must be the constructor's template.
   nlohmann::ordered_json adapted(const ChatTemplate& chat, nlohmann::ordered_json conversation) const;
 
-  // How the model writes messages when it is asked so.
+  // The syntax of the model's messages, if its prompt asks for this syntax.
   const MessageSyntax& syntax() const { return syntax_; }
-  // How it writes calls when it is held to that.
+  // The shape of calls to which answers can be constrained.
   const CallShape& call_shape() const { return shape_; }
 
  private:
-  // Where a template takes tools from.
+  // The place from which a template reads tools.
   enum class Tools : std::uint8_t {
-    variable,        // `tools`, as Hugging Face's library gives them
-    functions,       // `tools`, as the functions alone, as Apertus
-    system_message,  // `tools` of a message of the system, as GLM-4's
-    described,       // nowhere: they are described in the first message of the user
+    variable,        // `tools`, as in Hugging Face's library
+    functions,       // `tools`, reduced to the functions, as in Apertus
+    system_message,  // `tools` of a system message, as in GLM-4
+    described,       // nowhere: the first user message describes them
   };
-  // How it writes calls, and their results.
+  // The form in which a template writes calls and their results.
   enum class Calls : std::uint8_t {
     objects,   // `tool_calls` whose arguments are objects
     texts,     // `tool_calls` whose arguments are texts
-    granite,   // messages of the roles assistant_tool_call and tool_response
-    metadata,  // the name as metadata of a message, results of the role observation, as GLM-4
-    described  // not at all: both become text
+    granite,   // messages with the roles assistant_tool_call and tool_response
+    metadata,  // the name as a message's metadata, and results with the role observation, as in GLM-4
+    described  // not supported: calls and results become text
   };
 
-  // How the template writes calls, beside which contents it writes them, and whether it writes results.
+  // The form of calls, the contents beside which the template writes calls, and whether it writes results.
   struct CallSupport {
     Calls calls = Calls::described;
     bool results = false;

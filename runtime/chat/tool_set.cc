@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A member of what may be anything.
+// A member of a value of any type.
 Json schema_member(const Json& object, const char* name) {
   return object.is_object() ? object.value(name, Json()) : Json();
 }

@@ -12,23 +12,23 @@
 
 namespace tp {
 
-// The tools that a request offers, as far as one must know them to read calls.
+// The tools of a request, with the details that readers of calls need.
 class ToolSet {
  public:
   ToolSet() = default;
-  // `tools` as in OpenAI's API: [{"type": "function", "function": {"name": ..., "parameters": schema}}]. What
-  // has no name is left out.
+  // `tools` as in OpenAI's API: [{"type": "function", "function": {"name": ..., "parameters": schema}}].
+  // Tools without a name are left out.
   explicit ToolSet(const nlohmann::ordered_json& tools);
 
   bool empty() const { return tools_.empty(); }
   bool contains(std::string_view name) const { return tools_.find(name) != tools_.end(); }
-  // Whether a tool's name, followed by `end`, begins with `text`.
+  // Whether `text` is a prefix of a tool's name followed by `end`.
   bool has_name_beginning_with(std::string_view text, std::string_view end) const;
-  // The types of a parameter's values.
+  // The types of a parameter's values; any type for unknown parameters.
   ValueTypes types_of(std::string_view tool, std::string_view parameter) const;
-  // Whether the tool's schema names this parameter, or none at all.
+  // Whether the tool's schema names this parameter, or names no parameters.
   bool may_have(std::string_view tool, std::string_view parameter) const;
-  // Whether a call without arguments lacks a parameter, and whether one with these lacks another.
+  // Whether a call lacks a required parameter, without arguments and with the `given` arguments.
   bool requires_any(std::string_view tool) const { return requires_more(tool, {}); }
   bool requires_more(std::string_view tool, const std::vector<std::string>& given) const;
 

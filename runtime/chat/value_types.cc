@@ -38,7 +38,7 @@ ValueTypes type_of(const Json& value) {
   return value.is_array() ? kList : kNull;
 }
 
-// The types that any element of a list allows.
+// The union of the types that the elements of a list allow.
 template <typename Types>
 ValueTypes any_of(const Json& list, const Types& types) {
   ValueTypes sum = 0;
@@ -47,7 +47,7 @@ ValueTypes any_of(const Json& list, const Types& types) {
   return sum;
 }
 
-// The types that keywords are for, where `type` is missing.
+// The types to which the schema's keywords apply, if `type` is missing.
 ValueTypes types_of_keywords(const Json& schema) {
   static constexpr std::array<std::pair<const char*, ValueTypes>, 11> kKeywords = {
       {{"properties", kObject},
@@ -108,7 +108,7 @@ class SchemaTypes {
     return type.is_array() ? any_of(type, named) : named(type);
   }
 
-  // The part of the schema at "#/a/pointer"; null for other references.
+  // The part of the schema at the pointer "#/a/pointer"; null for other references.
   const Json* target_of(const Json& reference) const {
     if (!reference.is_string()) return nullptr;
     const std::string_view text = reference.get_ref<const std::string&>();
@@ -126,7 +126,7 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
-// Also as Python writes them.
+// Accepts Python's spelling, too.
 std::optional<std::string> word_in(std::string_view text, ValueTypes allowed) {
   if (text.size() > 5) return std::nullopt;
   const std::string word = lower_case(text);
@@ -139,7 +139,8 @@ std::string text_as_json(std::string_view text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// Numbers stay as they are written, with all digits. Json::accept skips a byte order mark, which is no JSON.
+// Numbers keep all their digits. The first byte is checked because Json::accept skips a byte order mark,
+// which is not JSON.
 std::optional<std::string> json_in(std::string_view text) {
   if (text.starts_with('{') || text.starts_with('[')) return repaired_json(text);
   const bool begins_value = text.find_first_of("\"-0123456789tfn") == 0;
@@ -175,7 +176,7 @@ std::string value_as_json(std::string_view written, ValueTypes allowed) {
   auto json = json_in(trimmed);
   if (!json) return text_as_json(written);
   const ValueTypes type = type_of_json(*json);
-  // Quotes are part of a text, unless the schema says nothing.
+  // A text keeps its quotes, unless the schema allows all types.
   const bool is_meant = (type & allowed) != 0 && (type != kText || allowed == kAnyType);
   return is_meant || (allowed & kText) == 0 ? *std::move(json) : text_as_json(written);
 }

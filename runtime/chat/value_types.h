@@ -1,4 +1,4 @@
-// Values that models write without quotes, and what a JSON Schema says of their types.
+// Converts models' unquoted values to JSON, by the types that a JSON Schema allows.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace tp {
 
-// The types that a schema allows: a sum of these.
+// The types that a schema allows, as a sum of the constants below.
 using ValueTypes = std::uint8_t;
 inline constexpr ValueTypes kText = 1;
 inline constexpr ValueTypes kNull = 2;
@@ -21,10 +21,10 @@ inline constexpr ValueTypes kObject = 16;
 inline constexpr ValueTypes kList = 32;
 inline constexpr ValueTypes kAnyType = 63;
 
-// Limits the reading of schemas for one request, because references multiply them.
+// Limits the work of reading one request's schemas, because references multiply it.
 class SchemaWork {
  public:
-  // Counts parts of schemas; false once there are too many.
+  // Charges parts of schemas; returns false once the limit is reached.
   bool charge(std::size_t parts) {
     left_ -= std::min(left_, parts);
     return left_ != 0;
@@ -34,13 +34,13 @@ class SchemaWork {
   std::size_t left_ = 100'000;
 };
 
-// The types that `schema`, a part of the schema `root`, allows. Unknown keywords allow every type, and so do
-// schemas after the limit.
+// The types that `schema`, a part of the schema `root`, allows. Unknown keywords allow every type, and so
+// does a schema beyond the work limit.
 ValueTypes types_in(const nlohmann::ordered_json& schema, const nlohmann::ordered_json& root,
                     SchemaWork& work);
 
-// A value as JSON. It is a text only if it is none of the other types that are allowed: where texts and
-// numbers are, 7 is a number.
+// A value as JSON. It becomes a text only if it has none of the other allowed types: if texts and numbers are
+// allowed, 7 is a number.
 std::string value_as_json(std::string_view written, ValueTypes allowed);
 
 }  // namespace tp
