@@ -30,7 +30,7 @@ std::optional<std::string> decoded_base64(std::string_view text) {
   std::string bytes;
   bytes.reserve(text.size() / 4 * 3 + 2);
   std::uint32_t bits = 0;
-  unsigned count = 0;  // of bits that wait for a byte to be full
+  unsigned count = 0;  // number of bits in `bits`, which wait for a full byte
   for (const char c : text) {
     const std::size_t digit = kAlphabet.find(c);
     if (digit == std::string_view::npos) return std::nullopt;

@@ -6,10 +6,10 @@
 
 namespace tp {
 
-// The bytes of a text in base64; nothing if it is none.
+// Decodes base64. Returns nullopt if `text` is not base64.
 std::optional<std::string> decoded_base64(std::string_view text);
 
-// The text that stands for bytes.
+// Encodes bytes as base64.
 std::string base64(std::string_view bytes);
 
 }  // namespace tp

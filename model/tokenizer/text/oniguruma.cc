@@ -12,25 +12,26 @@
 namespace tp {
 namespace {
 
-// \w by itself is looked up in a table of Latin-1, which counts these six in; [\w] is not.
+// Outside classes, Oniguruma looks \w up in a table of Latin-1 that includes these six characters. [\w]
+// excludes them.
 constexpr std::string_view kLoneWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}²³¹¼½¾";
-constexpr int kMaxClassDepth = 64;  // of classes in classes
+constexpr int kMaxClassDepth = 64;  // limit of nested classes
 constexpr std::string_view kAnyCharacter = "(?s:.)";
 
 bool is_hex_digit(char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-// PCRE2 runs \p{...} quicker outside of a class than in one.
+// PCRE2 matches \p{...} faster outside a class than inside.
 std::string expression_of(const CharacterSet& set) {
   const bool is_property = set.members.starts_with("\\p{") && set.members.find('}') == set.members.size() - 1;
   if (is_property) return fmt::format("\\{}{}", set.negated ? 'P' : 'p', set.members.substr(2));
   return fmt::format("[{}{}]", set.negated ? "^" : "", set.members);
 }
 
-// What stands between '[' and ']', as an expression that matches one character.
+// The content of [...], as an expression that matches one character.
 class CharacterClass {
  public:
-  // A character, an escape, or an end of a range.
+  // Adds a character, an escape, or an end of a range.
   void add(std::string_view member) { members_ += member; }
 
   void add(const CharacterSet& set) {
@@ -49,7 +50,7 @@ class CharacterClass {
 
   void negate() { negated_ = true; }
 
-  // Behind "&&".
+  // Starts the operand after "&&".
   void intersect() {
     operands_.push_back(sum());
     members_.clear();
@@ -74,12 +75,12 @@ class CharacterClass {
   }
 
   bool negated_ = false;
-  std::string members_;                // as PCRE2 writes them in a class
-  std::vector<std::string> others_;    // expressions for what it cannot write there
-  std::vector<std::string> operands_;  // of intersections, all but the last
+  std::string members_;                // in PCRE2's class syntax
+  std::vector<std::string> others_;    // alternatives that PCRE2 cannot write in a class
+  std::vector<std::string> operands_;  // operands of intersections, except the last
 };
 
-// One pass over a pattern; what is not mentioned below is copied.
+// Translates a pattern in one pass. Text that no function below handles is copied.
 class Translator {
  public:
   Translator(std::string_view pattern, const ScriptTest& is_script) : rest_(pattern), is_script_(is_script) {}
@@ -107,8 +108,8 @@ class Translator {
 
  private:
   struct Group {
-    std::size_t begin;        // in out_
-    std::size_t options = 0;  // groups that (?i) and the like have opened in it
+    std::size_t begin;        // place in out_
+    std::size_t options = 0;  // number of groups that inline options such as (?i) have opened in this group
   };
 
   std::string_view take(std::size_t count) {
@@ -117,7 +118,7 @@ class Translator {
     return taken;
   }
 
-  // What a quantifier behind it repeats.
+  // Appends an atom, which a following quantifier repeats.
   void atom(std::string_view text) {
     atom_ = out_.size();
     out_ += text;
@@ -129,7 +130,7 @@ class Translator {
     return size;
   }
 
-  // \p{...}, \x{...}, \xHH or two characters.
+  // The size of \p{...}, \x{...}, \xHH, or an escape of two characters.
   std::size_t escape_size() const {
     const char kind = rest_.size() > 1 ? rest_[1] : '\0';
     const bool is_open = rest_.size() > 2 && rest_[2] == '{';
@@ -143,7 +144,8 @@ class Translator {
     return size;
   }
 
-  // An escape for a set of characters that PCRE2 reads otherwise. Nothing, and nothing taken, for another.
+  // Reads an escape for a set of characters that PCRE2 defines differently. Otherwise returns nullopt, and
+  // reads nothing.
   std::optional<CharacterSet> escaped_set() {
     const char kind = rest_.size() > 1 ? rest_[1] : '\0';
     std::optional<CharacterSet> set;
@@ -165,7 +167,7 @@ class Translator {
     return set;
   }
 
-  // One that stands for a character, inside and outside of classes.
+  // Reads an escape for a single character, inside or outside a class.
   std::string escaped_character() {
     const std::string_view digits = rest_.size() > 2 ? rest_.substr(2, 4) : std::string_view();
     if (rest_.starts_with("\\u") && digits.size() == 4 &&
@@ -207,7 +209,7 @@ class Translator {
       result.negate();
     }
     if (rest_.starts_with(']'))
-      result.add(fmt::format("\\{}", take(1)));  // stands for itself at the beginning
+      result.add(fmt::format("\\{}", take(1)));  // a literal bracket at the beginning of a class
     while (!rest_.empty() && rest_[0] != ']') {
       if (rest_.starts_with("[:") && rest_.find(":]") != std::string_view::npos) {
         result.add(bracketed_posix_class());
@@ -251,7 +253,7 @@ class Translator {
     while (end < rest_.size() && std::string_view("imx-").find(rest_[end]) != std::string_view::npos) ++end;
     const bool has_options = rest_.starts_with("(?") && end > 2 && end < rest_.size();
     if (has_options && rest_[end] == ')') {
-      // Up to the end of the group, the alternatives behind it included.
+      // The options apply up to the end of the group, including its other alternatives.
       out_ += options(take(end)) + ":";
       take(1);
       ++groups_.back().options;
@@ -264,7 +266,7 @@ class Translator {
       out_ += take(rest_.starts_with("(?<") ? 3 : rest_.starts_with("(?") ? 2 : 1);
   }
 
-  // Oniguruma's m is PCRE2's s.
+  // Oniguruma's option m is PCRE2's s.
   static std::string options(std::string_view text) {
     std::string result(text);
     std::replace(result.begin(), result.end(), 'm', 's');
@@ -278,7 +280,7 @@ class Translator {
     out_ += take(1);
   }
 
-  // Bytes of {n}, {n,}, {,m} or {n,m}; 0: it is text.
+  // The size in bytes of {n}, {n,}, {,m} or {n,m}; 0 for literal text.
   std::size_t interval_size() const {
     const std::size_t close = rest_.find('}');
     if (close == std::string_view::npos) return 0;
@@ -294,7 +296,7 @@ class Translator {
     const std::string_view text = take(interval_size());
     const bool is_exact = text.find(',') == std::string_view::npos;
     out_ += text.starts_with("{,") ? fmt::format("{{0{}", text.substr(1)) : std::string(text);
-    // Here a quantifier of its own, there a mark of the one before.
+    // Oniguruma reads the sign as a second quantifier, PCRE2 as a part of the interval.
     if (rest_.starts_with('+') || (is_exact && rest_.starts_with('?'))) {
       out_.insert(atom_, "(?:");
       out_ += ")";
@@ -304,7 +306,7 @@ class Translator {
   std::string_view rest_;
   const ScriptTest& is_script_;
   std::string out_;
-  std::size_t atom_ = 0;  // where it begins in out_
+  std::size_t atom_ = 0;  // place of the last atom in out_
   std::vector<Group> groups_ = {{0}};
 };
 

@@ -27,7 +27,7 @@ constexpr std::array kPosix = {
     Entry{"xdigit", "0-9a-fA-F"},
 };
 
-// Those that are easier to describe by what is not in them.
+// Classes that are easier to describe by the characters they exclude.
 constexpr std::array kInvertedPosix = {
     Entry{"graph", "\\p{White_Space}\\p{Cc}\\p{Cn}\\p{Cs}"},
     Entry{"print", "\\p{Cc}\\p{Cn}\\p{Cs}\\x{2028}\\x{2029}"},

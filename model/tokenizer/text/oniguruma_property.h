@@ -7,20 +7,20 @@
 
 namespace tp {
 
-// A set of characters: what stands in a character class of PCRE2, or all but that.
+// A set of characters: the members of a PCRE2 character class, or their complement.
 struct CharacterSet {
   std::string members;
   bool negated = false;
 };
 
-// Whether PCRE2 knows a script of this name.
+// Returns whether PCRE2 knows a script of this name.
 using ScriptTest = std::function<bool(std::string_view)>;
 
-// [:name:]. Nothing for a name that is none.
+// The class [:name:]; nullopt for an unknown name.
 std::optional<CharacterSet> posix_class(std::string_view name);
 
-// \p{name}, by the rules of Oniguruma: case, spaces, '-' and '_' do not count, categories may have their long
-// names, and a script is that of `Script`, where PCRE2 takes `Script_Extensions`.
+// The property \p{name} by Oniguruma's rules: case, spaces, '-' and '_' do not count, and categories may have
+// their long names. Scripts are those of `Script`, while PCRE2 uses `Script_Extensions`.
 CharacterSet character_property(std::string_view name, const ScriptTest& is_script);
 
 }  // namespace tp

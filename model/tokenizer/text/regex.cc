@@ -24,8 +24,8 @@ using MatchContext = std::unique_ptr<pcre2_match_context, Deleter<pcre2_match_co
 using MatchData = std::unique_ptr<pcre2_match_data, Deleter<pcre2_match_data_free>>;
 using JitStack = std::unique_ptr<pcre2_jit_stack, Deleter<pcre2_jit_stack_free>>;
 
-// Patterns of real tokenizers need a few steps per character, so 16 MB of text stay below this; patterns that
-// explode reach it within about a second.
+// Tokenizers' patterns need a few steps per character, so 16 MB of text stay below this limit. Patterns with
+// catastrophic backtracking reach it within about a second.
 constexpr std::uint32_t max_steps = 50'000'000;
 constexpr std::uint32_t kMaxStepsOfName = 100'000;
 constexpr std::uint32_t max_heap_kib = 256 << 10;
@@ -37,7 +37,7 @@ std::string message_of(int error_code) {
   return reinterpret_cast<const char*>(text);
 }
 
-// What a search writes to. One for each thread: compiled code is shared.
+// The buffers of a search. Each thread has its own, because the compiled code is shared.
 class MatchState {
  public:
   MatchState() : data_(pcre2_match_data_create(1, nullptr)), context_(pcre2_match_context_create(nullptr)) {
@@ -45,7 +45,8 @@ class MatchState {
     pcre2_set_heap_limit(context_.get(), max_heap_kib);
   }
 
-  // Returns PCRE2's result. The JIT's usual stack is 32 KiB; the large one is made when a search needs it.
+  // Returns PCRE2's result. The JIT's usual stack has 32 KiB; a larger one is allocated at the first search
+  // that needs it.
   int match(const pcre2_code* code, std::string_view text, std::size_t from,
             std::uint32_t most_steps = max_steps) {
     pcre2_set_match_limit(context_.get(), most_steps);
@@ -100,7 +101,7 @@ Regex Regex::from_oniguruma(std::string_view pattern) {
                  PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C);
 }
 
-// PCRE2 reads Python's syntax. Only an option of the compiled pattern anchors matches with the JIT, too.
+// PCRE2 reads Python's syntax. Only an option of the compiled pattern can anchor matches with the JIT.
 Regex Regex::from_python(std::string_view pattern) {
   return compile(pattern, PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED | PCRE2_NEVER_BACKSLASH_C);
 }
@@ -117,7 +118,7 @@ Regex Regex::compile(std::string_view pattern, unsigned options) {
                           &offset, context.get()));
   if (!code)
     throw RegexError(fmt::format("the pattern '{}' is wrong at {}: {}", pattern, offset, message_of(error)));
-  // Where there is no JIT the interpreter gives the same matches, only slower.
+  // Without a JIT, the interpreter finds the same matches more slowly.
   pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
   return Regex(std::make_shared<const Program>(Program{std::move(code), std::string(pattern)}));
 }

@@ -1,4 +1,4 @@
-// Regular expressions over UTF-8 text, run by PCRE2.
+// Regular expressions over UTF-8 text, executed by PCRE2.
 #pragma once
 
 #include "model/tokenizer/text/span.h"
@@ -11,31 +11,31 @@
 
 namespace tp {
 
-// A pattern that cannot be compiled; the text says why. Readers of files turn it into a CheckpointError.
+// A pattern that cannot be compiled, with the reason. Readers of files convert it to a CheckpointError.
 class RegexError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// A compiled pattern. Copies are cheap and share the compiled code; all of it may be used by several threads.
+// A compiled pattern. Copies are cheap and share the compiled code. Thread-safe.
 class Regex {
  public:
-  // A pattern in the dialect of Oniguruma, which the `tokenizers` library uses. Throws RegexError.
+  // Compiles a pattern in the dialect of Oniguruma, which the `tokenizers` library uses. Throws RegexError.
   static Regex from_oniguruma(std::string_view pattern);
-  // A pattern in the dialect of Python's re.match, which begins() then calls. Throws RegexError.
+  // Compiles a pattern in the dialect of Python's re.match, for begins(). Throws RegexError.
   static Regex from_python(std::string_view pattern);
-  // A pattern that matches `text` and nothing else.
+  // Compiles a pattern that matches only `text`.
   static Regex literal(std::string_view text);
 
-  // All matches from left to right. They do not overlap; an empty match directly behind another match is left
-  // out. `text` must be well-formed UTF-8. Throws RequestError when the search exceeds its limit of steps.
+  // All matches from left to right, without overlaps, and without empty matches directly after another match.
+  // `text` must be well-formed UTF-8. Throws RequestError if the search exceeds its step limit.
   std::vector<Span> matches(std::string_view text) const;
 
-  // Whether a match begins where `text` begins. Throws RegexError when the search exceeds a limit of steps,
-  // which suits short texts.
+  // Whether a match begins at the start of `text`. Throws RegexError if the search exceeds a step limit for
+  // short texts.
   bool begins(std::string_view text) const;
 
-  // `text` with every match replaced by `replacement`, literally.
+  // `text` with each match replaced by the literal `replacement`.
   std::string replace(std::string_view text, std::string_view replacement) const;
 
  private:

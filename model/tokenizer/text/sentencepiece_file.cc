@@ -12,8 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The fields of a message of Protocol Buffers, one after the other. The library has parsed the message
-// before: what is damaged does not come here, and reads as the end.
+// Reads the fields of a Protocol Buffers message one by one. The library has already parsed the message and
+// refused damaged files, so damaged bytes simply end the message.
 class Message {
  public:
   explicit Message(std::string_view bytes) : rest_(bytes) {}
@@ -75,7 +75,7 @@ class Message {
   std::string_view bytes_;
 };
 
-// The numbers of fields are those of sentencepiece_model.proto.
+// Field numbers as in sentencepiece_model.proto.
 SentencePieceFile::Piece piece_from(std::string_view bytes) {
   SentencePieceFile::Piece piece;
   for (Message message(bytes); message.next();) {

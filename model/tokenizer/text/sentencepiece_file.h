@@ -16,9 +16,9 @@ class SentencePieceProcessor;
 
 namespace tp {
 
-// What a tokenizer.model says.
+// The contents of a tokenizer.model.
 struct SentencePieceFile {
-  // The numbers are those of the file.
+  // The numbers are used in the file.
   enum class Algorithm : std::uint8_t { unigram = 1, bpe = 2, word = 3, character = 4 };
 
   struct Piece {
@@ -34,14 +34,14 @@ struct SentencePieceFile {
   std::optional<TokenId> eos{};
   TokenId unknown = 0;
 
-  // How texts are normalized.
-  std::string character_map{};  // see PrecompiledMap; empty: none
-  bool adds_space = true;       // as if a space were before the text
-  bool space_behind = false;    // or rather behind it
+  // Normalization of texts.
+  std::string character_map{};  // see PrecompiledMap; empty: no map
+  bool adds_space = true;       // adds a space before the text
+  bool space_behind = false;    // adds the space after the text instead
   bool collapses_spaces = true;
   bool marks_spaces = true;  // spaces become U+2581
 
-  // The library's own reading of the file.
+  // The library's processor for the file.
   std::shared_ptr<const sentencepiece::SentencePieceProcessor> processor{};
 };
 

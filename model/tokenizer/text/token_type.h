@@ -4,13 +4,13 @@
 
 namespace tp {
 
-// What a token is for; the numbers are those of SentencePiece and GGUF.
+// The purpose of a token. The numbers are SentencePiece's and GGUF's.
 enum class TokenType : std::uint8_t {
   normal = 1,
-  unknown = 2,       // stands for what has no token
+  unknown = 2,       // stands for text without a token
   control = 3,       // such as BOS; left out of decoded text
-  user_defined = 4,  // found in the text as it stands
-  unused = 5,        // fills the vocabulary up
+  user_defined = 4,  // found in the unprocessed text
+  unused = 5,        // fills up the vocabulary
   byte = 6,          // <0xNN>
 };
 

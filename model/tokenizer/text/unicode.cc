@@ -42,7 +42,7 @@ int combining_class(utf8proc_int32_t code_point) {
   return utf8proc_get_property(code_point)->combining_class;
 }
 
-// Puts every run of combining marks into canonical order. utf8proc's own way takes quadratic time on long
+// Puts each run of combining marks into canonical order. utf8proc's own sort takes quadratic time on long
 // runs.
 void order_marks(CodePoints& text) {
   const auto is_mark = [](utf8proc_int32_t c) { return combining_class(c) != 0; };
@@ -101,7 +101,7 @@ std::string to_lower(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for_each_character(text, [&](char32_t code_point) {
-    // The only character whose lower case is two.
+    // The only character whose lower case has two characters.
     if (code_point == capital_i_with_dot)
       out.append("i\xCC\x87");
     else

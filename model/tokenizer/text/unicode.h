@@ -1,4 +1,4 @@
-// What normalizers and added tokens need of the Unicode character database. Texts are well-formed UTF-8.
+// Unicode functions for normalizers and added tokens. Texts are well-formed UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@ enum class Form : std::uint8_t { nfc, nfd, nfkc, nfkd };
 
 std::string normalize(std::string text, Form form);
 
-// Every character in its lower case by itself: there is no final sigma.
+// The lower case of each character on its own: there is no final sigma.
 std::string to_lower(std::string_view text);
 
-// Every character in its upper case by itself; only the sharp s becomes two.
+// The upper case of each character on its own; only the sharp s becomes two characters.
 std::string to_upper(std::string_view text);
 
-// Without the characters of category M.
+// Removes characters of category M.
 std::string without_marks(std::string_view text);
 
-// Without those of category Mn.
+// Removes characters of category Mn.
 std::string without_nonspacing_marks(std::string_view text);
 
-// Without the white space at its ends.
+// Removes white space at the ends.
 std::string stripped(std::string_view text, bool left, bool right);
 
 // The property White_Space.
@@ -39,10 +39,10 @@ bool is_digit(char32_t code_point);
 // Categories Cc, Cf and Co.
 bool is_control_format_or_private(char32_t code_point);
 
-// Whether there is a lower and an upper case of it.
+// Whether the character has a lower and an upper case.
 bool is_cased(char32_t code_point);
 
-// Whether it has a picture: Python writes others in quotes as \x.. or \u....
+// Whether the character is visible. Python writes invisible characters in quotes as \x.. or \u....
 bool is_printable(char32_t code_point);
 
 // Length in bytes of the white space at the beginning or end of a text.

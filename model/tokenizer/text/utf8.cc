@@ -3,8 +3,8 @@
 namespace tp::utf8 {
 namespace {
 
-// The bytes that may follow a first byte: how many, and the range of the second, which excludes overlong
-// forms, surrogates and what lies beyond U+10FFFF.
+// The bytes that may follow a first byte: their number, and the range of the second byte, which excludes
+// overlong forms, surrogates and code points above U+10FFFF.
 struct Form {
   unsigned following;
   unsigned char second_min;

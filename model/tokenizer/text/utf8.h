@@ -1,4 +1,4 @@
-// UTF-8, the one encoding of text in tp-infer.
+// UTF-8, the only text encoding in tp-infer.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,18 @@
 
 namespace tp::utf8 {
 
-// What ill-formed bytes become.
+// The replacement for ill-formed bytes.
 inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 enum class Status : std::uint8_t {
   ok,
-  invalid,   // no continuation can make a character of these bytes
-  truncated  // the text ends before the character does
+  invalid,   // no continuation of these bytes is a character
+  truncated  // the text ends within a character
 };
 
-// The first character of a text. Unless the status is `ok`, `length` is that of the longest part that could
-// begin a character ("maximal subpart" in the Unicode standard, at least one byte) and code_point is U+FFFD.
+// The first character of a text. Unless `status` is `ok`, code_point is U+FFFD, and `length` is the length of
+// the longest part that could begin a character ("maximal subpart" in the Unicode standard, at least one
+// byte).
 struct Character {
   char32_t code_point;
   std::size_t length;
@@ -34,15 +35,15 @@ char32_t last_character(std::string_view text);
 // Appends one character.
 void append(std::string& text, char32_t code_point);
 
-// Bytes of the text before the first that is not UTF-8; all if it is well-formed.
+// Number of bytes before the first ill-formed part; all bytes if the text is well-formed.
 std::size_t valid_length(std::string_view text);
 bool is_valid(std::string_view text);
 
-// Appends `text` with each maximal ill-formed part replaced by U+FFFD, as WHATWG decoders and Rust's
-// from_utf8_lossy do.
+// Appends `text`, and replaces each maximal ill-formed part with U+FFFD, like WHATWG decoders and Rust's
+// from_utf8_lossy.
 void append_repaired(std::string& out, std::string_view text);
 
-// Bytes at the end of `text` that may be the beginning of a character (0 to 3).
+// Number of bytes at the end of `text` that may begin a character (0 to 3).
 std::size_t incomplete_tail(std::string_view text);
 
 }  // namespace tp::utf8
