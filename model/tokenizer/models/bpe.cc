@@ -12,9 +12,9 @@ namespace {
 constexpr char32_t word_mark = 0x2581;
 constexpr std::string_view kWordMarkText = "\xE2\x96\x81";
 
-// Pairs that may merge, the lowest rank first and of equal ones the leftmost. An entry is a rank and a
-// position in one number. Entries are not removed when their pair changes: they are checked when they are
-// taken.
+// Pairs that may merge: lowest rank first, and among equal ranks the leftmost first. An entry combines a rank
+// and a position in one number. Entries stay in the queue when their pair changes, and are checked when they
+// are removed.
 class MergeQueue {
  public:
   void add(MergeTable::Rank rank, std::int32_t position) {
@@ -22,7 +22,7 @@ class MergeQueue {
     entries_.push_back((std::uint64_t{rank} << 32) | static_cast<std::uint32_t>(position));
     if (is_heap_) std::push_heap(entries_.begin(), entries_.end(), std::greater<>());
   }
-  // The entries added so far become a heap at once, which is quicker than one by one.
+  // Makes a heap of all entries added so far, which is faster than single insertions.
   void build() {
     std::make_heap(entries_.begin(), entries_.end(), std::greater<>());
     is_heap_ = true;
@@ -64,13 +64,13 @@ void Bpe::index_tokens() {
 }
 
 void Bpe::find_cuts(const std::vector<Merge>& merges) {
-  // A mark outside of the vocabulary could be fused with unknown characters beside it, and a piece that is
-  // looked up whole must stay whole.
+  // Without cuts if the vocabulary lacks the mark, which could fuse with adjacent unknown characters, or if
+  // whole pieces are looked up.
   if (!token_of_character(word_mark) || options_.ignore_merges) return;
   for (const Merge& merge : merges) {
     if (!vocabulary_.text_of(merge.right)->starts_with(kWordMarkText)) continue;
     const std::string_view left = *vocabulary_.text_of(merge.left);
-    if (left.empty()) continue;  // no character begins as this token
+    if (left.empty()) continue;  // no character maps to this token
     if (may_end_in_stand_in(left)) return;
     joins_mark_.push_back(utf8::last_character(left));
   }
@@ -169,7 +169,7 @@ void Bpe::merge(std::vector<Symbol>& symbols) const {
   while (!queue.empty()) {
     const auto [rank, position] = queue.take_first();
     Symbol& left = at(position);
-    if (left.merge.rank != rank) continue;  // one of the two has been merged with another since
+    if (left.merge.rank != rank) continue;  // a symbol of the pair was merged with another symbol since
     Symbol& right = at(left.next);
     left.id = left.merge.result;
     left.next = right.next;

@@ -16,14 +16,14 @@
 
 namespace tp {
 
-// Byte-pair encoding: a word begins as one token for each character, and the neighbouring pair of the lowest
-// rank is merged, the leftmost first, until no pair has a rank.
+// Byte-pair encoding. A word starts as one token per character. Then the adjacent pair with the lowest rank
+// is merged (the leftmost among equals), until no pair has a rank.
 //
-// A character outside of the vocabulary becomes its bytes' tokens <0xNN> (with byte_fallback), else the
+// A character outside the vocabulary becomes the tokens <0xNN> of its bytes (with byte_fallback), else the
 // unknown token, else nothing.
 class Bpe {
  public:
-  // A pair of tokens that becomes one. Merges of equal rank are taken from left to right.
+  // A pair of tokens that merges into one token. Merges of equal rank run from left to right.
   struct Merge {
     TokenId left;
     TokenId right;
@@ -32,13 +32,13 @@ class Bpe {
   };
 
   struct Options {
-    std::optional<TokenId> unknown;  // stands for characters that have no other token
-    bool fuse_unknown = false;       // one unknown token for several characters in a row
-    bool byte_fallback = false;      // characters outside of the vocabulary become <0xNN> tokens
-    bool ignore_merges = false;      // a piece that is a token is not merged
+    std::optional<TokenId> unknown;  // stands for characters without a token
+    bool fuse_unknown = false;       // one unknown token for consecutive unknown characters
+    bool byte_fallback = false;      // characters outside the vocabulary become <0xNN> tokens
+    bool ignore_merges = false;      // a piece that is itself a token is not merged
   };
 
-  // All ids in `merges` and `options` have a token in `vocabulary`.
+  // `vocabulary` must contain all ids in `merges` and `options`.
   Bpe(Vocabulary vocabulary, const std::vector<Merge>& merges, const Options& options);
 
   // Appends the tokens of a piece of text (well-formed UTF-8, less than 2 GiB).
@@ -46,7 +46,7 @@ class Bpe {
   void encode(std::string_view piece, std::vector<TokenId>& out) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
-  // In the order of their ranks.
+  // Ordered by rank.
   std::vector<Merge> merges() const;
   const Options& options() const { return options_; }
 
@@ -54,18 +54,18 @@ class Bpe {
   struct Symbol {
     TokenId id;
     std::int32_t previous;
-    std::int32_t next;        // -1: none
-    MergeTable::Merge merge;  // of the pair with the next symbol
+    std::int32_t next;        // -1: no next symbol
+    MergeTable::Merge merge;  // merge with the next symbol
   };
 
   void index_tokens();
   void find_cuts(const std::vector<Merge>& merges);
-  // Whether the text of a token may end in that of an unknown or a byte token, which is not the text it
-  // stands for.
+  // Whether a token's text may end in the text of an unknown or byte token, which stands for a different
+  // text.
   bool may_end_in_stand_in(std::string_view token) const;
 
   std::optional<TokenId> token_of_character(char32_t code_point) const;
-  // Whether the model may be run on the text before and after `place`, where a word mark is, apart.
+  // Whether the texts before and after the word mark at `place` can be encoded separately.
   bool may_cut(std::string_view text, std::size_t place) const;
 
   void encode_word(std::string_view word, std::vector<TokenId>& out) const;
@@ -77,13 +77,13 @@ class Bpe {
   Options options_;
   ByteFallback byte_fallback_;
   std::array<std::optional<TokenId>, 128> ascii_;
-  std::unordered_map<char32_t, TokenId> characters_;  // beyond ASCII
+  std::unordered_map<char32_t, TokenId> characters_;  // non-ASCII characters
 
-  // Text without pre-tokenizer (Llama 2) comes as one piece. Where no merge joins a character with a
-  // following word mark (U+2581), the two sides do not influence each other: cutting there changes nothing,
-  // and words, unlike whole texts, can be remembered.
+  // Text without a pre-tokenizer (Llama 2) arrives as one piece. If no merge joins a character with a
+  // following word mark (U+2581), the two sides do not influence each other. Then cutting there changes no
+  // tokens, and words, unlike whole texts, can be cached.
   bool cuts_at_marks_ = false;
-  std::vector<char32_t> joins_mark_;  // sorted: the characters that some merge joins with a following mark
+  std::vector<char32_t> joins_mark_;  // sorted: characters that a merge joins with a following mark
 
   std::unique_ptr<WordCache> cache_ = std::make_unique<WordCache>();
 };

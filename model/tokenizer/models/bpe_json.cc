@@ -41,7 +41,7 @@ std::vector<Bpe::Merge> merges_from_json(const JsonNode& json, const Vocabulary&
   return merges;
 }
 
-// Parts of the format that no decoder language model is known to use.
+// Refuses parts of the format that no decoder language model is known to use.
 void refuse_unsupported(const JsonNode& json) {
   for (const std::string_view key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     const std::optional<JsonNode> affix = json.find(key);

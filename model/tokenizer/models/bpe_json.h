@@ -5,7 +5,7 @@
 
 namespace tp {
 
-// Reads the value of "model" of a tokenizer.json whose type is BPE. Throws CheckpointError.
+// Reads "model" of a tokenizer.json with the type BPE. Throws CheckpointError.
 Bpe bpe_from_json(const JsonNode& json);
 
 }  // namespace tp

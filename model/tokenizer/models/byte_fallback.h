@@ -9,14 +9,14 @@
 
 namespace tp {
 
-// The tokens <0x00> to <0xFF>, which stand for the bytes of characters outside of a vocabulary.
+// The tokens <0x00> to <0xFF>, which stand for the bytes of characters outside the vocabulary.
 class ByteFallback {
  public:
-  // Has no tokens, and falls back to nothing.
+  // Without tokens: append() always returns false.
   ByteFallback() = default;
   explicit ByteFallback(const Vocabulary& vocabulary);
 
-  // Appends the tokens of all bytes; false, and appends nothing, when one of them has no token.
+  // Appends the tokens of all bytes. If a byte has no token, appends nothing and returns false.
   bool append(std::string_view text, std::vector<TokenId>& out) const;
 
  private:

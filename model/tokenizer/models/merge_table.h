@@ -8,8 +8,8 @@
 
 namespace tp {
 
-// The merges of a BPE model: which two neighbouring tokens become one, and in which order. A hash table with
-// open addressing: it is read several times for every character of a text.
+// The merges of a BPE model: pairs of adjacent tokens, their results and ranks. A hash table with open
+// addressing, because it is read several times per character of text.
 class MergeTable {
  public:
   using Rank = std::uint32_t;
@@ -17,16 +17,16 @@ class MergeTable {
 
   explicit MergeTable(std::size_t merge_count);
 
-  // What becomes of a pair. Lower ranks merge first.
+  // The merge of a pair. Lower ranks merge first.
   struct Merge {
-    Rank rank = kNoRank;  // kNoRank: it does not merge
+    Rank rank = kNoRank;  // kNoRank: the pair does not merge
     TokenId result = 0;
   };
 
-  // A pair that is added again gets the later rank. At most merge_count times.
+  // Adds a merge, at most merge_count times. A repeated pair gets the later rank.
   void add(TokenId left, TokenId right, const Merge& merge);
 
-  // Calls visit(left, right, merge) for all of them, in no order.
+  // Calls visit(left, right, merge) for all merges, in no particular order.
   template <class Visit>
   void for_each(const Visit& visit) const {
     for (const Entry& entry : entries_) {
@@ -47,7 +47,7 @@ class MergeTable {
     return (std::uint64_t{static_cast<std::uint32_t>(left)} << 32) | static_cast<std::uint32_t>(right);
   }
 
-  // The slot that holds the key, or the free one where it belongs.
+  // The slot of the key, or the free slot where the key belongs.
   std::size_t slot_of(std::uint64_t key) const {
     std::size_t slot = (key * 0x9E3779B97F4A7C15u) >> shift_;
     while (entries_[slot].merge.rank != kNoRank && entries_[slot].key != key) slot = (slot + 1) & mask_;

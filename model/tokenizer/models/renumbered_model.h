@@ -10,10 +10,10 @@
 
 namespace tp {
 
-// A SentencePiece model whose pieces have the ids of another vocabulary.
+// A SentencePiece model whose pieces have ids of a different vocabulary.
 class RenumberedModel {
  public:
-  // Pieces that `vocabulary` does not have are `unknown`, which it has.
+  // Pieces outside `vocabulary` become `unknown`, which must be in it.
   RenumberedModel(SentencePieceModel pieces, Vocabulary vocabulary, TokenId unknown)
       : pieces_(std::move(pieces)), vocabulary_(std::move(vocabulary)) {
     const Vocabulary& own = pieces_.vocabulary();
@@ -34,7 +34,7 @@ class RenumberedModel {
  private:
   SentencePieceModel pieces_;
   Vocabulary vocabulary_;
-  std::vector<TokenId> ids_;  // of every piece
+  std::vector<TokenId> ids_;  // [pieces]
 };
 
 }  // namespace tp

@@ -11,11 +11,11 @@ namespace tp {
 struct ScoredPiece {
   std::string_view text;
   float score;
-  bool merges;  // may be made of two others, and be one of the two
+  bool merges;  // may be the result and an operand of merges
 };
 
-// SentencePiece merges whatever two tokens make a third, that with the greatest score first. Ids are places
-// in `tokens`.
+// SentencePiece merges any two tokens whose concatenation is a token, the token with the greatest score
+// first. Ids are indices into `tokens`.
 std::vector<Bpe::Merge> scored_merges(const std::vector<ScoredPiece>& tokens);
 
 }  // namespace tp

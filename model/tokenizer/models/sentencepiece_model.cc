@@ -16,7 +16,7 @@ namespace {
 using Algorithm = SentencePieceFile::Algorithm;
 using Piece = SentencePieceFile::Piece;
 
-// Control tokens, bytes and the unknown token are not found in texts.
+// Control tokens, bytes and the unknown token do not occur in texts.
 bool is_in_texts(TokenType type) {
   return type == TokenType::normal || type == TokenType::user_defined || type == TokenType::unused;
 }
@@ -48,11 +48,11 @@ Bpe bpe_of(const SentencePieceFile& file) {
              {.unknown = file.unknown, .fuse_unknown = true, .byte_fallback = file.byte_fallback});
 }
 
-// Sums are those of the library, rounded as it rounds them.
+// Computes sums with the library's rounding.
 Unigram unigram_of(const SentencePieceFile& file) {
   float lowest = std::numeric_limits<float>::max();
   float highest =
-      std::numeric_limits<float>::min();  // the smallest positive number: the library begins there
+      std::numeric_limits<float>::min();  // the smallest positive float, the library's initial value
   for (const Piece& piece : file.pieces) {
     if (piece.type != TokenType::normal) continue;
     lowest = std::min(lowest, piece.score);
@@ -94,7 +94,7 @@ bool SentencePieceModel::can_encode(const SentencePieceFile& file) {
     if (!utf8::is_valid(piece.text)) return false;
     if (is_in_texts(piece.type)) texts.insert(piece.text);
     if (is_in_texts(piece.type) && is_one_character(piece.text)) characters.insert(piece.text);
-    // A reserved token of one character would be taken for the character.
+    // A reserved token of one character would be mistaken for the character.
     if (!is_in_texts(piece.type) && is_one_character(piece.text)) return false;
   }
   return std::ranges::all_of(file.pieces, [&](const Piece& piece) {

@@ -14,28 +14,28 @@
 
 namespace tp {
 
-// The model of a tokenizer.model: makes the tokens that the SentencePiece library makes of a normalized text
-// (see SentencePieceNormalizer), with our BPE and Unigram. Control tokens that are written out in the text
-// are text.
+// The model of a tokenizer.model: encodes a normalized text (see SentencePieceNormalizer) like the
+// SentencePiece library, with our BPE and Unigram. Control tokens that occur in the text count as text.
 class SentencePieceModel {
  public:
   explicit SentencePieceModel(const SentencePieceFile& file);
 
-  // Whether it can do what the file asks for. Otherwise the library has to, which takes texts as they are,
-  // and far more time: models of words, and BPE with unused tokens that merges lead to, or tokens made of
-  // characters that are none.
+  // Whether our code supports the file. Otherwise the library encodes, which normalizes texts itself and
+  // takes far more time. The library is needed for models of words, and for BPE with unused tokens that are
+  // results of merges, or with tokens that contain characters without tokens.
   static bool can_encode(const SentencePieceFile& file);
 
-  // Appends the tokens of a text (well-formed UTF-8), normalized unless the library encodes it.
+  // Appends the tokens of a text (well-formed UTF-8). The text must be normalized, unless the library encodes
+  // it.
   void encode(std::string_view piece, std::vector<TokenId>& out) const;
 
   const Vocabulary& vocabulary() const;
-  // What the file says of a token, one for each of the vocabulary.
+  // The file's score and type of each token in the vocabulary.
   float score(TokenId id) const { return scores_[static_cast<std::size_t>(id)]; }
   TokenType type(TokenId id) const { return types_[static_cast<std::size_t>(id)]; }
 
  private:
-  // The library itself.
+  // The library as an encoder.
   struct Library {
     std::shared_ptr<const sentencepiece::SentencePieceProcessor> processor;
     Vocabulary tokens;
@@ -48,7 +48,7 @@ class SentencePieceModel {
   static Encoder encoder_of(const SentencePieceFile& file);
 
   Encoder encoder_;
-  StringSet uncut_;  // user-defined tokens of BPE, found before anything is merged; values are ids
+  StringSet uncut_;  // user-defined tokens of BPE, found before merging; values are ids
   std::vector<float> scores_;
   std::vector<TokenType> types_;
 };

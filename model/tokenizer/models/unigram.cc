@@ -43,8 +43,9 @@ std::size_t Unigram::go_on(std::string_view piece, std::size_t place, Section& s
   return character;
 }
 
-// Where no token reaches beyond a place, all ways meet there: what is before it is certain. Behind an unknown
-// character another may follow, which is written with it.
+// If no token reaches beyond a place, all segmentations meet there, and the text before the place is final.
+// The exception is a place after an unknown character, because consecutive unknown characters are encoded
+// together.
 void Unigram::encode(std::string_view piece, std::vector<TokenId>& out) const {
   constexpr std::size_t usual_reach = 64;
   Section section;
@@ -63,7 +64,7 @@ void Unigram::encode(std::string_view piece, std::vector<TokenId>& out) const {
 }
 
 void Unigram::append(std::string_view piece, const Section& section, std::vector<TokenId>& out) const {
-  std::vector<std::size_t> ends;  // of the tokens, the last one first
+  std::vector<std::size_t> ends;  // ends of the tokens, last token first
   for (std::size_t end = section.reach(); end > section.begin; end = section.at(end).begin)
     ends.push_back(end);
   while (!ends.empty()) {

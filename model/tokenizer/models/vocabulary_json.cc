@@ -10,7 +10,7 @@ Vocabulary vocabulary_from_json(const JsonNode& json) {
   std::vector<bool> taken;
   json.for_each_member([&](const std::string& text, const nlohmann::json& value) {
     const bool is_id = value.is_number_unsigned() && value.get<std::uint64_t>() < kMaxVocabularySize;
-    if (!is_id) json.at(text).integer_below(kMaxVocabularySize);  // throws, and says where
+    if (!is_id) json.at(text).integer_below(kMaxVocabularySize);  // throws with the place in the file
     const auto id = value.get<std::size_t>();
     if (id >= taken.size()) taken.resize(id + 1);
     if (taken[id])

@@ -5,7 +5,7 @@
 
 namespace tp {
 
-// Reads an object of tokens and their ids, as "vocab" of a tokenizer.json's model. Throws CheckpointError.
+// Reads an object of tokens and ids, such as "vocab" of a tokenizer.json's model. Throws CheckpointError.
 Vocabulary vocabulary_from_json(const JsonNode& json);
 
 }  // namespace tp

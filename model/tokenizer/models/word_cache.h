@@ -11,19 +11,19 @@
 
 namespace tp {
 
-// Remembers the tokens of words that were seen lately. Each word has one slot, and a word that comes later
-// takes the slot over, so the size is bounded. May be used by several threads.
+// Caches the tokens of recent words. Each word maps to one slot, and a later word replaces the slot's word,
+// so the size is bounded. Thread-safe.
 class WordCache {
  public:
-  // Longer words are not worth remembering: they hardly come again.
+  // Longer words rarely recur, so they are not cached.
   static constexpr std::size_t kMaxWordSize = 64;
 
   WordCache() : slots_(kSlotCount) {}
 
-  // Appends the tokens of `word` and returns true if they are known.
+  // Appends the tokens of `word`, and returns whether they were cached.
   bool append_tokens_of(std::string_view word, std::vector<TokenId>& out) const;
 
-  // Caches words of up to kMaxWordSize bytes; longer ones are dropped.
+  // Caches words of up to kMaxWordSize bytes, and ignores longer words.
   void remember(std::string_view word, const TokenId* tokens, std::size_t count);
 
  private:

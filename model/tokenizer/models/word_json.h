@@ -1,4 +1,4 @@
-// Models of a tokenizer.json that know words: the value of "model". Both throw CheckpointError.
+// Reads the word models of a tokenizer.json from the value of "model". Both functions throw CheckpointError.
 #pragma once
 
 #include "model/files/json_node.h"

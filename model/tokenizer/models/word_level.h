@@ -8,10 +8,10 @@
 
 namespace tp {
 
-// Every piece of text is one token: its own, or the unknown one.
+// Each piece of text becomes one token: its own, or the unknown token.
 class WordLevel {
  public:
-  // `unknown` has a token in `vocabulary`.
+  // `vocabulary` must contain `unknown`.
   WordLevel(Vocabulary vocabulary, TokenId unknown) : vocabulary_(std::move(vocabulary)), unknown_(unknown) {}
 
   void encode(std::string_view piece, std::vector<TokenId>& out) const {

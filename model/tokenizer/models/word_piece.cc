@@ -29,7 +29,7 @@ void WordPiece::encode(std::string_view word, std::vector<TokenId>& out) const {
   out.push_back(options_.unknown);
 }
 
-// False if there is no token for the rest of the word.
+// Returns false if the rest of the word has no token.
 bool WordPiece::cut(std::string_view word, std::vector<TokenId>& out) const {
   const StringSet* tokens = &beginnings_;
   while (!word.empty()) {

@@ -11,22 +11,22 @@
 
 namespace tp {
 
-// BERT's model: a word is cut from left to right, every time after the longest token that fits. Tokens that
-// go on with a word have a prefix in the vocabulary ("##ing"). A word that cannot be cut to its end, or has
-// too many characters, is one unknown token.
+// BERT's model: cuts a word from left to right, each time after the longest matching token. Tokens that
+// continue a word have a prefix in the vocabulary ("##ing"). A word that cannot be cut completely, or has too
+// many characters, becomes one unknown token.
 class WordPiece {
  public:
   struct Options {
     TokenId unknown = 0;
     std::string continuing_prefix = "##";
-    std::size_t max_characters = 100;  // of a word
+    std::size_t max_characters = 100;  // largest number of characters per word
   };
 
-  // `options.unknown` has a token in `vocabulary`.
+  // `vocabulary` must contain `options.unknown`.
   WordPiece(Vocabulary vocabulary, Options options);
 
-  // Appends the tokens of a word (well-formed UTF-8). Takes time in its length times that of the longest
-  // token.
+  // Appends the tokens of a word (well-formed UTF-8). The time is proportional to the length of the word
+  // times the length of the longest token.
   void encode(std::string_view word, std::vector<TokenId>& out) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
@@ -37,7 +37,7 @@ class WordPiece {
   Vocabulary vocabulary_;
   Options options_;
   StringSet beginnings_;     // all tokens; values are ids
-  StringSet continuations_;  // those with the prefix, without it
+  StringSet continuations_;  // tokens with the prefix, which is removed here; values are ids
 };
 
 }  // namespace tp
