@@ -12,10 +12,10 @@
 namespace tp {
 namespace {
 
-// Looking for tokens takes time proportional to their length at every place of a text.
+// Limited, because the search takes time proportional to the tokens' length at every place of a text.
 constexpr std::size_t kMaxContentSize = 1024;
 
-// What \w matches in Rust's engine: joiners and letters in circles or squares, too.
+// Whether Rust's engine matches \w. It includes joiners and letters in circles or squares.
 bool is_of_word(char32_t code_point) {
   const auto is_within = [&](char32_t first, char32_t last) {
     return code_point >= first && code_point <= last;
@@ -31,7 +31,7 @@ bool is_inside_word(std::string_view text, const Span& span) {
          (!after.empty() && is_of_word(utf8::first_character(after).code_point));
 }
 
-// Takes the white space around a token with it, but none before `limit`, which belongs to the token before.
+// Extends a token's span by adjacent white space, but not before `limit`, the end of the previous token.
 Span with_white_space(std::string_view text, Span span, const AddedToken& token, std::size_t limit) {
   if (token.lstrip) {
     const std::size_t begin = span.begin - unicode::trailing_white_space(text.substr(0, span.begin));
@@ -45,7 +45,7 @@ Span with_white_space(std::string_view text, Span span, const AddedToken& token,
 
 bool AddedToken::is_control() const {
   const bool has_bars = content.starts_with("<|") && content.ends_with("|>");
-  // The same with the bars U+FF5C of DeepSeek.
+  // DeepSeek's tokens have the bars U+FF5C.
   const bool has_wide_bars = content.starts_with("<\uFF5C") && content.ends_with("\uFF5C>");
   return special || named_special || has_bars || has_wide_bars;
 }

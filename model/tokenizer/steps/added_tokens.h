@@ -17,31 +17,30 @@
 
 namespace tp {
 
-// A token that is found in the text as it stands, before anything else looks at the text.
+// A token that is found in the unprocessed text, before all other steps.
 struct AddedToken {
   TokenId id;
   std::string content;
-  bool special;                // control tokens, which SkipSpecial leaves out
-  bool lstrip;                 // takes the white space to its left with it
-  bool rstrip;                 // and to its right
-  bool single_word;            // not inside of a word
-  bool normalized;             // is looked for in the normalized text, in its own normalized form
-  bool named_special = false;  // the configuration calls it special, though it is not flagged so
+  bool special;                // control token, which SkipSpecial omits
+  bool lstrip;                 // includes white space on its left
+  bool rstrip;                 // includes white space on its right
+  bool single_word;            // does not match inside a word
+  bool normalized;             // matches its normalized form in the normalized text
+  bool named_special = false;  // named special by the configuration, but without the flag
 
-  // Whether input cannot write it. Other added tokens, such as runs of spaces or <think>, are text that has a
-  // token of its own. Some checkpoints forget the flag of turn markers; those are told by what names them or
-  // by their shape:
-  // <|im_start|>.
+  // Whether input cannot write the token. Other added tokens, such as runs of spaces or <think>, are text
+  // with a token of its own. Some checkpoints forget the flag of turn markers. Their names in the
+  // configuration or their shape (<|im_start|>) identify them.
   bool is_control() const;
 };
 
 // Reads a token's "content" and flags. Throws CheckpointError.
 AddedToken added_token_from_json(const JsonNode& json, TokenId id);
 
-// The added tokens of a file, before they are known to be sound.
+// The added tokens of a file, with checks.
 class AddedTokenList {
  public:
-  // Throws CheckpointError at `place` for a token that is too long, and for an id that another token has.
+  // Throws CheckpointError at `place` if the token is too long, or its id is already in the list.
   void add(const JsonNode& place, AddedToken token);
   std::vector<AddedToken> take() { return std::move(tokens_); }
 
@@ -50,7 +49,7 @@ class AddedTokenList {
   std::unordered_set<TokenId> ids_;
 };
 
-// A part of a text: an added token, or text between them.
+// A part of a text: an added token, or the text between added tokens.
 struct Fragment {
   Span span;
   std::optional<TokenId> token;
@@ -59,19 +58,20 @@ struct Fragment {
 class AddedTokens {
  public:
   AddedTokens() = default;
-  // The ids must differ. Of tokens that look alike, perhaps only when they are normalized, the first special
-  // one is looked for, else the first, and none without content. `normalize` is the tokenizer's normalizer.
+  // The ids must be unique. Among tokens with equal text (perhaps only after normalization), the first
+  // special token is found, or else the first token. Tokens without content are never found. `normalize` is
+  // the tokenizer's normalizer.
   AddedTokens(std::vector<AddedToken> tokens, const std::function<std::string(std::string)>& normalize);
 
   // `json`: the value of "added_tokens". Throws CheckpointError.
   static AddedTokens from_json(const JsonNode& json,
                                const std::function<std::string(std::string)>& normalize);
 
-  // Cuts a text at the tokens that are looked for in texts as they are, or in normalized texts. Of several
-  // that begin at the same place the longest is taken. Where any of it is input there is no control token.
+  // Cuts an unprocessed or normalized text at its added tokens. Among tokens that begin at the same place,
+  // the longest wins. A control token must not contain input.
   std::vector<Fragment> split_raw(const MarkedText& text) const { return split(text, raw_); }
   std::vector<Fragment> split_normalized(const MarkedText& text) const { return split(text, normalized_); }
-  // Whether the second can find control tokens.
+  // Whether split_normalized can find control tokens.
   bool has_normalized_control() const { return has_normalized_control_; }
 
   const std::vector<AddedToken>& all() const { return tokens_; }

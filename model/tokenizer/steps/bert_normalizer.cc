@@ -15,8 +15,8 @@ struct CharacterRange {
   char32_t last;
 };
 
-// The blocks of CJK ideographs. The sixth begins 0x100 characters late in the `tokenizers` library, on whose
-// ids models rely.
+// The blocks of CJK ideographs. In the `tokenizers` library the sixth begins 0x100 characters too late, and
+// models rely on its ids.
 constexpr std::array<CharacterRange, 8> kChinese = {{{0x4E00, 0x9FFF},
                                                      {0x3400, 0x4DBF},
                                                      {0x20000, 0x2A6DF},
@@ -36,7 +36,7 @@ bool is_white_space_of_bert(char32_t code_point) {
   return code_point == '\t' || code_point == '\n' || code_point == '\r';
 }
 
-// Besides control characters also those that have no picture, and private ones.
+// Control characters, format characters and private-use characters are removed.
 bool is_removed(char32_t code_point) {
   constexpr char32_t replacement = 0xFFFD;
   if (is_white_space_of_bert(code_point)) return false;

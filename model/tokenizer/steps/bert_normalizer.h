@@ -5,8 +5,8 @@
 
 namespace tp {
 
-// BERT's normalizer: control characters are removed and white space becomes spaces (clean_text), spaces are
-// put around Chinese characters, nonspacing marks are removed, and letters become lower case.
+// BERT's normalizer: removes control characters and converts white space to spaces (clean_text), puts spaces
+// around Chinese characters, removes nonspacing marks, and converts letters to lower case.
 class BertNormalizer {
  public:
   struct Options {
@@ -18,7 +18,7 @@ class BertNormalizer {
 
   explicit BertNormalizer(const Options& options) : options_(options) {}
 
-  // `text` is well-formed UTF-8, and so is the result.
+  // `text` must be well-formed UTF-8, and the result is well-formed, too.
   std::string operator()(std::string text) const;
 
  private:

@@ -11,7 +11,7 @@ constexpr bool stands_for_itself(unsigned byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
 }
 
-// The other 68 bytes are U+0100, U+0101, ... in order.
+// The 68 other bytes map to U+0100, U+0101, ... in order.
 constexpr unsigned kAlphabetSize = 0x100 + 68;
 
 struct Alphabet {

@@ -1,5 +1,5 @@
-// The byte-level alphabet of GPT-2: 256 printable characters that stand for the 256 bytes, so that a
-// vocabulary of strings can hold any bytes. Printable ASCII and most of Latin-1 stand for themselves.
+// GPT-2's byte-level alphabet: 256 printable characters stand for the 256 bytes, so that a vocabulary of
+// strings can contain any bytes. Printable ASCII and most of Latin-1 stand for themselves.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace tp::byte_level {
 
-// Appends the characters that stand for the bytes of `text`.
+// Appends the characters of the bytes of `text`.
 void append_encoded(std::string& out, std::string_view text);
 
-// Appends the bytes that `token` stands for. A token with a character outside of the alphabet (an added
-// token) stands for itself.
+// Appends the bytes of `token`. A token with a character outside the alphabet (an added token) is appended
+// unchanged.
 void append_decoded(std::string& out, std::string_view token);
 
 }  // namespace tp::byte_level

@@ -13,7 +13,7 @@ void hand_on(std::string_view text, TokenTexts& out) {
   if (!text.empty()) out.emplace_back(text);
 }
 
-// The byte of a token <0xNN>.
+// The byte of a token <0xNN>; nullopt for other tokens.
 std::optional<char> byte_of(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) return std::nullopt;
   unsigned byte = 0;
@@ -22,7 +22,7 @@ std::optional<char> byte_of(std::string_view token) {
   return static_cast<char>(byte);
 }
 
-// Length of the longest end of `text` that `literal` begins with, without being all of it.
+// The length of the longest suffix of `text` that is a proper prefix of `literal`.
 std::size_t overlap(std::string_view text, std::string_view literal) {
   std::size_t length = std::min(text.size(), literal.size() - 1);
   while (!literal.starts_with(text.substr(text.size() - length))) --length;
@@ -123,7 +123,7 @@ void ReplaceDecoder::settle(TokenTexts& out) {
   pending_.clear();
 }
 
-// A literal may stand among bytes that are no characters.
+// A literal may stand between bytes that are not characters.
 std::string ReplaceDecoder::bytes_of(std::string_view token) const {
   if (literal_.empty()) return pattern_.replace(token, content_);
   std::string bytes(token);

@@ -1,9 +1,9 @@
-// The steps that make text of tokens. Every step works on a stream: it is given the texts of the tokens one
-// at a time, hands on what is certain, and keeps what depends on tokens to come. A copy of a step is a stream
-// of its own.
+// The steps that convert tokens to text. Each step works on a stream: it receives the texts of tokens one at
+// a time, passes on the text that is final, and keeps the text that depends on later tokens. A copy of a step
+// is an independent stream.
 //
-// After a step that joins all tokens to one (ByteLevel, Fuse), the steps behind it see one token that comes
-// in chunks of whole characters; that is what `joined` means.
+// After a step that joins all tokens (ByteLevel, Fuse), the later steps see a single token that arrives in
+// chunks of whole characters. `joined` means that a step is one of these later steps.
 #pragma once
 
 #include "model/tokenizer/steps/metaspace.h"
@@ -19,13 +19,13 @@
 
 namespace tp {
 
-// Every step has
-//   push     takes the next token
-//   settle   the text so far is complete (a prompt): hands on all but the beginning of an unfinished
-//   character finish   there are no more tokens: hands on the rest
-//   bytes_of gives the bytes that a token adds to a text amid others, which need not be whole characters
+// Each step has
+//   push      takes the next token
+//   settle    the text so far is complete (a prompt): passes on all but an unfinished character
+//   finish    no more tokens follow: passes on the rest
+//   bytes_of  returns the bytes that a token adds amid other tokens; they need not be whole characters
 
-// Without "decoder": tokens with a space between each two.
+// The default decoder: joins tokens with spaces.
 class JoinWithSpaces {
  public:
   void push(std::string_view token, TokenTexts& out);
@@ -37,8 +37,8 @@ class JoinWithSpaces {
   bool is_first_ = true;
 };
 
-// "ByteLevel": characters of the byte-level alphabet to bytes, and these to UTF-8; each maximal ill-formed
-// part becomes U+FFFD. Joins.
+// "ByteLevel": converts characters of the byte-level alphabet to bytes, and the bytes to UTF-8. Each maximal
+// ill-formed part becomes U+FFFD. Joins.
 class ByteLevelDecoder {
  public:
   void push(std::string_view token, TokenTexts& out);
@@ -47,11 +47,12 @@ class ByteLevelDecoder {
   static std::string bytes_of(std::string_view token);
 
  private:
-  std::string pending_;  // the beginning of a character
+  std::string pending_;  // beginning of a character
 };
 
-// "ByteFallback": runs of tokens <0xNN> to the characters whose bytes they are. If a run is not UTF-8, each
-// of its bytes becomes U+FFFD, also those that would be characters: so its text is certain only at its end.
+// "ByteFallback": converts runs of tokens <0xNN> to the characters with these bytes. If a run is not UTF-8,
+// each of its bytes becomes U+FFFD, including bytes that form characters. So a run's text is final only at
+// its end.
 class ByteFallbackDecoder {
  public:
   void push(std::string_view token, TokenTexts& out);
@@ -63,14 +64,14 @@ class ByteFallbackDecoder {
   void push_byte(char byte, TokenTexts& out);
 
   std::string run_;
-  std::size_t complete_ = 0;  // bytes of the run that are whole characters
-  bool is_broken_ = false;    // the run is not UTF-8; its bytes so far have been handed on
+  std::size_t complete_ = 0;  // bytes of the run that form whole characters
+  bool is_broken_ = false;    // the run is not UTF-8, and its bytes so far were passed on
 };
 
 // "Replace".
 class ReplaceDecoder {
  public:
-  // `literal`: the pattern as text, if it is no regular expression; it must be when `joined`.
+  // `literal`: the pattern as text, if it is not a regular expression. Required if `joined`.
   ReplaceDecoder(Regex pattern, std::optional<std::string> literal, std::string content, bool joined);
 
   void push(std::string_view token, TokenTexts& out);
@@ -83,10 +84,11 @@ class ReplaceDecoder {
   std::string literal_;
   std::string content_;
   bool joined_;
-  std::string pending_;  // the beginning of a match
+  std::string pending_;  // beginning of a match
 };
 
-// "Strip": up to `start` and `stop` times a character from the ends of every token.
+// "Strip": removes up to `start` and `stop` characters from the ends of each token, if they equal
+// `character`.
 class StripDecoder {
  public:
   StripDecoder(std::string character, std::size_t start, std::size_t stop, bool joined);
@@ -98,7 +100,7 @@ class StripDecoder {
 
  private:
   std::string_view without_start(std::string_view text);
-  // Length in bytes of the last up to `stop` times the character.
+  // The length in bytes of the final run of the character, limited to `stop` characters.
   std::size_t strippable_end(std::string_view text) const;
 
   std::string character_;
@@ -106,10 +108,10 @@ class StripDecoder {
   std::size_t stop_;
   bool joined_;
   std::size_t start_left_;
-  std::string pending_;  // what may be the end of the text
+  std::string pending_;  // possible end of the text
 };
 
-// "Metaspace": marks to spaces. The first token loses its marks unless the scheme is `never`.
+// "Metaspace": converts marks to spaces. The first token loses its marks, unless the scheme is `never`.
 class MetaspaceDecoder {
  public:
   MetaspaceDecoder(const std::string& mark, PrependScheme scheme, bool joined);

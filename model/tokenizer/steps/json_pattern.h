@@ -5,7 +5,7 @@
 
 namespace tp {
 
-// Reads {"String": text} or {"Regex": pattern}. Throws CheckpointError, also when the pattern does not
+// Reads {"String": text} or {"Regex": pattern}. Throws CheckpointError, also for a pattern that does not
 // compile.
 Regex pattern_from_json(const JsonNode& json);
 

@@ -6,7 +6,7 @@
 namespace tp {
 namespace {
 
-// Real files nest once. A file made to exhaust the stack is stopped here.
+// Real files nest once. The limit protects the stack against malicious files.
 constexpr int kMaxDepth = 16;
 
 void visit_nested(const JsonNode& json, std::string_view member,

@@ -7,8 +7,8 @@
 
 namespace tp {
 
-// Calls visit(part) for the parts that `json` consists of: itself or, when its type is "Sequence", the
-// elements of its member `member` and theirs.
+// Calls visit(part) for each part of `json`: for `json` itself or, if its type is "Sequence", recursively for
+// the elements of its member `member`.
 void for_each_in_sequence(const JsonNode& json, std::string_view member,
                           const std::function<void(const JsonNode&)>& visit);
 

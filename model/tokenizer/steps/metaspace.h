@@ -9,16 +9,16 @@
 
 namespace tp {
 
-// Which pieces of a text get a mark for a space in front of them, as if a space had been there.
+// The pieces of a text that get a mark at their front, as if a space preceded them.
 enum class PrependScheme : std::uint8_t { always, first, never };
 
-// Reads `prepend_scheme`, or the older `add_prefix_space`, of a Metaspace part.
+// Reads `prepend_scheme` or the older `add_prefix_space` of a Metaspace part.
 PrependScheme prepend_scheme_from_json(const JsonNode& json);
 
-// The pre-tokenizer "Metaspace": spaces become a visible mark, usually U+2581, and words begin at marks.
+// The pre-tokenizer "Metaspace": converts spaces to a visible mark, usually U+2581. Words begin at marks.
 class Metaspace {
  public:
-  // `split`: cut before every mark.
+  // `split`: cut before each mark.
   Metaspace(std::string mark, PrependScheme scheme, bool split);
 
   void operator()(PreTokens& tokens) const;

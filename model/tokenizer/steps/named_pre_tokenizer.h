@@ -9,13 +9,13 @@
 
 namespace tp {
 
-// How a family cuts texts before BPE.
+// A family's way to cut texts before BPE.
 struct NamedPreTokenizer {
   struct Traits {
-    bool composes = false;       // texts are put into normalization form C before
-    bool ignore_merges = false;  // a piece that is a token is not merged: see Bpe::Options
-    bool adds_bos = false;       // for a file that does not say whether BOS goes before texts
-    // Tokens are characters with U+2581 for spaces, not bytes; characters that have none are <0xNN>.
+    bool composes = false;       // texts are first converted to normalization form C
+    bool ignore_merges = false;  // a piece that is itself a token is not merged: see Bpe::Options
+    bool adds_bos = false;       // default for files that do not say whether BOS precedes texts
+    // Tokens contain characters, with U+2581 for spaces, not bytes. Characters without a token become <0xNN>.
     bool marks_spaces = false;
   };
 
@@ -23,16 +23,16 @@ struct NamedPreTokenizer {
   Traits traits;
 };
 
-// By the name that GGUF files have in `tokenizer.ggml.pre`. Nothing for one that is not known.
+// Finds a pre-tokenizer by its name in `tokenizer.ggml.pre` of GGUF files; nullopt for an unknown name.
 std::optional<NamedPreTokenizer> named_pre_tokenizer(std::string_view name);
 
-// The traits of a pre-tokenizer, without its patterns, which take time to compile.
+// The traits of a pre-tokenizer without its patterns, whose compilation takes time.
 std::optional<NamedPreTokenizer::Traits> pre_tokenizer_traits(std::string_view name);
 
-// Says what is wrong with a name that is not known.
+// The error message for an unknown name.
 std::string unknown_pre_tokenizer(std::string_view name);
 
-// One name of each way to cut texts for byte-level BPE, that of the most models first.
+// One name for each distinct way to cut texts for byte-level BPE, the most frequent way first.
 std::vector<std::string_view> distinct_pre_tokenizers();
 
 }  // namespace tp

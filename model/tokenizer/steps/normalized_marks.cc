@@ -7,7 +7,7 @@
 namespace tp {
 namespace {
 
-// A character that is none, which normalizers leave as it is, and that the text does not have.
+// A noncharacter that normalizers leave unchanged and that the text does not contain.
 std::optional<std::string> border_mark_for(const std::string& text) {
   for (char32_t code_point = 0xFDD0; code_point <= 0xFDEF; ++code_point) {
     std::string mark;
@@ -35,7 +35,7 @@ std::string with_borders(const MarkedText& text, const std::string& mark) {
   return out;
 }
 
-// Runs that end at the border marks, by turns input and not.
+// Splits a text at the border marks into runs that alternately are input and are not.
 MarkedText without_borders(std::string_view text, const std::string& mark, bool is_input) {
   MarkedText out;
   while (true) {
@@ -53,12 +53,12 @@ MarkedText without_borders(std::string_view text, const std::string& mark, bool 
 
 }  // namespace
 
-// The borders of input are marked in the text and found again in what the normalizer makes of it.
+// Marks the borders of input in the text, normalizes, and finds the marks in the result.
 MarkedText with_marks_of(const MarkedText& text, std::string normal, const Normalizer& normalizer) {
   if (const std::optional<std::string> mark = border_mark_for(text.text())) {
     const std::string given = with_borders(text, *mark);
     const std::string result = normalizer(given);
-    // A normalizer may remove the marks, or double them.
+    // A normalizer may remove or double the marks.
     if (count_of(result, *mark) == count_of(given, *mark)) {
       MarkedText marked = without_borders(result, *mark, text.has_input(0, 1));
       if (marked.text() == normal) return marked;

@@ -7,8 +7,8 @@
 
 namespace tp {
 
-// `normal`, which is normalizer(text.text()), with the marks of the text that its parts come from. Where the
-// normalizer joins characters across a border of input, all of it is input.
+// Returns `normal`, the result of normalizer(text.text()), with the marks of its source text. If the
+// normalizer joins characters across a border of input, the whole result is input.
 MarkedText with_marks_of(const MarkedText& text, std::string normal, const Normalizer& normalizer);
 
 }  // namespace tp

@@ -36,8 +36,8 @@ std::string in_byte_level_alphabet(const std::string& text) {
   return out;
 }
 
-// What SentencePiece's rules for machine translation ("nmt") do before NFKC: control characters are removed,
-// and invisible or special ones become spaces.
+// The first step of SentencePiece's rules for machine translation ("nmt"), before NFKC: removes control
+// characters, and converts invisible and special characters to spaces.
 Normalizer::Step nmt_cleaning() {
   return [control = Regex::from_oniguruma(R"([\x01-\x08\x0B\x0E-\x1F\x7F\u008F\u009F])"),
           space = Regex::from_oniguruma(R"([\t\n\f\r\u1680\u200B-\u200F\u2028\u2029\u2581\uFEFF\uFFFD])")](

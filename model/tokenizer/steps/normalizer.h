@@ -8,10 +8,10 @@
 
 namespace tp {
 
-// Rewrites a text before it is cut into pieces, step by step.
+// Rewrites a text step by step, before it is cut into pieces.
 class Normalizer {
  public:
-  // Well-formed UTF-8 to well-formed UTF-8.
+  // Converts well-formed UTF-8 to well-formed UTF-8.
   using Step = std::function<std::string(std::string)>;
 
   // A normalizer that changes nothing.
@@ -21,8 +21,8 @@ class Normalizer {
   // `json`: the value of "normalizer". Throws CheckpointError.
   static Normalizer from_json(const JsonNode& json);
 
-  // `text` is well-formed UTF-8, and so is the result. Throws RequestError when a pattern needs too many
-  // steps.
+  // `text` must be well-formed UTF-8, and the result is well-formed, too. Throws RequestError if a pattern
+  // needs too many steps.
   std::string operator()(std::string text) const;
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 using HasToken = std::function<bool(TokenId)>;
 
-// The ids that "special_tokens" of a template gives for one of its names.
+// The ids of a name in a template, which "special_tokens" defines.
 std::vector<TokenId> ids_of_special_token(const JsonNode& processor, const JsonNode& name,
                                           const HasToken& has_token) {
   std::vector<TokenId> ids;
@@ -62,7 +62,7 @@ PostProcessor template_from_json(const JsonNode& json, const HasToken& has_token
   return result;
 }
 
-// "cls" and "sep" of a BertProcessing: a token and its id.
+// Reads "cls" or "sep" of a BertProcessing: a token and its id.
 TokenId id_of_pair(const JsonNode& pair, const HasToken& has_token) {
   const std::vector<JsonNode> elements = pair.elements();
   if (elements.size() != 2) pair.fail_type("a token and its id");
@@ -71,7 +71,7 @@ TokenId id_of_pair(const JsonNode& pair, const HasToken& has_token) {
   return id;
 }
 
-// BERT has types for the second text and its end, RoBERTa one more separator.
+// BERT gives the second text and its end type 1. RoBERTa has an additional separator instead.
 PostProcessor control_tokens_around(TokenId cls, TokenId sep, bool has_types) {
   using Kind = PostProcessor::PairPiece::Kind;
   PostProcessor result{{cls}, {sep}};
@@ -85,7 +85,7 @@ PostProcessor control_tokens_around(TokenId cls, TokenId sep, bool has_types) {
 
 PostProcessor part_of_post_processor(const JsonNode& json, const HasToken& has_token) {
   const std::string& type = json.type();
-  if (type == "ByteLevel") return {};  // moves offsets, which tp-infer does not keep
+  if (type == "ByteLevel") return {};  // ByteLevel only changes offsets, which tp-infer does not keep
   if (type == "TemplateProcessing") return template_from_json(json, has_token);
   if (type == "BertProcessing" || type == "RobertaProcessing")
     return control_tokens_around(id_of_pair(json.at("cls"), has_token), id_of_pair(json.at("sep"), has_token),

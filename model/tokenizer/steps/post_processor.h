@@ -11,24 +11,24 @@
 
 namespace tp {
 
-// The control tokens that go around a text, such as BOS in front of it.
+// The control tokens around a text, such as BOS before it.
 struct PostProcessor {
-  // A part of what two texts become.
+  // A part of the tokens of a text pair.
   struct PairPiece {
     enum class Kind : std::uint8_t { first_text, second_text, token };
 
     Kind kind = Kind::token;
     TokenId token = 0;
-    std::uint8_t type = 0;  // of its tokens
+    std::uint8_t type = 0;  // type of the part's tokens
   };
 
   std::vector<TokenId> before;
   std::vector<TokenId> after;
-  std::vector<PairPiece> pair{};  // empty: texts do not come in pairs
+  std::vector<PairPiece> pair{};  // empty: text pairs are not supported
 };
 
-// Reads the value of "post_processor", what it says about single texts and about pairs. `has_token`
-// tells which ids exist. Throws CheckpointError.
+// Reads the value of "post_processor": its templates for single texts and for pairs. `has_token` returns
+// whether an id exists. Throws CheckpointError.
 PostProcessor post_processor_from_json(const JsonNode& json, const std::function<bool(TokenId)>& has_token);
 
 }  // namespace tp

@@ -26,9 +26,9 @@ Split split_by(std::string_view pattern, SplitBehavior behavior, bool invert = f
 
 constexpr std::string_view kPunctuation = R"([\p{P}$+<=>^`|~])";
 
-// Pieces of as many characters.
+// Cuts a text into pieces with an equal number of characters.
 Split fixed_length_from_json(const JsonNode& json) {
-  constexpr std::size_t longest_repetition = 65535;  // of PCRE2
+  constexpr std::size_t longest_repetition = 65535;  // limit of PCRE2
   const std::size_t length = json.size_or("length", 5);
   if (length > longest_repetition)
     json.fail(fmt::format("pieces of {} characters", length), fmt::format("at most {}", longest_repetition));
@@ -55,7 +55,7 @@ PreTokenizerPart part_from_json(const JsonNode& json) {
     const std::optional<JsonNode> behavior = json.find("behavior");
     return split_by(kPunctuation, behavior ? behavior_from_json(*behavior) : SplitBehavior::isolated);
   }
-  // Not Oniguruma's \w: this pattern is run by Rust's own engine.
+  // Not Oniguruma's \w, because Rust's own engine executes this pattern.
   if (type == "Whitespace") {
     return split_by(R"([\w\u200C\u200D]+|[^\w\u200C\u200D\s]+)", SplitBehavior::removed, true);
   }

@@ -12,20 +12,20 @@ namespace tp {
 
 using PreTokenizerPart = std::variant<Split, ByteLevelSplit, Metaspace>;
 
-// Cuts a text into the pieces that the token model sees, step by step.
+// Cuts a text step by step into the pieces that the token model sees.
 class PreTokenizer {
  public:
   PreTokenizer() = default;
 
   explicit PreTokenizer(std::vector<PreTokenizerPart> parts) : parts_(std::move(parts)) {}
 
-  // BERT's: white space is removed, and every punctuation mark is a piece.
+  // BERT's pre-tokenizer: removes white space, and makes each punctuation mark a piece.
   static PreTokenizer bert();
 
   // `json`: the value of "pre_tokenizer". Throws CheckpointError.
   static PreTokenizer from_json(const JsonNode& json);
 
-  // Throws RequestError when a pattern needs too many steps.
+  // Throws RequestError if a pattern needs too many steps.
   void operator()(PreTokens& tokens) const;
 
  private:

@@ -8,10 +8,10 @@
 
 namespace tp {
 
-// A text on its way to the token model, and the pieces of it that the model sees one at a time. Bytes between
-// pieces have been removed. Pieces are in order and never empty.
+// A text before the token model, and its pieces, which the model sees one at a time. Bytes between pieces
+// have been removed. Pieces are ordered and never empty.
 struct PreTokens {
-  // One piece: all of `whole`. `at_start` says that it begins where the user's text begins.
+  // Creates one piece with all of `whole`. `at_start`: the piece begins at the start of the user's text.
   PreTokens(std::string_view whole, bool at_start)
       : text(whole),
         pieces(whole.empty() ? std::vector<Span>{} : std::vector<Span>{{0, whole.size()}}),

@@ -12,9 +12,9 @@ std::uint32_t word_at(std::string_view bytes, std::size_t place) {
   return word;
 }
 
-// A unit of a double array: bits 0-7 are the label of the edge that leads here, bit 8 says that a string ends
-// here, bits 10-30 say how far away the children are (in units of 256 with bit 9). A unit with bit 31 holds a
-// value instead.
+// A unit of a double array. Bits 0-7: label of the edge to the unit. Bit 8: a string ends here. Bits 10-30:
+// offset of the children (in units of 256 if bit 9 is set). If bit 31 is set, the unit contains a value
+// instead.
 bool ends_string(std::uint32_t unit) { return ((unit >> 8) & 1) != 0; }
 std::uint32_t label_of(std::uint32_t unit) { return unit & 0x800000FFu; }
 std::uint32_t value_of(std::uint32_t unit) { return unit & 0x7FFFFFFFu; }
@@ -31,7 +31,7 @@ std::optional<PrecompiledMap> PrecompiledMap::from_bytes(std::string_view bytes)
   PrecompiledMap map;
   for (std::size_t place = 4; place < 4 + trie_size; place += 4) map.trie_.push_back(word_at(bytes, place));
   map.blob_ = bytes.substr(4 + trie_size);
-  // Every replacement ends somewhere, and is text.
+  // The blob must be valid text, and its last replacement must be terminated.
   if (map.blob_.empty() || map.blob_.back() != '\0' || !utf8::is_valid(map.blob_)) return std::nullopt;
   return map;
 }
@@ -42,13 +42,13 @@ std::optional<PrecompiledMap::Match> PrecompiledMap::longest_prefix_of(std::stri
   for (std::size_t i = 0; i < text.size(); ++i) {
     const std::uint32_t byte = static_cast<unsigned char>(text[i]);
     node ^= byte;
-    // A damaged trie leads outside: then nothing is found.
+    // A damaged trie may lead outside the array. Then the search ends.
     if (byte == 0 || node >= trie_.size() || label_of(trie_[node]) != byte) break;
     const std::uint32_t unit = trie_[node];
     node ^= offset_of(unit);
     if (!ends_string(unit) || node >= trie_.size()) continue;
     const std::size_t place = value_of(trie_[node]);
-    // What begins or ends inside of a character would not be text.
+    // A replacement must begin at a character, and a match must end at one, or the result would not be text.
     if (place >= blob_.size() || is_continuation(blob_[place])) continue;
     if (i + 1 < text.size() && is_continuation(text[i + 1])) continue;
     longest = Match{i + 1, blob_.c_str() + place};

@@ -8,8 +8,8 @@
 
 namespace tp {
 
-// SentencePiece's table of characters and what they are replaced by: a double-array trie of UTF-8 strings,
-// whose values are places in a blob of NUL-terminated replacements.
+// SentencePiece's table of characters and replacements: a double-array trie of UTF-8 strings, whose values
+// are offsets into a blob of NUL-terminated replacements.
 class PrecompiledMap {
  public:
   struct Match {
@@ -17,16 +17,16 @@ class PrecompiledMap {
     std::string_view replacement;
   };
 
-  // The table as it is in a model's file: the trie's size in bytes (32 bits, little-endian), the trie, and
-  // the blob. Nothing if the sizes contradict each other.
+  // Reads the table in the format of a model file: the trie's size in bytes (32 bits, little-endian), the
+  // trie, and the blob. Returns nullopt if the contents are inconsistent.
   static std::optional<PrecompiledMap> from_bytes(std::string_view bytes);
 
-  // `text` (well-formed UTF-8) with the longest string of the table replaced wherever one begins, as
-  // SentencePiece does it. The `tokenizers` library looks up whole grapheme clusters instead, and differs
-  // from the models' own results where these are longer than five bytes.
+  // Replaces the longest string of the table at each place of `text` (well-formed UTF-8), like SentencePiece.
+  // The `tokenizers` library looks up whole grapheme clusters instead. For clusters of more than five bytes
+  // it differs from the models' own results.
   std::string normalize(std::string_view text) const;
 
-  // The longest string of the table that `text` begins with.
+  // The longest string of the table that is a prefix of `text`.
   std::optional<Match> longest_prefix_of(std::string_view text) const;
 
  private:

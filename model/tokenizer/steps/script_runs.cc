@@ -7,7 +7,7 @@
 namespace tp {
 namespace {
 
-// Those of Unicode 14, but for those that are joined below and for Common.
+// The scripts of Unicode 14, except Common and the scripts that are joined below.
 constexpr std::string_view kScripts[] = {"Adlam",
                                          "Ahom",
                                          "Anatolian_Hieroglyphs",
@@ -169,7 +169,7 @@ constexpr std::string_view kScripts[] = {"Adlam",
 }  // namespace
 
 std::string script_runs() {
-  // The mark of long vowels is in Common, but counts as Japanese.
+  // The mark of long vowels has the script Common, but counts as Japanese.
   std::string pattern =
       R"((?![ ー])\p{Common}(?:(?!ー)[\p{Common}\p{Unknown}])*)"
       R"(|[\p{Han}\p{Hiragana}\p{Katakana}ー][\p{Han}\p{Hiragana}\p{Katakana}ー\p{Unknown} ]*)";

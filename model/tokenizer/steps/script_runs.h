@@ -4,9 +4,9 @@
 
 namespace tp {
 
-// A pattern of Oniguruma's dialect that matches runs of characters of one script, as the pre-tokenizer
-// UnicodeScripts of the `tokenizers` library has them: Han, Hiragana and Katakana are one script; spaces and
-// characters without a script belong to the run before them, and to none at the start of a text.
+// An Oniguruma pattern that matches runs of characters of one script, like the pre-tokenizer UnicodeScripts
+// of the `tokenizers` library: Han, Hiragana and Katakana count as one script. Spaces and characters without
+// a script belong to the preceding run, and to no run at the start of a text.
 std::string script_runs();
 
 }  // namespace tp

@@ -32,7 +32,7 @@ SentencePieceNormalizer::Step SentencePieceNormalizer::first_step(std::string_vi
   return {text.substr(0, length), length};
 }
 
-// Bytes of what becomes a space.
+// The number of leading bytes that become spaces.
 std::size_t SentencePieceNormalizer::leading_spaces(std::string_view text) const {
   std::size_t size = 0;
   while (size < text.size()) {

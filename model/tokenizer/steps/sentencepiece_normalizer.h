@@ -10,18 +10,18 @@
 
 namespace tp {
 
-// SentencePiece's normalization: characters are replaced by its map, apart from user-defined tokens, spaces
-// are stripped and collapsed, one is put before the text, and all become U+2581, as the model's file says.
+// SentencePiece's normalization, as configured in the model's file: replaces characters by the map, except in
+// user-defined tokens, strips and collapses spaces, adds a space to the text, and converts spaces to U+2581.
 class SentencePieceNormalizer {
  public:
-  // Throws CheckpointError for a map that is none; `source` names the file.
+  // Throws CheckpointError for an invalid map. `source` names the file.
   SentencePieceNormalizer(const SentencePieceFile& file, const std::string& source);
 
-  // `text` is well-formed UTF-8.
+  // `text` must be well-formed UTF-8.
   std::string operator()(std::string_view text) const;
 
  private:
-  // What the beginning of a text becomes, and how much of it.
+  // The replacement for the beginning of a text, and the length of that beginning.
   struct Step {
     std::string_view text;
     std::size_t length;

@@ -8,7 +8,7 @@ struct Part {
   bool is_delimiter;
 };
 
-// The whole text as matches and what lies between them.
+// Divides the whole text into matches and the parts between them.
 std::vector<Part> parts_of(std::string_view text, const std::vector<Span>& matches, bool invert) {
   std::vector<Part> parts;
   parts.reserve(2 * matches.size() + 1);
@@ -22,7 +22,7 @@ std::vector<Part> parts_of(std::string_view text, const std::vector<Span>& match
   return parts;
 }
 
-// Whether `part` is glued to the piece before it.
+// Whether `part` is joined to the previous piece.
 bool joins_previous(const Part* previous, const Part& part, SplitBehavior behavior) {
   if (previous == nullptr) return false;
   switch (behavior) {
@@ -62,7 +62,7 @@ void Split::operator()(PreTokens& tokens) const {
     const std::string_view text = tokens.view(piece);
     append_pieces(parts_of(text, pattern_.matches(text), invert_), piece.begin, behavior_, pieces);
   }
-  // Empty matches have separated what lies beside them and are no pieces themselves.
+  // Empty matches separate their neighbours, but are not pieces.
   std::erase_if(pieces, [](const Span& piece) { return piece.empty(); });
   tokens.pieces = std::move(pieces);
 }

@@ -7,7 +7,7 @@
 
 namespace tp {
 
-// What becomes of the delimiters of a split. For "the-final--countdown" and '-':
+// The treatment of a split's delimiters. Examples for "the-final--countdown" and '-':
 enum class SplitBehavior : std::uint8_t {
   removed,               // the final countdown
   isolated,              // the - final - - countdown
@@ -16,10 +16,10 @@ enum class SplitBehavior : std::uint8_t {
   contiguous             // the - final -- countdown
 };
 
-// Cuts every piece at the matches of a pattern.
+// Cuts each piece at the matches of a pattern.
 class Split {
  public:
-  // `invert`: what does not match is the delimiter.
+  // `invert`: the text between matches is the delimiter.
   Split(Regex pattern, SplitBehavior behavior, bool invert)
       : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
 

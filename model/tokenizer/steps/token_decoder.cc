@@ -59,7 +59,8 @@ DecoderPart decoder_part_from_json(const JsonNode& json, bool joined) {
       "Sequence, ByteLevel, ByteFallback, Fuse, Strip, Replace, Metaspace, WordPiece, BPEDecoder or CTC");
 }
 
-// Steps for words, whose tokens are whole characters, are simply given another token before.
+// Steps for words have tokens of whole characters. They first get an empty token, so that `token` is not the
+// first one.
 template <class Step>
 std::string bytes_amid_others(Step step, const std::string& token) {
   if constexpr (requires { step.bytes_of(token); }) {
@@ -104,7 +105,7 @@ TokenDecoder TokenDecoder::word_piece() {
   return decoder;
 }
 
-// Sends `tokens` through the parts, each of which may add what it kept: end(part, out).
+// Sends `tokens` through the parts. Each part may add text that it kept: end(part, out).
 template <class End>
 void TokenDecoder::run(TokenTexts tokens, std::string& out, End&& end) {
   for (DecoderPart& part : parts_) {

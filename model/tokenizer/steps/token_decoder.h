@@ -9,36 +9,35 @@
 
 namespace tp {
 
-// Makes text of the texts of tokens, which come one at a time. What it gives is well-formed UTF-8 in whole
-// characters, if the tokens are. A copy goes on by itself: a tokenizer keeps one decoder that no token has
-// been pushed to, and every stream begins as a copy of it.
+// Converts a stream of tokens' texts to text. The result is well-formed UTF-8 in whole characters if the
+// tokens are. Copies are independent: a tokenizer keeps one unused decoder, and each stream begins with a
+// copy of it.
 class TokenDecoder {
  public:
-  // The decoder of a tokenizer that has none: tokens with spaces between them.
+  // The default decoder: joins tokens with spaces.
   TokenDecoder() : parts_{JoinWithSpaces()} {}
 
-  // SentencePiece's: U+2581 to spaces, <0xNN> to bytes. `strips_space`: not the one that the text begins
-  // with.
+  // SentencePiece's decoder: converts U+2581 to spaces and <0xNN> to bytes. `strips_space`: removes the space
+  // at the beginning of the text.
   static TokenDecoder sentencepiece(bool strips_space);
 
-  // BERT's: a space before every token that does not go on with a word ("##ing") and is no punctuation.
+  // BERT's decoder: writes a space before each token, except punctuation and tokens that continue a word
+  // ("##ing").
   static TokenDecoder word_piece();
 
   // `json`: the value of "decoder". Throws CheckpointError.
   static TokenDecoder from_json(const JsonNode& json);
 
-  // Appends the text that the next token makes certain. Takes time in the length of the token, not of the
-  // text.
+  // Appends the text that the next token makes final. The time depends on the token's length, not the text's.
   void push(std::string_view token, std::string& out);
 
-  // Appends the text of the tokens so far as if no more came, but keeps the beginning of an unfinished
-  // character.
+  // Appends the text of all tokens so far, but keeps the beginning of an unfinished character.
   void settle(std::string& out);
 
-  // Appends the rest. No token may follow.
+  // Appends the rest. No more tokens may follow.
   void finish(std::string& out);
 
-  // The bytes that a token adds to a text amid other tokens, which need not be whole characters.
+  // The bytes that a token adds amid other tokens. They need not be whole characters.
   std::string bytes_of(std::string_view token) const;
 
  private:

@@ -16,7 +16,7 @@ std::string with_replaced(std::string_view text, std::string_view what, std::str
   return out.append(text);
 }
 
-// What the `tokenizers` library does to English words that were cut at punctuation, in this order.
+// The `tokenizers` library's replacements in English words that were cut at punctuation, in its order.
 std::string cleaned_up_english(std::string text) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kReplacements = {
       {{" .", "."},
@@ -55,7 +55,7 @@ void WordEndDecoder::push(std::string_view token, TokenTexts& out) {
     pending_ = token;
 }
 
-// The word is complete; whether a space follows is still open.
+// The word is complete, but a space may follow it.
 void WordEndDecoder::settle(TokenTexts& out) {
   if (!pending_) return;
   const bool ends_word = pending_->ends_with(suffix_);

@@ -1,5 +1,4 @@
-// Steps of decoders (see decoder_parts.h) that put words together. They work on tokens, before these are
-// joined.
+// Steps of decoders (see decoder_parts.h) that combine words. They receive tokens that are not joined yet.
 #pragma once
 
 #include <optional>
@@ -11,10 +10,11 @@ namespace tp {
 
 using TokenTexts = std::vector<std::string>;
 
-// "WordPiece": spaces before tokens that begin a word; those that go on with one lose their prefix.
+// "WordPiece": writes spaces before tokens that begin a word, and removes the prefix of tokens that continue
+// a word.
 class WordPieceDecoder {
  public:
-  // `cleans_up`: spaces before punctuation and English endings are removed within every token.
+  // `cleans_up`: removes spaces before punctuation and English endings within each token.
   WordPieceDecoder(std::string prefix, bool cleans_up) : prefix_(std::move(prefix)), cleans_up_(cleans_up) {}
 
   void push(std::string_view token, TokenTexts& out);
@@ -27,10 +27,10 @@ class WordPieceDecoder {
   bool is_first_ = true;
 };
 
-// "BPEDecoder": the suffix that ends words becomes a space, in the last token nothing.
+// "BPEDecoder": replaces the suffix that ends words with a space, or with nothing in the last token.
 class WordEndDecoder {
  public:
-  // `suffix` is not empty.
+  // `suffix` must not be empty.
   explicit WordEndDecoder(std::string suffix) : suffix_(std::move(suffix)) {}
 
   void push(std::string_view token, TokenTexts& out);
@@ -40,14 +40,13 @@ class WordEndDecoder {
 
  private:
   std::string suffix_;
-  std::optional<std::string> pending_;  // a token with the suffix, which may be the last
+  std::optional<std::string> pending_;  // token with the suffix, which may be the last token
 };
 
-// "CTC", of speech recognition: repeated tokens count once, padding is left out, and words end at a
-// delimiter.
+// "CTC" for speech recognition: merges repeated tokens, removes padding, and ends words at a delimiter.
 class CtcDecoder {
  public:
-  // `delimiter` is not empty. Without `cleans_up` it stays, too.
+  // `delimiter` must not be empty. Without `cleans_up`, delimiters stay in the text.
   CtcDecoder(std::string padding, std::string delimiter, bool cleans_up)
       : padding_(std::move(padding)), delimiter_(std::move(delimiter)), cleans_up_(cleans_up) {}
 
