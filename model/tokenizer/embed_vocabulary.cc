@@ -12,7 +12,7 @@ namespace {
 
 using Scheme = EmbeddedVocabulary::Scheme;
 
-// Texts that different ways to cut them make different tokens of.
+// Texts that expose the differences between pre-tokenizers.
 constexpr std::string_view kProbes[] = {
     "",
     "a",
@@ -36,7 +36,7 @@ bool is_byte_token(std::string_view token) {
   return token.size() == 6 && token.starts_with("<0x") && token.ends_with('>');
 }
 
-// Makes room for the ids of `rows`, which are unused until they get a token.
+// A vocabulary of `rows` ids, which are unused until set_token sets them.
 EmbeddedVocabulary unused_tokens(std::size_t rows) {
   EmbeddedVocabulary vocabulary;
   for (std::size_t id = 0; id < rows; ++id) vocabulary.tokens.push_back(fmt::format("[PAD{}]", id));
@@ -63,7 +63,7 @@ EmbeddedVocabulary tokens_of(const TokenizerParts& parts, std::size_t rows) {
   return vocabulary;
 }
 
-// GGUF's flags: BOS and EOS, and nothing else, may go around a text.
+// GGUF's flags allow only BOS and EOS around a text.
 void set_special_tokens(const TokenizerParts& parts, EmbeddedVocabulary& vocabulary) {
   const PostProcessor& around = parts.post_processor;
   vocabulary.bos = parts.bos;
@@ -84,7 +84,7 @@ void set_merges(const Bpe& model, EmbeddedVocabulary& vocabulary) {
   }
 }
 
-// A token's score is the lower, the later it is made of two others.
+// A token's score decreases with the rank of the merge that makes it.
 void set_scores(const Bpe& model, EmbeddedVocabulary& vocabulary) {
   vocabulary.scheme = Scheme::sentencepiece_bpe;
   const std::vector<Bpe::Merge> merges = model.merges();
@@ -109,7 +109,7 @@ std::vector<EmbeddedVocabulary> with_space_prefix_or_not(EmbeddedVocabulary voca
   return both;
 }
 
-// What may agree with a tokenizer.
+// The vocabularies that may agree with a tokenizer.
 std::vector<EmbeddedVocabulary> candidates(const Bpe& model, EmbeddedVocabulary vocabulary) {
   vocabulary.unknown = model.options().unknown;
   if (model.options().byte_fallback) {
@@ -142,7 +142,7 @@ std::vector<EmbeddedVocabulary> candidates(const SentencePieceModel& model, Embe
   return with_space_prefix_or_not(std::move(vocabulary));
 }
 
-// Models that GGUF files of this program cannot hold.
+// Models that our GGUF files cannot represent.
 template <class Model>
 std::vector<EmbeddedVocabulary> candidates(const Model&, const EmbeddedVocabulary&) {
   return {};

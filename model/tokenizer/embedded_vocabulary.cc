@@ -61,7 +61,7 @@ TokenType type_of(const EmbeddedVocabulary& vocabulary, std::size_t id) {
   return vocabulary.types.empty() ? TokenType::normal : vocabulary.types[id];
 }
 
-// Unused tokens fill the vocabulary up; they have no text.
+// Leaves out unused tokens, which only fill up the vocabulary and have no text.
 Vocabulary tokens_of(const EmbeddedVocabulary& vocabulary) {
   std::vector<std::pair<std::string_view, TokenId>> tokens;
   for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {

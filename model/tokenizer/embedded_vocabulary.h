@@ -1,5 +1,5 @@
-// A vocabulary as other formats than tokenizer.json hold it: lists by id, and the name of a scheme. GGUF
-// files have one in their metadata.
+// A vocabulary in the form of formats other than tokenizer.json: lists by id, and the name of a scheme. GGUF
+// files store it in their metadata.
 #pragma once
 
 #include "model/tokenizer/text/token_type.h"
@@ -15,28 +15,28 @@ namespace tp {
 
 struct EmbeddedVocabulary {
   enum class Scheme : std::uint8_t {
-    listed_merges,      // GPT-2's: `merges` and `pre_tokenizer`. GGUF: "gpt2"
-    sentencepiece_bpe,  // Llama 2's: `scores`, byte fallback, spaces as U+2581. GGUF: "llama"
+    listed_merges,      // GPT-2: `merges` and `pre_tokenizer`. GGUF: "gpt2"
+    sentencepiece_bpe,  // Llama 2: `scores`, byte fallback, spaces as U+2581. GGUF: "llama"
   };
 
   Scheme scheme = Scheme::listed_merges;
-  std::vector<std::string> tokens{};    // by id
+  std::vector<std::string> tokens{};    // [tokens], indexed by id
   std::vector<TokenType> types{};       // [tokens], or empty: all are normal
-  std::vector<float> scores{};          // sentencepiece_bpe: [tokens]; greater ones are merged first
-  std::vector<std::string> merges{};    // listed_merges: "left right", the first ones are merged first
+  std::vector<float> scores{};          // sentencepiece_bpe: [tokens]; greater scores merge first
+  std::vector<std::string> merges{};    // listed_merges: "left right", in the order of merging
   std::string pre_tokenizer = "gpt-2";  // listed_merges: see named_pre_tokenizer.h
-  bool add_space_prefix = true;         // sentencepiece_bpe: a text begins as if a space were before it
-  bool add_bos = false;                 // encode() puts `bos` before a text, and `eos` behind it
+  bool add_space_prefix = true;         // sentencepiece_bpe: adds a space before a text
+  bool add_bos = false;                 // encode() puts `bos` before a text, and `eos` after it
   bool add_eos = false;
   std::optional<TokenId> bos{};
   std::optional<TokenId> eos{};
   std::optional<TokenId> unknown{};
   std::optional<std::string> chat_template{};
-  std::optional<std::string> tool_template{};  // the chat template for conversations with tools
+  std::optional<std::string> tool_template{};  // chat template for conversations with tools
 };
 
-// `source` names the file in errors. Throws CheckpointError for lists of different lengths, ids that have no
-// token, merges of unknown tokens, and pre-tokenizers that are not known.
+// `source` names the file in errors. Throws CheckpointError for lists of different lengths, ids without a
+// token, merges of unknown tokens, and unknown pre-tokenizers.
 TokenizerParts parts_from_vocabulary(EmbeddedVocabulary vocabulary, const std::string& source);
 
 }  // namespace tp

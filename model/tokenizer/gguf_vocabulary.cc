@@ -14,14 +14,14 @@ namespace {
 
 using Scheme = EmbeddedVocabulary::Scheme;
 
-constexpr std::string_view kToolTemplate = "tokenizer.chat_template.tool_use";  // as gguf-py names it
+constexpr std::string_view kToolTemplate = "tokenizer.chat_template.tool_use";  // gguf-py's name
 
 std::string_view model_of(const GgufMetadata& metadata) {
   const std::string_view model = metadata.text_or("tokenizer.ggml.model", "none");
   return model == "no_vocab" ? "none" : model;
 }
 
-// Files from before pre-tokenizers had names say nothing. Gemma 4 has a model of its own instead.
+// Old files contain no name. Gemma 4 has its own model instead.
 std::string_view pre_tokenizer_of(const GgufMetadata& metadata) {
   return model_of(metadata) == "gemma4" ? "gemma4" : metadata.text_or("tokenizer.ggml.pre", "default");
 }
@@ -47,13 +47,13 @@ std::vector<TokenType> types_of(const GgufMetadata& metadata) {
 
 bool is_token(double id, std::size_t tokens) { return id >= 0 && id < static_cast<double>(tokens); }
 
-// An id without a token is none: see unknown_token_ids.
+// Ids without a token count as absent: see unknown_token_ids.
 std::optional<TokenId> id_of(const GgufMetadata& metadata, std::string_view key, std::size_t tokens) {
   if (!metadata.has(key) || !is_token(metadata.number(key), tokens)) return std::nullopt;
   return static_cast<TokenId>(metadata.whole(key));
 }
 
-// For a file that does not say whether BOS goes before every text.
+// Whether BOS precedes texts, for files without this flag.
 bool adds_bos_by_default(Scheme scheme, std::string_view pre_tokenizer) {
   if (scheme == Scheme::sentencepiece_bpe) return true;
   const auto traits = pre_tokenizer_traits(pre_tokenizer);
@@ -76,7 +76,7 @@ std::optional<std::string> unsupported_tokenizer(const GgufMetadata& metadata) {
 
 std::vector<std::string> unknown_token_ids(const GgufMetadata& metadata) {
   constexpr std::string_view kPrefix = "tokenizer.ggml.";
-  constexpr double kNone = std::numeric_limits<std::uint32_t>::max();  // -1, which stands for no token
+  constexpr double kNone = std::numeric_limits<std::uint32_t>::max();  // -1 means no token
   std::vector<std::string> unknown;
   if (!metadata.has("tokenizer.ggml.tokens")) return unknown;
   const std::size_t tokens = metadata.texts("tokenizer.ggml.tokens").size();

@@ -11,18 +11,19 @@
 
 namespace tp {
 
-// Why texts cannot be tokenized: a kind of tokenizer, or a pre-tokenizer, that tp-infer does not know.
+// The reason why texts cannot be tokenized: a type of tokenizer or a pre-tokenizer that tp-infer does not
+// know; else nullopt.
 std::optional<std::string> unsupported_tokenizer(const GgufMetadata& metadata);
 
-// The special tokens whose ids have no token in the vocabulary: "tokenizer.ggml.eos_token_id 261". They count
-// as absent.
+// The special tokens whose ids have no token in the vocabulary, such as "tokenizer.ggml.eos_token_id 261".
+// They count as absent.
 std::vector<std::string> unknown_token_ids(const GgufMetadata& metadata);
 
-// Nothing if the file says that it has none. Throws CheckpointError for values of another kind than expected,
-// and for what unsupported_tokenizer says.
+// Reads the vocabulary. Returns nullopt if the file has none by its own account. Throws CheckpointError for
+// values of unexpected types, and for the reasons that unsupported_tokenizer reports.
 std::optional<EmbeddedVocabulary> gguf_vocabulary(const GgufMetadata& metadata);
 
-// The reverse: the values that stand for a vocabulary.
+// Converts a vocabulary to metadata values.
 void write_vocabulary(const EmbeddedVocabulary& vocabulary, GgufValues& values);
 
 }  // namespace tp

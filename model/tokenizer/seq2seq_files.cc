@@ -38,7 +38,8 @@ TokenDecoder decoder_of_pieces(const SentencePieceFile& file) {
   return TokenDecoder::sentencepiece((file.adds_space || file.collapses_spaces) && !file.space_behind);
 }
 
-// Throws CheckpointError if the folder's tokenizer is of another class, which has its own additions.
+// The number of sentinels. Throws CheckpointError if the folder's tokenizer has a different class, because
+// that has different additions.
 std::size_t t5_sentinels(const fs::path& folder) {
   constexpr std::size_t kUsual = 100;
   const fs::path file = folder / "tokenizer_config.json";

@@ -1,4 +1,4 @@
-// The tokenizers that repositories of encoder-decoders have in place of a tokenizer.json.
+// The tokenizers of encoder-decoder repositories without a tokenizer.json.
 #pragma once
 
 #include "model/tokenizer/tokenizer.h"
@@ -7,14 +7,14 @@
 
 namespace tp {
 
-// T5's: a SentencePiece model, texts end with </s>, and behind its pieces are the sentinels <extra_id_0> to
+// T5: a SentencePiece model. Texts end with </s>. After the pieces come the sentinels <extra_id_0> to
 // <extra_id_99>, in descending order.
 inline constexpr const char* kT5File = "spiece.model";
 TokenizerParts parts_from_t5_file(const std::filesystem::path& folder);
 
-// Marian's: source.spm cuts the input into pieces, whose ids are in vocab.json, as are those of the pieces of
-// target.spm, which texts are made of. Input may begin with a code of the target language, such as >>fr<<,
-// and ends with </s>.
+// Marian: source.spm cuts the input into pieces, and target.spm contains the pieces of the output. The ids of
+// both are in vocab.json. Input may begin with a code of the target language, such as >>fr<<, and ends with
+// </s>.
 bool has_marian_files(const std::filesystem::path& folder);
 TokenizerParts parts_from_marian_files(const std::filesystem::path& folder);
 

@@ -13,7 +13,7 @@
 namespace tp {
 namespace {
 
-// The control tokens of files that do not list theirs.
+// The control tokens of files without a list of them.
 constexpr std::array<std::string_view, 20> kFirstControlTokens = {"<unk>",
                                                                   "<s>",
                                                                   "</s>",
@@ -35,7 +35,7 @@ constexpr std::array<std::string_view, 20> kFirstControlTokens = {"<unk>",
                                                                   "[/SYSTEM_PROMPT]",
                                                                   "[TOOL_CONTENT]"};
 
-// By id. Places without a name are filled as Mistral's library fills them.
+// Indexed by id. Missing names are filled in like in Mistral's library.
 std::vector<std::string> control_tokens(const JsonNode& json, std::size_t count) {
   std::vector<std::string> names(count);
   if (const std::optional<JsonNode> list = json.find("special_tokens")) {
@@ -52,7 +52,7 @@ std::vector<std::string> control_tokens(const JsonNode& json, std::size_t count)
   return names;
 }
 
-// In the byte-level alphabet, by rank.
+// Tokens in the byte-level alphabet, indexed by rank.
 std::vector<std::string> ranked_tokens(const JsonNode& json, std::size_t count) {
   const JsonNode vocab = json.at("vocab");
   if (!vocab.is_array()) vocab.fail_type("a list");
@@ -62,7 +62,7 @@ std::vector<std::string> ranked_tokens(const JsonNode& json, std::size_t count) 
   std::vector<std::string> tokens(count);
   for (const JsonNode& token : vocab.elements()) {
     const auto rank = static_cast<std::size_t>(token.at("rank").integer_below(kMaxVocabularySize));
-    if (rank >= count) continue;  // the file may hold more than the model has
+    if (rank >= count) continue;  // the file may contain more tokens than the model
     const JsonNode text = token.at("token_bytes");
     const std::optional<std::string> bytes = decoded_base64(text.string());
     if (!bytes || bytes->empty()) text.fail_type("the bytes of a token in base64");
@@ -74,7 +74,7 @@ std::vector<std::string> ranked_tokens(const JsonNode& json, std::size_t count) 
   return tokens;
 }
 
-// Tokens are merged in the order of the ranks of the results.
+// Merges run in the order of the ranks of their results.
 Bpe bpe_of(const std::vector<std::string>& control, const std::vector<std::string>& ranked) {
   std::vector<std::pair<std::string_view, TokenId>> tokens;
   std::vector<ScoredPiece> scored(control.size());

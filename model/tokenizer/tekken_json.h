@@ -5,8 +5,9 @@
 
 namespace tp {
 
-// Mistral's tekken.json: the bytes of every token by rank, which is the order of merges, behind a fixed
-// number of control tokens, and the pattern that cuts texts. `json` is the document. Throws CheckpointError.
+// Reads Mistral's tekken.json: the bytes of each token by rank, which is also the order of merges, and the
+// pattern that cuts texts. Ids begin with a fixed number of control tokens. `json` is the document. Throws
+// CheckpointError.
 TokenizerParts parts_from_tekken(const JsonNode& json);
 
 }  // namespace tp

@@ -10,7 +10,7 @@
 namespace tp {
 namespace {
 
-// Positions in a text are 32-bit numbers, and normalizers make texts longer.
+// Positions in a text are 32-bit numbers, and normalizers may lengthen texts.
 constexpr std::size_t kMaxTextSize = 1 << 30;
 
 std::string utf8_of(std::string_view bytes) {
@@ -88,7 +88,7 @@ Tokenizer::Pair Tokenizer::encode_pair(std::string_view first, std::string_view 
   return pair;
 }
 
-// Marks matter only to the control tokens that are looked for in it.
+// Marks only matter if the normalized text can contain control tokens.
 MarkedText Tokenizer::normalized(const MarkedText& text) const {
   std::string plain = parts_.normalizer(text.text());
   if (!text.has_input() || !parts_.added.has_normalized_control()) return MarkedText(std::move(plain));
@@ -124,8 +124,8 @@ void Tokenizer::encode_piece(std::string_view piece, std::vector<TokenId>& out) 
   std::visit([&](const auto& model) { model.encode(piece, out); }, parts_.model);
 }
 
-// Some models (Unigram, BPE that ignores merges) know control tokens by their text, and write them where they
-// were not cut out before.
+// Some models (Unigram, BPE with ignore_merges) know the texts of control tokens, and would produce control
+// tokens from input. Cuts within these texts prevent this.
 void Tokenizer::encode_input_piece(std::string_view piece, std::vector<TokenId>& out) const {
   const auto size_before = static_cast<std::ptrdiff_t>(out.size());
   encode_piece(piece, out);
@@ -135,7 +135,7 @@ void Tokenizer::encode_input_piece(std::string_view piece, std::vector<TokenId>&
   });
   const std::vector<std::size_t> cuts =
       has_control ? cuts_in_control_texts(piece) : std::vector<std::size_t>();
-  if (cuts.empty()) return;  // an unknown token is a control token, too
+  if (cuts.empty()) return;  // the unknown token is also a control token
   out.resize(static_cast<std::size_t>(size_before));
   std::size_t begin = 0;
   for (const std::size_t cut : cuts) {
@@ -145,7 +145,7 @@ void Tokenizer::encode_input_piece(std::string_view piece, std::vector<TokenId>&
   encode_piece(piece.substr(begin), out);
 }
 
-// Behind the first character of each.
+// Places after the first character of each control token's text.
 std::vector<std::size_t> Tokenizer::cuts_in_control_texts(std::string_view piece) const {
   std::vector<std::size_t> cuts;
   for (std::size_t place = 0; place < piece.size(); ++place) {

@@ -1,4 +1,4 @@
-// Text to token ids and back, as the tokenizer of a checkpoint does it.
+// Converts text to token ids and back, like the tokenizer of a checkpoint.
 #pragma once
 
 #include "model/tokenizer/models/bpe.h"
@@ -27,17 +27,17 @@
 
 namespace tp {
 
-// Whether encode() puts the tokenizer's control tokens, such as BOS, around the text.
+// Whether encode() adds the tokenizer's control tokens, such as BOS, around the text.
 enum class AddSpecial : std::uint8_t { no, yes };
 
-// Whether decode() leaves control tokens out.
+// Whether decode() omits control tokens.
 enum class SkipSpecial : std::uint8_t { no, yes };
 
-// The part that makes tokens of pieces of text. Another kind of model is another alternative with the members
+// The part that converts pieces of text to tokens. To add a model, add an alternative with the members
 // encode(piece, out) and vocabulary().
 using TokenModel = std::variant<Bpe, Unigram, SentencePieceModel, RenumberedModel, WordPiece, WordLevel>;
 
-// What a tokenizer is made of. Files of all formats are read to this.
+// The parts of a tokenizer. The readers of all file formats produce them.
 struct TokenizerParts {
   TokenModel model;
   Normalizer normalizer{};
@@ -56,10 +56,10 @@ struct TokenizerParts {
 
 // Gives the same results as Hugging Face's `tokenizers` library:
 //
-//   text -> added tokens are cut out -> normalizer -> pre-tokenizer -> model -> control tokens are put around
-//   -> ids
+//   text -> added tokens are cut out -> normalizer -> pre-tokenizer -> model -> control tokens are added ->
+//   ids
 //
-// Does not change once it is there; all const members may be called by several threads.
+// Immutable after its setup; all const members are thread-safe.
 class Tokenizer {
  public:
   explicit Tokenizer(TokenizerParts parts);
@@ -67,57 +67,56 @@ class Tokenizer {
   // Loads `path`: see model/tokenizer/tokenizer_files.h.
   static Tokenizer load(const std::filesystem::path& path);
 
-  // The ids of a text. Control tokens that are written out in the text are recognised either way. The text
-  // may be any bytes: each maximal ill-formed part of UTF-8 counts as U+FFFD. Throws RequestError for a text
-  // of 1 GiB and more and for one on which a pattern of the tokenizer needs too many steps.
+  // The ids of a text. Control tokens in the text are always recognised. The text may contain any bytes: each
+  // maximal ill-formed part counts as U+FFFD. Throws RequestError if the text has 1 GiB or more, or a pattern
+  // of the tokenizer needs too many steps.
   std::vector<TokenId> encode(std::string_view text, AddSpecial add_special) const;
-  // The same, but input cannot write control tokens: their text is tokenized as other text is. Which tokens
-  // these are says AddedToken::is_control. Apart from that marks change nothing: words may cross the borders
-  // of input.
+  // As above, but text marked as input cannot write control tokens (see AddedToken::is_control); it is
+  // tokenized as ordinary text. Otherwise marks change nothing: words may cross the borders of input.
   std::vector<TokenId> encode(const MarkedText& text, AddSpecial add_special) const;
 
-  // Two texts as one input, as the tokenizer's template for pairs says, and the types of its tokens. Throws
-  // CheckpointError if there is none.
+  // Encodes two texts as one input by the tokenizer's pair template. Throws CheckpointError if the tokenizer
+  // has no such template.
   struct Pair {
     std::vector<TokenId> ids;
     std::vector<std::uint8_t> types;  // [ids]
   };
   Pair encode_pair(std::string_view first, std::string_view second) const;
 
-  // The text of ids: well-formed UTF-8, with U+FFFD for bytes that are not. Throws RequestError for an id
-  // that is not in the vocabulary.
+  // The text of ids: well-formed UTF-8, with U+FFFD for other bytes. Throws RequestError for an id outside
+  // the vocabulary.
   std::string decode(std::span<const TokenId> ids, SkipSpecial skip_special) const;
 
-  // The id of a token, given as it is in the vocabulary ("\u2581the", not " the").
+  // The id of a token, in its spelling in the vocabulary ("\u2581the", not " the").
   std::optional<TokenId> token_to_id(std::string_view token) const;
-  // The token of an id, as in the vocabulary. Throws RequestError. The view is valid as long as the
-  // tokenizer.
+  // The token of an id, in its spelling in the vocabulary. Throws RequestError. The view is valid as long as
+  // the tokenizer.
   std::string_view id_to_token(TokenId id) const;
-  // Whether an id is that of a control token, which SkipSpecial leaves out.
+  // Whether the id is a control token, which SkipSpecial omits.
   bool is_special(TokenId id) const;
-  // Whether an id is that of a token which input cannot write: see AddedToken::is_control.
+  // Whether the id is a token that input cannot write: see AddedToken::is_control.
   bool is_control(TokenId id) const;
-  // The bytes that a token adds to a text amid others; nothing for ids without a token.
+  // The bytes that a token adds amid other tokens; empty for ids without a token.
   std::string bytes_of(TokenId id) const;
 
-  // The largest id + 1, added tokens included. Models often have a few more rows than this.
+  // The largest id + 1, including added tokens. Models often have a few more rows.
   std::size_t vocab_size() const { return vocab_size_; }
 
-  // A model may have rows for more ids than have a token, for the sake of round numbers. From here on ids
-  // below `rows` that have none are no error in decode(), but have no text.
+  // Models may have more rows than tokens, to get round numbers. After this call, decode() accepts ids below
+  // `rows` without a token, as empty text.
   void pad_to(std::size_t rows) { padded_size_ = rows; }
 
-  // Beginning and end of a text, if the tokenizer's configuration names them.
+  // Begin and end tokens of a text, if the tokenizer's configuration names them.
   std::optional<TokenId> bos_id() const { return parts_.bos; }
   std::optional<TokenId> eos_id() const { return parts_.eos; }
 
-  // The Jinja template of tokenizer_config.json, if there is a single one.
+  // The Jinja template of tokenizer_config.json, if the file has exactly one.
   const std::optional<std::string>& chat_template() const { return parts_.chat_template; }
 
-  // A decoder that no token has been pushed to, for decoding ids as they come.
+  // An unused decoder, for decoding ids as they arrive.
   const TokenDecoder& decoder() const { return parts_.decoder; }
-  // Appends the text that the next id makes certain. Throws RequestError for an id that is not in the
-  // vocabulary; the decoder is unchanged then.
+  // Appends the text that the next id makes final. Throws RequestError for an id outside the vocabulary, and
+  // then leaves the decoder unchanged.
   void push(TokenId id, SkipSpecial skip_special, TokenDecoder& decoder, std::string& out) const;
 
  private:
@@ -129,7 +128,7 @@ class Tokenizer {
   std::vector<std::size_t> cuts_in_control_texts(std::string_view piece) const;
 
   TokenizerParts parts_;
-  StringSet control_texts_;  // of the control tokens that the model has, too; values are ids
+  StringSet control_texts_;  // texts of control tokens that the model also knows; values are ids
   std::size_t vocab_size_;
   std::size_t padded_size_ = 0;
 };

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The new tokens, whose ids differ, replace known tokens with their ids.
+// Adds tokens with unique ids. They replace existing tokens with equal ids.
 void add_tokens(std::vector<AddedToken> added, TokenizerParts& parts) {
   if (added.empty()) return;
   std::vector<AddedToken> all = parts.added.all();
@@ -34,7 +34,8 @@ void add_tokens(std::vector<AddedToken> added, TokenizerParts& parts) {
   parts.added = AddedTokens(std::move(all), parts.normalizer);
 }
 
-// Adds a token to the list. It must not contradict the vocabulary. `place` is where the token and its id are.
+// Adds a token to the list. Fails if the token contradicts the vocabulary. `place`: the position of the token
+// and its id in the file.
 void add_consistent(const JsonNode& place, AddedToken token, const TokenizerParts& parts,
                     AddedTokenList& added) {
   const std::string found = fmt::format("'{}' with id {}", printable(token.content), token.id);
@@ -45,8 +46,8 @@ void add_consistent(const JsonNode& place, AddedToken token, const TokenizerPart
   added.add(place, std::move(token));
 }
 
-// added_tokens.json, {"<|im_end|>": 32000, ...}: older than added_tokens_decoder, and overridden by it. A
-// token that the tokenizer has already stays as it is. Returns the ids of the others.
+// Reads added_tokens.json, {"<|im_end|>": 32000, ...}. It is older than added_tokens_decoder, which overrides
+// it. Tokens that the tokenizer already has stay unchanged. Returns the ids of the added tokens.
 std::vector<TokenId> read_added_tokens_file(const fs::path& file, TokenizerParts& parts) {
   if (!has_file(file)) return {};
   const nlohmann::json document = read_json_file(file);
@@ -77,7 +78,7 @@ bool has_added_tokens_decoder(const fs::path& file) {
   return JsonNode(document, file).has("added_tokens_decoder");
 }
 
-// "added_tokens_decoder": {"32000": {"content": "<|im_end|>", ...}, ...}
+// Reads "added_tokens_decoder": {"32000": {"content": "<|im_end|>", ...}, ...}.
 void read_added_tokens(const JsonNode& json, TokenizerParts& parts) {
   const std::optional<JsonNode> list = json.find("added_tokens_decoder");
   if (!list) return;
@@ -94,7 +95,7 @@ void read_added_tokens(const JsonNode& json, TokenizerParts& parts) {
   add_tokens(added.take(), parts);
 }
 
-// Decoding leaves out the tokens that the configuration names, unless they have flags of their own. As in
+// Makes decoding omit the tokens that the configuration names, unless they have their own flags. As in
 // transformers, these tokens are not normalized.
 void flag_named_tokens(const std::vector<TokenId>& ids, TokenizerParts& parts) {
   std::vector<AddedToken> named;
@@ -107,9 +108,8 @@ void flag_named_tokens(const std::vector<TokenId>& ids, TokenizerParts& parts) {
   add_tokens(std::move(named), parts);
 }
 
-// A token that the configuration names is a control token, wherever it comes from. Whether decoding leaves it
-// out is for its own flag to say, if it has one. Returns the token as it is then; nothing if it does not
-// change.
+// Makes a token that the configuration names a control token. The token's own flag, if it has one, decides
+// whether decoding omits it. Returns the changed token, or nullopt if it does not change.
 std::optional<AddedToken> named_token(const JsonNode& json, const TokenizerParts& parts) {
   const std::string text = text_of_token(json);
   if (const std::optional<TokenId> known = parts.added.find(text)) {
@@ -153,8 +153,8 @@ void read_special_tokens(const JsonNode& json, TokenizerParts& parts) {
   if (const auto eos = json.find("eos_token")) parts.eos = parts.find(text_of_token(*eos));
 }
 
-// The tokenizer classes of Llama and Gemma put BOS and EOS around a text as their flags say, whatever the
-// post-processor does. Checkpoints (DeepSeek) rely on it.
+// The tokenizer classes of Llama and Gemma add BOS and EOS according to their flags, regardless of the
+// post-processor. Checkpoints (DeepSeek) rely on this.
 void apply_bos_and_eos_flags(const JsonNode& json, TokenizerParts& parts) {
   const std::optional<JsonNode> type = json.find("tokenizer_class");
   if (!type) return;

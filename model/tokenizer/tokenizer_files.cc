@@ -35,8 +35,7 @@ TokenizerParts parts_from_json_file(const fs::path& file) {
   return is_tekken(file) ? parts_from_tekken(json) : parts_from_json(json);
 }
 
-// Texts begin with BOS where there is one, as those of Llama and Gemma; tokenizer_config.json may say
-// otherwise.
+// Texts begin with BOS if the file has one, as in Llama and Gemma. tokenizer_config.json may override this.
 TokenizerParts parts_from_sentencepiece(const fs::path& path) {
   const SentencePieceFile file = read_sentencepiece_file(path);
   TokenizerParts parts{.model = SentencePieceModel(file)};

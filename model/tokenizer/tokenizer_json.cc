@@ -10,8 +10,8 @@
 namespace tp {
 namespace {
 
-// Files of the library's first versions do not name the type; only BPE has merges, and only WordPiece a
-// prefix that is given.
+// Files of the library's first versions lack the type. Only BPE has merges, and only WordPiece has this
+// prefix.
 std::string type_of_model(const JsonNode& json) {
   if (!json.has("type") && json.has("merges")) return "BPE";
   if (!json.has("type") && json.has("continuing_subword_prefix")) return "WordPiece";
@@ -27,7 +27,7 @@ TokenModel model_from_json(const JsonNode& json) {
   json.fail_unsupported_type("BPE, Unigram, WordPiece or WordLevel");
 }
 
-// The model's vocabulary and the added tokens must agree about what they both hold.
+// The model's vocabulary and the added tokens must agree on the tokens that both contain.
 void check_added_tokens(const TokenizerParts& parts, const JsonNode& json) {
   const Vocabulary& vocabulary = parts.vocabulary();
   for (const AddedToken& token : parts.added.all()) {

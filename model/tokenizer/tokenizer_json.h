@@ -6,7 +6,7 @@
 namespace tp {
 
 // Reads a tokenizer.json, the format of Hugging Face's `tokenizers` library. Throws CheckpointError, also for
-// parts of the format that tp-infer does not support.
+// unsupported parts of the format.
 TokenizerParts parts_from_json(const JsonNode& json);
 
 }  // namespace tp

@@ -17,10 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The control token of these classes when no configuration names another.
+// The control token of these classes, unless a configuration names a different token.
 constexpr std::string_view kEndOfText = "<|endoftext|>";
 
-// Empty if nobody says.
+// The class in tokenizer_config.json; empty if it is missing.
 std::string tokenizer_class(const fs::path& folder) {
   const fs::path file = folder / "tokenizer_config.json";
   if (!has_file(file)) return {};
@@ -60,7 +60,7 @@ void read_merges(const fs::path& file, EmbeddedVocabulary& vocabulary) {
   }
 }
 
-// RoBERTa's and BART's, whose texts are between <s> and </s>; files that do not name their class have a
+// RoBERTa and BART put texts between <s> and </s>. Files without a class belong to them if they contain
 // <mask>.
 void put_between_ends(const std::string& type, EmbeddedVocabulary& vocabulary) {
   const auto find = [&](std::string_view text) {

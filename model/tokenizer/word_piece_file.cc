@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where a token is twice, transformers knows the second.
+// If a token occurs twice, transformers uses the second id.
 std::unordered_map<std::string, TokenId> ids_of_lines(const fs::path& file) {
   std::ifstream stream(file);
   require<CheckpointError>(stream.good(),
@@ -72,7 +72,7 @@ BertNormalizer normalizer_of(const JsonNode& config) {
   return BertNormalizer(options);
 }
 
-// The tokens that are special: of the configuration, else BERT's.
+// The special tokens: named by the configuration, else BERT's.
 class SpecialTokens {
  public:
   SpecialTokens(const JsonNode& config, const Vocabulary& vocabulary, const fs::path& file)
