@@ -22,7 +22,7 @@ constexpr const char* kWithTools = "tool_use";
 constexpr const char* kAdditionalTemplates = "additional_chat_templates";
 
 struct TemplateSource {
-  std::string file;  // as errors name it
+  std::string file;  // name in errors
   std::string text;
 };
 
@@ -32,7 +32,7 @@ bool is_there(const fs::path& file) { return has_file(file); }
 
 std::string read_template(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
-  // A directory can be opened, but not read.
+  // Directories can be opened, but not read.
   const bool readable =
       stream.is_open() && (stream.peek() != std::ifstream::traits_type::eof() || stream.eof());
   require<CheckpointError>(
@@ -42,7 +42,7 @@ std::string read_template(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 
-// `chat_template` of a JSON file: a text, or a list of {"name": .., "template": ..}.
+// Reads `chat_template` of a JSON file: a text, or a list of {"name": .., "template": ..}.
 NamedTemplates templates_in(const JsonNode& json, const std::string& file) {
   const std::optional<JsonNode> chat = json.find("chat_template");
   if (!chat) return {};
@@ -81,7 +81,8 @@ NamedTemplates find_templates(const fs::path& folder) {
   return found;
 }
 
-// bos_token, eos_token, pad_token, ...: members that are a text or an object with the text in `content`.
+// Reads bos_token, eos_token, pad_token, ...: members that are a text, or an object with the text in
+// `content`.
 void read_special_tokens(const fs::path& file, nlohmann::ordered_json& tokens) {
   if (!is_there(file)) return;
   const nlohmann::json document = read_json_file(file);
@@ -93,7 +94,7 @@ void read_special_tokens(const fs::path& file, nlohmann::ordered_json& tokens) {
   });
 }
 
-// What a model says of conversations.
+// A model's chat templates and special tokens.
 struct Sources {
   NamedTemplates templates{};
   nlohmann::ordered_json special_tokens = nlohmann::ordered_json::object();
@@ -171,7 +172,7 @@ ChatTemplate ChatTemplate::load_file(const fs::path& file, const fs::path& model
 MarkedText ChatTemplate::render(const nlohmann::ordered_json& conversation,
                                 jinja::RenderOptions options) const {
   nlohmann::ordered_json own = special_tokens_;
-  // transformers gives these to every template, also where there are none.
+  // transformers passes these variables to each template, even if they are unset.
   own.update({{"tools", nullptr}, {"documents", nullptr}, {"add_generation_prompt", false}});
   options.own = &own;
   const bool has_tools = conversation.contains("tools") && !conversation.at("tools").is_null();

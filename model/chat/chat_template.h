@@ -1,4 +1,4 @@
-// What a checkpoint says about conversations: the templates that make one text of many messages.
+// The chat templates of a checkpoint, which render messages as one text.
 #pragma once
 
 #include "model/chat/jinja/template.h"
@@ -11,42 +11,42 @@
 
 namespace tp {
 
-// The chat template of a model, with what Hugging Face's apply_chat_template gives it.
+// The chat template of a model, with the variables that Hugging Face's apply_chat_template provides.
 class ChatTemplate {
  public:
-  // The template of a model: of a folder chat_template.jinja, else `chat_template` of tokenizer_config.json,
-  // else chat_template.json; of a GGUF file its own; nothing if there is none. Further templates have names:
-  // in a list of a JSON file, in a GGUF file, and as files of the folder additional_chat_templates. The
-  // template is then "default", and "tool_use" for conversations with tools. Throws CheckpointError for a
-  // file that is damaged and for a template that cannot be read.
+  // Loads a model's template, or returns nullopt if the model has none. In a folder, the template is
+  // chat_template.jinja, else `chat_template` of tokenizer_config.json, else chat_template.json. A GGUF file
+  // has its own. Further templates have names: in a list of a JSON file, in a GGUF file, and as files in the
+  // folder additional_chat_templates. Then "default" is used, or "tool_use" for conversations with tools.
+  // Throws CheckpointError for a damaged file and an invalid template.
   static std::optional<ChatTemplate> load(const std::filesystem::path& model);
 
   struct PlainSources {
     std::optional<std::string> usual{};
     std::optional<std::string> with_tools{};
   };
-  // The texts of a model's templates as they stand.
+  // The unparsed texts of a model's templates.
   static PlainSources sources_in(const std::filesystem::path& model);
 
-  // A template in a file of its own. The special tokens are those of the model; none if that is empty. Throws
-  // CheckpointError.
+  // Loads a template from a separate file. The special tokens are the model's; none if `model` is empty.
+  // Throws CheckpointError.
   static ChatTemplate load_file(const std::filesystem::path& file, const std::filesystem::path& model = {});
 
-  // The text that a model continues. `conversation` is what the template knows by name: `messages`, and
-  // perhaps `tools`, `add_generation_prompt` (false unless given) and others, which win over the model's
-  // bos_token, eos_token and the like. All texts that stem from it are input (roles are not, see
-  // jinja/json_values.h), also a bos_token in it; the template's own and the model's special tokens are not.
-  // Special tokens are part of the text: encode it without adding any. Throws RequestError if the template
-  // refuses the messages. May be called by several threads. `options.own` is not used.
+  // Renders the text that a model continues. `conversation` contains the template's variables: `messages`,
+  // and perhaps `tools`, `add_generation_prompt` (default: false) and others. They override the model's
+  // bos_token, eos_token and similar tokens. All texts from the conversation are input, including a bos_token
+  // in it (but not roles, see jinja/json_values.h). The template's own texts and the model's special tokens
+  // are not input. Special tokens are part of the result: encode it without adding any. Throws RequestError
+  // if the template refuses the messages. Thread-safe. `options.own` is not used.
   MarkedText render(const nlohmann::ordered_json& conversation, jinja::RenderOptions options = {}) const;
 
-  // The Jinja of the template, and of the one for conversations with tools if that is another.
+  // The Jinja source of the template, and of the template for conversations with tools if the model has one.
   const std::string& source() const { return source_; }
 
-  // Whether conversations with tools have a template of their own.
+  // Whether the model has a separate template for conversations with tools.
   bool has_tool_template() const { return with_tools_.has_value(); }
 
-  // The text of eos_token; empty if the model names none.
+  // The text of eos_token; empty if the model names no such token.
   std::string eos_token() const;
 
  private:
