@@ -1,4 +1,4 @@
-// A template as a tree.
+// The syntax tree of a template.
 #pragma once
 
 #include "model/chat/jinja/position.h"
@@ -48,7 +48,7 @@ struct Logical {
   ExpressionPtr left;
   ExpressionPtr right;
 };
-struct Comparison {  // a < b <= c: every operand is compared with the one before it
+struct Comparison {  // a < b <= c: each operand is compared with the previous one
   ExpressionPtr first;
   std::vector<std::pair<std::string, ExpressionPtr>> others;  // == != < <= > >= in, not in
 };
@@ -76,7 +76,7 @@ struct Call {
   ArgumentList arguments;
 };
 struct Filter {
-  ExpressionPtr subject;  // null within a filter block: the block's text
+  ExpressionPtr subject;  // null at the start of a filter block: the block's text
   std::string name;
   ArgumentList arguments;
 };
@@ -94,7 +94,7 @@ struct Expression {
   Node node;
 };
 
-// What can be assigned to: names, members of namespaces, and tuples of such.
+// An assignment target: a name, a member of a namespace, or a tuple of targets.
 struct Target {
   std::string name;  // empty for a tuple
   std::optional<std::string> member{};
@@ -111,7 +111,7 @@ struct Print {
   ExpressionPtr expression;
 };
 struct If {
-  std::vector<std::pair<ExpressionPtr, Body>> branches;  // `else` has no condition
+  std::vector<std::pair<ExpressionPtr, Body>> branches;  // `else` has a null condition
 };
 struct For {
   Target target;
@@ -132,7 +132,7 @@ struct SetBlock {
 };
 struct Macro {
   std::string name;                                               // empty for the body of a call block
-  std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // with defaults, or null
+  std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // defaults may be null
   Body body;
 };
 struct CallBlock {
@@ -143,7 +143,7 @@ struct FilterBlock {
   Body body;
   ExpressionPtr filter;
 };
-struct With {  // also a `generation` block: its names end with it
+struct With {  // also a `generation` block, whose names are local to it
   std::vector<std::pair<Target, ExpressionPtr>> assignments;
   Body body;
 };

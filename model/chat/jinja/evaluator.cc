@@ -1,4 +1,4 @@
-// Statements; expressions are in expressions.cc.
+// Executes statements. Expressions are in expressions.cc.
 #include "model/chat/jinja/evaluator.h"
 
 #include "model/chat/jinja/operators.h"
@@ -63,7 +63,7 @@ Evaluator::Flow Evaluator::execute(const For& statement, Scope& scope) {
   return Flow::next;
 }
 
-// The elements for which the loop's condition holds.
+// The elements that meet the loop's condition.
 std::vector<Value> Evaluator::loop_items(const For& statement, const Value& iterable, Scope& scope) {
   std::vector<Value> items = elements_of(iterable, budget_);
   if (statement.condition == nullptr) return items;

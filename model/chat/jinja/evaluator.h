@@ -1,4 +1,4 @@
-// Renders the tree of a template.
+// Renders a template's syntax tree.
 #pragma once
 
 #include "model/chat/jinja/ast.h"
@@ -14,7 +14,7 @@ namespace tp::jinja {
 
 using Names = std::map<std::string, Value, std::less<>>;
 
-// One rendering. Errors are EvaluationErrors; position() says where in the template they came up.
+// One rendering. Errors are EvaluationErrors; then position() is their place in the template.
 class Evaluator {
  public:
   Evaluator(Heap& heap, Names globals);
@@ -31,7 +31,7 @@ class Evaluator {
     Names names;
   };
 
-  // Scopes stay until the end: macros refer to those around them.
+  // Scopes live until the end, because macros refer to their enclosing scopes.
   Scope& new_scope(Scope* parent);
 
   Flow run(const Body& body, Scope& scope);
@@ -50,7 +50,7 @@ class Evaluator {
 
   void run_loop(const For& statement, const Value& iterable, std::size_t depth, Scope& scope);
   std::vector<Value> loop_items(const For& statement, const Value& iterable, Scope& scope);
-  // What a body prints, in a scope of its own.
+  // The output of a body, which runs in its own scope.
   MarkedText captured(const Body& body, Scope& scope);
   MarkedText filtered(MarkedText text, const ExpressionPtr& filter, Scope& scope);
   void assign(const Target& target, const Value& value, Scope& scope);
@@ -82,7 +82,7 @@ class Evaluator {
   Names globals_;
   std::deque<Scope> scopes_;
   MarkedText* out_ = nullptr;
-  Value block_text_;  // what the first filter of a filter block is applied to
+  Value block_text_;  // input of the first filter of a filter block
   Position position_;
 };
 

@@ -10,8 +10,8 @@
 namespace tp::jinja {
 namespace {
 
-constexpr std::size_t kMaxDepth = 100;   // of brackets within brackets
-constexpr std::size_t kMaxNodes = 2000;  // of one expression; trees are freed by recursion
+constexpr std::size_t kMaxDepth = 100;   // nested brackets
+constexpr std::size_t kMaxNodes = 2000;  // per expression, because trees are destroyed recursively
 
 }  // namespace
 
@@ -153,7 +153,7 @@ ExpressionPtr ExpressionParser::parse_product() {
   return left;
 }
 
-// From left to right and weaker than a sign, unlike Python's.
+// Left-associative and weaker than a sign, unlike Python's operator.
 ExpressionPtr ExpressionParser::parse_power() {
   ExpressionPtr left = parse_unary();
   while (tokens_.is_symbol("**")) {
@@ -225,7 +225,7 @@ ExpressionPtr ExpressionParser::parse_number() {
   return make(token.position, Literal{value});
 }
 
-// 'a' 'b' is 'ab'.
+// Adjacent strings are joined: 'a' 'b' is 'ab'.
 ExpressionPtr ExpressionParser::parse_strings() {
   const Position position = tokens_.current().position;
   std::string text;
@@ -233,7 +233,7 @@ ExpressionPtr ExpressionParser::parse_strings() {
   return make(position, Literal{std::move(text)});
 }
 
-// An expression in brackets, or a tuple.
+// Parses an expression in brackets, or a tuple.
 ExpressionPtr ExpressionParser::parse_brackets() {
   const Position position = tokens_.take().position;
   if (tokens_.skip_symbol(")")) return make(position, ListDisplay{{}, true});
@@ -280,7 +280,7 @@ ExpressionPtr ExpressionParser::parse_postfix(ExpressionPtr expression) {
   }
 }
 
-// a.b, or a.0 for a[0].
+// Parses a.b, or a.0 for a[0].
 ExpressionPtr ExpressionParser::parse_member(ExpressionPtr object) {
   tokens_.expect_symbol(".");
   const Position position = tokens_.current().position;
@@ -352,7 +352,7 @@ ExpressionPtr ExpressionParser::parse_block_filters() {
   return parse_filters(make(position, std::move(filter)));
 }
 
-// `x is test`, `x is not test(a, b)`, `x is test argument`
+// Parses `x is test`, `x is not test(a, b)`, `x is test argument`.
 ExpressionPtr ExpressionParser::parse_test(ExpressionPtr subject) {
   tokens_.expect_word("is");
   const bool is_negated = tokens_.skip_word("not");

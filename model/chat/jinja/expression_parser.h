@@ -1,4 +1,4 @@
-// Expressions of a template, from tokens to a tree.
+// Parses a template's expressions from tokens to a tree.
 #pragma once
 
 #include "model/chat/jinja/ast.h"
@@ -6,24 +6,24 @@
 
 namespace tp::jinja {
 
-// Parses by Jinja's grammar: filters and tests bind tighter than operators.
+// Follows Jinja's grammar: filters and tests bind tighter than operators.
 class ExpressionParser {
  public:
   explicit ExpressionParser(TokenStream& tokens) : tokens_(tokens) {}
 
-  // With `a if b else c`.
+  // Parses an expression, including `a if b else c`.
   ExpressionPtr parse();
-  // Without it: what a loop goes over may be followed by `if`.
+  // Parses an expression without `a if b else c`, because `if` may follow a loop's iterable.
   ExpressionPtr parse_or();
-  // a, b: a tuple without brackets, or one expression.
+  // Parses one expression, or a tuple without brackets: a, b.
   ExpressionPtr parse_tuple(bool with_conditional = true);
-  // `|name(...)` again and again; the first of them filters `subject`.
+  // Parses any number of filters `|name(...)`. The first one filters `subject`.
   ExpressionPtr parse_filters(ExpressionPtr subject);
-  // `name(...)|name(...)`: filters of a block's text.
+  // Parses filters of a block's text: `name(...)|name(...)`.
   ExpressionPtr parse_block_filters();
-  // What stands between ( and ), which are taken too.
+  // Parses the arguments between ( and ), including the brackets.
   ArgumentList parse_arguments();
-  // Expressions of a unary operator: a name with calls, members and filters.
+  // Parses a unary expression: an operand with signs, calls, members and filters.
   ExpressionPtr parse_unary(bool with_filters = true);
 
  private:
@@ -51,8 +51,8 @@ class ExpressionParser {
   ExpressionPtr parse_test(ExpressionPtr subject);
 
   TokenStream& tokens_;
-  std::size_t depth_ = 0;  // of the parser's own recursion
-  std::size_t nodes_ = 0;  // of the outermost expression
+  std::size_t depth_ = 0;  // current depth of recursion
+  std::size_t nodes_ = 0;  // nodes of the current outermost expression
 };
 
 }  // namespace tp::jinja

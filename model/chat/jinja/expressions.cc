@@ -1,4 +1,4 @@
-// The part of Evaluator that evaluates expressions.
+// Evaluates expressions, as a part of Evaluator.
 #include "model/chat/jinja/evaluator.h"
 #include "model/chat/jinja/library.h"
 #include "model/chat/jinja/operators.h"

@@ -1,4 +1,4 @@
-// The functions that a template knows by name.
+// The global functions of templates.
 #include "model/chat/jinja/library.h"
 #include "model/chat/jinja/printing.h"
 
@@ -11,7 +11,7 @@ namespace tp::jinja {
 namespace {
 
 Value range(Arguments& arguments, Heap& heap) {
-  constexpr std::int64_t kLongest = 100'000;  // as in Jinja's own sandbox
+  constexpr std::int64_t kLongest = 100'000;  // limit of Jinja's sandbox
   const std::int64_t first = integer_of(arguments.at(0, "start"), "range's start");
   const Value* second = arguments.find(1, "stop");
   const Value* third = arguments.find(2, "step");

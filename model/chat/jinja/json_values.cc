@@ -26,7 +26,7 @@ Value from_json(const Json& json, TextMaker make_text, Heap& heap) {
       return json.get<std::int64_t>();
     case Json::value_t::number_unsigned: {
       const auto number = json.get<std::uint64_t>();
-      // Schemas of tools have bounds of 64 bits without a sign.
+      // Tool schemas may contain unsigned 64-bit bounds.
       if (!std::in_range<std::int64_t>(number)) return static_cast<double>(number);
       return static_cast<std::int64_t>(number);
     }

@@ -1,4 +1,4 @@
-// What a template is given, as values.
+// Converts a template's JSON variables to values.
 #pragma once
 
 #include "model/chat/jinja/evaluator.h"
@@ -8,13 +8,14 @@
 
 namespace tp::jinja {
 
-// All of these keep the order of members, and throw EvaluationError for whole numbers beyond 64 bits.
+// Both functions keep the order of members, convert integers above 63 bits to floats, and throw
+// EvaluationError for values that are nested too deeply.
 
-// What the model says: none of its texts are input.
+// The model's variables, whose texts are not input.
 Names own_variables(const nlohmann::ordered_json& variables, Heap& heap);
 
-// What a request says: all of its texts are input, also the names of members. Only a message's `role` that is
-// a word is not, because templates make control tokens of roles: '<|' + message.role + '|>'.
+// A request's variables, whose texts and member names are all input, with one exception: a message's `role`
+// that is a single word, because templates make control tokens from roles: '<|' + message.role + '|>'.
 Names input_variables(const nlohmann::ordered_json& variables, Heap& heap);
 
 }  // namespace tp::jinja

@@ -15,10 +15,10 @@ namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name_start(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// Length of the white space at the beginning of a text.
+// The length of the leading white space.
 std::size_t leading_space(std::string_view text) { return unicode::leading_white_space(text); }
 
-// Every kind of line end is \n, and the last one is dropped.
+// Converts all line ends to \n, and drops the last one.
 std::string normalized(std::string_view source) {
   std::string text;
   text.reserve(source.size());
@@ -34,7 +34,7 @@ std::string normalized(std::string_view source) {
   return text;
 }
 
-// Longer ones first.
+// Longer symbols first.
 constexpr std::array<std::string_view, 27> kSymbols = {"**", "//", "==", "!=", ">=", "<=", "+", "-", "*",
                                                        "/",  "%",  "~",  "(",  ")",  "[",  "]", "{", "}",
                                                        ">",  "<",  "=",  ".",  ":",  "|",  ",", ";", "!"};
@@ -67,7 +67,7 @@ class Lexer {
 
   [[noreturn]] void fail(const std::string& what) const { throw SyntaxError(position_, what); }
 
-  // The text up to the next tag, then the tag.
+  // Reads the text up to the next tag, then the tag.
   void lex_outside() {
     std::size_t begin = at_;
     do {
@@ -90,12 +90,12 @@ class Lexer {
       lex_tag(opening, TokenKind::block_begin, TokenKind::block_end, "%}");
   }
 
-  // The text before a tag, without the white space that the tag's sign strips.
+  // Adds the text before a tag, without the white space that the tag's sign strips.
   void add_text(std::string text, char tag, char sign) {
     if (tag != ' ' && sign == '-') {
       text = unicode::stripped(text, false, true);
     } else if ((tag == '%' || tag == '#') && sign != '+') {
-      const std::size_t line = text.rfind('\n') + 1;  // 0 if there is none
+      const std::size_t line = text.rfind('\n') + 1;  // 0 if there is no newline
       const bool is_line_start = line > 0 || at_ == 0 || text_[at_ - 1] == '\n';
       if (is_line_start && leading_space(std::string_view(text).substr(line)) == text.size() - line)
         text.resize(line);
@@ -103,7 +103,7 @@ class Lexer {
     if (!text.empty()) add(TokenKind::text, std::move(text));
   }
 
-  // After a block or comment: the white space that is dropped with it.
+  // Skips the white space that is dropped after a block or comment.
   void skip_after(bool has_minus, bool has_plus, bool trims_newline) {
     if (has_minus)
       advance(leading_space(rest()));
@@ -119,7 +119,7 @@ class Lexer {
     skip_after(sign == '-', sign == '+', true);
   }
 
-  // Length of `{% WORD %}` at `at` with its signs, or nothing.
+  // The length of `{% WORD %}` with its signs at `at`; nullopt if the tag is not there.
   std::optional<std::size_t> length_of_word_tag(std::size_t at, std::string_view word, char& sign_before,
                                                 char& sign_after) const {
     const std::string_view text = std::string_view(text_).substr(at);
@@ -141,7 +141,7 @@ class Lexer {
     return length + 2;
   }
 
-  // {% raw %} text {% endraw %}, which is text whatever it contains.
+  // Reads {% raw %} text {% endraw %}, whose content is always text.
   bool lex_raw(std::size_t) {
     char before = ' ';
     char after = ' ';
@@ -165,7 +165,7 @@ class Lexer {
     add(begin, "");
     const Position start = position_;
     advance(opening);
-    std::string brackets;  // that are open
+    std::string brackets;  // open brackets
     while (true) {
       advance(leading_space(rest()));
       if (at_ == text_.size())
@@ -198,7 +198,7 @@ class Lexer {
     }
   }
 
-  // Digits with underscores between them; returns the length.
+  // The length of a run of digits, with single underscores between them.
   std::size_t digits(std::size_t from) const {
     std::size_t length = 0;
     const std::string_view text = rest().substr(std::min(from, rest().size()));
@@ -213,7 +213,7 @@ class Lexer {
     std::size_t length = digits(0);
     TokenKind kind = TokenKind::integer;
     const auto at = [&](std::size_t i) { return i < rest().size() ? rest()[i] : ' '; };
-    // After a dot, as in a.1.2, only whole numbers are allowed.
+    // After a dot, as in a.1.2, only integers are allowed.
     const bool may_have_point = at_ == 0 || text_[at_ - 1] != '.';
     if (may_have_point && at(length) == '.' && is_digit(at(length + 1))) {
       length += 1 + digits(length + 1);
@@ -244,7 +244,7 @@ class Lexer {
     advance(end + 1);
   }
 
-  // Python's escapes; a backslash before any other character is kept.
+  // Replaces Python's escapes. A backslash before any other character is kept.
   std::string unescaped(std::string_view text) const {
     std::string out;
     while (!text.empty()) {
@@ -259,7 +259,7 @@ class Lexer {
         out += kValues[known];
         text.remove_prefix(2);
       } else if (known != std::string_view::npos) {
-        text.remove_prefix(2);  // a line that goes on
+        text.remove_prefix(2);  // escaped line end: the string continues
       } else {
         text.remove_prefix(append_numbered(text, out));
       }
@@ -267,7 +267,8 @@ class Lexer {
     return out;
   }
 
-  // \x41, \u0041, \U00000041, \101; or a backslash that stays. Returns the length.
+  // Appends the character of \x41, \u0041, \U00000041 or \101, or else a literal backslash. Returns the
+  // length of the escape.
   std::size_t append_numbered(std::string_view text, std::string& out) const {
     const char kind = text[1];
     const bool octal = kind >= '0' && kind <= '7';

@@ -11,7 +11,7 @@
 
 namespace tp::jinja {
 
-// What is wrong with the text of a template, and where.
+// An error in a template's text, with its position.
 class SyntaxError : public std::runtime_error {
  public:
   SyntaxError(Position position, const std::string& what) : std::runtime_error(what), position_(position) {}
@@ -22,16 +22,16 @@ class SyntaxError : public std::runtime_error {
 };
 
 enum class TokenKind : std::uint8_t {
-  text,         // outside of tags
+  text,         // text outside tags
   print_begin,  // {{
   print_end,    // }}
   block_begin,  // {%
   block_end,    // %}
   name,
-  string,   // its value, escapes undone
-  integer,  // its digits, prefix included
-  number,   // with a point or an exponent
-  symbol,   // an operator or a bracket
+  string,   // value without escapes
+  integer,  // digits with prefix
+  number,   // with a decimal point or an exponent
+  symbol,   // operator or bracket
   end
 };
 
@@ -41,9 +41,9 @@ struct Token {
   Position position;
 };
 
-// With the white-space rules of Hugging Face's chat templates: a newline after a block is dropped
-// (trim_blocks), blanks before it on its line too (lstrip_blocks), and the last newline of the template.
-// `source` is well-formed UTF-8. Throws SyntaxError.
+// Splits a template into tokens, with the white-space rules of Hugging Face's chat templates. They drop the
+// newline after a block (trim_blocks), blanks before a block on its line (lstrip_blocks), and the template's
+// last newline. `source` must be well-formed UTF-8. Throws SyntaxError.
 std::vector<Token> tokens_of(std::string_view source);
 
 }  // namespace tp::jinja

@@ -1,4 +1,4 @@
-// The filters, tests and functions that every template knows.
+// The filters, tests and functions of all templates.
 #pragma once
 
 #include "model/chat/jinja/value.h"
@@ -13,21 +13,21 @@ namespace tp::jinja {
 using FilterFunction = Value (*)(const Value& subject, Arguments& arguments, Heap& heap);
 using TestFunction = bool (*)(const Value& subject, Arguments& arguments, Heap& heap);
 
-// The parts of the library; null if there is none of this name.
+// Finds filters and tests by name; null for an unknown name.
 FilterFunction find_text_filter(std::string_view name);
 FilterFunction find_list_filter(std::string_view name);
 FilterFunction find_selection_filter(std::string_view name);
 TestFunction find_test(std::string_view name);
 
-// subject|name(arguments) and subject is name(arguments). Throws EvaluationError.
+// Evaluates subject|name(arguments) and subject is name(arguments). Throws EvaluationError.
 Value apply_filter(std::string_view name, const Value& subject, Arguments& arguments, Heap& heap);
 bool apply_test(std::string_view name, const Value& subject, Arguments& arguments, Heap& heap);
 
-// The member of `value` that a path names: "function.name", "0", or a number.
+// The member of `value` at a path: "function.name", "0", or a number.
 Value member_at_path(const Value& value, const Value& path, Heap& heap);
 
-// range, namespace, dict, raise_exception and strftime_now by name. `now` is what strftime_now gives; without
-// it, the local time in the format asked for.
+// The functions range, namespace, dict, raise_exception and strftime_now, by name. `now`: the result of
+// strftime_now; by default, the local time in the requested format.
 std::map<std::string, Value, std::less<>> make_globals(const std::optional<std::string>& now, Heap& heap);
 
 }  // namespace tp::jinja

@@ -1,4 +1,4 @@
-// Filters of lists and dicts as a whole.
+// Filters of whole lists and dicts.
 #include "model/chat/jinja/library.h"
 #include "model/chat/jinja/operators.h"
 #include "model/chat/jinja/printing.h"
@@ -17,7 +17,8 @@ bool flag_or(Arguments& arguments, std::size_t index, std::string_view name, boo
   return value == nullptr ? otherwise : is_true(*value);
 }
 
-// The sort key: a member of the elements, or themselves; strings in lower case unless case matters.
+// The sort key: the element or its member `attribute`. Strings are converted to lower case unless
+// `case_sensitive`.
 Value comparison_key(const Value& value, const Value* attribute, bool case_sensitive, Heap& heap) {
   Value key = attribute == nullptr || attribute->is<None>() ? value : member_at_path(value, *attribute, heap);
   if (case_sensitive || !key.is_text()) return key;
@@ -66,7 +67,7 @@ Value join(const Value& subject, Arguments& arguments, Heap& heap) {
   return out;
 }
 
-// Sorts as Python does: equal elements keep their order, also when it is reversed.
+// Sorts like Python: equal elements keep their order, even if the order is reversed.
 void sort_by_key(std::vector<std::pair<Value, Value>>& keyed, bool reverse, Budget& budget) {
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
     return reverse ? less(b.first, a.first, budget) : less(a.first, b.first, budget);
@@ -170,7 +171,7 @@ Value sum(const Value& subject, Arguments& arguments, Heap& heap) {
   return total;
 }
 
-// Rows of a number of elements, the last one filled up if there is something to fill it with.
+// Divides elements into rows of equal size. `fill_with`, if given, fills up the last row.
 Value batch(const Value& subject, Arguments& arguments, Heap& heap) {
   const std::int64_t size = integer_of(arguments.at(0, "linecount"), "linecount");
   const Value* fill = arguments.find(1, "fill_with");

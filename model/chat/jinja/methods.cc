@@ -10,7 +10,7 @@
 namespace tp::jinja {
 namespace {
 
-// What templates may not do, since Hugging Face's sandbox forbids it too: change a dict.
+// Methods that change a dict. Hugging Face's sandbox forbids them, too.
 constexpr std::array<std::string_view, 6> kForbiddenOfDict = {"clear",   "fromkeys",   "pop",
                                                               "popitem", "setdefault", "update"};
 
@@ -47,7 +47,7 @@ Value get(const Dict& dict, Arguments& arguments, Heap& heap) {
   return otherwise != nullptr ? *otherwise : None{};
 }
 
-// A function that checks that all of its arguments were taken.
+// Wraps a function so that arguments that it has not taken are an error.
 Value function(Heap& heap, std::function<Value(Arguments&)> call) {
   return heap.make_callable([call = std::move(call)](Arguments& arguments) {
     Value result = call(arguments);
@@ -119,7 +119,7 @@ Value cycle(const LoopState& loop, Arguments& arguments) {
   return values[loop.index % values.size()];
 }
 
-// Whether the values differ from those of the last call.
+// Whether the values differ from the values of the previous call.
 Value changed(LoopState& loop, Arguments& arguments, Budget& budget) {
   std::vector<Value> values = arguments.rest(0);
   const bool same =

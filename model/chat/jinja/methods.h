@@ -1,4 +1,4 @@
-// The members of values: text.strip(), dict.items(), list.append(), loop.index.
+// The methods and properties of values: text.strip(), dict.items(), list.append(), loop.index.
 #pragma once
 
 #include "model/chat/jinja/value.h"
@@ -8,8 +8,8 @@
 
 namespace tp::jinja {
 
-// The method or property of a value, or nothing. Throws EvaluationError for a method that Python has and
-// tp-infer does not.
+// Finds a method or property of a value; nullopt if neither exists. Throws EvaluationError for Python methods
+// that tp-infer does not support.
 std::optional<Value> find_method(const Value& value, const std::string& name, Heap& heap);
 
 }  // namespace tp::jinja

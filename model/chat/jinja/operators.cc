@@ -11,7 +11,7 @@
 namespace tp::jinja {
 namespace {
 
-// A number, if it is one: booleans are whole numbers.
+// A numeric value; booleans count as integers.
 struct Number {
   bool is_whole = false;
   std::int64_t whole = 0;
@@ -31,7 +31,7 @@ std::optional<Number> number_in(const Value& value) {
 }
 [[noreturn]] void zero_division() { throw EvaluationError("division by zero"); }
 
-// Rounded down, unlike C++'s.
+// Integer division that rounds down, unlike C++'s.
 std::int64_t floor_division(std::int64_t a, std::int64_t b) {
   if (b == 0) zero_division();
   if (b == -1) {
@@ -42,7 +42,7 @@ std::int64_t floor_division(std::int64_t a, std::int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
 }
 
-// With the sign of `b`.
+// The remainder with the sign of `b`.
 double floor_remainder(double a, double b) {
   if (b == 0.0) zero_division();
   const double remainder = std::fmod(a, b);
@@ -52,7 +52,7 @@ double floor_remainder(double a, double b) {
 
 std::int64_t whole_power(std::int64_t base, std::int64_t exponent) {
   std::int64_t result = 1;
-  // Any other base overflows long before this many steps.
+  // These bases never overflow, so their loop is shortened. Any other base overflows after few steps.
   if (base == 0 || base == 1 || base == -1) exponent = std::min(exponent, 2 + exponent % 2);
   for (; exponent > 0; --exponent) {
     if (__builtin_mul_overflow(result, base, &result)) overflow();
@@ -105,7 +105,7 @@ bool is_list_or_tuple(const List& list) {
   return list.kind == List::Kind::list || list.kind == List::Kind::tuple;
 }
 
-// 'ab' * 2, [1] * 2
+// Evaluates 'ab' * 2 and [1] * 2.
 std::optional<Value> repeat(const Value& value, const Value& times, Heap& heap) {
   const std::optional<Number> number = number_in(times);
   if (!number || !number->is_whole) return std::nullopt;
@@ -158,7 +158,7 @@ bool contains(const Value& container, const Value& item, Budget& budget) {
   throw EvaluationError(fmt::format("a value of type {} contains nothing", container.type_name()));
 }
 
-// Where a slice begins and ends: [0, size] forwards, [-1, size - 1] backwards.
+// Clamps a slice bound to [0, size] (forwards) or [-1, size - 1] (backwards).
 std::int64_t clamped(std::int64_t bound, std::int64_t size, bool forwards) {
   if (bound < 0) bound += size;
   return forwards ? std::clamp<std::int64_t>(bound, 0, size) : std::clamp<std::int64_t>(bound, -1, size - 1);
@@ -168,7 +168,7 @@ Value no_member(const Value& value, std::string_view name) {
   return Value::undefined(fmt::format("there is no '{}' in the {}", name, value.type_name()));
 }
 
-// Throws if the value has no members.
+// Throws if the value is undefined, and so has no members.
 void check_defined(const Value& value, std::string_view member) {
   if (const auto* undefined = value.get_if<Undefined>())
     throw EvaluationError(fmt::format("{}, so it has no '{}'", *undefined->reason, member));
@@ -262,7 +262,7 @@ Value slice_of(const Value& value, const SliceBounds& bounds, Heap& heap) {
     throw EvaluationError("a generator has no slices; make a list of it first: |list");
   if (bounds.step == 0) throw EvaluationError("a slice's step must not be 0");
   const bool forwards = bounds.step > 0;
-  // A text is cut where its characters begin.
+  // Slices of a text count characters.
   std::vector<std::size_t> begins;
   if (value.is_text()) {
     const std::string& text = value.text();
@@ -297,7 +297,7 @@ struct Conversion {
   std::optional<int> precision{};
 };
 
-// After the '%'; advances `at` past the specification.
+// Reads the specification after '%', and advances `at` past it.
 Conversion read_conversion(const std::string& pattern, std::size_t& at) {
   Conversion conversion;
   if (at < pattern.size() && pattern[at] == '.') {

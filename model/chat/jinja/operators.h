@@ -1,4 +1,4 @@
-// The operators of expressions: + - < in [..] and so on.
+// The operators of expressions: + - < in [..] and others.
 #pragma once
 
 #include "model/chat/jinja/value.h"
@@ -8,9 +8,9 @@
 
 namespace tp::jinja {
 
-// All of these throw EvaluationError for operands that they do not support.
+// All functions below throw EvaluationError for unsupported operands.
 
-// '-' or '+' in front of a number.
+// A number with a leading '-' or '+'.
 Value apply_sign(char sign, const Value& value);
 
 // + - * / // % ** ~
@@ -19,10 +19,10 @@ Value apply_operator(std::string_view operation, const Value& left, const Value&
 // == != < <= > >= in, not in
 bool compare(std::string_view operation, const Value& left, const Value& right, Budget& budget);
 
-// value[key]: undefined if there is no such member.
+// value[key]; undefined if the member does not exist.
 Value item_of(const Value& value, const Value& key, Heap& heap);
 
-// value.name: methods first, then members; undefined if there is neither.
+// value.name: a method, else a member; undefined if neither exists.
 Value member_of(const Value& value, const std::string& name, Heap& heap);
 
 struct SliceBounds {
@@ -31,10 +31,10 @@ struct SliceBounds {
   std::int64_t step = 1;
 };
 
-// value[start:stop:step] of a list or of a text's characters.
+// value[start:stop:step] of a list, or of a text's characters.
 Value slice_of(const Value& value, const SliceBounds& bounds, Heap& heap);
 
-// Python's % of a text: %s %r %d %i %f %.2f %%. `arguments` is a tuple or one value.
+// Python's % operator for texts: %s %r %d %i %f %.2f %%. `arguments` is a tuple or a single value.
 MarkedText format_percent(const MarkedText& pattern, const Value& arguments, Budget& budget);
 
 }  // namespace tp::jinja

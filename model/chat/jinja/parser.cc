@@ -13,7 +13,7 @@ namespace {
 
 using Words = std::initializer_list<std::string_view>;
 
-constexpr std::size_t kMaxDepth = 100;  // of blocks within blocks
+constexpr std::size_t kMaxDepth = 100;  // nested blocks
 
 class Parser {
  public:
@@ -22,8 +22,8 @@ class Parser {
   Body run() { return parse_body({}); }
 
  private:
-  // Up to a block that begins with one of the words, which is the current token then; without words, to the
-  // template's end.
+  // Parses up to a block that begins with one of the words, which is then the current token. Without words,
+  // parses to the end of the template.
   Body parse_body(Words ends) {
     const Position begin = tokens_.current().position;
     if (++depth_ > kMaxDepth)
@@ -52,7 +52,7 @@ class Parser {
     return body;
   }
 
-  // The same, and takes the word and the end of its block.
+  // Like parse_body, and skips the word and the end of its block.
   Body parse_body_to(std::string_view end) {
     Body body = parse_body({end});
     tokens_.expect_word(end);
@@ -60,7 +60,7 @@ class Parser {
     return body;
   }
 
-  // The body of a block inside which `break` is an error.
+  // Parses the body of a block in which `break` is an error.
   Body parse_closed_body(std::string_view end) {
     const std::size_t loops = std::exchange(loops_, 0);
     Body body = parse_body_to(end);
@@ -132,7 +132,7 @@ class Parser {
     return statement;
   }
 
-  // a, or a, b, or (a, b)
+  // Parses a, or a, b, or (a, b).
   Target parse_target() {
     Target target = parse_target_part();
     if (!tokens_.is_symbol(",")) return target;
@@ -231,7 +231,7 @@ class Parser {
     return statement;
   }
 
-  // Marks the text of the model for training; here its body is printed like any other.
+  // A generation block marks the model's text for training. Here its body is simply printed.
   Statement::Node parse_generation() {
     end_of_block();
     return With{{}, parse_closed_body("endgeneration")};
@@ -247,7 +247,7 @@ class Parser {
   TokenStream tokens_;
   ExpressionParser expressions_;
   std::size_t depth_ = 0;
-  std::size_t loops_ = 0;  // around the current statement
+  std::size_t loops_ = 0;  // number of loops around the current statement
 };
 
 }  // namespace

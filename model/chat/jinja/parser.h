@@ -1,4 +1,4 @@
-// Statements of a template, from tokens to a tree.
+// Parses a template's statements from tokens to a tree.
 #pragma once
 
 #include "model/chat/jinja/ast.h"
@@ -7,8 +7,8 @@
 
 namespace tp::jinja {
 
-// `source` is well-formed UTF-8. Throws SyntaxError for what is not Jinja, and for what is but chat templates
-// have no use for: extends, include, import, block.
+// `source` must be well-formed UTF-8. Throws SyntaxError for invalid Jinja, and for statements that chat
+// templates do not need: extends, include, import, block.
 Body parse_template(std::string_view source);
 
 }  // namespace tp::jinja

@@ -1,4 +1,4 @@
-// Places in a template.
+// Positions in a template.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@
 namespace tp::jinja {
 namespace {
 
-// Python's way: the shortest digits that give the number back, and always a sign that it is no whole number.
+// Writes a number like Python: the shortest digits that identify it, always with a mark of a float.
 std::string number_text(double number, bool json) {
   if (std::isnan(number)) return json ? "NaN" : "nan";
   if (std::isinf(number)) return std::string(number < 0 ? "-" : "") + (json ? "Infinity" : "inf");
@@ -21,7 +21,7 @@ std::string number_text(double number, bool json) {
   return text;
 }
 
-// How a control character or a character without a picture is written in quotes.
+// The escape for a control character or an invisible character in quotes.
 std::string escaped(char32_t code_point) {
   const auto value = static_cast<std::uint32_t>(code_point);
   if (value < 0x100) return fmt::format("\\x{:02x}", value);
@@ -57,14 +57,14 @@ MarkedText between(char quote, const MarkedText& text) {
   return out;
 }
 
-// In single quotes, unless there are some in the text and no double ones.
+// Uses single quotes, unless the text contains single quotes and no double quotes.
 MarkedText quoted(const MarkedText& text) {
   const bool has_single = text.text().find('\'') != std::string::npos;
   const char quote = has_single && text.text().find('"') == std::string::npos ? '"' : '\'';
   return between(quote, text.transformed([&](std::string_view run) { return escaped_for(quote, run); }));
 }
 
-// Writes a value and what is in it, in Python's notation or as JSON.
+// Writes a value and its elements, in Python's notation or as JSON.
 class Printer {
  public:
   Printer(Budget& budget, const JsonStyle* json) : budget_(budget), json_(json) {}
@@ -90,7 +90,7 @@ class Printer {
     out_.append(text);
   }
 
-  // Of what is no text.
+  // Writes a value that is not a text.
   std::string scalar(const Value& value) const {
     if (const auto* integer = value.get_if<std::int64_t>()) return fmt::format("{}", *integer);
     if (const auto* number = value.get_if<double>()) return number_text(*number, json_ != nullptr);

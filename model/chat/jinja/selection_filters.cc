@@ -1,4 +1,4 @@
-// map, select, reject and similar: filters that apply filters and tests to elements.
+// map, select, reject and similar filters, which apply filters and tests to elements.
 #include "model/chat/jinja/library.h"
 
 #include <algorithm>
@@ -6,7 +6,8 @@
 namespace tp::jinja {
 namespace {
 
-// The arguments from `index` on and the keywords: those of the filter or test that is named before them.
+// The arguments for the nested filter or test, whose name precedes them: positional arguments from `index`
+// on, and all keywords.
 Arguments others_from(Arguments& arguments, std::size_t index) {
   Arguments others;
   others.positional = arguments.rest(index);
@@ -15,12 +16,12 @@ Arguments others_from(Arguments& arguments, std::size_t index) {
   return others;
 }
 
-// Jinja2 takes every false value for an empty sequence here, also none and 0; other filters refuse these.
+// Here Jinja2 treats every false value as an empty sequence, even none and 0. Other filters refuse them.
 std::vector<Value> elements_or_none(const Value& subject, Heap& heap) {
   return is_true(subject) ? elements_of(subject, heap.budget()) : std::vector<Value>();
 }
 
-// map('upper'), map(attribute='name'), map(attribute='name', default='')
+// Accepts map('upper'), map(attribute='name'), map(attribute='name', default='').
 Value map(const Value& subject, Arguments& arguments, Heap& heap) {
   const bool by_member = arguments.positional.empty();
   const Value& what = arguments.at(0, by_member ? "attribute" : "name");
@@ -41,8 +42,8 @@ Value map(const Value& subject, Arguments& arguments, Heap& heap) {
   return heap.make_list(std::move(results), List::Kind::generator);
 }
 
-// The elements of which the test named at `index` (without one: being true) holds of key(element), or does
-// not.
+// The elements for which a test of key(element) returns `wanted`. The argument at `index` names the test; by
+// default it is truth.
 template <class Key>
 Value chosen(const Value& subject, Arguments& arguments, std::size_t index, bool wanted, Heap& heap,
              const Key& key) {

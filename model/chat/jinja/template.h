@@ -1,4 +1,4 @@
-// A chat template: the Jinja program in a checkpoint that turns messages into a prompt.
+// A chat template: the Jinja program in a checkpoint that converts messages to a prompt.
 #pragma once
 
 #include "tp/error.h"
@@ -17,12 +17,12 @@ namespace tp::jinja {
 struct Statement;
 
 struct RenderOptions {
-  std::optional<std::string> now{};  // what strftime_now gives; without it, the local time
-  // Variables that are not input, such as the model's bos_token: an object, or null for none.
+  std::optional<std::string> now{};  // result of strftime_now; default: the local time
+  // Variables that are not input, such as the model's bos_token: an object, or null for no variables.
   const nlohmann::ordered_json* own = nullptr;
 };
 
-// A template refuses its input, or cannot go on with it. The message names the template's file.
+// A template refuses its input, or fails with it. The message names the template's file.
 class RenderError : public RequestError {
  public:
   RenderError(const std::string& message, std::string reason)
@@ -34,19 +34,19 @@ class RenderError : public RequestError {
   std::string reason_;
 };
 
-// A template in the part of Jinja2 that Hugging Face's chat templates use, with the same results as there:
-// statements if, for (with loop, filters, recursion, break, continue), set, macro, call, filter, with, raw,
-// generation; all operators; Python's methods of texts, lists and dicts; trim_blocks and lstrip_blocks.
-// model/chat/README.md says what is left out. What a template may do is bounded: an endless one is an error.
+// A template in the part of Jinja2 that Hugging Face's chat templates use, with equal results. It supports
+// the statements if, for (with loop, filters, recursion, break, continue), set, macro, call, filter, with,
+// raw and generation; all operators; Python's methods of texts, lists and dicts; trim_blocks and
+// lstrip_blocks. model/chat/README.md lists omissions. The work of a template is limited: an endless template
+// is an error.
 class Template {
  public:
-  // Throws CheckpointError that says NAME:LINE:COLUMN and what is wrong there.
+  // Throws CheckpointError with NAME:LINE:COLUMN and the reason.
   Template(std::string_view source, std::string name);
 
-  // `input` is an object: what the template knows by name, besides and before `options.own`. In the result
-  // the texts that stem from it are input, whatever the template did with them, apart from roles (see
-  // json_values.h). Numbers, and what the template itself wrote, are not. Throws RenderError, with the place
-  // too. May be called by several threads.
+  // `input`: an object with the template's variables, which override `options.own`. In the result, all texts
+  // from `input` are input, however the template changed them, except roles (see json_values.h). Numbers and
+  // the template's own texts are not input. Throws RenderError, which includes the position. Thread-safe.
   MarkedText render(const nlohmann::ordered_json& input, const RenderOptions& options = {}) const;
 
  private:

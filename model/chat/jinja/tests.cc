@@ -1,4 +1,4 @@
-// `x is ...`
+// Tests: `x is ...`
 #include "model/chat/jinja/library.h"
 #include "model/chat/jinja/operators.h"
 #include "model/chat/jinja/printing.h"
@@ -22,7 +22,7 @@ bool is_number(const Value& value, Arguments&, Heap&) {
   return value.is<std::int64_t>() || value.is<double>() || value.is<bool>();
 }
 
-// An undefined value is like an empty list.
+// An undefined value is iterable, like an empty list.
 bool is_iterable(const Value& value, Arguments&, Heap&) {
   return value.is_text() || value.is_undefined() || value.dict() != nullptr || value.list() != nullptr;
 }
@@ -33,7 +33,7 @@ bool is_sequence(const Value& value, Arguments& arguments, Heap& heap) {
 }
 
 bool is_callable(const Value& value, Arguments&, Heap&) {
-  // Jinja2 takes an undefined value for one, though calling it is an error.
+  // Jinja2 considers undefined values callable, although a call fails.
   return value.pointer<Callable>() != nullptr || value.pointer<LoopState>() != nullptr ||
          value.is_undefined();
 }
@@ -58,7 +58,7 @@ bool is_in(const Value& value, Arguments& arguments, Heap& heap) {
   return compare("in", value, arguments.at(0, "seq"), heap.budget());
 }
 
-// Identity: for lists and dicts, stronger than equality.
+// Tests identity, which is stronger than equality for lists and dicts.
 bool is_same(const Value& value, Arguments& arguments, Heap& heap) {
   const Value& other = arguments.at(0, "other");
   if (value.variant().index() != other.variant().index()) return false;
@@ -75,7 +75,7 @@ bool is_upper(const Value& value, Arguments& arguments, Heap& heap) {
   return is_true(find_text_method("isupper")(printed(value, heap.budget()), arguments, heap));
 }
 
-// The operators, each under all of its names.
+// Operators, which are tests with several names.
 constexpr const char kEq[] = "==";
 constexpr const char kNe[] = "!=";
 constexpr const char kLt[] = "<";

@@ -26,7 +26,7 @@ void check_defined(const Value& subject) {
     throw EvaluationError(fmt::format("{}, so there is nothing to filter", *undefined->reason));
 }
 
-// The method of texts with this name.
+// Filters that call the text method with the same name.
 constexpr const char kUpper[] = "upper";
 constexpr const char kLower[] = "lower";
 constexpr const char kCapitalize[] = "capitalize";
@@ -36,7 +36,7 @@ Value as_method(const Value& subject, Arguments& arguments, Heap& heap) {
   return find_text_method(name)(printed(subject, heap.budget()), arguments, heap);
 }
 
-// Words begin after white space, '-' and opening brackets, unlike those of the method.
+// Words begin after white space, '-' and opening brackets, unlike in the method title().
 Value title(const Value& subject, Arguments&, Heap& heap) {
   return title_case(printed(subject, heap.budget()), [](char32_t c) {
     return unicode::is_white_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
@@ -61,7 +61,7 @@ Value replace(const Value& subject, Arguments& arguments, Heap& heap) {
 
 Value string(const Value& subject, Arguments&, Heap& heap) { return printed(subject, heap.budget()); }
 
-// Chat templates have no autoescaping, so there is nothing to mark as safe.
+// Chat templates have no autoescaping, so safe() only converts to text.
 Value safe(const Value& subject, Arguments&, Heap& heap) { return printed(subject, heap.budget()); }
 
 std::string escaped_for_html(std::string_view text) {
@@ -103,7 +103,7 @@ Value indent(const Value& subject, Arguments& arguments, Heap& heap) {
     space = MarkedText(std::string(size, ' '));
   }
   MarkedText text = printed(subject, heap.budget());
-  text.append("\n");  // a line end at the end of the text has an empty line behind it
+  text.append("\n");  // a text that ends with a line end also has an empty last line
   const std::vector<std::string_view> lines = lines_of(text.text());
   MarkedText out;
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -140,7 +140,7 @@ MarkedText separator_of(const Value& separators, std::size_t index, Heap& heap) 
 
 Value tojson(const Value& subject, Arguments& arguments, Heap& heap) {
   JsonStyle style;
-  // As Hugging Face defines the filter: not for HTML, and with json.dumps' own arguments.
+  // Hugging Face's definition of the filter: without HTML escapes, and with json.dumps' arguments.
   style.ascii_only = flag_or(arguments, 0, "ensure_ascii", false);
   const Value* indent = arguments.find(1, "indent");
   const Value* separators = arguments.find(2, "separators");
@@ -157,7 +157,7 @@ Value tojson(const Value& subject, Arguments& arguments, Heap& heap) {
   return to_json(subject, style, heap.budget());
 }
 
-// The number that a text begins and ends with, apart from white space.
+// The number that a whole text represents, apart from white space at its ends.
 template <class Number>
 std::optional<Number> parsed(const std::string& text) {
   std::string_view digits = stripped(text, nullptr, true, true);

@@ -24,7 +24,7 @@ void for_each_character(std::string_view text, Visit&& visit) {
   }
 }
 
-// Length in bytes of the last character.
+// The length in bytes of the last character.
 std::size_t last_length(std::string_view text) {
   std::size_t length = 1;
   while ((text[text.size() - length] & 0xC0) == 0x80) ++length;
@@ -43,7 +43,7 @@ std::int64_t integer_or(Arguments& arguments, std::size_t index, std::string_vie
   return value == nullptr ? otherwise : integer_of(*value, name);
 }
 
-// Parts of a text, given as views of it.
+// Makes a list of parts of a text, which are given as views.
 List* list_of(const std::vector<std::string_view>& parts, const MarkedText& text, Heap& heap) {
   std::vector<Value> items;
   for (const std::string_view part : parts) {
@@ -53,7 +53,7 @@ List* list_of(const std::vector<std::string_view>& parts, const MarkedText& text
   return heap.make_list(std::move(items));
 }
 
-// Length in bytes of the first or last word of a text that has no white space at that end.
+// The length in bytes of the first or last word of a text without white space at that end.
 std::size_t word_length(std::string_view text, bool from_right) {
   std::size_t length = 0;
   while (length < text.size()) {
@@ -66,7 +66,7 @@ std::size_t word_length(std::string_view text, bool from_right) {
   return length;
 }
 
-// At runs of white space; at most `limit` cuts, from the left or from the right.
+// Splits at runs of white space, at most `limit` times (negative: always), from the left or from the right.
 std::vector<std::string_view> split_at_space(std::string_view text, std::int64_t limit, bool from_right) {
   std::vector<std::string_view> parts;
   while (true) {
@@ -118,7 +118,7 @@ Value strip(const MarkedText& self, Arguments& arguments, Heap&) {
   return self.part(stripped(self.text(), optional_text(arguments, 0, "chars"), left, right));
 }
 
-// Whether any of the texts (one, or a tuple of them) is at the beginning or at the end.
+// Whether the text begins or ends with a given text, or with any text of a tuple.
 template <bool at_end>
 Value starts_or_ends(const MarkedText& self, Arguments& arguments, Heap& heap) {
   const Value& wanted = arguments.at(0, "prefix");
@@ -139,7 +139,7 @@ Value replace(const MarkedText& self, Arguments& arguments, Heap& heap) {
 
 Value upper(const MarkedText& self, Arguments&, Heap&) { return self.transformed(unicode::to_upper); }
 Value lower(const MarkedText& self, Arguments&, Heap&) { return self.transformed(unicode::to_lower); }
-// The first letter in upper case, the others in lower case.
+// Converts the first letter to upper case, and all others to lower case.
 Value capitalize(const MarkedText& self, Arguments&, Heap&) {
   return title_case(self, [](char32_t) { return false; });
 }
@@ -216,7 +216,7 @@ Value removesuffix(const MarkedText& self, Arguments& arguments, Heap&) {
   return self.text().ends_with(suffix) ? self.substr(0, self.size() - suffix.size()) : self;
 }
 
-// Whether it has characters and all of them are of a kind.
+// Whether the text is not empty and all its characters are of a kind.
 template <bool (*of_kind)(char32_t)>
 Value is_all(const MarkedText& self, Arguments&, Heap&) {
   bool all = !self.empty();
@@ -234,7 +234,8 @@ Value has_case(const MarkedText& self, Arguments&, Heap&) {
   return cased && (is_upper ? unicode::to_upper(text) : unicode::to_lower(text)) == text;
 }
 
-// The argument that a field {..} of a format names: nothing for the next one, a number, or a keyword.
+// The argument of a format field {..}: the next one if the field is empty, or the one with its number or
+// keyword.
 const Value& field_argument(std::string_view field, Arguments& arguments, std::size_t& next) {
   if (field.find_first_of("!:.[") != std::string_view::npos) {
     throw EvaluationError(
@@ -265,7 +266,7 @@ Value format(const MarkedText& self, Arguments& arguments, Heap& heap) {
       at = end;
     }
   }
-  // Arguments that no field names are no error.
+  // Unused arguments are not an error.
   arguments.rest(0);
   for (const auto& [name, value] : arguments.keywords) arguments.find(arguments.positional.size(), name);
   return out;
@@ -338,7 +339,7 @@ MarkedText replaced(const MarkedText& text, const std::string& from, const Marke
   std::size_t at = 0;
   for (; limit != 0; --limit) {
     const std::size_t found = text.text().find(from, at);
-    // An empty text is before every character and at the end.
+    // An empty text matches before each character and at the end.
     if (found == std::string::npos) break;
     budget.spend(found - at + to.size() + 1);
     out.append(text, at, found - at);

@@ -1,4 +1,4 @@
-// The methods of strings, also used by filters.
+// The methods of strings, which filters also use.
 #pragma once
 
 #include "model/chat/jinja/value.h"
@@ -13,22 +13,22 @@ namespace tp::jinja {
 
 using TextMethod = Value (*)(const MarkedText& self, Arguments& arguments, Heap& heap);
 
-// Null if there is none of this name.
+// Finds a method; null for an unknown name.
 TextMethod find_text_method(std::string_view name);
-// The part of them that text_padding.cc has.
+// Finds a method of text_padding.cc; null for an unknown name.
 TextMethod find_padding_method(std::string_view name);
 
-// Without `characters` at its ends, or, if null, without white space.
+// Removes `characters` from the ends, or white space if `characters` is null.
 std::string_view stripped(std::string_view text, const std::string* characters, bool left, bool right);
 
-// Up to `limit` of them, from the left; all if it is negative.
+// Replaces up to `limit` occurrences from the left; all if `limit` is negative.
 MarkedText replaced(const MarkedText& text, const std::string& from, const MarkedText& to, std::int64_t limit,
                     Budget& budget);
 
-// Every word capitalized, where a word begins after a character for which `is_separator` holds.
+// Capitalizes each word. A word begins after a character for which `is_separator` holds.
 MarkedText title_case(const MarkedText& text, const std::function<bool(char32_t)>& is_separator);
 
-// The parts that line ends separate.
+// The lines of a text, without line ends.
 std::vector<std::string_view> lines_of(std::string_view text);
 
 }  // namespace tp::jinja

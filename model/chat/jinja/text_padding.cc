@@ -1,4 +1,4 @@
-// Methods of strings that fill them up to a width or ask about their characters.
+// Methods that pad strings to a width, or test their characters.
 #include "model/chat/jinja/text_methods.h"
 #include "model/tokenizer/text/unicode.h"
 #include "model/tokenizer/text/utf8.h"
@@ -18,7 +18,7 @@ void for_each_character(std::string_view text, const Visit& visit) {
   }
 }
 
-// The number of characters that `self` lacks to the width.
+// The number of characters by which `self` is shorter than the width.
 std::size_t missing_to(std::int64_t width, const MarkedText& self, Heap& heap) {
   const auto length = static_cast<std::int64_t>(length_of(self, heap.budget()));
   const auto missing = static_cast<std::size_t>(std::clamp<std::int64_t>(width - length, 0, Budget::kLimit));
@@ -32,7 +32,7 @@ MarkedText repeated(const MarkedText& character, std::size_t times) {
   return out;
 }
 
-// Python puts the odd character of center() to the left if the width is odd.
+// In center(), Python puts the odd character on the left if the width is odd.
 enum class Side : std::uint8_t { left, right, both };
 
 template <Side side>
@@ -70,7 +70,7 @@ Value swapcase(const MarkedText& self, Arguments&, Heap&) {
   });
 }
 
-// Capital letters begin words, and small ones continue them.
+// Whether words begin with capitals and continue with small letters.
 Value istitle(const MarkedText& self, Arguments&, Heap&) {
   bool is_title = true;
   bool has_words = false;

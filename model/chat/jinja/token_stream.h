@@ -1,4 +1,4 @@
-// A parser's way through the tokens of a template.
+// A cursor over the tokens of a template.
 #pragma once
 
 #include "model/chat/jinja/lexer.h"
@@ -10,7 +10,7 @@
 
 namespace tp::jinja {
 
-// A place in a template's tokens. Throws SyntaxError wherever something else is expected than is there.
+// A position in a template's tokens. Throws SyntaxError for unexpected tokens.
 class TokenStream {
  public:
   explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
@@ -20,7 +20,7 @@ class TokenStream {
   bool is(TokenKind kind, std::string_view value) const;
   bool is_symbol(std::string_view value) const { return is(TokenKind::symbol, value); }
   bool is_word(std::string_view value) const { return is(TokenKind::name, value); }
-  // The word after the current token.
+  // Whether the token after the current one is this word.
   bool is_word_after(std::string_view value) const;
   bool skip_symbol(std::string_view value);
   bool skip_word(std::string_view value);

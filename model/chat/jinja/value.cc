@@ -11,7 +11,7 @@
 namespace tp::jinja {
 namespace {
 
-// Numbers and booleans, which count as 0 and 1.
+// The value of a number or a boolean, which counts as 0 or 1.
 std::optional<double> number_of(const Value& value) {
   if (const auto* boolean = value.get_if<bool>()) return *boolean ? 1.0 : 0.0;
   if (const auto* integer = value.get_if<std::int64_t>()) return static_cast<double>(*integer);
@@ -162,7 +162,7 @@ bool less(const Value& a, const Value& b, Budget& budget) {
   if (number_a && number_b) return *number_a < *number_b;
   if (a.is_text() && b.is_text()) {
     budget.spend(std::min(a.text().size(), b.text().size()));
-    return a.text() < b.text();  // bytes of UTF-8 are in the order of code points
+    return a.text() < b.text();  // UTF-8 bytes sort like code points
   }
   const List* list_a = a.list();
   const List* list_b = b.list();

@@ -1,4 +1,4 @@
-// The values that a chat template works with, and the memory that holds them while it renders.
+// The values of a chat template, and their memory during a rendering.
 #pragma once
 
 #include "tp/marked_text.h"
@@ -17,7 +17,7 @@
 
 namespace tp::jinja {
 
-// What goes wrong while a template renders. Whoever knows the place in the template adds it.
+// An error during a rendering. Code that knows the position in the template adds it.
 class EvaluationError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -29,23 +29,23 @@ struct Namespace;
 struct Callable;
 struct LoopState;
 
-// A name or member that does not exist: prints as nothing, but nothing can be asked of it.
+// A name or member that does not exist. It prints as nothing, and has no members.
 struct Undefined {
   std::shared_ptr<const std::string> reason;  // "'x' is undefined"
 };
 
 struct None {};
 
-// A value as Python has it. Lists and the like live on the Heap of one rendering and are referred to; a copy
-// of a Value is cheap.
+// A Python value. Lists and other containers live on the Heap of one rendering, and values refer to them.
+// Copies of a Value are cheap.
 class Value {
  public:
-  using Text = std::shared_ptr<const MarkedText>;  // well-formed UTF-8, of which runs are whole characters
+  using Text = std::shared_ptr<const MarkedText>;  // well-formed UTF-8, whose runs are whole characters
   using Variant = std::variant<Undefined, None, bool, std::int64_t, double, Text, List*, Dict*, Namespace*,
                                Callable*, LoopState*>;
 
   Value() : Value(None{}) {}
-  // As in Jinja, any of these is a value. NOLINTBEGIN(google-explicit-constructor)
+  // As in Jinja, all of these types are values. NOLINTBEGIN(google-explicit-constructor)
   Value(Variant value) : value_(std::move(value)) {}
   Value(Undefined undefined) : value_(std::move(undefined)) {}
   Value(None none) : value_(none) {}
@@ -71,20 +71,20 @@ class Value {
   bool is() const {
     return std::holds_alternative<T>(value_);
   }
-  // Nothing if it is of another type.
+  // Null if the value has a different type.
   template <class T>
   const T* get_if() const {
     return std::get_if<T>(&value_);
   }
   bool is_text() const { return is<Text>(); }
   bool is_undefined() const { return is<Undefined>(); }
-  // Only of a text.
+  // Texts only.
   const std::string& text() const { return marked_text().text(); }
   const MarkedText& marked_text() const { return **std::get_if<Text>(&value_); }
   List* list() const { return pointer<List>(); }
   Dict* dict() const { return pointer<Dict>(); }
 
-  // The pointer, or null if it is of another type.
+  // The pointer; null if the value has a different type.
   template <class T>
   T* pointer() const {
     T* const* found = std::get_if<T*>(&value_);
@@ -93,7 +93,7 @@ class Value {
 
   const Variant& variant() const { return value_; }
 
-  // "str", "list", ...: Python's name of its type, for errors.
+  // Python's name of the type ("str", "list", ...), for errors.
   std::string_view type_name() const;
 
  private:
@@ -104,37 +104,38 @@ struct List {
   enum class Kind : std::uint8_t {
     list,
     tuple,
-    range,     // of numbers: cannot be printed or added to
-    generator  // what filters such as map give: true though empty, gone once it was gone through
+    range,     // numbers: cannot be printed or added to
+    generator  // result of filters such as map: always true, and consumed by one iteration
   };
 
   std::vector<Value> items;
   Kind kind = Kind::list;
 };
 
-// In the order of insertion. Keys are texts, numbers, booleans or none.
+// Members are in the order of insertion. Keys are texts, numbers, booleans or none.
 struct Dict {
   std::vector<std::pair<Value, Value>> members;
 };
 
-// The one kind of value whose members a template can set.
+// The only type with members that a template can set.
 struct Namespace {
   std::map<std::string, Value, std::less<>> members;
 };
 
-// The arguments of one call. Whoever takes one marks it; what is left over is an error of the caller's.
+// The arguments of a call. Each access marks an argument as taken; arguments that remain are the caller's
+// error.
 class Arguments {
  public:
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> keywords;
 
-  // The argument at `index` or called `name`; null if it is not given.
+  // The argument at `index` or with `name`; null if it is absent.
   const Value* find(std::size_t index, std::string_view name);
-  // Throws EvaluationError if it is not given.
+  // Throws EvaluationError if the argument is absent.
   const Value& at(std::size_t index, std::string_view name);
-  // All positional arguments from `index` on.
+  // Returns all positional arguments from `index` on.
   std::vector<Value> rest(std::size_t index);
-  // Throws EvaluationError if there are arguments that nobody took.
+  // Throws EvaluationError if arguments remain that were not taken.
   void check_all_taken() const;
 
  private:
@@ -146,31 +147,31 @@ struct Callable {
   std::function<Value(Arguments&)> call;
 };
 
-// What a loop's body knows as `loop`.
+// The variable `loop` in a loop's body.
 struct LoopState {
   std::vector<Value> items;
-  std::size_t index = 0;  // of the current one
-  std::size_t depth = 1;  // of recursive calls
+  std::size_t index = 0;  // index of the current element
+  std::size_t depth = 1;  // depth of recursive calls
   std::vector<Value> last_changed{};
-  bool has_changed = false;                    // `changed` was asked before
+  bool has_changed = false;                    // `changed` was called before
   std::function<Value(Arguments&)> recurse{};  // empty unless the loop is recursive
 };
 
-// What bounds the work and the memory of one rendering, whatever the template does: throws EvaluationError.
+// Limits the work and the memory of one rendering. Throws EvaluationError when the budget is exhausted.
 class Budget {
  public:
   static constexpr std::size_t kStep = 32;      // evaluating one node of the template
-  static constexpr std::size_t kElement = 256;  // an element of a list
+  static constexpr std::size_t kElement = 256;  // element of a list
   static constexpr std::size_t kLimit = std::size_t{1} << 29;
-  static constexpr std::size_t kDepth = 1000;  // of nodes within nodes and values within values
+  static constexpr std::size_t kDepth = 1000;  // limit of nested nodes and nested values
 
-  // Spends units; a byte that is read or written is one.
+  // Spends units. Reading or writing a byte costs one unit.
   void spend(std::size_t units) {
     if (units > left_) exhausted();
     left_ -= units;
   }
 
-  // One level of recursion deeper, for as long as it lives.
+  // One level of recursion, for the lifetime of the object.
   class Level {
    public:
     explicit Level(Budget& budget) : budget_(budget) {
@@ -193,7 +194,8 @@ class Budget {
   std::size_t depth_ = 0;
 };
 
-// Owns everything that values refer to, until the rendering ends: values may refer to one another in circles.
+// Owns all objects that values refer to, until the rendering ends, because values may refer to each other in
+// cycles.
 class Heap {
  public:
   explicit Heap(Budget& budget) : budget_(budget) {}
@@ -215,25 +217,26 @@ class Heap {
   std::deque<LoopState> loops_;
 };
 
-// Its truth value.
+// The truth value.
 bool is_true(const Value& value);
 
-// As ==, or as < of two numbers, texts or lists: throws EvaluationError for values that have no order.
+// The operators == and <. `less` compares numbers, texts or lists, and throws EvaluationError for values
+// without an order.
 bool equal(const Value& a, const Value& b, Budget& budget);
 bool less(const Value& a, const Value& b, Budget& budget);
 
-// The member of a dict; null if there is none.
+// The member of a dict; null if it does not exist.
 const Value* find_member(const Dict& dict, const Value& key, Budget& budget);
 const Value* find_text_member(const Dict& dict, std::string_view key, Budget& budget);
 
-// The elements over which `for` goes: of a list or generator, the keys of a dict, the characters of a text,
-// none of an undefined value. Throws EvaluationError for others.
+// The elements that `for` visits: those of a list or generator, the keys of a dict, the characters of a text,
+// or none for an undefined value. Throws EvaluationError for other values.
 std::vector<Value> elements_of(const Value& value, Budget& budget);
 
 // The number of elements. Throws EvaluationError.
 std::size_t length_of(const Value& value, Budget& budget);
 
-// A whole number (a boolean counts as one). Throws EvaluationError: "NAME must be a whole number".
+// An integer; booleans count as integers. Throws EvaluationError: "NAME must be a whole number".
 std::int64_t integer_of(const Value& value, std::string_view name);
 // A text. Throws EvaluationError.
 const std::string& text_of(const Value& value, std::string_view name);
