@@ -122,6 +122,7 @@ struct ModelConfig {
   bool attn_temperature_tuning = false;
   double attn_scale = 0.1;
   double floor_scale = 8192.0;
+  double llama_4_scaling_beta = 0.0;  // growth of Mistral's queries with their position; 0: none
 
   // Latent attention.
   std::size_t q_lora_rank = 0;  // 0: none

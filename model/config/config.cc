@@ -33,6 +33,24 @@ std::string architecture_of(const JsonNode& fields, const std::string& where) {
   return names.front();
 }
 
+const Family& family_in(const std::string& where, const std::string& architecture) {
+  try {
+    return family_of(architecture);
+  } catch (const ConfigError& error) {
+    throw_error<ConfigError>("{}: {}", where, error.what());
+  }
+}
+
+// The class in `architectures`, or that of the language model which text_config says it contains.
+std::string language_model_class(const JsonNode& fields, const std::string& where) {
+  const std::string outer = architecture_of(fields, where);
+  const std::string model_type = fields.string_or("model_type", "");
+  for (const LanguageModel& inner : family_in(where, outer).language_models) {
+    if (inner.model_type == model_type) return inner.architecture;
+  }
+  return outer;
+}
+
 // Models of several modalities keep the config of their language model in text_config, and what checkpoints
 // of any kind have, such as torch_dtype, beside it.
 nlohmann::json language_model_of(const nlohmann::json& document) {
@@ -145,10 +163,11 @@ void read_sizes(const JsonNode& fields, std::size_t intermediate_per_hidden, Mod
 }
 
 // Where layers with a window have a rope of their own, rope_parameters has one member for them and one for
-// the others.
+// the others, if there are others.
 JsonNode rope_of_full_layers(const JsonNode& ropes, const std::string& where, ModelConfig& config) {
-  if (!ropes.has("full_attention")) return ropes;
-  if (const std::optional<JsonNode> local = ropes.find("sliding_attention")) {
+  const std::optional<JsonNode> local = ropes.find("sliding_attention");
+  if (!ropes.has("full_attention")) return local.value_or(ropes);
+  if (local) {
     const std::string type = local->string_or("rope_type", "default");
     require<ConfigError>(type == "default",
                          "{}: rope_parameters of layers of sliding_attention must be of the type default, "
@@ -164,15 +183,22 @@ void read_rope(const JsonNode& fields, const std::string& where, ModelConfig& co
                                        config.rope_theta);
   config.rope_local_base_freq = fields.number_or(fields.name_of({"rope_local_base_freq", "local_rope_theta"}),
                                                  config.rope_local_base_freq);
-  config.partial_rotary_factor = fields.number_or(
-      fields.name_of({"partial_rotary_factor", "rotary_pct", "rope_percent"}), config.partial_rotary_factor);
+  // Latent attention rotates all of a part of each head that has a size of its own.
+  const bool has_part = fields.has("qk_rope_head_dim");
+  if (!has_part) {
+    config.partial_rotary_factor =
+        fields.number_or(fields.name_of({"partial_rotary_factor", "rotary_pct", "rope_percent"}),
+                         config.partial_rotary_factor);
+  }
   config.rotary_dim = fields.size_or("rotary_dim", config.rotary_dim);
   // Newer configs keep all of it in rope_parameters.
   for (const char* field : {"rope_scaling", "rope_parameters"}) {
     if (!fields.has(field)) continue;
     const JsonNode rope = rope_of_full_layers(fields.at(field), where, config);
     config.rope_theta = rope.number_or("rope_theta", config.rope_theta);
-    config.partial_rotary_factor = rope.number_or("partial_rotary_factor", config.partial_rotary_factor);
+    if (!has_part)
+      config.partial_rotary_factor = rope.number_or("partial_rotary_factor", config.partial_rotary_factor);
+    config.llama_4_scaling_beta = rope.number_or("llama_4_scaling_beta", config.llama_4_scaling_beta);
     const RopeContext context{.rotary_dim = rotary_dim(config),
                               .max_position_embeddings = config.max_position_embeddings,
                               .original_max_position_embeddings = fields.size_or(
@@ -274,14 +300,6 @@ void require_causal(ModelKind kind, const std::string& where, const ModelConfig&
                        where);
 }
 
-const Family& family_in(const std::string& where, const std::string& architecture) {
-  try {
-    return family_of(architecture);
-  } catch (const ConfigError& error) {
-    throw_error<ConfigError>("{}: {}", where, error.what());
-  }
-}
-
 // The field of that name, which has a dot where it is one of an object: "attn_config.qk_ln".
 std::optional<JsonNode> find_field(const JsonNode& fields, const std::string& name) {
   const std::size_t dot = name.find('.');
@@ -303,7 +321,7 @@ ModelConfig read_config(const nlohmann::json& document, const std::string& name)
   const nlohmann::json language_model = language_model_of(document);
   const JsonNode fields(language_model, name);
 
-  const std::string architecture = architecture_of(fields, name);
+  const std::string architecture = language_model_class(fields, name);
   const Family& family = family_in(name, architecture);
   ModelConfig config = family.defaults;
   config.architecture = architecture;

@@ -36,7 +36,7 @@ void serialize(Archive& archive, tp::ModelConfig& config, unsigned /*version*/) 
       .interleave_moe_layer_step& config.intermediate_size_mlp& config.moe_layer_start_index& config
       .moe_layer_end_index& config.moe_layer_interval& config.moe_norm_min& config.router_jitter_noise;
   archive& config.lm_head_bias& config.attention_chunk_size& config.attn_temperature_tuning& config
-      .attn_scale& config.floor_scale;
+      .attn_scale& config.floor_scale& config.llama_4_scaling_beta;
   archive& config.q_lora_rank& config.kv_lora_rank& config.qk_nope_head_dim& config.qk_rope_head_dim& config
       .v_head_dim& config.rope_interleave;
   archive& config.rope_local_base_freq& config.sliding_window_pattern& config.no_rope_layers& config

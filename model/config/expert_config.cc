@@ -1,6 +1,24 @@
 #include "model/config/expert_config.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 namespace tp {
+namespace {
+
+// The layers before the first one with experts, by the list that transformers 5 writes in place of their
+// number.
+std::size_t dense_layers_at_start(const JsonNode& fields, std::size_t otherwise) {
+  const std::vector<std::string> types = fields.list_or_empty("mlp_layer_types", &JsonNode::string);
+  if (types.empty()) return fields.count_or("first_k_dense_replace", otherwise);
+  const auto first = std::ranges::find(types, "sparse");
+  if (std::any_of(first, types.end(), [](const std::string& type) { return type != "sparse"; }))
+    fields.at("mlp_layer_types").fail_type("a list of dense layers and then of sparse ones");
+  return static_cast<std::size_t>(first - types.begin());
+}
+
+}  // namespace
 
 void read_experts(const JsonNode& fields, ModelConfig& config) {
   config.num_experts = fields.count_or(
@@ -27,7 +45,7 @@ void read_experts(const JsonNode& fields, ModelConfig& config) {
   config.topk_group = fields.size_or("topk_group", config.topk_group);
   config.decoder_sparse_step = fields.size_or("decoder_sparse_step", config.decoder_sparse_step);
   config.mlp_only_layers = fields.list_or_empty("mlp_only_layers", &JsonNode::count);
-  config.first_k_dense_replace = fields.count_or("first_k_dense_replace", config.first_k_dense_replace);
+  config.first_k_dense_replace = dense_layers_at_start(fields, config.first_k_dense_replace);
   config.moe_layer_freq = fields.size_or("moe_layer_freq", config.moe_layer_freq);
   config.num_nextn_predict_layers =
       fields.count_or("num_nextn_predict_layers", config.num_nextn_predict_layers);

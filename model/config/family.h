@@ -36,10 +36,17 @@ struct FixedField {
   std::string value;
 };
 
+// The language model in a model of several modalities.
+struct LanguageModel {
+  std::string model_type;  // in text_config
+  std::string architecture;
+};
+
 struct Family {
   std::string architecture;  // in `architectures` of config.json
   ModelKind kind = ModelKind::decoder;
-  std::vector<std::string> aliases{};  // other names there for the same
+  std::vector<std::string> aliases{};            // other names there for the same
+  std::vector<LanguageModel> language_models{};  // other families that its class may contain
   // What config.json may leave out; numbers that are 0 here it must give.
   ModelConfig defaults{};
   // intermediate_size as a multiple of hidden_size where config.json does not give it; 0: it must.
@@ -90,6 +97,7 @@ Family gemma3_multimodal();
 Family glm();
 Family glm4();
 Family glm4_moe();
+Family glm4_moe_lite();
 Family gpt2();
 Family gpt_bigcode();
 Family gpt_neo();
@@ -108,8 +116,11 @@ Family longformer_classifier();
 Family longformer_masked_lm();
 Family marian();
 Family mbart();
+Family minimax_m2();
 Family ministral();
 Family mistral();
+Family mistral3();
+Family mistral4();
 Family mixtral();
 Family modernbert();
 Family modernbert_classifier();

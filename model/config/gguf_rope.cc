@@ -140,6 +140,10 @@ json rope_scaling(const ModelMetadata& model) {
 json gguf_rope(const ModelMetadata& model) {
   json rope = {{"rope_theta", model.number_or("rope.freq_base", 10000.0)},
                {"rope_scaling", rope_scaling(model)}};
+  if (const double beta = model.number_or("attention.temperature_scale", 0.0); beta != 0.0) {
+    require_value(model, "attention.temperature_length", static_cast<double>(original_context(model)));
+    rope["rope_scaling"]["llama_4_scaling_beta"] = beta;
+  }
   // Models without RoPE may have 0.
   const std::uint64_t rotated = rotated_elements(model);
   if (rotated != 0) rope["rotary_dim"] = rotated;

@@ -41,11 +41,12 @@ struct RopeSpec {
 using kernels::Activation;
 using kernels::AttentionPattern;
 
-// What queries are multiplied by, beside the scale of scores: 1 + factor * ln(1 + floor((position + 1) /
-// step)). Source: Nakanishi, Scalable-Softmax Is Superior for Attention, 2025, as in Llama 4.
+// Factors of queries, beside the scale of scores: 1 + factor * ln(1 + floor((position + first) /
+// step)). Source: Nakanishi, Scalable-Softmax Is Superior for Attention, 2025, as in Llama 4 and Mistral.
 struct QueryScalingSpec {
   double factor = 0.0;
-  double step = 1.0;  // tokens
+  double step = 1.0;      // tokens
+  std::size_t first = 0;  // number of the first token: Llama 4 counts from 1
 
   bool operator==(const QueryScalingSpec&) const = default;
 };
@@ -109,6 +110,7 @@ struct LatentAttentionSpec {
   float scale = 1.0F;  // of query . key
   std::optional<RopeSpec> rope;
   bool interleaved_rope = true;  // pairs (2 i, 2 i + 1), not halves
+  std::optional<QueryScalingSpec> query_scaling;
 
   bool operator==(const LatentAttentionSpec&) const = default;
 };

@@ -13,6 +13,14 @@ GatedMlpNames ExpertNames::expert(std::size_t index) const {
   return {prefix + parts.gate_proj, prefix + parts.up_proj, prefix + parts.down_proj};
 }
 
+ExpertStackNames ExpertNames::all_experts() const {
+  if (!stacks.gate_up_proj.empty() || experts.empty()) return stacks;
+  return {.gate_up_proj = experts + "gate_up_proj",
+          .gate_up_bias = {},
+          .down_proj = experts + "down_proj",
+          .down_bias = {}};
+}
+
 BlockNames TensorNames::block(std::size_t layer) const {
   BlockNames names = names_of_block(fmt::format("{}{}.", blocks, stored_block(layer)));
   if (uses_qkv_proj) names.q_proj = names.k_proj = names.v_proj = names.qkv_proj;
@@ -85,7 +93,11 @@ BlockNames gguf_block() {
                       .shared_expert = {"ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"},
                       .shared_expert_gate = "ffn_gate_inp_shexp",
                       .experts = {},
-                      .parts = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"}},
+                      .parts = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"},
+                      .stacks = {.gate_up_proj = "ffn_gate_up_exps.weight",
+                                 .gate_up_bias = {},
+                                 .down_proj = "ffn_down_exps.weight",
+                                 .down_bias = {}}},
           .latent_attention = {.q_proj = "attn_q",
                                .q_a_proj = "attn_q_a",
                                .q_a_norm = "attn_q_a_norm",

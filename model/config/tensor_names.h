@@ -36,10 +36,12 @@ struct ExpertNames {
   std::string shared_expert_gate;
   std::string experts;  // an expert's index follows, and
   GatedMlpNames parts;  // one of these
-  // How checkpoints store them that keep all experts together, if the family has such.
+  // Tensors that hold all experts together; empty: those of all_experts().
   ExpertStackNames stacks{};
 
   GatedMlpNames expert(std::size_t index) const;
+  // `stacks`, or else the names that transformers 5 gives them: "experts.gate_up_proj", "experts.down_proj".
+  ExpertStackNames all_experts() const;
 };
 
 struct LatentAttentionNames {

@@ -139,9 +139,16 @@ class Builder {
     Open ended = std::move(open_.back());
     open_.pop_back();
     if (!ended.is_object) return add(std::move(ended.elements));
-    Json object = object_of(std::span(members_).subspan(ended.first_member), on_repeated_);
+    const auto members = std::span(members_).subspan(ended.first_member);
+    Json object = is_python_number(members) ? std::move(members[0].second) : object_of(members, on_repeated_);
     members_.resize(ended.first_member);
     return add(std::move(object));
+  }
+
+  // {"__float__": "Infinity"}
+  bool is_python_number(Members<Json> members) const {
+    return on_repeated_ && members.size() == 1 && members[0].first == "__float__" &&
+           members[0].second.is_string();
   }
 
   OnRepeatedKey on_repeated_;

@@ -26,7 +26,8 @@ using OnRepeatedKey = std::function<void(const std::string& key)>;
 
 // Parses a file that Python may have written, by Python's rules. The last value of a repeated key counts;
 // `on_repeated` is called with one repeated key of each object that has any. Infinity, -Infinity and NaN
-// become strings, because no reader here uses fields with these values. Throws JsonError.
+// become strings, because no reader here uses fields with these values. Objects like {"__float__":
+// "Infinity"}, in which transformers 5 writes them, become strings, too. Throws JsonError.
 nlohmann::json parse_python_json(std::string_view text, OnRepeatedKey on_repeated);
 
 extern template nlohmann::json parse_strict_json(std::string_view text);

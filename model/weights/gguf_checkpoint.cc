@@ -16,8 +16,11 @@
 namespace tp {
 namespace {
 
-// The matrix of one expert if the tensor is a stack; a vector is a matrix of one row. Empty for other shapes.
+// The matrix of one expert in a stack, or of all experts, one below the other. A vector is a matrix of one
+// row. Empty for other shapes.
 std::optional<MatrixShape> matrix_shape(const GgufPlace& place, const std::vector<std::size_t>& stored) {
+  if (place.is_stack)
+    return stored.size() == 3 ? std::optional(MatrixShape{stored[0] * stored[1], stored[2]}) : std::nullopt;
   const std::size_t dimensions = stored.size() - (place.expert ? 1 : 0);
   if (dimensions < 1 || dimensions > 2 || (place.expert && *place.expert >= stored.front()))
     return std::nullopt;
@@ -323,10 +326,11 @@ GgufCheckpoint::Matrix GgufCheckpoint::find_whole(const GgufPlace& place,
   const GgufTensor& tensor = entry.tensor;
   const std::optional<MatrixShape> shape = matrix_shape(place, tensor.shape);
   if (!shape) {
-    throw_error<CheckpointError>(
-        "{}: {} is {}, expected {}; convert the checkpoint to GGUF again", entry.file.name(),
-        printable(tensor.name), printable(tensor.shape),
-        place.expert ? fmt::format("a stack with an expert {}", *place.expert) : "a matrix or a vector");
+    throw_error<CheckpointError>("{}: {} is {}, expected {}; convert the checkpoint to GGUF again",
+                                 entry.file.name(), printable(tensor.name), printable(tensor.shape),
+                                 place.expert     ? fmt::format("a stack with an expert {}", *place.expert)
+                                 : place.is_stack ? "a stack with a matrix for every expert"
+                                                  : "a matrix or a vector");
   }
   if (!place.rows.fits(tensor.shape.size() == 1 ? shape->columns : shape->rows)) {
     throw_error<CheckpointError>(

@@ -171,6 +171,12 @@ void GgufNames::add_experts(const ExpertNames& names, const ExpertNames& stored)
     add(names.shared_expert.*part, {.tensor = kBlock + stored.shared_expert.*part});
     add(names.experts + "#." + names.parts.*part, {.tensor = kBlock + stored.parts.*part});
   }
+  const ExpertStackNames stacks = names.all_experts();
+  if (stacks.transposed || stacks.alternating) return;  // the file has other rows and columns
+  const std::string gate_up = kBlock + stored.stacks.gate_up_proj;
+  add(stacks.gate_up_proj, {.tensor = gate_up, .is_stack = true});
+  // In the file it is also that of experts whose other matrices are in two stacks.
+  places_[stacks.down_proj] = {.tensor = kBlock + stored.stacks.down_proj, .is_stack = true};
 }
 
 std::optional<GgufPlace> GgufNames::find(std::string_view name) const {

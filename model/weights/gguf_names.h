@@ -45,6 +45,7 @@ struct GgufRowOrder {
 struct GgufPlace {
   std::string tensor{};                 // "blk.3.attn_q.weight"
   std::optional<std::size_t> expert{};  // index in a stack [experts, rows, columns]
+  bool is_stack = false;                // the whole stack, as a matrix [experts * rows, columns]
   GgufRowOrder rows{};
   bool is_transposed = false;    // the checkpoint's matrix is the transpose of the file's
   float addend = 0.0F;           // add to the file's values to get the checkpoint's

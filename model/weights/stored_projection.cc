@@ -81,10 +81,15 @@ StoredExpert stored_expert(const GatedMlpNames& names, std::size_t intermediate_
 
 ExpertStacks::ExpertStacks(const WeightSource& source, const ExpertNames& names, std::size_t num_experts)
     : names_(names), num_experts_(num_experts) {
+  names_.stacks = names.all_experts();
+  ExpertStackNames& stacks = names_.stacks;
   // A source that makes tensors of any name has separate experts.
-  if (names.stacks.gate_up_proj.empty() || source.contains(names.expert(0).gate_proj + ".weight")) return;
-  are_quantized_ = source.contains(mxfp4_name(names.stacks.gate_up_proj));
-  are_stacks_ = are_quantized_ || source.contains(names.stacks.gate_up_proj);
+  if (stacks.gate_up_proj.empty() || source.contains(names.expert(0).gate_proj + ".weight")) return;
+  are_quantized_ = source.contains(mxfp4_name(stacks.gate_up_proj));
+  are_stacks_ = are_quantized_ || source.contains(stacks.gate_up_proj);
+  if (are_stacks_ || !source.contains(tensor_names::weight_of(stacks.gate_up_proj))) return;
+  are_stacks_ = true;
+  for (std::string* name : {&stacks.gate_up_proj, &stacks.down_proj}) *name = tensor_names::weight_of(*name);
 }
 
 StoredExpert ExpertStacks::expert(std::size_t index, std::size_t intermediate_size,

@@ -53,7 +53,7 @@ class ExpertStacks {
   StoredExpert expert(std::size_t index, std::size_t intermediate_size, std::size_t hidden_size) const;
 
  private:
-  const ExpertNames& names_;
+  ExpertNames names_;
   std::size_t num_experts_;
   bool are_stacks_ = false;
   bool are_quantized_ = false;

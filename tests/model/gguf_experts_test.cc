@@ -35,6 +35,7 @@ class Conversion {
   Conversion(const reference::Fixture& fixture, const std::string& architecture)
       : config_(load_config(fixture.folder)),
         source_(SafetensorsCheckpoint::open(fixture.folder)),
+        part_(source_->contains("model.embed_tokens.weight") ? "" : "language_model."),
         architecture_(architecture) {
     file_.text("general.architecture", architecture);
     whole("context_length", config_.max_position_embeddings);
@@ -42,8 +43,9 @@ class Conversion {
     whole("block_count", config_.num_hidden_layers);
     whole("feed_forward_length", config_.intermediate_size);
     whole("attention.head_count", config_.num_attention_heads);
-    whole("attention.head_count_kv", config_.num_key_value_heads);
-    whole("attention.key_length", config_.head_dim);
+    whole("attention.head_count_kv", config_.kv_lora_rank != 0 ? 1 : config_.num_key_value_heads);
+    whole("attention.key_length",
+          config_.kv_lora_rank != 0 ? config_.kv_lora_rank + config_.head_dim : config_.head_dim);
     number("attention.layer_norm_rms_epsilon", config_.rms_norm_eps);
     number("rope.freq_base", config_.rope_theta);
     whole("expert_count", config_.num_experts);
@@ -51,7 +53,7 @@ class Conversion {
     whole("expert_feed_forward_length", config_.moe_intermediate_size);
     copy("token_embd.weight", "model.embed_tokens.weight");
     copy("output_norm.weight", "model.norm.weight");
-    if (source_->contains("lm_head.weight")) copy("output.weight", "lm_head.weight");
+    if (contains("lm_head.weight")) copy("output.weight", "lm_head.weight");
   }
 
   const ModelConfig& config() const { return config_; }
@@ -68,7 +70,9 @@ class Conversion {
     file_.text(architecture_ + "." + key, value);
   }
 
-  Values read(const std::string& name) const {
+  bool contains(const std::string& name) const { return source_->contains(part_ + name); }
+  Values read(const std::string& of_model) const {
+    const std::string name = part_ + of_model;
     const auto& stored = source_->find_raw(name)->tensor.shape;
     Values values{{stored.begin(), stored.end()}, {}};
     const std::size_t columns = stored.back();
@@ -87,7 +91,7 @@ class Conversion {
   void copy_block(std::size_t layer, const std::map<std::string, std::string>& names) {
     for (const auto& [to, from] : names) {
       const std::string name = fmt::format("model.layers.{}.{}", layer, from);
-      if (source_->contains(name)) copy(fmt::format("blk.{}.{}", layer, to), name);
+      if (contains(name)) copy(fmt::format("blk.{}.{}", layer, to), name);
     }
   }
   // One tensor of those of all experts.
@@ -96,7 +100,7 @@ class Conversion {
     for (std::size_t expert = 0; expert < config_.num_experts; ++expert) {
       const std::string name =
           fmt::format("model.layers.{}.", layer) + fmt::format(fmt::runtime(from), expert);
-      if (!source_->contains(name)) return;
+      if (!contains(name)) return;
       const Values one = read(name);
       all.shape = one.shape;
       all.elements.insert(all.elements.end(), one.elements.begin(), one.elements.end());
@@ -110,6 +114,7 @@ class Conversion {
  private:
   ModelConfig config_;
   std::unique_ptr<SafetensorsCheckpoint> source_;
+  std::string part_;  // what all names follow if the model is a part of a larger one
   std::string architecture_;
   GgufBuilder file_;
 };
@@ -294,6 +299,94 @@ void write_granite_moe(Conversion& to) {
   }
 }
 
+void write_minimax(Conversion& to) {
+  to.whole("rope.dimension_count", to.config().rotary_dim);
+  to.whole("expert_gating_func", 2);
+  for (std::size_t layer = 0; layer < to.config().num_hidden_layers; ++layer) {
+    to.copy_block(layer, kLlamaBlock);
+    to.copy_block(layer, {{"ffn_norm.weight", "post_attention_layernorm.weight"},
+                          {"ffn_gate_inp.weight", "block_sparse_moe.gate.weight"},
+                          {"exp_probs_b.bias", "block_sparse_moe.e_score_correction_bias"}});
+    write_experts_one_by_one(to, layer, "block_sparse_moe.experts.", {"w1", "w3", "w2"});
+  }
+}
+
+// Metadata for RoPE and queries of Mistral 3 and 4; `share` is the part of mscale_all_dim in the file.
+void write_mistral_rope(Conversion& to, double share) {
+  const RopeScaling& scaling = to.config().rope_scaling;
+  to.text("rope.scaling.type", "yarn");
+  to.number("rope.scaling.factor", scaling.factor);
+  to.whole("rope.scaling.original_context_length", scaling.original_max_position_embeddings);
+  to.number("rope.scaling.yarn_beta_fast", scaling.beta_fast);
+  to.number("rope.scaling.yarn_beta_slow", scaling.beta_slow);
+  to.number("rope.scaling.yarn_log_multiplier", share);
+  to.number("attention.temperature_scale", to.config().llama_4_scaling_beta);
+}
+
+void write_mistral3(Conversion& to) {
+  to.whole("rope.dimension_count", to.config().head_dim);
+  write_mistral_rope(to, 1.0);
+  std::map<std::string, std::string> names = kLlamaBlock;
+  names.erase("attn_q.weight");
+  names.erase("attn_k.weight");
+  names["ffn_norm.weight"] = "post_attention_layernorm.weight";
+  for (std::size_t layer = 0; layer < to.config().num_hidden_layers; ++layer) {
+    to.copy_block(layer, names);
+    for (const char* projection : {"q", "k"})
+      to.write(fmt::format("blk.{}.attn_{}.weight", layer, projection),
+               permuted(to.read(fmt::format("model.layers.{}.self_attn.{}_proj.weight", layer, projection)),
+                        to.config().head_dim));
+  }
+}
+
+// Latent attention as newer files have it: what projects to keys and values in a stack each.
+void write_latent_attention(Conversion& to, std::size_t layer) {
+  const ModelConfig& config = to.config();
+  to.copy_block(layer, {{"attn_q_a.weight", "self_attn.q_a_proj.weight"},
+                        {"attn_q_a_norm.weight", "self_attn.q_a_layernorm.weight"},
+                        {"attn_q_b.weight", "self_attn.q_b_proj.weight"},
+                        {"attn_kv_a_mqa.weight", "self_attn.kv_a_proj_with_mqa.weight"},
+                        {"attn_kv_a_norm.weight", "self_attn.kv_a_layernorm.weight"}});
+  Values both = to.read(fmt::format("model.layers.{}.self_attn.kv_b_proj.weight", layer));
+  both.shape = {config.num_attention_heads, config.qk_nope_head_dim + config.v_head_dim, config.kv_lora_rank};
+  const std::string block = fmt::format("blk.{}.", layer);
+  to.write(block + "attn_k_b.weight", transposed(rows_of(both, 0, config.qk_nope_head_dim)));
+  to.write(block + "attn_v_b.weight", rows_of(both, config.qk_nope_head_dim, config.v_head_dim));
+}
+
+void write_latent_sizes(Conversion& to) {
+  const ModelConfig& config = to.config();
+  to.whole("rope.dimension_count", config.qk_rope_head_dim);
+  to.whole("attention.value_length", config.kv_lora_rank);
+  to.whole("attention.key_length_mla", config.qk_nope_head_dim + config.qk_rope_head_dim);
+  to.whole("attention.value_length_mla", config.v_head_dim);
+  to.whole("attention.q_lora_rank", config.q_lora_rank);
+  to.whole("attention.kv_lora_rank", config.kv_lora_rank);
+}
+
+void write_glm4_moe_lite(Conversion& to) {
+  write_latent_sizes(to);
+  to.whole("expert_gating_func", 2);
+  write_deepseek_experts(to, "ffn_norm.weight");
+  for (std::size_t layer = 0; layer < to.config().num_hidden_layers; ++layer)
+    write_latent_attention(to, layer);
+}
+
+// The converter leaves experts as it finds them.
+void write_mistral4(Conversion& to) {
+  write_latent_sizes(to);
+  write_mistral_rope(to, 0.1);
+  to.whole("expert_shared_count", to.config().n_shared_experts);
+  to.boolean("expert_weights_norm", true);
+  for (std::size_t layer = 0; layer < to.config().num_hidden_layers; ++layer) {
+    write_latent_attention(to, layer);
+    to.copy_block(layer, kLlamaBlock);
+    to.copy_block(layer, {{"ffn_norm.weight", "post_attention_layernorm.weight"},
+                          {"ffn_gate_up_exps.weight", "mlp.experts.gate_up_proj"},
+                          {"ffn_down_exps.weight", "mlp.experts.down_proj"}});
+  }
+}
+
 struct Case {
   std::string fixture;
   std::string architecture;
@@ -307,6 +400,10 @@ const Case kCases[] = {
     {"ernie45moe", "ernie4_5-moe", write_ernie_moe},
     {"phimoe", "phimoe", write_phimoe},
     {"granitemoe", "granitemoe", write_granite_moe},
+    {"minimaxm2", "minimax-m2", write_minimax},
+    {"ministral3", "mistral3", write_mistral3},
+    {"mistral4", "mistral4", write_mistral4},
+    {"glm4moelite", "deepseek2", write_glm4_moe_lite},
     {"dots1", "dots1", [](Conversion& to) { write_deepseek_experts(to, "ffn_norm.weight"); }},
 };
 
@@ -328,9 +425,11 @@ TEST(GgufExperts, GiveTheLogitsOfTheSameTensorsInACheckpoint) {
 }
 
 // Whose tensors are under blk.N.nextn, where N blocks are the model's.
-TEST(GgufExperts, HaveGlmsLayerForMultiTokenPrediction) {
-  const reference::Fixture fixture = reference::fixture("glm4moe");
+void expect_same_next_token_layer(const std::string& name, const std::string& architecture,
+                                  void (*write)(Conversion& to)) {
+  const reference::Fixture fixture = reference::fixture(name);
   for (const bool own_tables : {true, false}) {
+    SCOPED_TRACE(name);
     nlohmann::json config = test::config_in(fixture.folder);
     test::Tensors tensors = test::tensors_of(fixture.folder);
     test::add_next_token_layer(config, tensors, own_tables);
@@ -346,9 +445,9 @@ TEST(GgufExperts, HaveGlmsLayerForMultiTokenPrediction) {
     test::write_checkpoint(counted.path(), config, tensors);
     reference::Fixture of_all = fixture;
     of_all.folder = counted.path();
-    Conversion conversion(of_all, "glm4moe");
+    Conversion conversion(of_all, architecture);
     conversion.whole("nextn_predict_layers", 1);
-    write_glm4_moe(conversion);
+    write(conversion);
     conversion.copy_block(layer, {{"nextn.eh_proj.weight", "eh_proj.weight"},
                                   {"nextn.enorm.weight", "enorm.weight"},
                                   {"nextn.hnorm.weight", "hnorm.weight"},
@@ -368,6 +467,11 @@ TEST(GgufExperts, HaveGlmsLayerForMultiTokenPrediction) {
     };
     EXPECT_EQ(logits_of(load_config(file), *source), logits_of(expected_config, *expected_source));
   }
+}
+
+TEST(GgufExperts, HaveGlmsLayerForMultiTokenPrediction) {
+  expect_same_next_token_layer("glm4moe", "glm4moe", write_glm4_moe);
+  expect_same_next_token_layer("glm4moelite", "deepseek2", write_glm4_moe_lite);
 }
 
 }  // namespace

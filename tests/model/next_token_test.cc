@@ -90,8 +90,8 @@ std::pair<json, Tensors> model_of_layer(json config, const Tensors& tensors,
 
 std::vector<reference::Fixture> fixtures() {
   std::vector<reference::Fixture> all;
-  for (const char* const family :
-       {"DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "Glm4MoeForCausalLM", "Qwen3NextForCausalLM"})
+  for (const char* const family : {"DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "Glm4MoeForCausalLM",
+                                   "Glm4MoeLiteForCausalLM", "Qwen3NextForCausalLM"})
     for (const reference::Fixture& fixture : reference::fixtures_of({family})) all.push_back(fixture);
   return all;
 }
@@ -193,7 +193,8 @@ TEST(NextTokenLayer, IsRefusedOfFamiliesWithoutOne) {
   const ModelConfig config = load_config(reference::fixture("llama-gqa").folder);
   const std::string error = test::error_of<ConfigError>([&] { make_next_token_spec(config); });
   EXPECT_CONTAINS(error, "expected a family whose checkpoints have a layer for it");
-  EXPECT_CONTAINS(error, "DeepseekV3ForCausalLM, Glm4MoeForCausalLM, Qwen3NextForCausalLM");
+  EXPECT_CONTAINS(error,
+                  "DeepseekV3ForCausalLM, Glm4MoeForCausalLM, Glm4MoeLiteForCausalLM, Qwen3NextForCausalLM");
   EXPECT_CONTAINS(error, "found LlamaForCausalLM");
 }
 

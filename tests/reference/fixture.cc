@@ -1,6 +1,9 @@
 #include "tests/reference/fixture.h"
 
+#include "model/config/architectures.h"
+#include "model/config/config.h"
 #include "tests/reference/json_file.h"
+#include "tp/error.h"
 
 #include <algorithm>
 #include <memory>
@@ -63,6 +66,15 @@ StoredFixture load_stored(const std::filesystem::path& folder) {
   return fixture;
 }
 
+// Its family's, or the class in config.json if no family reads it.
+std::string architecture_in(const std::filesystem::path& folder, const nlohmann::json& config) {
+  try {
+    return family_of(load_config(folder).architecture).architecture;
+  } catch (const Error&) {
+    return config.at("architectures").front();
+  }
+}
+
 struct Listed {
   std::string architecture;
   bool is_quantized = false;
@@ -75,7 +87,7 @@ const std::map<std::string, Listed>& listed(const std::string& kind) {
   if (!fixtures.empty()) return fixtures;
   for (const auto& entry : std::filesystem::directory_iterator(seeded_folder(kind))) {
     const nlohmann::json config = read_json(entry.path() / "config.json");
-    fixtures[entry.path().filename()] = {config.at("architectures").front(),
+    fixtures[entry.path().filename()] = {architecture_in(entry.path(), config),
                                          config.contains("quantization_config")};
   }
   return fixtures;

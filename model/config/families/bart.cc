@@ -9,7 +9,7 @@
 namespace tp::families {
 namespace {
 
-constexpr std::size_t kFirstPosition = 2;
+constexpr std::size_t kFirstBartPosition = 2;
 
 BlockNames bart_block(const std::string& prefix) {
   const std::string cross = prefix + "encoder_attn.";
@@ -59,8 +59,8 @@ DecoderSpec bart_stack(const ModelConfig& config) {
   }
   spec.final_norm.reset();
   spec.embedding_norm = norm;
-  spec.learned_positions = config.max_position_embeddings + kFirstPosition;
-  spec.first_learned_position = kFirstPosition;
+  spec.learned_positions = config.max_position_embeddings + kFirstBartPosition;
+  spec.first_learned_position = kFirstBartPosition;
   if (config.scale_embedding) spec.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
   spec.lm_head_bias = true;
   return spec;

@@ -91,6 +91,28 @@ void set_qkv(BlockNames& names, const std::string& name) {
   names.q_proj = names.k_proj = names.v_proj = name;
 }
 
+std::optional<QueryScalingSpec> query_scaling_of(const ModelConfig& config) {
+  if (config.llama_4_scaling_beta == 0) return std::nullopt;
+  const std::size_t step = config.rope_scaling.original_max_position_embeddings;
+  require<ConfigError>(step != 0,
+                       "llama_4_scaling_beta is {}, expected a scaled RoPE with "
+                       "original_max_position_embeddings beside it, found none; check config.json",
+                       config.llama_4_scaling_beta);
+  return QueryScalingSpec{.factor = config.llama_4_scaling_beta, .step = static_cast<double>(step)};
+}
+
+nlohmann::json gguf_next_token_layers(const ModelMetadata& model) {
+  const std::uint64_t more = model.whole_or("nextn_predict_layers", 0);
+  const std::uint64_t blocks = model.whole("block_count");
+  if (more >= blocks) {
+    throw_error<ConfigError>(
+        "{}: expected fewer layers for the prediction of more tokens than all {}, found {}; "
+        "convert the checkpoint to GGUF again",
+        model.files().name(), blocks, more);
+  }
+  return {{"num_hidden_layers", blocks - more}, {"num_nextn_predict_layers", more}};
+}
+
 nlohmann::json gguf_windows(const ModelMetadata& model) {
   const std::uint64_t window = model.whole_or("attention.sliding_window", 0);
   nlohmann::json fields = {{"sliding_window", nullptr}};

@@ -3,6 +3,7 @@
 
 #include "model/config/family.h"
 
+#include <optional>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
@@ -26,6 +27,8 @@ TensorNames gpt2_names();
 // Llama's without norms in front of a block's halves, and with norms behind them: post_attention_layernorm is
 // what it says.
 BlockNames post_norm_block(const std::string& prefix);
+// Mixtral's: experts under block_sparse_moe.
+BlockNames mixtral_block(const std::string& prefix);
 
 // A layer norm with gain and bias.
 NormSpec layer_norm_of(const ModelConfig& config);
@@ -47,6 +50,9 @@ void set_qkv(BlockNames& names, const std::string& name);
 
 // The layers of a gated MLP under Llama's names.
 GatedMlpNames gated_mlp(const std::string& prefix);
+
+// Mistral's growth of queries with their position, if the model has it. Throws ConfigError.
+std::optional<QueryScalingSpec> query_scaling_of(const ModelConfig& config);
 
 // What configs of mixtures of experts have in common.
 MixtureOfExpertsSpec experts_of(const ModelConfig& config);
@@ -84,6 +90,10 @@ Activation activation_of(const ModelConfig& config);
 
 // A block's attention, where it is the usual one.
 inline AttentionSpec& attention_of(BlockSpec& block) { return std::get<AttentionSpec>(block.attention); }
+
+// The numbers of layers, as fields of config.json: GGUF files count those that predict more tokens at a time
+// as blocks, too. Throws ConfigError.
+nlohmann::json gguf_next_token_layers(const ModelMetadata& model);
 
 // What GGUF files say of windows, as fields of config.json.
 nlohmann::json gguf_windows(const ModelMetadata& model);

@@ -1,4 +1,5 @@
-// DeepSeek-V2 and V3: latent attention and experts, some of them shared.
+// DeepSeek-V2 and V3: latent attention and experts, some of them shared. GLM-4.7-Flash is a V3 of other
+// sizes.
 #include "model/config/config.h"
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace tp::families {
@@ -29,6 +31,7 @@ LatentAttentionSpec latent_attention(const ModelConfig& config) {
       mscale * mscale / std::sqrt(static_cast<double>(spec.qk_nope_head_dim + spec.qk_rope_head_dim)));
   spec.rope = {config.rope_theta, config.rope_scaling, rotary_dim(config)};
   spec.interleaved_rope = config.rope_interleave;
+  spec.query_scaling = query_scaling_of(config);
   return spec;
 }
 
@@ -90,8 +93,13 @@ BlockNames deepseek_block(const std::string& prefix) {
   return names;
 }
 
-// Versions differ in how experts are chosen: by a sigmoid (2 in the file) in version 3.
-bool is_version_3(const ModelMetadata& model) { return model.whole_or("expert_gating_func", 1) == 2; }
+// Versions differ in how experts are chosen: by a sigmoid (2 in the file) in version 3, whose early files may
+// not say so, but have its bias.
+bool is_version_3(const ModelMetadata& model) {
+  const std::uint64_t dense = model.whole_or("leading_dense_block_count", 0);
+  const bool has_bias = model.has_tensor(fmt::format("blk.{}.exp_probs_b.bias", dense));
+  return model.whole_or("expert_gating_func", has_bias ? 2 : 1) == 2;
+}
 
 // Newer files describe heads of the compressed cache, and those of the model in keys that end in _mla.
 nlohmann::json deepseek_config(const ModelMetadata& model) {
@@ -105,26 +113,28 @@ nlohmann::json deepseek_config(const ModelMetadata& model) {
                              model.files().name(), key, rotary);
   }
   const bool has_q_lora = model.has("attention.q_lora_rank");
-  return {{"num_key_value_heads", model.heads()},
-          {"q_lora_rank",
-           has_q_lora ? nlohmann::json(model.whole("attention.q_lora_rank")) : nlohmann::json(nullptr)},
-          {"kv_lora_rank", model.whole("attention.kv_lora_rank")},
-          {"qk_rope_head_dim", rotary},
-          {"qk_nope_head_dim", key - rotary},
-          {"v_head_dim", value},
-          {"n_routed_experts", model.whole_or("expert_count", 0)},
-          {"num_experts_per_tok", model.whole_or("expert_used_count", 0)},
-          {"n_shared_experts", model.whole_or("expert_shared_count", 0)},
-          {"moe_intermediate_size", model.whole("expert_feed_forward_length")},
-          {"moe_layer_freq", 1},
-          {"first_k_dense_replace", model.whole_or("leading_dense_block_count", 0)},
-          {"routed_scaling_factor", model.number_or("expert_weights_scale", 1.0)},
-          {"norm_topk_prob", model.boolean_or("expert_weights_norm", false)},
-          {"topk_method", is_version_3(model) ? "noaux_tc"
-                          : groups > 1        ? "group_limited_greedy"
-                                              : "greedy"},
-          {"n_group", groups},
-          {"topk_group", model.whole_or("expert_group_used_count", groups)}};
+  nlohmann::json config = gguf_next_token_layers(model);
+  config.update({{"num_key_value_heads", model.heads()},
+                 {"q_lora_rank", has_q_lora ? nlohmann::json(model.whole("attention.q_lora_rank"))
+                                            : nlohmann::json(nullptr)},
+                 {"kv_lora_rank", model.whole("attention.kv_lora_rank")},
+                 {"qk_rope_head_dim", rotary},
+                 {"qk_nope_head_dim", key - rotary},
+                 {"v_head_dim", value},
+                 {"n_routed_experts", model.whole_or("expert_count", 0)},
+                 {"num_experts_per_tok", model.whole_or("expert_used_count", 0)},
+                 {"n_shared_experts", model.whole_or("expert_shared_count", 0)},
+                 {"moe_intermediate_size", model.whole("expert_feed_forward_length")},
+                 {"moe_layer_freq", 1},
+                 {"first_k_dense_replace", model.whole_or("leading_dense_block_count", 0)},
+                 {"routed_scaling_factor", model.number_or("expert_weights_scale", 1.0)},
+                 {"norm_topk_prob", model.boolean_or("expert_weights_norm", false)},
+                 {"topk_method", is_version_3(model) ? "noaux_tc"
+                                 : groups > 1        ? "group_limited_greedy"
+                                                     : "greedy"},
+                 {"n_group", groups},
+                 {"topk_group", model.whole_or("expert_group_used_count", groups)}});
+  return config;
 }
 
 }  // namespace
@@ -152,6 +162,19 @@ Family deepseek3() {
   family.defaults.scoring_func = "sigmoid";
   family.defaults.topk_method = "noaux_tc";
   family.defaults.routed_scaling_factor = 2.5;
+  return family;
+}
+
+// GGUF files of it are DeepSeek-V3's.
+Family glm4_moe_lite() {
+  Family family = deepseek3();
+  family.architecture = "Glm4MoeLiteForCausalLM";
+  family.gguf.is_of = [](const ModelMetadata&) { return false; };
+  family.defaults.max_position_embeddings = 202752;
+  family.defaults.rms_norm_eps = 1e-5;
+  family.defaults.n_shared_experts = 1;
+  family.defaults.first_k_dense_replace = 1;
+  family.defaults.routed_scaling_factor = 1.8;
   return family;
 }
 

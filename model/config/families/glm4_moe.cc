@@ -1,7 +1,6 @@
 // GLM-4.5 and dots.llm1: Llama with DeepSeek-V3's experts.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
-#include "tp/internal/require.h"
 
 #include <nlohmann/json.hpp>
 
@@ -57,20 +56,10 @@ nlohmann::json dots1_config(const ModelMetadata& model) {
           {"topk_group", model.whole_or("expert_group_used_count", 1)}};
 }
 
-// Blocks count the layers behind the last one, which predict more tokens at a time.
 nlohmann::json glm4_moe_config(const ModelMetadata& model) {
-  const std::uint64_t more = model.whole_or("nextn_predict_layers", 0);
-  const std::uint64_t blocks = model.whole("block_count");
-  if (more >= blocks) {
-    throw_error<ConfigError>(
-        "{}: expected fewer layers for the prediction of more tokens than all {}, found {}; "
-        "convert the checkpoint to GGUF again",
-        model.files().name(), blocks, more);
-  }
   nlohmann::json config = dots1_config(model);
-  config.update({{"num_hidden_layers", blocks - more},
-                 {"num_nextn_predict_layers", more},
-                 {"use_qk_norm", model.has_tensor("blk.0.attn_q_norm.weight")}});
+  config.update(gguf_next_token_layers(model));
+  config["use_qk_norm"] = model.has_tensor("blk.0.attn_q_norm.weight");
   return config;
 }
 

@@ -20,6 +20,7 @@ DecoderSpec llama_spec(const ModelConfig& config) {
   attention.head_dim = config.head_dim;
   attention.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)));
   attention.rope = {config.rope_theta, config.rope_scaling, rotary_dim(config)};
+  attention.query_scaling = query_scaling_of(config);
   attention.qkv_bias = config.attention_bias;
   attention.o_bias = config.attention_out_bias.value_or(config.attention_bias);
   if (config.clip_qkv > 0) attention.clip_qkv = static_cast<float>(config.clip_qkv);

@@ -26,7 +26,7 @@ void set_attention(const ModelConfig& config, std::size_t layer, BlockSpec& bloc
     attention.norms_after_rope = true;
   }
   if (!has_rope && config.attn_temperature_tuning)
-    attention.query_scaling = {.factor = config.attn_scale, .step = config.floor_scale};
+    attention.query_scaling = {.factor = config.attn_scale, .step = config.floor_scale, .first = 1};
 }
 
 DecoderSpec llama4_spec(const ModelConfig& config) {

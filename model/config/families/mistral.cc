@@ -16,6 +16,13 @@ DecoderSpec mixtral_spec(const ModelConfig& config) {
   return spec;
 }
 
+nlohmann::json mixtral_config(const ModelMetadata& model) {
+  return {{"num_local_experts", model.whole("expert_count")},
+          {"num_experts_per_tok", model.whole("expert_used_count")}};
+}
+
+}  // namespace
+
 BlockNames mixtral_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
   names.experts.router = prefix + "block_sparse_moe.gate";
@@ -23,13 +30,6 @@ BlockNames mixtral_block(const std::string& prefix) {
   names.experts.parts = {"w1", "w3", "w2"};
   return names;
 }
-
-nlohmann::json mixtral_config(const ModelMetadata& model) {
-  return {{"num_local_experts", model.whole("expert_count")},
-          {"num_experts_per_tok", model.whole("expert_used_count")}};
-}
-
-}  // namespace
 
 DecoderSpec mistral_spec(const ModelConfig& config) {
   DecoderSpec spec = llama_spec(config);

@@ -4,6 +4,7 @@
 #include "model/kernels/experts.h"
 #include "model/kernels/rope.h"
 #include "model/layers/attention/far_keys.h"
+#include "model/layers/attention/query_scaling.h"
 #include "model/layers/attention/relative_bias.h"
 #include "model/weights/stored_projection.h"
 
@@ -71,17 +72,6 @@ TensorView<float> gathered(TensorView<const float> x, std::span<const std::size_
   const TensorView<float> out = step.workspace.take(x.rows(), x.columns());
   kernels::gather_rows(x, rows, out);
   return out;
-}
-
-// [tokens]
-std::vector<float> query_factors(const QueryScalingSpec& spec, std::span<const std::size_t> positions) {
-  std::vector<float> factors;
-  factors.reserve(positions.size());
-  for (const std::size_t position : positions) {
-    const double steps = std::floor((static_cast<double>(position) + 1.0) / spec.step);
-    factors.push_back(static_cast<float>(1.0 + spec.factor * std::log1p(steps)));
-  }
-  return factors;
 }
 
 }  // namespace
@@ -155,7 +145,7 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
     rotate(key, head_dim_, angles.cosine, angles.sine);
   }
   if (norms_after_rope_) normalize(query, key, step);
-  if (query_scaling_) kernels::scale_rows(query_factors(*query_scaling_, step.batch.positions), query);
+  scale_queries(query_scaling_, step.batch.positions, query);
   const TensorView<float> attended = favor_ ? (*favor_)(query, key, value, kv_of_head_, scale_, step)
                                      : pattern_.dilation == 1
                                          ? attend_to_cache(query, key, value, step, cache)

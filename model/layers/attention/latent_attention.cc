@@ -2,6 +2,7 @@
 
 #include "model/kernels/attention.h"
 #include "model/kernels/rope.h"
+#include "model/layers/attention/query_scaling.h"
 #include "tp/internal/threads.h"
 
 #include <algorithm>
@@ -158,6 +159,7 @@ PartialSum LatentAttention::operator()(TensorView<const float> x, const StepCont
   const TensorView<float> absorbed = step.workspace.take(x.rows(), sizes_.heads.size() * sizes_.latent);
   absorb_proj_(query_nope, absorbed, step);
   place_rotated(query_rope, spec_.qk_rope_head_dim, absorbed);
+  scale_queries(spec_.query_scaling, step.batch.positions, absorbed);
   const TensorView<float> attended = step.workspace.take(x.rows(), sizes_.heads.size() * spec_.kv_lora_rank);
   attend(absorbed, step, cache, attended);
 

@@ -1,0 +1,17 @@
+// Queries that grow with their positions.
+#pragma once
+
+#include "model/config/spec.h"
+#include "tp/tensor.h"
+
+#include <cstddef>
+#include <optional>
+#include <span>
+
+namespace tp {
+
+// Multiplies the rows of `query`, [tokens, anything], by the factors of their positions, [tokens].
+void scale_queries(const std::optional<QueryScalingSpec>& spec, std::span<const std::size_t> positions,
+                   TensorView<float> query);
+
+}  // namespace tp
