@@ -13,6 +13,8 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -23,7 +25,11 @@ namespace {
 constexpr std::array kEndKeys = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                  "tokenizer.ggml.eom_token_id"};
 
-// For each row in the file, the checkpoint's row; empty if the order is the same.
+// Tensors of the checkpoint that are several in the file.
+constexpr std::string_view kSplitKvB = "attn_kv_b.weight";
+constexpr std::string_view kGateUp = "ffn_gate_up_exps.weight";
+
+// The checkpoint's row of each row of the file; empty if their order is the same.
 std::vector<std::size_t> rows_in_file_order(const GgufRowOrder& order, std::size_t rows) {
   if (order.kind == GgufRowOrder::Kind::as_it_was) return {};
   std::vector<std::size_t> result(rows);
@@ -46,18 +52,18 @@ CheckpointInput::CheckpointInput(const std::filesystem::path& folder, const std:
   values_.text("general.name", name);
   write_hyperparameters(config, spec_, name, values_);
   source_ = open_checkpoint(folder);
-  const GgufNames names(spec_.names.as_stored_in(*source_), heads_of(spec_));
-  Lists lists;
-  for (ModelTensor& tensor : model_tensors(spec_, *source_))
-    add_tensor(names, std::move(tensor.name), tensor.shape, lists);
-  for (const auto& [key, list] : lists) values_.numbers(key, list);
-  add_rope_factors();
   const GgufHeads heads = heads_of(spec_);
+  const GgufNames names(spec_.names.as_stored_in(*source_), heads);
   facts_ = {.architecture = family_of(config.architecture).gguf.architecture,
             .layers = spec_.blocks.size(),
             .experts = config.num_experts,
             .has_lm_head = !spec_.tied_embeddings,
             .has_grouped_queries = heads.kv_heads < heads.heads};
+  Lists lists;
+  for (ModelTensor& tensor : model_tensors(spec_, *source_))
+    add_tensor(names, std::move(tensor.name), tensor.shape, lists);
+  for (const auto& [key, list] : lists) values_.numbers(key, list);
+  add_rope_factors();
   write_vocabulary(folder);
 }
 
@@ -73,13 +79,16 @@ void CheckpointInput::add_tensor(const GgufNames& names, std::string name, Matri
     source_->read(name, shape, TensorSlice::whole(shape), {&list.emplace_back(), 1, 1});
     return;
   }
-  // A tied embedding may be stored only as the LM head.
+  if (place->is_stack) return add_experts(*place, {std::move(name), shape});
+  if (place->tensor.ends_with(kSplitKvB)) return add_split_kv_b(place->tensor, {std::move(name), shape});
+  // A tied embedding may be stored as the LM head only.
   if (spec_.tied_embeddings && place->tensor == "output.weight") place->tensor = "token_embd.weight";
   const bool is_vector = shape.rows == 1;
   const MatrixShape in_file = place->is_transposed ? MatrixShape{shape.columns, shape.rows} : shape;
   const auto known = std::ranges::find(tensors_, place->tensor, &Tensor::name);
   if (known != tensors_.end()) {  // another expert
-    origins_[static_cast<std::size_t>(known - tensors_.begin())].parts.push_back({std::move(name), shape});
+    origins_[static_cast<std::size_t>(known - tensors_.begin())].parts.push_back(
+        {std::move(name), shape, {0, shape.rows}});
     ++known->shape.front();
     return;
   }
@@ -88,9 +97,40 @@ void CheckpointInput::add_tensor(const GgufNames& names, std::string name, Matri
   if (!is_vector) tensor.shape.push_back(in_file.rows);
   tensor.shape.push_back(in_file.columns);
   tensors_.push_back(std::move(tensor));
-  origins_.push_back({.parts = {{std::move(name), shape}},
+  origins_.push_back({.parts = {{std::move(name), shape, {0, shape.rows}}},
                       .place = *place,
                       .rows = rows_in_file_order(place->rows, is_vector ? shape.columns : in_file.rows)});
+}
+
+void CheckpointInput::add_stack(const std::string& tensor, const ModelTensor& whole, Range rows,
+                                std::size_t period, bool is_transposed) {
+  Origin origin{.place = {.tensor = tensor, .is_transposed = is_transposed}};
+  for (std::size_t first = 0; first < whole.shape.rows; first += period)
+    origin.parts.push_back({whole.name, whole.shape, {first + rows.begin, first + rows.end}});
+  std::vector<std::size_t> shape = {origin.parts.size(), rows.size(), whole.shape.columns};
+  if (is_transposed) std::swap(shape[1], shape[2]);
+  tensors_.push_back({.name = tensor, .shape = std::move(shape)});
+  origins_.push_back(std::move(origin));
+}
+
+// Most readers know the matrices that an expert's columns are gated by in a stack of their own only.
+void CheckpointInput::add_experts(const GgufPlace& place, const ModelTensor& stack) {
+  const std::size_t period = stack.shape.rows / facts_.experts;
+  const std::size_t both = place.tensor.find(kGateUp);
+  if (both == place.tensor.npos) return add_stack(place.tensor, stack, {0, period}, period);
+  const std::string block = place.tensor.substr(0, both);
+  add_stack(block + "ffn_gate_exps.weight", stack, {0, period / 2}, period);
+  add_stack(block + "ffn_up_exps.weight", stack, {period / 2, period}, period);
+}
+
+// As GgufSplitKvB reads it: of every head its keys' rows, transposed, and its values'.
+void CheckpointInput::add_split_kv_b(const std::string& tensor, const ModelTensor& whole) {
+  const LatentAttentionSpec& spec = *first_part<LatentAttentionSpec>(spec_);
+  const std::size_t keys = spec.qk_nope_head_dim;
+  const std::size_t period = keys + spec.v_head_dim;
+  const std::string block = tensor.substr(0, tensor.size() - kSplitKvB.size());
+  add_stack(block + "attn_k_b.weight", whole, {0, keys}, period, true);
+  add_stack(block + "attn_v_b.weight", whole, {keys, period}, period);
 }
 
 void CheckpointInput::add_rope_factors() {
@@ -160,14 +200,16 @@ void CheckpointInput::read_part(const Origin& origin, const Stored& part, Range 
     const std::vector<float> as_stored(out, out + columns);
     for (std::size_t i = 0; i < columns; ++i) out[i] = as_stored[origin.rows[i]];
   } else if (origin.place.is_transposed) {
-    std::vector<float> memory(part.shape.rows * rows.size());
-    const TensorView<float> stored(memory.data(), part.shape.rows, rows.size());
-    source_->read(part.name, part.shape, TensorSlice::of_columns(part.shape, rows), stored);
+    std::vector<float> memory(part.rows.size() * rows.size());
+    const TensorView<float> stored(memory.data(), part.rows.size(), rows.size());
+    source_->read(part.name, part.shape, {part.rows, rows}, stored);
     for (std::size_t row = 0; row < rows.size(); ++row) {
-      for (std::size_t i = 0; i < part.shape.rows; ++i) *out++ = stored(i, row);
+      for (std::size_t i = 0; i < part.rows.size(); ++i) *out++ = stored(i, row);
     }
   } else if (origin.rows.empty()) {
-    source_->read(part.name, part.shape, TensorSlice::of_rows(part.shape, rows), {out, rows.size(), columns});
+    const Range wanted{part.rows.begin + rows.begin, part.rows.begin + rows.end};
+    source_->read(part.name, part.shape, TensorSlice::of_rows(part.shape, wanted),
+                  {out, rows.size(), columns});
   } else {
     for (std::size_t row = rows.begin; row < rows.end; ++row, out += columns) {
       const std::size_t stored = origin.rows[row];

@@ -2,6 +2,7 @@
 
 #include "model/config/spec.h"
 #include "model/quantize/hyperparameters.h"
+#include "model/quantize/model_tensors.h"
 #include "model/quantize/quantize_input.h"
 #include "model/weights/gguf_names.h"
 #include "model/weights/source/weight_source.h"
@@ -27,14 +28,15 @@ class CheckpointInput final : public QuantizeInput {
   void check_header(const std::filesystem::path& file) const override;
 
  private:
-  // A matrix of the checkpoint, or a vector of one row.
+  // Rows of a matrix of the checkpoint, which may be a stack's, or a vector of one row.
   struct Stored {
     std::string name;
-    MatrixShape shape;
+    MatrixShape shape;  // all rows
+    Range rows;
   };
   // The source of a tensor's values.
   struct Origin {
-    std::vector<Stored> parts{};  // one part; in a stack, one part per expert
+    std::vector<Stored> parts{};  // one, or a stack's one for every expert or head
     GgufPlace place{};
     std::vector<std::size_t> rows{};  // checkpoint row of each row in the file; empty: same order
     std::vector<float> values{};      // values of a tensor that is not in the checkpoint
@@ -44,6 +46,11 @@ class CheckpointInput final : public QuantizeInput {
   using Lists = std::map<std::string, std::vector<float>>;
 
   void add_tensor(const GgufNames& names, std::string name, MatrixShape shape, Lists& lists);
+  // A tensor of matrices: `rows` of every `period` rows of `whole`.
+  void add_stack(const std::string& tensor, const ModelTensor& whole, Range rows, std::size_t period,
+                 bool is_transposed = false);
+  void add_experts(const GgufPlace& place, const ModelTensor& stack);
+  void add_split_kv_b(const std::string& tensor, const ModelTensor& whole);
   void add_rope_factors();
   void write_vocabulary(const std::filesystem::path& folder);
   void read_part(const Origin& origin, const Stored& part, Range rows, float* out) const;

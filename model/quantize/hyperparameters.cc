@@ -18,17 +18,7 @@ namespace {
 
 using Kind = RopeScaling::Kind;
 
-const AttentionSpec& attention_of(const DecoderSpec& spec, const std::string& model) {
-  const auto* const attention = first_part<AttentionSpec>(spec);
-  require<ConfigError>(
-      attention != nullptr,
-      "cannot write {} as a GGUF file: expected attention with heads of keys and values, found "
-      "latent attention; quantize a GGUF file of the model that llama.cpp has converted",
-      model);
-  return *attention;
-}
-
-// Writes values whose keys begin with the architecture.
+// Keys that begin with the architecture.
 class ArchitectureValues {
  public:
   ArchitectureValues(const std::string& architecture, GgufValues& values)
@@ -53,8 +43,8 @@ class ArchitectureValues {
   GgufValues& values_;
 };
 
-// Llama 3's scaling is stored only as a tensor.
-void write_rope(const RopeSpec& rope, ArchitectureValues& values) {
+// Llama 3's scaling is in a tensor only.
+void write_rope(const RopeSpec& rope, bool is_latent, ArchitectureValues& values) {
   const RopeScaling& scaling = rope.scaling;
   values.number("rope.freq_base", rope.theta);
   values.whole("rope.dimension_count", rope.rotary_dim);
@@ -69,6 +59,28 @@ void write_rope(const RopeSpec& rope, ArchitectureValues& values) {
   if (scaling.kind == Kind::linear) return;
   values.number("rope.scaling.yarn_beta_fast", scaling.beta_fast);
   values.number("rope.scaling.yarn_beta_slow", scaling.beta_slow);
+  // mscale_all_dim, of which files of latent attention have a tenth.
+  if (scaling.attention_factor == 1.0 && scaling.score_factor != 1.0)
+    values.number("rope.scaling.yarn_log_multiplier",
+                  (is_latent ? 1 : 10) * (scaling.score_factor - 1.0) / std::log(scaling.factor));
+}
+
+void write_attention(const AttentionSpec& attention, ArchitectureValues& values) {
+  values.whole("attention.head_count_kv", attention.num_key_value_heads);
+  values.whole("attention.key_length", attention.head_dim);
+  values.whole("attention.value_length", attention.head_dim);
+  values.number_if("attn_logit_softcapping", attention.softcap.value_or(0.0F));
+}
+
+// Llama.cpp caches what all heads share, as one key and value head; the heads have keys of their own.
+void write_latent_attention(const LatentAttentionSpec& attention, ArchitectureValues& values) {
+  values.whole("attention.head_count_kv", 1);
+  values.whole("attention.key_length", attention.kv_lora_rank + attention.qk_rope_head_dim);
+  values.whole("attention.value_length", attention.kv_lora_rank);
+  values.whole("attention.key_length_mla", attention.qk_nope_head_dim + attention.qk_rope_head_dim);
+  values.whole("attention.value_length_mla", attention.v_head_dim);
+  values.whole("attention.kv_lora_rank", attention.kv_lora_rank);
+  values.whole_if("attention.q_lora_rank", attention.q_lora_rank.value_or(0));
 }
 
 const RouterSpec* router_of(const DecoderSpec& spec) {
@@ -87,6 +99,10 @@ void write_correction(const ModelConfig& config, const RouterSpec& router, Archi
   values.number("expert_weights_scale", router.scale);
   values.boolean("expert_weights_norm", router.normalize);
   values.whole_if("expert_shared_count", config.n_shared_experts);
+  if (router.num_groups > 1) {
+    values.whole("expert_group_count", router.num_groups);
+    values.whole("expert_group_used_count", router.groups_per_tok);
+  }
   values.whole_if("leading_dense_block_count",
                   std::max(config.first_k_dense_replace, config.moe_layer_start_index));
 }
@@ -106,7 +122,8 @@ void write_recurrence(const ModelConfig& config, const DecoderSpec& spec, Archit
 void write_experts(const ModelConfig& config, const DecoderSpec& spec, ArchitectureValues& values) {
   const RouterSpec* const router = router_of(spec);
   if (router == nullptr) return;
-  if (router->correction_bias) write_correction(config, *router, values);
+  const bool is_deepseek = router->correction_bias || first_part<LatentAttentionSpec>(spec) != nullptr;
+  if (is_deepseek) write_correction(config, *router, values);
   values.whole("expert_count", config.num_experts);
   values.whole("expert_used_count", config.num_experts_per_tok);
   values.whole("expert_feed_forward_length", config.moe_intermediate_size);
@@ -116,6 +133,8 @@ void write_experts(const ModelConfig& config, const DecoderSpec& spec, Architect
 // The RoPE of a layer with (or without) a window, or of any layer if there is no such layer.
 const RopeSpec* rope_of(const DecoderSpec& spec, bool with_window = false) {
   const RopeSpec* other = nullptr;
+  if (const auto* const latent = first_part<LatentAttentionSpec>(spec); latent != nullptr && latent->rope)
+    return &*latent->rope;
   for (const BlockSpec& block : spec.blocks) {
     const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
     if (attention == nullptr || !attention->rope) continue;
@@ -162,20 +181,36 @@ bool rotate_alike(const std::optional<RopeSpec>& one, const std::optional<RopeSp
   return true;
 }
 
-// The part in which two blocks differ, apart from windows; empty if they are equal.
+// Takes over numbers that are close from attention of the same kind. Returns what is not close, or nothing.
+template <class Spec>
+std::string_view rounding_taken_over(const Spec& in_file, std::size_t max_positions, Spec& attention) {
+  if (!rotate_alike(attention.rope, in_file.rope, max_positions)) return "its rotary positions";
+  attention.rope = in_file.rope;
+  if (!is_close(attention.scale, in_file.scale)) return "the scale of its attention scores";
+  attention.scale = in_file.scale;
+  if (!attention.query_scaling || !in_file.query_scaling) return "";
+  const auto factor = [](const Spec& spec) { return static_cast<float>(spec.query_scaling->factor); };
+  if (is_close(factor(attention), factor(in_file)))
+    attention.query_scaling->factor = in_file.query_scaling->factor;
+  return "";
+}
+
+// What differs between two blocks apart from windows, or nothing.
 std::string_view difference(BlockSpec one, BlockSpec other, std::size_t max_positions) {
   if (is_recurrent(one.attention) || is_recurrent(other.attention)) {
     if (one.attention != other.attention) return "its recurrent layers";
     other.attention = one.attention = AttentionSpec();
   }
   auto* const attention = std::get_if<AttentionSpec>(&one.attention);
-  auto* const in_file = std::get_if<AttentionSpec>(&other.attention);
-  if (attention == nullptr || in_file == nullptr) return "its attention";
-  if (!rotate_alike(attention->rope, in_file->rope, max_positions)) return "its rotary positions";
-  attention->rope = in_file->rope;
-  if (!in_file->pattern.window) attention->pattern.window.reset();
-  if (!is_close(attention->scale, in_file->scale)) return "the scale of its attention scores";
-  attention->scale = in_file->scale;
+  auto* const latent = std::get_if<LatentAttentionSpec>(&one.attention);
+  std::string_view found = "its attention";
+  if (auto* const in_file = std::get_if<AttentionSpec>(&other.attention); in_file != nullptr && attention) {
+    found = rounding_taken_over(*in_file, max_positions, *attention);
+    if (!in_file->pattern.window) attention->pattern.window.reset();
+  }
+  if (auto* const in_file = std::get_if<LatentAttentionSpec>(&other.attention); in_file != nullptr && latent)
+    found = rounding_taken_over(*in_file, max_positions, *latent);
+  if (!found.empty()) return found;
   if (one.attention != other.attention) return "its attention";
   if (one.feed_forward != other.feed_forward) return "its feed-forward layers";
   return one == other ? "" : "its norms";
@@ -207,7 +242,12 @@ std::string_view difference(const DecoderSpec& one, const DecoderSpec& other) {
 
 void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, const std::string& model,
                            GgufValues& all) {
-  const AttentionSpec& attention = attention_of(spec, model);
+  const auto* const attention = first_part<AttentionSpec>(spec);
+  const auto* const latent = first_part<LatentAttentionSpec>(spec);
+  require<ConfigError>(attention != nullptr || latent != nullptr,
+                       "cannot write {} as a GGUF file: expected attention, found none; use the checkpoint "
+                       "without converting it",
+                       model);
   const GgufFamily& gguf = family_of(config.architecture).gguf;
   const std::string& architecture = gguf.architecture;
   require<ConfigError>(
@@ -222,24 +262,23 @@ void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, c
   values.whole("block_count", spec.blocks.size());
   values.whole("feed_forward_length", config.intermediate_size);
   values.whole("vocab_size", spec.vocab_size);
-  values.whole("attention.head_count", attention.num_attention_heads);
-  values.whole("attention.head_count_kv", attention.num_key_value_heads);
-  values.whole("attention.key_length", attention.head_dim);
-  values.whole("attention.value_length", attention.head_dim);
+  values.whole("attention.head_count", config.num_attention_heads);
+  attention != nullptr ? write_attention(*attention, values) : write_latent_attention(*latent, values);
   values.number(spec.final_norm->kind == NormSpec::Kind::rms ? "attention.layer_norm_rms_epsilon"
                                                              : "attention.layer_norm_epsilon",
                 spec.final_norm->eps);
   values.whole_if("attention.sliding_window", largest_window(spec));
-  values.number_if("attn_logit_softcapping", attention.softcap.value_or(0.0F));
+  values.number_if("attention.temperature_scale", config.llama_4_scaling_beta);
   values.number_if("final_logit_softcapping", spec.logit_softcap.value_or(0.0F));
   values.number_if("attention.clamp_kqv", config.clip_qkv);
-  if (!attention.alibi_slopes.empty()) values.number("attention.max_alibi_bias", config.alibi_bias_max);
+  if (attention != nullptr && !attention->alibi_slopes.empty())
+    values.number("attention.max_alibi_bias", config.alibi_bias_max);
   if (config.logit_scale != 1.0) values.number("logit_scale", config.logit_scale);
   values.boolean("use_parallel_residual", spec.blocks.front().wiring == BlockSpec::Wiring::parallel);
   if (gguf.stores_windows && largest_window(spec) != 0)
     all.booleans(architecture + ".attention.sliding_window_pattern", windows_of(spec));
   if (const RopeSpec* const rope = rope_of(spec)) {
-    write_rope(*rope, values);
+    write_rope(*rope, latent != nullptr, values);
     const RopeSpec& local = *rope_of(spec, true);
     if (local.theta != rope->theta) values.number("rope.freq_base_swa", local.theta);
   }
