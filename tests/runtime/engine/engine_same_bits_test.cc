@@ -60,7 +60,7 @@ void expect_same(const Continuation& found, const Continuation& expected, const 
 
 TEST(EngineSameBits, OfTextsAndLogProbabilitiesOnAnyRanksAndInAnyCompany) {
   Communicator& comm = test::world();
-  for (const char* name : {"llama-gqa", "qwen2moe", "deepseek3-yarn"}) {
+  for (const char* name : {"llama-gqa", "qwen2moe", "deepseek3-yarn", "minimaxm2"}) {
     const Fixture fixture = reference::fixture(name);
     const std::vector<Request> requests = requests_of(fixture);
     for (const WeightType type : {WeightType::f32, WeightType::int8}) {
