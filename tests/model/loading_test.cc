@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace tp {

@@ -26,8 +26,10 @@ TEST(ChatFixtures, CallsThatTemplatesRenderAreReadBackHoweverTheyAreCut) {
     for (const Json& call : kCalls) {
       const Json expected = Json::array({call});
       const std::string answer = answer_of(fixture, expected);
-      const AnswerSyntax syntax{
-          .is_plain = false, .syntax = fixture.rendering.syntax(), .tools = ToolSet(kTools)};
+      AnswerSyntax syntax{.is_plain = false, .syntax = fixture.rendering.syntax(), .tools = ToolSet(kTools)};
+      // GLM-4.7's prompt has begun to think, and so its answers end that first.
+      const std::string& end = syntax.syntax.thinking.end;
+      syntax.begins_thinking = !end.empty() && answer.starts_with(end);
       const Message whole = read_message(syntax, answer);
       EXPECT_EQ(calls_of(whole), expected) << answer;
       EXPECT_EQ(whole.text, "") << answer;
