@@ -48,6 +48,7 @@ struct ModelConfig {
   std::size_t max_position_embeddings = 2048;
   double rms_norm_eps = 1e-6;
   double layer_norm_eps = 1e-5;
+  double post_norm_eps = 0.0;  // eps of norms after a block's halves; 0: rms_norm_eps
   double rope_theta = 10000.0;
   double partial_rotary_factor = 1.0;
   std::size_t rotary_dim = 0;         // rotated elements of a head; 0: by partial_rotary_factor
@@ -64,7 +65,8 @@ struct ModelConfig {
   std::size_t sliding_window = 0;  // 0: none
   bool use_sliding_window = true;
   std::size_t max_window_layers = 0;  // number of layers at the start without a window
-  // "full_attention", "sliding_attention", "chunked_attention" or "linear_attention" per layer, or empty
+  // "full_attention", "sliding_attention", "chunked_attention", "linear_attention" or "conv" per layer, or
+  // empty
   std::vector<std::string> layer_types{};
   std::size_t sliding_window_pattern = 0;  // without layer_types: every n-th layer has no window
   double query_pre_attn_scalar = 0.0;      // 0: head_dim
@@ -90,6 +92,7 @@ struct ModelConfig {
   double residual_multiplier = 1.0;   // factor of the output of each half of a block
   double attention_multiplier = 0.0;  // factor of scores; 0: 1 / sqrt(head_dim)
   double logits_scaling = 1.0;        // divisor of logits
+  double qk_scale_factor = 1.0;       // factor of scores, in addition to 1 / sqrt(head_dim)
 
   // Experts.
   std::size_t num_experts = 0;  // 0: none
@@ -139,6 +142,10 @@ struct ModelConfig {
   std::size_t linear_key_head_dim = 0;
   std::size_t linear_value_head_dim = 0;
   std::size_t linear_conv_kernel_dim = 0;
+
+  // Layers with a short convolution instead of attention ("conv" in layer_types).
+  std::size_t conv_l_cache = 0;           // tokens that it reads, including the current one; 0: no such layers
+  bool block_auto_adjust_ff_dim = false;  // whether intermediate_size was computed from block_ff_dim
 
   std::size_t embedding_size = 0;  // size of token vectors before projection; 0: hidden_size
 

@@ -44,6 +44,9 @@ const std::vector<Family>& all_families() {
       families::granite_moe(),
       families::helium(),
       families::hunyuan(),
+      families::kimi(),
+      families::lfm2(),
+      families::lfm2_moe(),
       families::llama(),
       families::llama4(),
       families::minimax_m2(),
@@ -53,6 +56,7 @@ const std::vector<Family>& all_families() {
       families::mistral4(),
       families::mixtral(),
       families::mpt(),
+      families::muse_glimmer(),
       families::nemotron(),
       families::olmo(),
       families::olmo2(),
@@ -148,6 +152,7 @@ HeadCounts head_counts(const AttentionPartSpec& spec) {
     HeadCounts operator()(const LshAttentionSpec& part) const {
       return {part.num_attention_heads, part.num_attention_heads};
     }
+    HeadCounts operator()(const ShortConvolutionSpec& part) const { return {part.channels, part.channels}; }
   };
   return std::visit(Visitor{}, spec);
 }
@@ -155,6 +160,7 @@ HeadCounts head_counts(const AttentionPartSpec& spec) {
 bool is_recurrent(const AttentionPartSpec& spec) {
   const auto* const attention = std::get_if<AttentionSpec>(&spec);
   return std::holds_alternative<GatedDeltaNetSpec>(spec) ||
+         std::holds_alternative<ShortConvolutionSpec>(spec) ||
          (attention != nullptr && attention->favor_features != 0);
 }
 
@@ -162,6 +168,8 @@ std::size_t leaf_heads(const DecoderSpec& spec) {
   if (!spec.same_bits) return 0;
   std::size_t most = 0;
   for (const BlockSpec& block : spec.blocks) {
+    // Channels are divided as columns of an MLP.
+    if (std::holds_alternative<ShortConvolutionSpec>(block.attention)) continue;
     most = std::max(most, head_counts(block.attention).heads);
   }
   if (!spec.encoder) return most;

@@ -8,6 +8,7 @@
 #include "model/config/reformer_config.h"
 #include "model/config/rope_scaling.h"
 #include "model/config/seq2seq_config.h"
+#include "model/config/short_conv_config.h"
 #include "model/files/has_file.h"
 #include "model/files/json_node.h"
 #include "tp/internal/require.h"
@@ -101,6 +102,7 @@ void require_countable_parts(const std::string& where, const ModelConfig& config
   require_most(kMostParts, "linear_key_head_dim", config.linear_key_head_dim);
   require_most(kMostParts, "linear_value_head_dim", config.linear_value_head_dim);
   require_most(kMostParts, "linear_conv_kernel_dim", config.linear_conv_kernel_dim);
+  require_most(256, "conv_L_cache", config.conv_l_cache);
   require_most(std::size_t{1} << 20, "num_hidden_layers * num_experts",
                config.num_hidden_layers * config.num_experts);
 }
@@ -142,8 +144,9 @@ void read_sizes(const JsonNode& fields, std::size_t intermediate_per_hidden, Mod
   config.hidden_size =
       size_of(fields, {"hidden_size", "n_embd", "n_embed", "d_model", "dim"}, config.hidden_size);
   const std::string intermediate =
-      fields.name_of({"intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim", "hidden_dim",
-                      "mlp_hidden_size", "feed_forward_size", "decoder_ffn_dim", "d_ff"});
+      own_name(fields, {"block_ff_dim"},
+               {"intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim", "hidden_dim", "mlp_hidden_size",
+                "feed_forward_size", "decoder_ffn_dim", "d_ff"});
   config.intermediate_size = size_of(
       fields, {intermediate},
       intermediate_per_hidden == 0 ? config.intermediate_size : intermediate_per_hidden * config.hidden_size);
@@ -266,6 +269,7 @@ void read_multipliers(const JsonNode& fields, const std::string& where, ModelCon
   config.residual_multiplier = fields.number_or("residual_multiplier", config.residual_multiplier);
   config.attention_multiplier = fields.number_or("attention_multiplier", config.attention_multiplier);
   config.logits_scaling = fields.number_or("logits_scaling", config.logits_scaling);
+  config.qk_scale_factor = fields.number_or("qk_scale_factor", config.qk_scale_factor);
   require<ConfigError>(config.logits_scaling != 0, "{}: logits are divided by logits_scaling, found 0",
                        where);
 }
@@ -282,6 +286,7 @@ void read_latent_attention(const JsonNode& fields, ModelConfig& config) {
 
 void read_norms(const JsonNode& fields, const std::string& where, ModelConfig& config) {
   config.rms_norm_eps = fields.number_or("rms_norm_eps", config.rms_norm_eps);
+  config.post_norm_eps = fields.number_or("post_norm_eps", config.post_norm_eps);
   config.layer_norm_eps =
       fields.number_or(fields.name_of({"layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"}),
                        config.layer_norm_eps);
@@ -289,6 +294,9 @@ void read_norms(const JsonNode& fields, const std::string& where, ModelConfig& c
                        "{}: expected rms_norm_eps >= 0, layer_norm_eps >= 0 and rope_theta > 0, found {}, {} "
                        "and {}",
                        where, config.rms_norm_eps, config.layer_norm_eps, config.rope_theta);
+  require<ConfigError>(config.post_norm_eps >= 0,
+                       "{}: post_norm_eps must be at least 0, found {}; check config.json", where,
+                       config.post_norm_eps);
   config.do_layer_norm_before = fields.boolean_or("do_layer_norm_before", config.do_layer_norm_before);
 }
 
@@ -335,6 +343,7 @@ ModelConfig read_config(const nlohmann::json& document, const std::string& name)
   read_heads(fields, name, config);
   require_countable_parts(name, config);  // before lists of layers are made
   read_rope(fields, name, config);
+  if (config.conv_l_cache != 0) read_short_convolutions(fields, name, config);
   read_layers(fields, name, config);
   read_attention(fields, name, config);
   read_multipliers(fields, name, config);
@@ -348,10 +357,11 @@ ModelConfig read_config(const nlohmann::json& document, const std::string& name)
   read_reformer(fields, config);
   config.mlp_bias =
       fields.boolean_or(fields.name_of({"mlp_bias", "use_bias", "enable_bias", "bias"}), config.mlp_bias);
-  config.logit_scale = fields.number_or("logit_scale", config.logit_scale);
+  config.logit_scale =
+      fields.number_or(fields.name_of({"logit_scale", "output_multiplier"}), config.logit_scale);
   config.lm_head_bias = fields.boolean_or("lm_head_bias", config.lm_head_bias);
-  config.tie_word_embeddings =
-      fields.boolean_or(fields.name_of({"tie_word_embeddings", "weight_tying"}), config.tie_word_embeddings);
+  config.tie_word_embeddings = fields.boolean_or(
+      fields.name_of({"tie_embedding", "tie_word_embeddings", "weight_tying"}), config.tie_word_embeddings);
   config.hidden_act =
       fields.string_or(fields.name_of({"hidden_activation", "hidden_act", "activation_function", "activation",
                                        "activation_type"}),

@@ -11,7 +11,8 @@ namespace {
 // number.
 std::size_t dense_layers_at_start(const JsonNode& fields, std::size_t otherwise) {
   const std::vector<std::string> types = fields.list_or_empty("mlp_layer_types", &JsonNode::string);
-  if (types.empty()) return fields.count_or("first_k_dense_replace", otherwise);
+  if (types.empty())
+    return fields.count_or(fields.name_of({"first_k_dense_replace", "num_dense_layers"}), otherwise);
   const auto first = std::ranges::find(types, "sparse");
   if (std::any_of(first, types.end(), [](const std::string& type) { return type != "sparse"; }))
     fields.at("mlp_layer_types").fail_type("a list of dense layers and then of sparse ones");

@@ -1,7 +1,7 @@
 #include "model/config/gguf_rope.h"
 
+#include "model/config/gguf_vector.h"
 #include "model/files/printable.h"
-#include "model/weights/gguf/gguf_dequantize.h"
 #include "tp/internal/require.h"
 
 #include <cmath>
@@ -13,26 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-// All elements of a small tensor; empty if the file has no tensor of that name.
-std::vector<float> values_of(const GgufFiles& files, std::string_view name) {
-  const GgufFiles::Entry* const entry = files.find(name);
-  if (entry == nullptr) return {};
-  const std::vector<std::size_t>& shape = entry->tensor.shape;
-  if (shape.size() != 1 || !entry->tensor.type.readable) {
-    throw_error<CheckpointError>(
-        "{}: {} is {} of type {}, expected a vector of F32; convert the checkpoint to "
-        "GGUF again",
-        entry->file.name(), name, printable(shape), entry->tensor.type.name);
-  }
-  std::vector<float> values(shape.front());
-  dequantize(entry->tensor.type, entry->file.bytes().data() + entry->tensor.bytes.begin, {0, values.size()},
-             values.data());
-  return values;
-}
-
 // Divisors of the frequencies, times `factor`.
 std::vector<float> divisors(const ModelMetadata& model, std::string_view tensor, double factor) {
-  std::vector<float> values = values_of(model.files(), tensor);
+  std::vector<float> values = gguf_vector(model.files(), tensor);
   for (float& value : values) value = static_cast<float>(value * factor);
   return values;
 }

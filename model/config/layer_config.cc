@@ -8,9 +8,25 @@
 namespace tp {
 namespace {
 
+// Tells by layer_rope_theta which layers have RoPE. Their theta must be that of the model.
+std::vector<std::size_t> layers_with_theta(const JsonNode& fields, const std::string& where,
+                                           const ModelConfig& config) {
+  std::vector<std::size_t> layers;
+  for (const double theta : fields.list_or_empty("layer_rope_theta", &JsonNode::number)) {
+    require<ConfigError>(theta == 0.0 || theta == config.rope_theta,
+                         "{}: layer_rope_theta must be 0 or rope_theta, {}, for every layer, found {}; use a "
+                         "model whose layers have the same RoPE",
+                         where, config.rope_theta, theta);
+    layers.push_back(theta == 0.0 ? 0 : 1);
+  }
+  return layers;
+}
+
 // The layers that have RoPE: those of the list or, without one, all but every so many-th.
 void read_layers_without_rope(const JsonNode& fields, const std::string& where, ModelConfig& config) {
-  config.no_rope_layers = fields.list_or_empty("no_rope_layers", &JsonNode::count);
+  config.no_rope_layers = fields.has("layer_rope_theta")
+                              ? layers_with_theta(fields, where, config)
+                              : fields.list_or_empty("no_rope_layers", &JsonNode::count);
   config.no_rope_layer_interval = fields.count_or("no_rope_layer_interval", config.no_rope_layer_interval);
   if (config.no_rope_layers.empty() && config.no_rope_layer_interval != 0) {
     for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer)
@@ -88,7 +104,8 @@ void read_windows(const JsonNode& fields, const std::string& where, ModelConfig&
   config.sliding_window = fields.is_null(window) ? 0 : fields.size_or(window, config.sliding_window);
   config.use_sliding_window = fields.boolean_or("use_sliding_window", config.use_sliding_window);
   config.max_window_layers = fields.count_or("max_window_layers", config.max_window_layers);
-  config.layer_types = read_layer_types(fields, where, config);
+  if (std::vector<std::string> types = read_layer_types(fields, where, config); !types.empty())
+    config.layer_types = std::move(types);
   read_window_pattern(fields, config);
   if (!config.layer_types.empty()) require_every_layer(config.layer_types.size(), where, config);
   config.attention_chunk_size = fields.is_null("attention_chunk_size")
@@ -97,11 +114,12 @@ void read_windows(const JsonNode& fields, const std::string& where, ModelConfig&
   for (const std::string& type : config.layer_types) {
     const bool is_chunked = type == "chunked_attention" && config.attention_chunk_size != 0;
     const bool is_recurrent = type == "linear_attention" && config.linear_num_value_heads != 0;
-    require<ConfigError>(
-        type == "full_attention" || type == "sliding_attention" || is_chunked || is_recurrent,
-        "{}: layer_types must be full_attention, sliding_attention or, with an "
-        "attention_chunk_size, chunked_attention, found \"{}\"",
-        where, type);
+    const bool is_convolution = type == "conv" && config.conv_l_cache != 0;
+    require<ConfigError>(type == "full_attention" || type == "sliding_attention" || is_chunked ||
+                             is_recurrent || is_convolution,
+                         "{}: layer_types must be full_attention, sliding_attention or, with an "
+                         "attention_chunk_size, chunked_attention, found \"{}\"",
+                         where, type);
   }
 }
 

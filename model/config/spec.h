@@ -129,9 +129,18 @@ struct GatedDeltaNetSpec {
   bool operator==(const GatedDeltaNetSpec&) const = default;
 };
 
+// A convolution over a token's channels and those of the tokens before it, in place of attention. Source:
+// Liquid AI, LFM2 Technical Report, 2025.
+struct ShortConvolutionSpec {
+  std::size_t channels = 0;
+  std::size_t conv_kernel = 0;  // tokens, the token's own included
+
+  bool operator==(const ShortConvolutionSpec&) const = default;
+};
+
 // Attention, or what stands in its place.
-using AttentionPartSpec =
-    std::variant<AttentionSpec, LatentAttentionSpec, GatedDeltaNetSpec, LshAttentionSpec>;
+using AttentionPartSpec = std::variant<AttentionSpec, LatentAttentionSpec, GatedDeltaNetSpec,
+                                       LshAttentionSpec, ShortConvolutionSpec>;
 
 // The heads that ranks divide, and those that they share.
 struct HeadCounts {
@@ -176,6 +185,7 @@ struct RouterSpec {
   bool correction_bias = false;  // added to scores for the choice, but not to the weights
   bool normalize = false;        // a token's weights sum up to `scale`
   float least_sum = 1e-20F;      // what a token's scores are divided by at least for that
+  float added_to_sum = 0.0F;     // and what is added to that divisor
   float scale = 1.0F;            // of the weights
   // Experts are chosen from the best groups only, where there are several.
   std::size_t num_groups = 1;

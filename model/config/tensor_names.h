@@ -77,6 +77,12 @@ struct GatedDeltaNetNames {
   std::string out_proj;
 };
 
+struct ShortConvolutionNames {
+  std::string in_proj;  // the gate before, the gate after and the value below each other
+  std::string conv;
+  std::string out_proj;
+};
+
 // What a layer that predicts the token after the next one has beside its block.
 struct NextTokenNames {
   std::string projection;
@@ -105,6 +111,8 @@ struct BlockNames {
   std::string q_norm;
   std::string k_norm;
   std::string sinks;  // a tensor, not a layer
+  // Gates of what attention gives; empty: they are stored behind the queries of their heads.
+  std::string attention_gate{};
   std::string o_proj;
   std::string post_attention_norm;
   std::string pre_feed_forward_norm;
@@ -116,6 +124,7 @@ struct BlockNames {
   ExpertNames experts{};
   LatentAttentionNames latent_attention{};
   GatedDeltaNetNames delta_net{};
+  ShortConvolutionNames short_convolution{};
   CrossAttentionNames cross_attention{};
   NextTokenNames next_token{};
   bool transposed = false;  // weights are stored as [in_features, out_features]
@@ -144,7 +153,11 @@ struct GgufTensorNames {
   // The two halves of a query or key head, which RoPE rotates against each other, are interleaved: row i of
   // the first, row i of the second.
   bool interleaved_query_key = false;
-  float norm_offset = 0.0F;  // was added to the gains of norms
+  float norm_offset = 0.0F;       // was added to the gains of norms
+  bool offset_final_norm = true;  // and to those of the last one
+  // Norms of queries and keys that have no gains have some in the file: what the scale of scores is a
+  // multiple of the usual one by, and ones.
+  bool query_norm_is_scale = false;
 };
 
 // The tensors of a family.

@@ -44,8 +44,9 @@ void copy_last_rows(const RecurrentRun& run, std::size_t state_rows, TensorView<
   }
 }
 
-void convolve(TensorView<const float> x, TensorView<const float> weight, const RecurrentRun& run,
-              Stretch rows, TensorView<float> out) {
+// Rows [begin, end) of the run.
+void convolve(TensorView<const float> x, TensorView<const float> weight, std::optional<Activation> activation,
+              const RecurrentRun& run, Stretch rows, TensorView<float> out) {
   const std::size_t channels = x.columns();
   for (std::size_t token = rows.begin; token < rows.end; ++token) {
     float* const sum = out.row(run.first_token + token);
@@ -57,7 +58,7 @@ void convolve(TensorView<const float> x, TensorView<const float> weight, const R
 #pragma omp simd
       for (std::size_t i = 0; i < channels; ++i) sum[i] += factor[i] * from[i];
     }
-    activation_kernels(Activation::silu).activate(sum, channels);
+    if (activation) activation_kernels(*activation).activate(sum, channels);
   }
 }
 
@@ -132,12 +133,13 @@ void run_strip(const DeltaRule& rule, const RecurrentRun& run, const Strip& stri
 }  // namespace
 
 void causal_convolution(TensorView<const float> x, TensorView<const float> weight,
-                        std::span<const RecurrentRun> runs, TensorView<float> out) {
+                        std::optional<Activation> activation, std::span<const RecurrentRun> runs,
+                        TensorView<float> out) {
   assert(x.columns() == weight.columns() && x.rows() == out.rows());
   if (x.empty()) return;
   for (const RecurrentRun& run : runs) {
     for_thread_parts(run.tokens, run.tokens * weight.size(), [&](std::size_t begin, std::size_t end) {
-      convolve(x, weight, run, {begin, end}, out);
+      convolve(x, weight, activation, run, {begin, end}, out);
     });
     for (const StateCopy& copy : run.copies)
       copy_last_rows(run, weight.rows() - 1, x, copy.tokens, copy.state);

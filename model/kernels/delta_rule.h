@@ -2,9 +2,11 @@
 // the batch.
 #pragma once
 
+#include "model/kernels/simd/vector/activation.h"
 #include "tp/tensor.h"
 
 #include <cstddef>
+#include <optional>
 #include <span>
 
 namespace tp::kernels {
@@ -24,11 +26,12 @@ struct RecurrentRun {
   std::span<const StateCopy> copies{};  // in ascending order
 };
 
-// out = silu(the sum over taps j of weight[j] * x of the token `taps` - 1 - j before), for each channel. x,
-// out: [tokens, channels], weight: [taps, channels]. A state contains the last taps - 1 rows of x: [taps - 1,
-// channels].
+// out = activation(the sum over taps j of weight[j] * x of the token `taps` - 1 - j before), channel by
+// channel; the sum itself without an activation. x, out: [tokens, channels], weight: [taps, channels]. A
+// state is the last taps - 1 rows of x: [taps - 1, channels].
 void causal_convolution(TensorView<const float> x, TensorView<const float> weight,
-                        std::span<const RecurrentRun> runs, TensorView<float> out);
+                        std::optional<Activation> activation, std::span<const RecurrentRun> runs,
+                        TensorView<float> out);
 
 struct DeltaRule {
   TensorView<const float> query;             // [tokens, key heads * key_dim]

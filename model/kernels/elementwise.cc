@@ -101,6 +101,15 @@ void scale(float factor, TensorView<float> x) {
   });
 }
 
+void multiply(TensorView<const float> factors, TensorView<float> x) {
+  assert(factors.rows() == x.rows() && factors.columns() == x.columns());
+  for_rows(x, [&](std::size_t row) {
+    const float* const factor = factors.row(row);
+    float* const elements = x.row(row);
+    for (std::size_t i = 0; i < x.columns(); ++i) elements[i] *= factor[i];
+  });
+}
+
 void clear(TensorView<float> x) {
   for_rows(x, [&](std::size_t row) { std::fill_n(x.row(row), x.columns(), 0.0F); });
 }

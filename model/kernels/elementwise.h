@@ -31,6 +31,9 @@ void activate_and_multiply(Activation activation, TensorView<const float> gate_u
 // x = activation(gate) * x. Both [tokens, size].
 void multiply_activated(Activation activation, TensorView<const float> gate, TensorView<float> x);
 
+// x *= factors. Both [tokens, size].
+void multiply(TensorView<const float> factors, TensorView<float> x);
+
 // x = cap * tanh(x / cap). [tokens, size]
 void softcap(float cap, TensorView<float> x);
 

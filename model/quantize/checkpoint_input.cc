@@ -63,7 +63,7 @@ CheckpointInput::CheckpointInput(const std::filesystem::path& folder, const std:
   for (ModelTensor& tensor : model_tensors(spec_, *source_))
     add_tensor(names, std::move(tensor.name), tensor.shape, lists);
   for (const auto& [key, list] : lists) values_.numbers(key, list);
-  add_rope_factors();
+  add_describing_vectors();
   write_vocabulary(folder);
 }
 
@@ -133,10 +133,10 @@ void CheckpointInput::add_split_kv_b(const std::string& tensor, const ModelTenso
   add_stack(block + "attn_v_b.weight", whole, {keys, period}, period);
 }
 
-void CheckpointInput::add_rope_factors() {
-  for (RopeFactors& factors : rope_factors(spec_)) {
-    tensors_.push_back({.name = factors.name, .shape = {factors.factors.size()}});
-    origins_.push_back({.values = std::move(factors.factors)});
+void CheckpointInput::add_describing_vectors() {
+  for (DescribingVector& vector : describing_vectors(spec_)) {
+    tensors_.push_back({.name = vector.name, .shape = {vector.values.size()}});
+    origins_.push_back({.values = std::move(vector.values)});
   }
 }
 

@@ -51,7 +51,7 @@ class CheckpointInput final : public QuantizeInput {
                  bool is_transposed = false);
   void add_experts(const GgufPlace& place, const ModelTensor& stack);
   void add_split_kv_b(const std::string& tensor, const ModelTensor& whole);
-  void add_rope_factors();
+  void add_describing_vectors();
   void write_vocabulary(const std::filesystem::path& folder);
   void read_part(const Origin& origin, const Stored& part, Range rows, float* out) const;
 

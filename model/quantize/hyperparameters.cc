@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace tp {
@@ -30,6 +32,7 @@ class ArchitectureValues {
   }
   void number(const char* key, double value) { values_.number(prefix_ + key, static_cast<float>(value)); }
   void boolean(const char* key, bool value) { values_.boolean(prefix_ + key, value); }
+  void wholes(const char* key, std::span<const std::int32_t> all) { values_.wholes(prefix_ + key, all); }
   // Values that some models lack.
   void whole_if(const char* key, std::size_t value) {
     if (value != 0) whole(key, value);
@@ -63,13 +66,6 @@ void write_rope(const RopeSpec& rope, bool is_latent, ArchitectureValues& values
   if (scaling.attention_factor == 1.0 && scaling.score_factor != 1.0)
     values.number("rope.scaling.yarn_log_multiplier",
                   (is_latent ? 1 : 10) * (scaling.score_factor - 1.0) / std::log(scaling.factor));
-}
-
-void write_attention(const AttentionSpec& attention, ArchitectureValues& values) {
-  values.whole("attention.head_count_kv", attention.num_key_value_heads);
-  values.whole("attention.key_length", attention.head_dim);
-  values.whole("attention.value_length", attention.head_dim);
-  values.number_if("attn_logit_softcapping", attention.softcap.value_or(0.0F));
 }
 
 // Llama.cpp caches what all heads share, as one key and value head; the heads have keys of their own.
@@ -107,8 +103,30 @@ void write_correction(const ModelConfig& config, const RouterSpec& router, Archi
                   std::max(config.first_k_dense_replace, config.moe_layer_start_index));
 }
 
+// The number of KV heads: one number, or one per layer if some layers have none.
+void write_kv_heads(const AttentionSpec& attention, const DecoderSpec& spec, ArchitectureValues& values) {
+  const char* const key = "attention.head_count_kv";
+  if (first_part<ShortConvolutionSpec>(spec) == nullptr)
+    return values.whole(key, attention.num_key_value_heads);
+  std::vector<std::int32_t> heads;
+  for (const BlockSpec& block : spec.blocks) {
+    const auto* const own = std::get_if<AttentionSpec>(&block.attention);
+    heads.push_back(own == nullptr ? 0 : static_cast<std::int32_t>(own->num_key_value_heads));
+  }
+  values.wholes(key, heads);
+}
+
+void write_attention(const AttentionSpec& attention, const DecoderSpec& spec, ArchitectureValues& values) {
+  write_kv_heads(attention, spec, values);
+  values.whole("attention.key_length", attention.head_dim);
+  values.whole("attention.value_length", attention.head_dim);
+  values.number_if("attn_logit_softcapping", attention.softcap.value_or(0.0F));
+}
+
 // Recurrent layers use the keys of state space models.
 void write_recurrence(const ModelConfig& config, const DecoderSpec& spec, ArchitectureValues& values) {
+  if (const auto* const convolution = first_part<ShortConvolutionSpec>(spec))
+    values.whole("shortconv.l_cache", convolution->conv_kernel);
   const auto* const recurrence = first_part<GatedDeltaNetSpec>(spec);
   if (recurrence == nullptr) return;
   values.whole("ssm.conv_kernel", recurrence->conv_kernel);
@@ -263,7 +281,7 @@ void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, c
   values.whole("feed_forward_length", config.intermediate_size);
   values.whole("vocab_size", spec.vocab_size);
   values.whole("attention.head_count", config.num_attention_heads);
-  attention != nullptr ? write_attention(*attention, values) : write_latent_attention(*latent, values);
+  attention != nullptr ? write_attention(*attention, spec, values) : write_latent_attention(*latent, values);
   values.number(spec.final_norm->kind == NormSpec::Kind::rms ? "attention.layer_norm_rms_epsilon"
                                                              : "attention.layer_norm_epsilon",
                 spec.final_norm->eps);
@@ -290,7 +308,9 @@ void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, c
   write_recurrence(config, spec, values);
 }
 
-std::vector<RopeFactors> rope_factors(const DecoderSpec& spec) {
+namespace {
+
+std::vector<DescribingVector> rope_factors(const DecoderSpec& spec) {
   const RopeSpec* const rope = rope_of(spec);
   if (rope == nullptr) return {};
   const RopeScaling& scaling = rope->scaling;
@@ -309,6 +329,29 @@ std::vector<RopeFactors> rope_factors(const DecoderSpec& spec) {
   for (std::size_t i = 0; i < plain.rotary_dim / 2; ++i)
     factors.push_back(unscaled.frequencies()[i] / scaled.frequencies()[i]);
   return {{"rope_freqs.weight", factors}};
+}
+
+// Gains of norms of queries and keys, which have none in the checkpoint.
+void append_score_factors(const DecoderSpec& spec, std::vector<DescribingVector>& vectors) {
+  const BlockNames& names = spec.names.gguf.block;
+  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
+    const auto& attention = std::get<AttentionSpec>(spec.blocks[layer].attention);
+    const float factor = attention.scale * std::sqrt(static_cast<float>(attention.head_dim));
+    const auto append = [&](const std::string& norm, float gain) {
+      vectors.push_back(
+          {fmt::format("blk.{}.{}.weight", layer, norm), std::vector<float>(attention.head_dim, gain)});
+    };
+    append(names.q_norm, factor);
+    append(names.k_norm, 1.0F);
+  }
+}
+
+}  // namespace
+
+std::vector<DescribingVector> describing_vectors(const DecoderSpec& spec) {
+  std::vector<DescribingVector> vectors = rope_factors(spec);
+  if (spec.names.gguf.query_norm_is_scale) append_score_factors(spec, vectors);
+  return vectors;
 }
 
 HeaderCheck check_header(const DecoderSpec& spec, const std::string& model,

@@ -16,12 +16,13 @@ namespace tp {
 void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, const std::string& model,
                            GgufValues& values);
 
-// Divisors of RoPE's frequencies, which GGUF files store as tensors.
-struct RopeFactors {
+// A tensor in GGUF files that replaces numbers of config.json: divisors of RoPE's frequencies, or factors of
+// attention scores.
+struct DescribingVector {
   std::string name;  // "rope_freqs.weight"
-  std::vector<float> factors;
+  std::vector<float> values;
 };
-std::vector<RopeFactors> rope_factors(const DecoderSpec& spec);
+std::vector<DescribingVector> describing_vectors(const DecoderSpec& spec);
 
 // Throws ConfigError unless the header of a GGUF file describes this model. Only windows may be missing,
 // because the architecture llama has none; `misses_windows` reports that.

@@ -6,6 +6,7 @@
 #include "model/tokenizer/steps/sentencepiece_normalizer.h"
 #include "model/tokenizer/tekken_json.h"
 #include "model/tokenizer/text/sentencepiece_file.h"
+#include "model/tokenizer/tiktoken_file.h"
 #include "model/tokenizer/tokenizer_config.h"
 #include "model/tokenizer/tokenizer_json.h"
 #include "model/tokenizer/vocabulary_files.h"
@@ -56,15 +57,16 @@ bool has_vocabulary_files(const fs::path& folder) {
 TokenizerParts parts_from_folder(const fs::path& folder) {
   if (has_file(folder / "tokenizer.json")) return parts_from_json_file(folder / "tokenizer.json");
   if (has_file(folder / kTekken)) return parts_from_json_file(folder / kTekken);
+  if (has_file(folder / kTiktokenFile)) return parts_from_tiktoken(folder / kTiktokenFile);
   if (has_file(folder / "tokenizer.model")) return parts_from_sentencepiece(folder / "tokenizer.model");
   if (has_file(folder / kT5File)) return parts_from_t5_file(folder);
   if (has_marian_files(folder)) return parts_from_marian_files(folder);
   if (has_vocabulary_files(folder)) return parts_from_vocabulary_files(folder);
   require<CheckpointError>(
       has_file(folder / kWordPieceFile),
-      "{}: cannot load a tokenizer: expected tokenizer.json, tekken.json, tokenizer.model, spiece.model, "
-      "vocab.json with merges.txt or source.spm, or vocab.txt in this folder, found none; get them from "
-      "where the model comes from",
+      "{}: cannot load a tokenizer: expected tokenizer.json, tekken.json, tiktoken.model, "
+      "tokenizer.model, spiece.model, vocab.json with merges.txt or source.spm, or vocab.txt in this folder, "
+      "found none; get them from where the model comes from",
       folder.string());
   return parts_from_word_piece_file(folder);
 }
@@ -87,7 +89,7 @@ bool holds_tokenizer(const fs::path& model) {
     const GgufFiles files(*gguf);
     return !unsupported_tokenizer(files.metadata()) && gguf_vocabulary(files.metadata()).has_value();
   }
-  return has_file(model / "tokenizer.json") || has_file(model / kTekken) ||
+  return has_file(model / "tokenizer.json") || has_file(model / kTekken) || has_file(model / kTiktokenFile) ||
          has_file(model / "tokenizer.model") || has_file(model / kT5File) || has_marian_files(model) ||
          has_vocabulary_files(model) || has_file(model / kWordPieceFile);
 }
@@ -101,7 +103,8 @@ TokenizerFlaws find_tokenizer_flaws(const fs::path& model) {
 
 TokenizerParts load_tokenizer_parts(const fs::path& path) {
   if (const std::optional<fs::path> gguf = find_gguf(path)) return parts_from_gguf(*gguf);
-  if (path.extension() == ".model" && !is_folder(path)) return parts_from_sentencepiece(path);
+  if (path.extension() == ".model" && !is_folder(path))
+    return path.filename() == kTiktokenFile ? parts_from_tiktoken(path) : parts_from_sentencepiece(path);
   const bool in_folder = is_folder(path);
   TokenizerParts parts = in_folder ? parts_from_folder(path) : parts_from_json_file(path);
   apply_tokenizer_config(in_folder ? path : path.parent_path(), parts);

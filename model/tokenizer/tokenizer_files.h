@@ -25,6 +25,7 @@ TokenizerFlaws find_tokenizer_flaws(const std::filesystem::path& model);
 //   *.gguf                       a vocabulary in the weights' file
 //   tokenizer.json               the format of Hugging Face's `tokenizers` library
 //   tekken.json                  Mistral's format
+//   tiktoken.model               Kimi's format
 //   tokenizer.model              SentencePiece's format
 //   spiece.model                 SentencePiece's format, T5's name
 //   source.spm and vocab.json    Marian's files

@@ -95,7 +95,8 @@ GgufNames::GgufNames(const TensorNames& names, const GgufHeads& heads)
     add(names.prefix + names.embed_positions, {.tensor = stored.embed_positions});
   if (!names.embedding_norm.empty())
     add(names.prefix + names.embedding_norm, {.tensor = stored.embedding_norm});
-  add(names.prefix + names.final_norm, {.tensor = stored.final_norm, .addend = -stored.norm_offset});
+  add(names.prefix + names.final_norm,
+      {.tensor = stored.final_norm, .addend = stored.offset_final_norm ? -stored.norm_offset : 0.0F});
   add(names.lm_head, {.tensor = stored.lm_head});
   add_block(names, heads);
 }
@@ -137,6 +138,7 @@ void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
   add_projection(&BlockNames::k_proj, rotated);
   add_projection(&BlockNames::v_proj, fused);
   add_projection(&BlockNames::qkv_proj, fused);
+  add(block.attention_gate, {.tensor = kBlock + stored.attention_gate});
 
   for (const char* const parameter : {"alpha_p", "alpha_n", "beta", "eps"}) {
     const std::string key = stored.activation + parameter;
@@ -152,6 +154,9 @@ void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
                            &NextToken::final_norm, &NextToken::embed_tokens, &NextToken::lm_head})
     add(block.next_token.*layer, {.tensor = kBlock + stored.next_token.*layer});
   add_delta_net(block.delta_net, stored.delta_net);
+  using Convolution = ShortConvolutionNames;
+  for (const auto layer : {&Convolution::in_proj, &Convolution::conv, &Convolution::out_proj})
+    add(block.short_convolution.*layer, {.tensor = kBlock + stored.short_convolution.*layer});
   if (!block.experts.experts.empty()) add_experts(block.experts, stored.experts);
 }
 

@@ -36,7 +36,7 @@ void StoredProjection::append_rows(Range rows, std::vector<OwnedRows>& parts) co
 StoredQkv stored_qkv(const BlockNames& names, const AttentionSpec& spec, std::size_t hidden_size) {
   const std::size_t query = spec.num_attention_heads * spec.head_dim;
   const std::size_t kv = spec.num_key_value_heads * spec.head_dim;
-  if (spec.output_gate) {
+  if (spec.output_gate && names.attention_gate.empty()) {
     const StoredLayer both =
         layer_of(names, names.q_proj, 2 * query, hidden_size, "2 x num_attention_heads x head_dim");
     return {{both, 0, spec.head_dim, 2 * spec.head_dim},
@@ -47,7 +47,10 @@ StoredQkv stored_qkv(const BlockNames& names, const AttentionSpec& spec, std::si
   if (names.q_proj != names.k_proj) {
     return {whole(names, names.q_proj, query, hidden_size, "num_attention_heads x head_dim"),
             whole(names, names.k_proj, kv, hidden_size, "num_key_value_heads x head_dim"),
-            whole(names, names.v_proj, kv, hidden_size, "num_key_value_heads x head_dim")};
+            whole(names, names.v_proj, kv, hidden_size, "num_key_value_heads x head_dim"),
+            spec.output_gate
+                ? whole(names, names.attention_gate, query, hidden_size, "num_attention_heads x head_dim")
+                : StoredProjection()};
   }
   const StoredLayer layer = layer_of(names, names.q_proj, query + 2 * kv, hidden_size,
                                      "(num_attention_heads + 2 num_key_value_heads) x head_dim");

@@ -25,7 +25,7 @@ struct StoredQkv {
   StoredProjection query;   // [num_attention_heads * head_dim, hidden_size]
   StoredProjection key;     // [num_key_value_heads * head_dim, hidden_size]
   StoredProjection value;   // [num_key_value_heads * head_dim, hidden_size]
-  StoredProjection gate{};  // like `query`, stored after each query head; empty without gates
+  StoredProjection gate{};  // like `query`: its own layer, or stored after each query head; empty without gates
 };
 StoredQkv stored_qkv(const BlockNames& names, const AttentionSpec& spec, std::size_t hidden_size);
 

@@ -55,6 +55,10 @@ std::unique_ptr<CallReader> make_headed_reader(const ToolSet& tools, NameIn name
 // Gemma's notation, up to `end`: call:NAME{key:<escape>text<escape>,other:[1,2]}, or with <|"|> for <escape>.
 std::unique_ptr<CallReader> make_escaped_reader(const ToolSet& tools, std::string end);
 
+// Reads calls in Python's notation, one or a list: [NAME(key="text", other=[1, None])]. A list of objects is
+// read as JSON calls.
+std::unique_ptr<CallReader> make_pythonic_reader(const ToolSet& tools, JsonCalls json);
+
 // Reads a call in tags. `begins`: the texts that precede calls. `end`: the text after the last call.
 std::unique_ptr<CallReader> make_tag_reader(const ToolSet& tools, const TagNotation& notation,
                                             std::vector<std::string> begins, std::string end);

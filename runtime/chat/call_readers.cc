@@ -48,15 +48,15 @@ std::vector<std::string> ends_of(const CallNotation& calls) {
 
 std::unique_ptr<CallReader> make_call_reader(const CallNotation& calls, const ToolSet& tools, bool is_strict,
                                              char first) {
-  if (first == '{' || first == '[') {
-    const bool is_keyed = calls.form == CallForm::keyed;
-    return make_json_reader(tools, is_keyed    ? JsonCalls::keyed
-                                   : is_strict ? JsonCalls::strict
-                                               : JsonCalls::any);
-  }
+  const JsonCalls json = calls.form == CallForm::keyed ? JsonCalls::keyed
+                         : is_strict                   ? JsonCalls::strict
+                                                       : JsonCalls::any;
+  if (calls.form == CallForm::pythonic) return make_pythonic_reader(tools, json);
+  if (first == '{' || first == '[') return make_json_reader(tools, json);
   switch (calls.form) {
     case CallForm::json:
     case CallForm::keyed:
+    case CallForm::pythonic:
       return nullptr;
     case CallForm::tagged:
       return make_tag_reader(tools, first == '<' ? kParameters : kKeysAndValues, calls.begins, calls.end);

@@ -28,6 +28,12 @@ const std::vector<Family>& families() {
         .begins = {"<|tool_call_begin|>"},
         .fillers = {"<|tool_calls_section_begin|>", "<|tool_call_end|>", "<|tool_calls_section_end|>"},
         .sections = {"<|tool_calls_section_begin|>"}}},
+      // LFM2's, of which the last sign is 2.5's.
+      {{"<|tool_call_start|>", "<|tool_list_start|>", "List of tools: ["},
+       {.form = CallForm::pythonic,
+        .begins = {"<|tool_call_start|>"},
+        .fillers = {"<|tool_call_end|>"},
+        .end = "<|tool_call_end|>"}},
       {{"<start_function_call>"},
        {.form = CallForm::gemma, .begins = {"<start_function_call>"}, .end = "<end_function_call>"}},
       {{"<|tool_call>"}, {.form = CallForm::gemma, .begins = {"<|tool_call>"}, .end = "<tool_call|>"}},

@@ -21,6 +21,7 @@ enum class CallForm : std::uint8_t {
   glm,       // f, a new line, {...}, as a whole answer
   kimi,      // functions.f:0<|tool_call_argument_begin|>{...}
   gemma,     // call:f{key:<escape>text<escape>}
+  pythonic,  // [f(key="text", other=None)]
 };
 
 struct CallNotation {

@@ -9,11 +9,19 @@ namespace tp {
 namespace {
 
 // Counts three multiplications for every element of the heads' state matrices.
-AttentionShape recurrent_shape(const GatedDeltaNetSpec& spec, std::size_t heads, std::size_t state_floats) {
+std::size_t products_of(const GatedDeltaNetSpec& spec, std::size_t heads) {
+  return 3 * heads * spec.key_head_dim * spec.value_head_dim;
+}
+
+std::size_t products_of(const ShortConvolutionSpec& spec, std::size_t channels) {
+  return channels * (spec.conv_kernel + 2);
+}
+
+AttentionShape recurrent_shape(std::size_t products, std::size_t state_floats) {
   return {.layers = 1,
           .window = 1,
           .bytes_per_sequence = 2.0 * static_cast<double>(state_floats * sizeof(float)),
-          .multiplications = 3.0 * static_cast<double>(heads * spec.key_head_dim * spec.value_head_dim)};
+          .multiplications = static_cast<double>(products)};
 }
 
 // The number of tokens that a token sees does not depend on the sequence's length, and nothing is cached.
@@ -51,10 +59,12 @@ std::vector<AttentionShape> attention_of(const DecoderSpec& spec, const EnginePl
     const AttentionPartSpec& part = spec.blocks[layers.begin + layer].attention;
     const std::size_t heads = owned_heads(part, tp).local_heads();
     const auto* const recurrence = std::get_if<GatedDeltaNetSpec>(&part);
+    const auto* const convolution = std::get_if<ShortConvolutionSpec>(&part);
     const auto& place = groups.places[layers.begin + layer];
     const auto* const hashed = std::get_if<LshAttentionSpec>(&part);
     const AttentionShape shape =
-        recurrence != nullptr ? recurrent_shape(*recurrence, heads, states[layer])
+        recurrence != nullptr    ? recurrent_shape(products_of(*recurrence, heads), states[layer])
+        : convolution != nullptr ? recurrent_shape(products_of(*convolution, heads), states[layer])
         : hashed != nullptr
             ? hashed_shape(*hashed, heads)
             : shape_of_layer(layouts[layer], heads, groups.windows[place->group], is_chunked(part));

@@ -25,12 +25,12 @@ namespace {
 
 constexpr std::size_t kTrialsInCTest = 40;
 
-// Families that differ in attention, norms, positions, experts and tied weights, windows and chunks, and one
+// Families that differ in attention, norms, positions, experts and tied weights, windows and chunks, and two
 // with recurrent layers; and those whose checkpoints may have a layer for multi-token prediction, with one.
 const std::vector<std::string> kModels = {
-    "llama-12q3kv",   "gemma2-bf16", "gpt2-6heads",  "qwen2moe", "gptneox",
-    "deepseek3-yarn", "cohere2",     "gptoss-mxfp4", "olmo3",    "gemma3-multimodal-layout",
-    "llama4-scout",   "qwen3next"};
+    "llama-12q3kv",   "gemma2-bf16", "gpt2-6heads",  "qwen2moe",   "gptneox",
+    "deepseek3-yarn", "cohere2",     "gptoss-mxfp4", "olmo3",      "gemma3-multimodal-layout",
+    "llama4-scout",   "qwen3next",   "lfm2moe",      "museglimmer"};
 const std::vector<std::string> kModelsWithLayer = {"deepseek3-yarn", "qwen3next"};
 
 struct Continuation {
@@ -148,12 +148,12 @@ struct Comparison {
 
 Comparison run_trial(Communicator& comm, std::uint64_t seed) {
   reference::Random random(seed);
-  const std::size_t model = random.integer(0, kModels.size() + kModelsWithLayer.size() - 1);
   DraftChoice choice;
-  choice.layer = model >= kModels.size();
-  const reference::Fixture fixture =
-      reference::fixture(choice.layer ? kModelsWithLayer[model - kModels.size()] : kModels[model]);
-  choice.itself = fixture.name != "qwen3next";
+  choice.layer = random.integer(0, 6) == 0;
+  const std::vector<std::string>& models = choice.layer ? kModelsWithLayer : kModels;
+  const reference::Fixture fixture = reference::fixture(models[random.integer(0, models.size() - 1)]);
+  const bool is_recurrent = fixture.name == "qwen3next" || fixture.name == "lfm2moe";
+  choice.itself = !is_recurrent;
   Trial trial = random_trial(random, fixture.rows.columns(), choice);
   EngineOptions& options = trial.options;
   options.model = fixture.folder;
@@ -166,7 +166,7 @@ Comparison run_trial(Communicator& comm, std::uint64_t seed) {
   if (kind == DraftKind::model || (kind == DraftKind::automatic && !choice.layer))
     options.speculation.model = options.model;
   // A difference in the last bit of a weight grows a hundredfold in its logits, and so do those of sums.
-  options.same_bits = fixture.name == "qwen3next";
+  options.same_bits = is_recurrent;
   std::vector<Answer> answers;
   Comparison compared;
   {

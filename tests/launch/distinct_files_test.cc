@@ -166,6 +166,7 @@ TEST_F(DistinctFiles, ProtectEveryFileOfAModelFolder) {
                            "merges.txt",
                            "tokenizer.model",
                            "tekken.json",
+                           "tiktoken.model",
                            "chat_template.jinja",
                            "chat_template.json",
                            "additional_chat_templates/tool_use.jinja",

@@ -218,6 +218,12 @@ TEST(Inspect, ShowsTheStatesOfRecurrentLayers) {
   // Two of f32 for every token of the other layer's KV head.
   EXPECT_EQ(plan.at("ranks").at(1).at("cache_bytes"), 256 * 2 * 16 * 4);
   EXPECT_EQ(inspected("512").at("ranks").at(1).at("state_bytes"), 64 * 3 * state);
+  // Two inputs of the convolution for each of the 32 channels, in three layers.
+  const Finished convolutions =
+      run(kNoMpirun, {"inspect", "--model", fixture_folder("lfm2"), "--ranks", "2", "--json"});
+  expect_success(convolutions);
+  EXPECT_EQ(json::parse(convolutions.out).at("recurrent_layers"), 3);
+  EXPECT_EQ(json::parse(convolutions.out).at("ranks").at(1).at("state_bytes"), 64 * 3 * 2 * 32 * 4);
   const Finished text = run(kNoMpirun, {"inspect", "--model", fixture_folder("qwen3next")});
   expect_success(text);
   EXPECT_CONTAINS(text.out, "recurrent layers          3, 64 states for 16 sequences and their snapshots\n");

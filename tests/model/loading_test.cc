@@ -8,6 +8,7 @@
 #include "tests/reference/fixture.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -41,6 +42,11 @@ std::size_t replicated_parameters(const GatedDeltaNetSpec& spec, std::size_t hid
       2 * spec.num_key_heads * spec.key_head_dim + spec.num_value_heads * spec.value_head_dim;
   return 2 * (held - spec.num_key_heads) * spec.key_head_dim * hidden_size +
          (ranks - 1) * channels * spec.conv_kernel;
+}
+
+// All taps of the convolution.
+std::size_t replicated_parameters(const ShortConvolutionSpec& spec, std::size_t, std::size_t ranks) {
+  return (ranks - 1) * spec.channels * spec.conv_kernel;
 }
 
 // And routes.
@@ -99,8 +105,9 @@ TEST(Loading, ReadsAsManyElementsAsTheRankHolds) {
 
 // Whether the tensor is of a part of the model that reads images, or predicts more tokens at a time.
 bool is_of_another_part(const ModelConfig& config, const std::string& tensor) {
+  constexpr std::array kParts = {"vision_tower.", "multi_modal_projector.", "mm_projector.", "model.vision_"};
   const std::string behind = fmt::format("model.layers.{}.", config.num_hidden_layers);
-  return tensor.starts_with("vision_tower.") || tensor.starts_with("multi_modal_projector.") ||
+  return std::ranges::any_of(kParts, [&](const char* part) { return tensor.starts_with(part); }) ||
          (config.num_nextn_predict_layers != 0 && tensor.starts_with(behind));
 }
 

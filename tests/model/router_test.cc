@@ -133,6 +133,13 @@ TEST(ChooseExperts, DividesByNoLessThanTheLeastSum) {
   EXPECT_NEAR(choose(spec, {low, 0.0F, low}, {9, 0, 0}).weights[0], 0.5, 1e-6);
 }
 
+TEST(ChooseExperts, AddsToTheSumThatItDividesBy) {
+  RouterSpec spec{.num_experts = 3, .num_experts_per_tok = 2, .scoring = Scoring::sigmoid};
+  spec.normalize = true;
+  spec.added_to_sum = 0.5F;
+  EXPECT_NEAR(choose(spec, {0, 0, -9}).weights[0], 0.5 / 1.5, 1e-6);
+}
+
 TEST(ChooseExperts, StaysWithinItsExpertsWhereLogitsAreNoNumbersOrHuge) {
   RouterSpec spec{.num_experts = 4, .num_experts_per_tok = 4, .num_groups = 2, .groups_per_tok = 2};
   for (const Scoring scoring : {Scoring::softmax, Scoring::sigmoid}) {

@@ -38,14 +38,16 @@ class DeltaHead {
   std::vector<std::vector<double>> state_;  // [key_dim][value_dim]
 };
 
-// silu(sum over taps of taps[j] * x[last - taps.size() + 1 + j]), where x before 0 is 0.
+// The sum over taps of taps[j] * x[last - taps.size() + 1 + j], where x before 0 is 0.
 template <class Vector, class Taps>
 double convolved(const Vector& x, const Taps& taps, std::size_t last) {
   double sum = 0.0;
   for (std::size_t j = 0; j < taps.size(); ++j) {
     if (last + j + 1 >= taps.size()) sum += static_cast<double>(taps[j]) * x[last + j + 1 - taps.size()];
   }
-  return sum / (1.0 + std::exp(-sum));
+  return sum;
 }
+
+inline double silu(double x) { return x / (1.0 + std::exp(-x)); }
 
 }  // namespace tp::reference

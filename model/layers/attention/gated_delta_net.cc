@@ -79,33 +79,22 @@ std::vector<OwnedRows> delta_rows(const WeightLoader& loader, const GatedDeltaNe
   return rows;
 }
 
-// The taps of this rank's channels: [conv_kernel, channels]. Every rank reads the whole small tensor.
-std::vector<float> load_conv(WeightLoader& loader, const std::string& name, const GatedDeltaNetSpec& spec,
-                             const DeltaNetSizes& sizes) {
+CausalConvolution load_conv(WeightLoader& loader, const std::string& name, const GatedDeltaNetSpec& spec,
+                            const DeltaNetSizes& sizes) {
   const std::size_t all_keys = spec.num_key_heads * spec.key_head_dim;
   const std::size_t total = 2 * all_keys + spec.num_value_heads * spec.value_head_dim;
-  const std::size_t taps = spec.conv_kernel;
-  const Buffer<float> stored = loader.whole_weight(
-      {name,
-       {total, taps},
-       "2 x linear_num_key_heads x linear_key_head_dim + linear_num_value_heads x linear_value_head_dim",
-       "linear_conv_kernel_dim"});
-  std::vector<float> weight(taps * sizes.channels());
-  if (!loader.reads()) return weight;
-  std::size_t own = 0;
-  const auto append = [&](std::size_t first, Range channels) {
-    for (std::size_t i = channels.begin; i < channels.end; ++i, ++own) {
-      for (std::size_t tap = 0; tap < taps; ++tap)
-        weight[tap * sizes.channels() + own] = stored[(first + i) * taps + tap];
-    }
+  const Range keys = elements_of(sizes.heads.kv_heads, spec.key_head_dim);
+  const Range values = elements_of(sizes.heads.query_heads, spec.value_head_dim);
+  const auto from = [](std::size_t first, Range channels) {
+    return Range{first + channels.begin, first + channels.end};
   };
-  append(0, elements_of(sizes.heads.kv_heads, spec.key_head_dim));
-  append(all_keys, elements_of(sizes.heads.kv_heads, spec.key_head_dim));
-  append(2 * all_keys, elements_of(sizes.heads.query_heads, spec.value_head_dim));
-  return weight;
+  return {loader,
+          {name,
+           {total, spec.conv_kernel},
+           "2 x linear_num_key_heads x linear_key_head_dim + linear_num_value_heads x linear_value_head_dim",
+           "linear_conv_kernel_dim"},
+          {keys, from(all_keys, keys), from(2 * all_keys, values)}};
 }
-
-std::size_t whole_lines(std::size_t floats) { return (floats + 15) / 16 * 16; }
 
 }  // namespace
 
@@ -146,12 +135,8 @@ GatedDeltaNet::GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec
   query_gain_.assign(spec.key_head_dim, 1.0F / size);
 }
 
-std::size_t GatedDeltaNet::conv_floats() const {
-  return whole_lines((spec_.conv_kernel - 1) * sizes_.channels());
-}
-
 std::size_t GatedDeltaNet::state_floats() const {
-  return conv_floats() +
+  return conv_.state_floats() +
          kernels::delta_state_floats(key_of_head_.size(), spec_.key_head_dim, spec_.value_head_dim);
 }
 
@@ -160,22 +145,12 @@ PartialSum GatedDeltaNet::operator()(TensorView<const float> x, const StepContex
   const TensorView<float> projected = in_proj_(x, step);  // [tokens, 2 key + 2 value + 2 heads]
   const TensorView<float> gate = projected.columns_from(sizes_.channels(), sizes_.value);
   const TensorView<float> gates = projected.columns_from(sizes_.channels() + sizes_.value, 2 * heads);
-  const TensorView<float> mixed = convolve(projected.columns_from(0, sizes_.channels()), step);
+  const TensorView<float> mixed = conv_(projected.columns_from(0, sizes_.channels()), Activation::silu, step);
   const TensorView<float> result = step.workspace.take(x.rows(), sizes_.value);
   recur(mixed, gates, step, result);
   norm_.apply_in_place(result);
   kernels::multiply_activated(kernels::Activation::silu, gate, result);
   return out_proj_(result, step);
-}
-
-// x: [tokens, channels] -> [tokens, channels]
-TensorView<float> GatedDeltaNet::convolve(TensorView<const float> x, const StepContext& step) const {
-  const TensorView<float> mixed = step.workspace.take(x.rows(), x.columns());
-  if (!x.empty()) {
-    const TensorView<const float> taps(conv_.data(), spec_.conv_kernel, sizes_.channels());
-    kernels::causal_convolution(x, taps, RecurrentRuns(step, 0).all(), mixed);
-  }
-  return mixed;
 }
 
 // mixed: [tokens, channels], gates: [tokens, 2 * heads], strengths first -> out: [tokens, value]
@@ -200,7 +175,7 @@ void GatedDeltaNet::recur(TensorView<float> mixed, TensorView<float> gates, cons
                        .key_dim = spec_.key_head_dim,
                        .value_dim = spec_.value_head_dim,
                        .out = out},
-                      RecurrentRuns(step, conv_floats()).all());
+                      RecurrentRuns(step, conv_.state_floats()).all());
 }
 
 }  // namespace tp

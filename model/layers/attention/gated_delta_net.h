@@ -4,6 +4,7 @@
 #include "model/config/spec.h"
 #include "model/config/tensor_names.h"
 #include "model/kernels/delta_rule.h"
+#include "model/layers/attention/causal_convolution.h"
 #include "model/layers/linear/head_norm.h"
 #include "model/layers/linear/linear.h"
 #include "model/layers/linear/step_context.h"
@@ -44,8 +45,6 @@ class GatedDeltaNet {
   GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec, std::size_t hidden_size,
                 const BlockNames& names, const DeltaNetSizes& sizes);
 
-  std::size_t conv_floats() const;
-  TensorView<float> convolve(TensorView<const float> x, const StepContext& step) const;
   void recur(TensorView<float> mixed, TensorView<float> gates, const StepContext& step,
              TensorView<float> out) const;
 
@@ -55,7 +54,7 @@ class GatedDeltaNet {
   // [2 * key + 2 * value + 2 * heads, hidden_size]: queries, keys, values, gates of the results, strengths,
   // decays
   ColumnParallelLinear in_proj_;
-  std::vector<float> conv_;        // [conv_kernel, channels]
+  CausalConvolution conv_;         // over queries, keys and values
   std::vector<float> decay_rate_;  // [local value heads]
   std::vector<float> decay_bias_;  // [local value heads]
   std::vector<float> query_gain_;  // [key_head_dim]

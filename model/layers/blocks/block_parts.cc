@@ -23,6 +23,10 @@ struct PartOf<LshAttentionSpec> {
   using Part = LshAttention;
 };
 template <>
+struct PartOf<ShortConvolutionSpec> {
+  using Part = ShortConvolution;
+};
+template <>
 struct PartOf<GatedMlpSpec> {
   using Part = GatedMlp;
 };

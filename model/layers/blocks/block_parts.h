@@ -6,6 +6,7 @@
 #include "model/layers/attention/gated_delta_net.h"
 #include "model/layers/attention/latent_attention.h"
 #include "model/layers/attention/lsh_attention.h"
+#include "model/layers/attention/short_convolution.h"
 #include "model/layers/feed_forward/mixture_of_experts.h"
 #include "model/layers/feed_forward/mlp.h"
 #include "model/layers/linear/norm.h"
@@ -34,7 +35,7 @@ class AttentionPart {
   std::size_t state_floats() const;
 
  private:
-  std::variant<Attention, LatentAttention, GatedDeltaNet, LshAttention> part_;
+  std::variant<Attention, LatentAttention, GatedDeltaNet, LshAttention, ShortConvolution> part_;
 };
 
 // A feed-forward half of any kind.

@@ -101,7 +101,8 @@ void choose_experts(const RouterSpec& spec, std::span<const float> logits, std::
   float sum = 0.0F;
   for (const std::size_t expert : experts) sum += scores[expert];
   // least_sum is the original code's guard: all sigmoids may be 0.
-  const float factor = spec.normalize ? spec.scale / std::max(sum, spec.least_sum) : spec.scale;
+  const float factor =
+      spec.normalize ? spec.scale / std::max(sum + spec.added_to_sum, spec.least_sum) : spec.scale;
   for (std::size_t i = 0; i < experts.size(); ++i) weights[i] = scores[experts[i]] * factor;
 }
 

@@ -3,6 +3,7 @@
 #include "model/files/printable.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -45,6 +46,9 @@ std::optional<double> number_at(GgufKind kind, const std::byte* from) {
   }
 }
 
+// Some files have lists for all layers.
+constexpr std::string_view kWhole = "a whole number that is not negative, the same for all layers";
+
 bool is_whole(double number) {
   constexpr double kLargest = 1ULL << 53;  // a double may round larger whole numbers
   return number >= 0 && number <= kLargest && number == std::floor(number);
@@ -77,15 +81,21 @@ std::string_view GgufMetadata::text_or(std::string_view key, std::string_view ot
   return has(key) ? text(key) : otherwise;
 }
 
-std::uint64_t GgufMetadata::whole(std::string_view key) const {
-  constexpr std::string_view kExpected = "a whole number that is not negative, the same for all layers";
-  const GgufValue& value = at(key);
-  const std::vector<double> all = value.is_list ? numbers(key) : std::vector{number(key)};
-  if (all.empty()) wrong(key, kExpected);
-  for (const double number : all) {
-    if (!is_whole(number) || number != all.front()) wrong(key, kExpected);
+std::vector<std::uint64_t> GgufMetadata::wholes(std::string_view key) const {
+  std::vector<std::uint64_t> all;
+  for (const double number : at(key).is_list ? numbers(key) : std::vector{number(key)}) {
+    if (!is_whole(number)) wrong(key, kWhole);
+    all.push_back(static_cast<std::uint64_t>(number));
   }
-  return static_cast<std::uint64_t>(all.front());
+  if (all.empty()) wrong(key, kWhole);
+  return all;
+}
+
+std::uint64_t GgufMetadata::whole(std::string_view key) const {
+  const std::vector<std::uint64_t> all = wholes(key);
+  if (std::ranges::any_of(all, [&](std::uint64_t number) { return number != all.front(); }))
+    wrong(key, kWhole);
+  return all.front();
 }
 
 std::uint64_t GgufMetadata::whole_or(std::string_view key, std::uint64_t otherwise) const {

@@ -45,6 +45,8 @@ class GgufMetadata {
   // element per layer.
   std::uint64_t whole(std::string_view key) const;
   std::uint64_t whole_or(std::string_view key, std::uint64_t otherwise) const;
+  // Such numbers of all layers, which may differ; one for a value that is no list.
+  std::vector<std::uint64_t> wholes(std::string_view key) const;
   // A finite number, whole or not.
   double number(std::string_view key) const;
   double number_or(std::string_view key, double otherwise) const;

@@ -30,6 +30,7 @@ class ModelMetadata {
   std::uint64_t whole_or(std::string_view key, std::uint64_t otherwise) const {
     return metadata_.whole_or(full(key), otherwise);
   }
+  std::vector<std::uint64_t> wholes(std::string_view key) const { return metadata_.wholes(full(key)); }
   double number(std::string_view key) const { return metadata_.number(full(key)); }
   double number_or(std::string_view key, double otherwise) const {
     return metadata_.number_or(full(key), otherwise);
@@ -44,7 +45,14 @@ class ModelMetadata {
   std::vector<bool> booleans(std::string_view key) const { return metadata_.booleans(full(key)); }
 
   std::uint64_t heads() const { return whole("attention.head_count"); }
-  std::uint64_t kv_heads() const { return whole_or("attention.head_count_kv", heads()); }
+  // KV heads of the layers that have any: others keep no keys and values, and have 0 in a list of all layers.
+  std::uint64_t kv_heads() const {
+    if (!has("attention.head_count_kv")) return heads();
+    const std::vector<std::uint64_t> all = wholes("attention.head_count_kv");
+    const std::uint64_t most = std::ranges::max(all);
+    const bool agree = std::ranges::all_of(all, [&](std::uint64_t n) { return n == 0 || n == most; });
+    return agree ? most : whole("attention.head_count_kv");  // which throws
+  }
   std::uint64_t head_dim() const {
     return whole_or("attention.key_length", whole("embedding_length") / std::max<std::uint64_t>(1, heads()));
   }

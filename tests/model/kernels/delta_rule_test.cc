@@ -6,6 +6,7 @@
 #include "tests/reference/random.h"
 
 #include <cmath>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,7 @@
 namespace tp {
 namespace {
 
+using kernels::Activation;
 using kernels::RecurrentRun;
 using reference::Matrix;
 using reference::Random;
@@ -160,16 +162,19 @@ TEST(DeltaRule, CopiesTheStateBehindAToken) {
   }
 }
 
-// The convolution of all tokens of a run, channel by channel.
-Matrix convolved(TensorView<const float> x, TensorView<const float> taps, std::size_t tokens) {
+// The convolution of all tokens of a run, channel by channel, and perhaps silu of it.
+Matrix convolved(TensorView<const float> x, TensorView<const float> taps, bool activated,
+                 std::size_t tokens) {
   Matrix all(tokens, x.columns());
   for (std::size_t channel = 0; channel < x.columns(); ++channel) {
     std::vector<double> values;
     std::vector<double> weights;
     for (std::size_t token = 0; token < tokens; ++token) values.push_back(x(token, channel));
     for (std::size_t tap = 0; tap < taps.rows(); ++tap) weights.push_back(taps(tap, channel));
-    for (std::size_t token = 0; token < tokens; ++token)
-      all(token, channel) = reference::convolved(values, weights, token);
+    for (std::size_t token = 0; token < tokens; ++token) {
+      const double sum = reference::convolved(values, weights, token);
+      all(token, channel) = activated ? reference::silu(sum) : sum;
+    }
   }
   return all;
 }
@@ -181,10 +186,15 @@ TEST(CausalConvolution, EqualsTheReferenceForEveryNumberOfTapsAndChannels) {
       const RandomTensor x(random, 9, channels, 2);
       const RandomTensor weight(random, taps, channels);
       const RandomTensor out(random, 9, channels, 1);
-      std::vector<float> state = used_memory((taps - 1) * channels);
-      const std::vector<RecurrentRun> runs = {{.tokens = 9, .begins = true, .state = state.data()}};
-      kernels::causal_convolution(x.view(), weight.view(), runs, out.view());
-      EXPECT_CLOSE(out.view(), convolved(x.view(), weight.view(), 9), 2e-6) << taps << " " << channels;
+      for (const bool activated : {true, false}) {
+        std::vector<float> state = used_memory((taps - 1) * channels);
+        const std::vector<RecurrentRun> runs = {{.tokens = 9, .begins = true, .state = state.data()}};
+        const std::optional<Activation> activation =
+            activated ? std::optional(Activation::silu) : std::nullopt;
+        kernels::causal_convolution(x.view(), weight.view(), activation, runs, out.view());
+        EXPECT_CLOSE(out.view(), convolved(x.view(), weight.view(), activated, 9), 2e-6)
+            << taps << " " << channels << " " << activated;
+      }
     }
   }
 }
@@ -201,7 +211,7 @@ TEST(CausalConvolution, RemembersWhatPiecesNeedOfEarlierOnes) {
   const std::vector<kernels::StateCopy> copies = {{2, kept.data()}};
   const std::vector<RecurrentRun> all = {
       {.tokens = 20, .begins = true, .state = whole_state.data(), .copies = copies}};
-  kernels::causal_convolution(x.view(), weight.view(), all, whole.view());
+  kernels::causal_convolution(x.view(), weight.view(), Activation::silu, all, whole.view());
   for (const bool from_copy : {false, true}) {
     std::vector<float> state = from_copy ? kept : used_memory((kTaps - 1) * 24);
     std::size_t size = 1;
@@ -210,7 +220,7 @@ TEST(CausalConvolution, RemembersWhatPiecesNeedOfEarlierOnes) {
                                               .tokens = std::min<std::size_t>(size, 20 - begin),
                                               .begins = begin == 0,
                                               .state = state.data()}};
-      kernels::causal_convolution(x.view(), weight.view(), run, out.view());
+      kernels::causal_convolution(x.view(), weight.view(), Activation::silu, run, out.view());
     }
     EXPECT_EQ(state, whole_state);
     for (std::size_t token = from_copy ? 2 : 0; token < 20; ++token) {

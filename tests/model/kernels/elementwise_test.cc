@@ -213,6 +213,21 @@ TEST(Softcap, EqualsTheReference) {
   }
 }
 
+TEST(Multiply, MultipliesEveryElementOfRowsThatLieApart) {
+  for (const std::size_t rows : {0U, 1U, 3U, 900U}) {
+    Random random(rows);
+    const RandomTensor both(random, rows, 2 * 37, 3);
+    const TensorView<float> factors = both.view().columns_from(0, 37);
+    const TensorView<float> x = both.view().columns_from(37, 37);
+    Matrix expected{TensorView<const float>(x)};
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t i = 0; i < 37; ++i) expected(row, i) *= factors(row, i);
+    }
+    kernels::multiply(factors, x);
+    EXPECT_CLOSE(x, expected, 1e-7) << rows;
+  }
+}
+
 TEST(Add, AddsEveryElementAndNothingElse) {
   for (const std::size_t rows : {0U, 1U, 3U, 900U}) {
     Random random(rows);

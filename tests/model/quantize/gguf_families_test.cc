@@ -357,8 +357,8 @@ TEST(GgufFamilies, HaveApertusActivationsInTheirMetadata) {
                   tensor.data);
   }
   ASSERT_EQ(lists.size(), 4U);
-  for (const RopeFactors& factors : rope_factors(make_spec(model.config())))
-    file.tensor(factors.name, {factors.factors.size()}, "F32", test::bytes_of(factors.factors));
+  for (const DescribingVector& factors : describing_vectors(make_spec(model.config())))
+    file.tensor(factors.name, {factors.values.size()}, "F32", test::bytes_of(factors.values));
   for (const auto& [key, numbers] : lists) {
     if (key == "xielu.eps")  // the same in all layers
       file.value(key, GgufKind::f32, numbers.substr(0, sizeof(float)));

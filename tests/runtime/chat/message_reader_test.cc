@@ -92,6 +92,14 @@ const std::vector<Notation>& notations() {
        "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>" +
            kOsloJson + "<|tool_call_end|><|tool_call_begin|>functions.note:1<|tool_call_argument_begin|>" +
            kNoteJson + "<|tool_call_end|><|tool_calls_section_end|>"},
+      {"LFM2", "<|tool_list_start|>",
+       "<|tool_call_start|>[get_weather(city=\"Oslo\", days=2), note(a=[1, {'b': '}\"]'}], "
+       "c=None)]<|tool_call_end|>"},
+      {"LFM2, one by one", "<|tool_call_start|>",
+       "<|tool_call_start|>get_weather(city='Oslo', days=2)<|tool_call_end|>\n<|tool_call_start|>[note( a = "
+       "[1, "
+       "{\"b\": \"}\\\"]\"}],c=null )]<|tool_call_end|>"},
+      {"LFM2, JSON", "List of tools: [", "<|tool_call_start|>[" + oslo + ", " + note + "]<|tool_call_end|>"},
       {"harmony", "<|channel|>",
        "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>" + kOsloJson +
            "<|call|><|start|>assistant to=functions.note<|channel|>commentary json<|message|>" + kNoteJson +
@@ -178,6 +186,11 @@ TEST(MessageReader, LeavesTextThatIsNoCallAsItIs) {
       {"", "{\"hero\": \"Emma\", \"animal\": \"hen\"}"},
       {"", "```json\n{\"hero\": \"Emma\"}\n```\nand more"},
       {"[gMASK]", "note this:\n{}"},
+      {"<|tool_list_start|>", "<|tool_call_start|>[other(a=1)]<|tool_call_end|>"},
+      {"<|tool_list_start|>", "<|tool_call_start|>[note(1)]<|tool_call_end|>"},
+      {"<|tool_list_start|>", "<|tool_call_start|>[note(a=)]<|tool_call_end|>"},
+      {"<|tool_list_start|>", "<|tool_call_start|>[note(a=1]]<|tool_call_end|>"},
+      {"<|tool_list_start|>", "<|tool_call_start|>note: write a=1"},
       {"<|tool_call>", "<|tool_call>call:note{a:}<tool_call|>"},
       {"<|tool_call>", "<|tool_call>call:other{a:1}<tool_call|>"},
       {"<｜tool▁call▁begin｜>", "<｜tool▁call▁begin｜>function<｜tool▁sep｜>other\n```json\n{}\n```"},

@@ -1,4 +1,4 @@
-// What the engine generates with a model whose layers are recurrent: beside others, in chunks, from prefixes,
+// What the engine generates with models whose layers are recurrent: beside others, in chunks, from prefixes,
 // in samples, after preemptions and beside requests that end early, the texts are those of requests that run
 // alone.
 #include "tests/mpi_test.h"
@@ -24,7 +24,7 @@ using test::texts_of;
 // Without a tokenizer.
 class RecurrentModel {
  public:
-  RecurrentModel() : fixture_(reference::fixture("qwen3next")), folder_(fixture_) {}
+  explicit RecurrentModel(const std::string& name) : fixture_(reference::fixture(name)), folder_(fixture_) {}
 
   EngineOptions options() const {
     return {.model = folder_.path(), .weights = WeightType::f32, .kv_type = KvType::f32, .same_bits = true};
@@ -50,9 +50,13 @@ class RecurrentModel {
   ModelFolder folder_;
 };
 
-TEST(EngineStates, GiveTheSameTokensWhateverRunsBeside) {
+// Of a recurrence, and of short convolutions.
+class EngineStates : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Models, EngineStates, testing::Values("qwen3next", "lfm2moe"));
+
+TEST_P(EngineStates, GiveTheSameTokensWhateverRunsBeside) {
   Communicator& comm = test::world();
-  const RecurrentModel model;
+  const RecurrentModel model(GetParam());
   const std::vector<Request> requests = model.requests();
   // Whole prompts in one step, nobody beside, nothing from a cache.
   Texts expected;
@@ -82,8 +86,8 @@ TEST(EngineStates, GiveTheSameTokensWhateverRunsBeside) {
   }
 }
 
-TEST(EngineStates, GoOnAfterPreemptions) {
-  const RecurrentModel model;
+TEST_P(EngineStates, GoOnAfterPreemptions) {
+  const RecurrentModel model(GetParam());
   std::vector<Request> requests;
   for (std::size_t i = 0; i < 5; ++i) requests.push_back(greedy_request(model.prompt(60, 7 * i), 60));
   Texts expected;
@@ -98,8 +102,8 @@ TEST(EngineStates, GoOnAfterPreemptions) {
 }
 
 // The next turns of a chat, which begin with all that there was before.
-TEST(EngineStates, GoOnFromTheEndOfAnAnswer) {
-  const RecurrentModel model;
+TEST_P(EngineStates, GoOnFromTheEndOfAnAnswer) {
+  const RecurrentModel model(GetParam());
   EngineOptions options = model.options();
   options.block_size = 4;
   options.max_sequences = 2;
@@ -123,8 +127,8 @@ TEST(EngineStates, GoOnFromTheEndOfAnAnswer) {
   });
 }
 
-TEST(EngineStates, OfACancelledRequestDoNotReachTheNextOne) {
-  const RecurrentModel model;
+TEST_P(EngineStates, OfACancelledRequestDoNotReachTheNextOne) {
+  const RecurrentModel model(GetParam());
   const Request request = greedy_request(model.prompt(100, 0), 20);
   EngineOptions options = model.options();
   options.block_size = 4;
@@ -139,8 +143,8 @@ TEST(EngineStates, OfACancelledRequestDoNotReachTheNextOne) {
   });
 }
 
-TEST(EngineStates, AreAPartOfTheCache) {
-  const RecurrentModel model;
+TEST_P(EngineStates, AreAPartOfTheCache) {
+  const RecurrentModel model(GetParam());
   EngineOptions options = model.options();
   options.max_sequences = 3;
   run_engine(test::world(), options, [&](Engine& engine) {
@@ -151,8 +155,8 @@ TEST(EngineStates, AreAPartOfTheCache) {
   });
 }
 
-TEST(EngineStates, RefuseABidirectionalPrompt) {
-  const RecurrentModel model;
+TEST_P(EngineStates, RefuseABidirectionalPrompt) {
+  const RecurrentModel model(GetParam());
   run_engine(test::world(), model.options(), [&](Engine& engine) {
     Request request;
     request.prompt = model.prompt(8, 0);

@@ -1,0 +1,40 @@
+// A short convolution in place of attention, between two gates that depend on the token.
+#pragma once
+
+#include "model/config/spec.h"
+#include "model/config/tensor_names.h"
+#include "model/layers/attention/causal_convolution.h"
+#include "model/layers/linear/linear.h"
+#include "model/layers/linear/step_context.h"
+#include "parallel/shard/shard.h"
+
+#include <cstddef>
+
+namespace tp {
+
+// out(after * convolution(before * value)), where `before`, `after` and `value` are projections of x. A rank
+// owns some of the channels, as columns of an MLP.
+class ShortConvolution {
+ public:
+  // Throws CheckpointError for wrong tensors.
+  ShortConvolution(WeightLoader& loader, const ShortConvolutionSpec& spec, std::size_t hidden_size,
+                   const BlockNames& names);
+
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]. Advances the states of the batch's
+  // sequences.
+  PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
+
+  // Floats of the state that this rank keeps of a sequence.
+  std::size_t state_floats() const { return conv_.state_floats(); }
+
+ private:
+  ShortConvolution(WeightLoader& loader, const ShortConvolutionSpec& spec, std::size_t hidden_size,
+                   const BlockNames& names, Range channels);
+
+  std::size_t channels_;          // local channels
+  ColumnParallelLinear in_proj_;  // [3 * channels, hidden_size]: before, after and value below each other
+  CausalConvolution conv_;
+  RowParallelLinear out_proj_;  // [hidden_size, channels]
+};
+
+}  // namespace tp

@@ -1,0 +1,135 @@
+#include "model/tokenizer/tiktoken_file.h"
+
+#include "model/tokenizer/models/scored_merges.h"
+#include "model/tokenizer/steps/byte_level.h"
+#include "model/tokenizer/steps/named_pre_tokenizer.h"
+#include "model/tokenizer/text/base64.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+constexpr std::size_t kControlTokens = 258;
+constexpr std::size_t kMostTokenBytes = 1024;  // no known token has more than 128
+
+struct RankedToken {
+  std::string bytes;
+  std::size_t rank = 0;
+};
+
+// "IHRoZQ== 290"
+RankedToken token_of(std::string_view line, std::size_t number, const std::string& file) {
+  const std::size_t space = std::min(line.find(' '), line.size());
+  const std::optional<std::string> bytes = decoded_base64(line.substr(0, space));
+  RankedToken token{.bytes = bytes.value_or("")};
+  const std::string_view rank = line.substr(std::min(space + 1, line.size()));
+  const auto [end, error] = std::from_chars(rank.data(), rank.data() + rank.size(), token.rank);
+  const bool has_rank = error == std::errc() && end == rank.data() + rank.size();
+  require<CheckpointError>(
+      !token.bytes.empty() && token.bytes.size() <= kMostTokenBytes && has_rank,
+      "{}: line {} must be 1 to {} bytes of a token in base64, a space and its rank, found {} characters "
+      "that are not; the file may be damaged, get it again",
+      file, number, kMostTokenBytes, line.size());
+  return token;
+}
+
+// In the byte-level alphabet, by rank.
+std::vector<std::string> read_tokens(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  require<CheckpointError>(stream.good(),
+                           "{}: cannot read the file: expected a list of tokens; check its permissions",
+                           file.string());
+  std::vector<std::string> tokens;
+  std::size_t number = 0;
+  for (std::string line; std::getline(stream, line);) {
+    ++number;
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.empty()) continue;
+    const RankedToken token = token_of(line, number, file.string());
+    require<CheckpointError>(token.rank + kControlTokens < static_cast<std::size_t>(kMaxVocabularySize),
+                             "{}: line {} has the rank {}, expected less than {}; the file may be damaged, "
+                             "get it again",
+                             file.string(), number, token.rank, kMaxVocabularySize - kControlTokens);
+    if (token.rank >= tokens.size()) tokens.resize(token.rank + 1);
+    require<CheckpointError>(tokens[token.rank].empty(),
+                             "{}: line {} has the rank {} a second time, expected a different one; the file "
+                             "may be damaged, get it again",
+                             file.string(), number, token.rank);
+    byte_level::append_encoded(tokens[token.rank], token.bytes);
+  }
+  return tokens;
+}
+
+// Without a token the ids behind it would be others; without a token for every byte some texts have none.
+void require_complete(const std::vector<std::string>& tokens, const std::string& file) {
+  const auto missing = std::ranges::find_if(tokens, &std::string::empty);
+  require<CheckpointError>(missing == tokens.end(),
+                           "{}: no token has the rank {}, expected one for every rank below {}; the file may "
+                           "be damaged, get it again",
+                           file, missing - tokens.begin(), tokens.size());
+  std::vector<std::string> bytes(256);
+  for (std::size_t byte = 0; byte < bytes.size(); ++byte)
+    byte_level::append_encoded(bytes[byte], std::string(1, static_cast<char>(byte)));
+  std::vector<std::string> sorted = tokens;
+  std::ranges::sort(sorted);
+  for (std::size_t byte = 0; byte < bytes.size(); ++byte) {
+    require<CheckpointError>(std::ranges::binary_search(sorted, bytes[byte]),
+                             "{}: expected a token for every byte, found none for {}; the file may be "
+                             "damaged, get it again",
+                             file, byte);
+  }
+  const auto twice = std::ranges::adjacent_find(sorted);
+  require<CheckpointError>(twice == sorted.end(),
+                           "{}: expected different tokens, found two with the same bytes (\"{}\"); the file "
+                           "may be damaged, get it again",
+                           file, twice == sorted.end() ? "" : *twice);
+}
+
+Bpe bpe_of_ranks(const std::vector<std::string>& ranked) {
+  std::vector<std::pair<std::string_view, TokenId>> tokens;
+  std::vector<ScoredPiece> scored;
+  for (const std::string& text : ranked) {
+    const auto id = static_cast<TokenId>(scored.size());
+    tokens.emplace_back(text, id);
+    scored.push_back({text, -static_cast<float>(id), true});
+  }
+  return Bpe(Vocabulary(tokens), scored_merges(scored), {.unknown = std::nullopt, .ignore_merges = true});
+}
+
+AddedTokens reserved_tokens(std::size_t first) {
+  std::vector<AddedToken> added;
+  for (std::size_t id = first; id < first + kControlTokens; ++id) {
+    added.push_back({.id = static_cast<TokenId>(id),
+                     .content = fmt::format("<|reserved_token_{}|>", id),
+                     .special = true,
+                     .lstrip = false,
+                     .rstrip = false,
+                     .single_word = false,
+                     .normalized = false});
+  }
+  return AddedTokens(std::move(added), [](std::string text) { return text; });
+}
+
+}  // namespace
+
+TokenizerParts parts_from_tiktoken(const std::filesystem::path& file) {
+  const std::vector<std::string> ranked = read_tokens(file);
+  require_complete(ranked, file.string());
+  TokenizerParts parts{.model = bpe_of_ranks(ranked)};
+  parts.pre_tokenizer = named_pre_tokenizer("kimi-k2")->pre_tokenizer;
+  parts.added = reserved_tokens(ranked.size());
+  const nlohmann::json decoder = {{"type", "ByteLevel"}};
+  parts.decoder = TokenDecoder::from_json(JsonNode(decoder, file));
+  return parts;
+}
+
+}  // namespace tp
