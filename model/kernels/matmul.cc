@@ -258,6 +258,10 @@ void multiply(TensorView<const float> x, const PackedView& weight, TensorView<fl
   assert(x.columns() == layout.in_features && x.rows() == y.rows() && layout.out_features == y.columns());
   assert(scratch.size() >= matmul_scratch(layout, x.rows()));
   if (y.empty()) return;
+  if (layout.in_features == 0) {  // a rank without columns has neither weights nor scratch
+    for (std::size_t row = 0; row < y.rows(); ++row) std::fill_n(y.row(row), y.columns(), Result{});
+    return;
+  }
   const Path path = path_of(layout, x.rows());
   if (path == Path::tiles) return multiply_tiles(x, weight, layout.panels(), {}, scratch, y);
   const std::size_t unpacked = unpacked_floats(path, layout, x.rows());
