@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names of a group's files, which differ between versions 1 and 2 of control groups.
+// Names of a group's files, which differ between cgroups v1 and v2.
 struct GroupFiles {
   std::vector<const char*> limits;
   const char* usage;
@@ -26,11 +26,11 @@ struct GroupFiles {
 };
 const GroupFiles kVersion1 = {
     {"memory.limit_in_bytes"}, "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
-// Above memory.high, the kernel throttles a group almost to a standstill.
+// memory.high counts as a limit: above it, the kernel throttles a group almost to a standstill.
 const GroupFiles kVersion2 = {
     {"memory.max", "memory.high"}, "memory.current", {"inactive_file", "active_file"}};
 
-// The number in a file; none for "max", or if the file does not exist.
+// The number in a file; nullopt if the file contains "max" or does not exist.
 std::optional<std::uint64_t> number_in(const fs::path& path) {
   std::uint64_t number = 0;
   return std::ifstream(path) >> number ? std::optional(number) : std::nullopt;
@@ -82,7 +82,7 @@ AvailableMemory available_memory(const fs::path& root) {
   return least;
 }
 
-// None if there is no limit.
+// nullopt if there is no limit.
 static std::optional<std::uint64_t> address_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
@@ -90,7 +90,7 @@ static std::optional<std::uint64_t> address_limit() {
 }
 
 std::uint64_t available_addresses() {
-  constexpr std::uint64_t kStep = std::uint64_t{64} << 20;  // far above the differences between runs
+  constexpr std::uint64_t kStep = std::uint64_t{64} << 20;  // much larger than the differences between runs
   const std::optional<std::uint64_t> limit = address_limit();
   if (!limit) return UINT64_MAX;
   const std::uint64_t pages = number_in("/proc/self/statm").value_or(0);
@@ -99,7 +99,7 @@ std::uint64_t available_addresses() {
 }
 
 void share_heap_where_addresses_are_limited() {
-  constexpr int kUsualThreshold = 128 << 10;  // glibc's default, in bytes; once set, it no longer adapts
+  constexpr int kUsualThreshold = 128 << 10;  // bytes; glibc's default; setting it stops its adaptation
   if (!address_limit()) return;
   ::mallopt(M_ARENA_MAX, 1);
   ::mallopt(M_MMAP_THRESHOLD, kUsualThreshold);

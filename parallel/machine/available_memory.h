@@ -12,18 +12,19 @@ struct AvailableMemory {
   std::string limit;  // source: "MemAvailable of /proc/meminfo", "memory.max of the cgroup /job_7"
 };
 
-// Physical memory available without swapping, or left under the limits of this process's control groups,
-// whichever is less. All processes of the host or of these groups share it. Page cache counts as available.
-// `root` contains proc and sys; tests pass another folder.
+// The host's memory that is available without swapping, or the memory left under the limits of this process's
+// control groups, whichever is smaller. Other processes on the host or in these groups compete for it. Page
+// cache counts as available. `root` is the folder with proc and sys; tests pass a fake one.
 AvailableMemory available_memory(const std::filesystem::path& root = "/");
 
-// Bytes of address space that this process can still map: RLIMIT_AS (ulimit -v) minus the mapped bytes. The
-// mapped bytes are rounded up, so that every run of a program gets the same number. UINT64_MAX without a
+// Bytes of address space that this process can still map: RLIMIT_AS (ulimit -v) minus the mapped bytes.
+// Mapped bytes are rounded up, so that every run of a program gets the same result. UINT64_MAX if there is no
 // limit.
 std::uint64_t available_addresses();
 
-// Makes all threads share one heap if address space is limited. Separate heaps would reserve addresses, and
-// the remaining space would depend on the order of threads. Call it before the first thread starts.
+// Makes all threads share one heap if address space is limited. Per-thread heaps would reserve addresses, and
+// the remaining space would depend on the order in which threads start. Call this function before the first
+// thread starts.
 void share_heap_where_addresses_are_limited();
 
 }  // namespace tp

@@ -8,24 +8,24 @@
 
 namespace tp {
 
-// The number of cores before and after a binding was widened.
+// Core counts before and after a binding is widened.
 struct WidenedBinding {
   std::size_t from = 0;
   std::size_t to = 0;
 };
 
 // By default, Open MPI binds each rank to a single core if it starts one or two ranks. This function gives
-// the process its share of the host's cores instead; all ranks of the host must call it. Returns nothing if
-// the user asked for the binding, or if the binding is no smaller than the share. The first call must come
-// before any thread exists; later calls return its result.
+// the process its share of the host's cores instead; all ranks of the host must call it. Returns nullopt if
+// the user asked for the binding, or if the binding is at least as large as the share. The first call must
+// come before any other thread starts; later calls return the result of the first.
 const std::optional<WidenedBinding>& widen_default_binding();
 
-// Whether an environment variable, "NAME=value", shows that the user of mpirun chose processors, not only
+// Whether an environment variable ("NAME=value") shows that mpirun's user chose processors rather than only
 // hosts.
 bool chooses_processors(std::string_view variable);
 
-// The cores for rank `tp.rank` of a host's `tp.size` ranks, chosen from the launcher's `available` cores.
-// Empty if `bound` has at least as many.
+// The cores for rank `tp.rank` of a host's `tp.size` ranks, chosen from the cores that the launcher may use
+// (`available`). Empty if the rank is already bound to at least as many cores (`bound`).
 std::vector<Core> wider_binding(hwloc_topology_t topology, hwloc_const_cpuset_t bound,
                                 hwloc_const_cpuset_t available, TpRank tp);
 

@@ -12,10 +12,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A mounted hierarchy of groups. Version 2 has one hierarchy for all controllers.
+// A mounted hierarchy of groups. In cgroups v2, all controllers share one hierarchy.
 struct Mount {
   bool is_version_2 = true;
-  fs::path top;  // topmost group of the mount: a container may see only part of the hierarchy
+  fs::path top;  // topmost visible group; a container may see only part of the hierarchy
   fs::path folder;
 };
 
@@ -41,8 +41,8 @@ std::vector<Mount> mounts_with(std::string_view controller, const fs::path& root
   return found;
 }
 
-// The process's group in a hierarchy. The file contains "0::/user.slice" in version 2 and
-// "4:cpu,cpuacct:/user.slice" in version 1.
+// This process's group in a hierarchy. The file contains "0::/user.slice" in v2 and
+// "4:cpu,cpuacct:/user.slice" in v1.
 std::optional<fs::path> group_in(const Mount& mount, std::string_view controller, const fs::path& root) {
   std::ifstream file(root / "proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
@@ -56,8 +56,8 @@ std::optional<fs::path> group_in(const Mount& mount, std::string_view controller
   return std::nullopt;
 }
 
-// CPU time per period, in processors. Version 2: "200000 100000", or "max 100000" for no limit. Version 1:
-// two files, with -1 for no limit.
+// CPU time per period, in processors. In v2, one file contains "200000 100000", or "max 100000" if there is
+// no limit. In v1, there are two files; a quota of -1 means no limit.
 std::optional<double> quota_of(const ControlGroup& group) {
   double quota = 0;
   double period = 0;

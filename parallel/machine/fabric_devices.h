@@ -5,8 +5,8 @@
 
 namespace tp {
 
-// Whether this host has a device for one of these networks. `root` contains dev and sys; tests pass another
-// folder.
+// Whether this host has a device for one of these networks. `root` is the folder with dev and sys; tests pass
+// a fake one.
 bool has_fabric_device(const std::filesystem::path& root = "/");
 
 }  // namespace tp

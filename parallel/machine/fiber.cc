@@ -27,7 +27,7 @@
 namespace tp {
 namespace {
 
-// The usual stack size of a main thread.
+// The usual stack size of a process's main thread.
 constexpr std::size_t kStackBytes = std::size_t{8} << 20;
 
 // Reserves a stack whose lowest page is a guard page: an overflow ends the process instead of corrupting
@@ -45,7 +45,7 @@ void* make_stack() {
 
 void remove_stack(void* stack) {
 #if defined(TP_ADDRESS_SANITIZER)
-  // Otherwise memory mapped here next would inherit the stack's poisoning.
+  // Otherwise, the next memory mapped at this address would inherit the stack's poisoning.
   __asan_unpoison_memory_region(stack, kStackBytes);
 #endif
   ::munmap(stack, kStackBytes);
@@ -112,7 +112,7 @@ void Fiber::run() {
   ended_ = true;
 }
 
-// Returns when the other side has switched back.
+// Returns after the other side has switched back.
 void Fiber::switch_sides(Side& from, Side& to, [[maybe_unused]] bool for_ever) {
   running_ = &to == &inside_;
 #if defined(TP_ADDRESS_SANITIZER)

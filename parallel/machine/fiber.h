@@ -10,24 +10,24 @@
 
 namespace tp {
 
-// Only the thread that first resumed a fiber may resume or destroy it.
+// Only the thread that first resumes a fiber may resume or destroy the fiber afterwards.
 class Fiber {
  public:
   // The first resume() starts `work`. Throws ConfigError if there is no memory for a stack.
   explicit Fiber(std::function<void()> work);
-  // If the work is paused, pause() throws inside it, so that its objects are destroyed.
+  // If the work is paused, pause() throws inside it, so that the work's objects are destroyed.
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
   bool ended() const { return ended_; }
-  // Whether the caller runs inside the work.
+  // Whether the caller is running inside the fiber's work.
   bool is_running() const { return running_; }
 
-  // Runs the work, which must not have ended, until it pauses or ends. Throws the exception of the work, if
-  // any.
+  // Runs the work until it pauses or ends. The work must not have ended already. Rethrows any exception that
+  // the work throws.
   void resume();
-  // Called inside the work. Returns after the next resume().
+  // Pauses the work; call it only inside the work. Returns at the next resume().
   void pause();
 
  private:
@@ -36,7 +36,7 @@ class Fiber {
     ucontext_t context{};
     const void* stack = nullptr;
     std::size_t stack_bytes = 0;
-    void* sanitizer = nullptr;  // the thread sanitizer's handle
+    void* sanitizer = nullptr;  // ThreadSanitizer's handle
   };
 
   static void enter(unsigned low, unsigned high);

@@ -8,7 +8,8 @@
 namespace tp {
 namespace {
 
-// Chooses a domain by its remaining cores: the smallest with at least `wanted`, else the largest.
+// The smallest domain with at least `wanted` remaining cores, or else the domain with the most remaining
+// cores.
 NumaDomain& best_domain(std::vector<NumaDomain>& domains, std::size_t wanted) {
   return *std::min_element(domains.begin(), domains.end(), [&](const NumaDomain& a, const NumaDomain& b) {
     const bool a_suffices = a.size() >= wanted;
@@ -54,7 +55,7 @@ ProcessorSet allowed_set() {
 std::vector<NumaDomain> numa_domains(hwloc_topology_t topology, hwloc_const_cpuset_t processors) {
   std::vector<NumaDomain> domains;
   int memory = -1;  // memory node of the current domain
-  // If a virtual machine hides its cores, the level below replaces them.
+  // If a virtual machine hides its cores, each hardware thread counts as a core.
   const int depth = hwloc_get_type_or_below_depth(topology, HWLOC_OBJ_CORE);
   for (hwloc_obj_t object = nullptr;
        (object = hwloc_get_next_obj_by_depth(topology, depth, object)) != nullptr;) {
@@ -64,7 +65,8 @@ std::vector<NumaDomain> numa_domains(hwloc_topology_t topology, hwloc_const_cpus
         core.push_back(static_cast<unsigned>(processor));
     }
     if (core.empty()) continue;
-    // A core may be local to two kinds of memory; the first one identifies its domain.
+    // A core may be local to two memory nodes of different kinds; the first node identifies the core's
+    // domain.
     if (domains.empty() || hwloc_bitmap_first(object->nodeset) != memory) domains.emplace_back();
     memory = hwloc_bitmap_first(object->nodeset);
     domains.back().push_back(std::move(core));

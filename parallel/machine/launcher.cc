@@ -26,13 +26,13 @@ constexpr const char* kHydra = "the mpiexec of MPICH or Intel MPI";
 constexpr const char* kMvapich = "MVAPICH's mpirun_rsh";
 constexpr const char* kSlurm = "srun";
 
-// Open MPI runs daemons on hosts other than mpirun's; MPICH runs one on every host.
+// Open MPI runs a daemon on every host except mpirun's own. MPICH runs a daemon on every host.
 const std::map<std::string, const char*> kLaunchers = {
     {"mpirun", kOpenMpi}, {"mpiexec", kOpenMpi}, {"orterun", kOpenMpi},       {"prterun", kOpenMpi},
     {"orted", kOpenMpi},  {"prted", kOpenMpi},   {"hydra_pmi_proxy", kHydra}, {"slurmstepd", kSlurm}};
 
-// Environment variables that launchers set for their ranks. SLURM_NTASKS is not listed, because batch scripts
-// have it, too.
+// Environment variables that launchers set for their ranks. SLURM_NTASKS is not listed, because Slurm also
+// sets it for batch scripts.
 struct Variables {
   const char* launcher;
   const char* rank;
@@ -60,7 +60,7 @@ std::string name_of(pid_t process) {
   return name;
 }
 
-// "mpirun" for Debian's "mpirun.openmpi".
+// The program's name up to the first dot: "mpirun" for Debian's "mpirun.openmpi".
 std::string launcher_name(pid_t process) {
   const std::string name = name_of(process);
   return name.substr(0, name.find('.'));
@@ -78,16 +78,16 @@ std::vector<pid_t> children_of(pid_t process) {
 
 bool is_daemon(const Launcher& launcher) { return launcher.name == "orted" || launcher.name == "prted"; }
 
-// The rank is the number of older siblings with the same name. mpirun's other children connect to other
-// hosts, so each of them stands for further ranks.
+// The rank is the number of older siblings with the same name. mpirun's children with other names connect to
+// other hosts, where more ranks run, so they count towards the size, too.
 LaunchedRank count_children(const Launcher& launcher) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until all ranks have started and have names
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until all ranks have started
   const std::vector<pid_t> children = children_of(launcher.process);
   const std::string name = name_of(launcher.started);
   const int before = is_daemon(launcher) ? 1 : 0;
   const auto older = std::ranges::count_if(
       children, [&](pid_t child) { return child < launcher.started && name_of(child) == name; });
-  // The first rank will report the error and exit, but later ranks must still find it.
+  // The first rank will report the error and exit, but later ranks must still be able to count it.
   if (older == 0 && children.size() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(800));
   const std::string called = kLaunchers.at(launcher.name);
   return {.rank = before + static_cast<int>(older),
@@ -112,7 +112,7 @@ std::optional<LaunchedRank> rank_in_variables() {
                         .size = std::max(2, *rank + 1),
                         .launcher = "a launcher with PMIx",
                         .is_least_size = true};
-  if (number_in("SLURM_PROCID")) return LaunchedRank{};  // a batch script has this variable, too
+  if (number_in("SLURM_PROCID")) return LaunchedRank{};  // Slurm also sets this variable for batch scripts
   return std::nullopt;
 }
 
@@ -141,7 +141,7 @@ std::optional<Launcher> find_launcher() {
 }
 
 LaunchedRank launched_rank() {
-  static const LaunchedRank found = find_launched_rank();  // once: sibling processes may end later
+  static const LaunchedRank found = find_launched_rank();  // only once: siblings may end later
   return found;
 }
 

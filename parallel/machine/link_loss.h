@@ -1,8 +1,9 @@
-// The end of a job on several hosts after the link to a host is cut.
+// Makes sure that a job on several hosts ends after the link to a host is cut.
 //
-// Ranks that wait longer than their timeout exit and notify mpirun, which notifies its daemons. mpirun
-// notices a lost daemon only through keepalive probes. TCP sends probes only if all data is acknowledged;
-// otherwise, it retransmits the data for a quarter of an hour.
+// mpirun notices a lost host through TCP's keepalive probes. TCP sends probes only while all sent data is
+// acknowledged; otherwise, it retransmits the data for a quarter of an hour. When a rank exits because of its
+// timeout, mpirun sends messages to all hosts, and the lost host does not acknowledge them. So mpirun must
+// notice the loss before the ranks' timeout.
 #pragma once
 
 #include <functional>
@@ -15,12 +16,12 @@ struct LinkLoss {
   std::string notice{};  // message for the user, or empty
 };
 
-// Plans for ranks that wait at most `timeout` seconds. `parameter` returns the value of an Open MPI
+// Makes a plan for ranks that wait at most `timeout` seconds. `parameter` returns the value of an Open MPI
 // parameter, or an empty string if it is not set.
 LinkLoss plan_link_loss(double timeout, const std::function<std::string(const std::string& name)>& parameter);
 
-// Plans for this process, with the parameters of mpirun and of Open MPI's files. Returns `timeout` unchanged
-// unless mpirun started ranks on several hosts.
+// Makes a plan for this process, from the parameters given to mpirun and in Open MPI's files. Returns
+// `timeout` unchanged unless mpirun started ranks on several hosts.
 LinkLoss plan_link_loss(double timeout);
 
 }  // namespace tp

@@ -14,8 +14,8 @@ std::vector<std::filesystem::path> mca_parameter_files();
 // The value of a parameter in the first file that sets it; empty if no file does.
 std::string mca_parameter(const std::vector<std::filesystem::path>& files, std::string_view name);
 
-// A value of OMPI_MCA_mtl that makes Open MPI load no network library and excludes everything that the files
-// exclude. Empty if the files choose how messages are sent.
+// A value for OMPI_MCA_mtl that keeps Open MPI from loading network libraries. It includes the exclusions
+// from the files. Empty if the files choose how messages are sent.
 std::string mtl_without_fabrics(const std::vector<std::filesystem::path>& files);
 
 }  // namespace tp

@@ -30,7 +30,7 @@ bool contains(const std::vector<std::size_t>& numbers, std::size_t number) {
 
 std::uintptr_t page_bytes() { return static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE)); }
 
-// The first address of every `stride`-th page, counted through all ranges.
+// The first address of every `stride`-th page, counted across all ranges.
 std::vector<void*> sample(const MemoryRanges& ranges, std::size_t stride) {
   std::vector<void*> addresses;
   std::size_t skipped = stride / 2;  // pages to skip in the next range
@@ -84,7 +84,7 @@ std::vector<NumaNode> numa_nodes(const std::filesystem::path& folder) {
 }
 
 std::vector<std::size_t> processors_of_all_threads() {
-  // glibc's cpu_set_t has too few bits for the largest machines, on which the call would fail.
+  // On the largest machines, sched_getaffinity fails with glibc's cpu_set_t, which has too few bits.
   constexpr std::size_t kBits = 1 << 16;
   std::vector<bool> allowed(kBits, false);
   cpu_set_t* const mask = CPU_ALLOC(kBits);

@@ -16,10 +16,10 @@ std::size_t allowed_cores();
 
 constexpr std::size_t kMostThreads = 1024;  // per rank
 
-// The number of threads without --threads: OMP_NUM_THREADS if it is set, else one per core that the calling
-// thread may run on. The number of cores is capped by the process's share of the host's cores, its share of
-// its control groups' CPU quota, and SLURM_CPUS_PER_TASK. At least 1. Throws ConfigError if OMP_NUM_THREADS
-// exceeds kMostThreads.
+// The number of threads if --threads is not given: OMP_NUM_THREADS if it is set, or else one per core that
+// the calling thread may run on. The number of cores is limited by this process's share of the host's cores,
+// its share of the control groups' CPU quota, and SLURM_CPUS_PER_TASK. At least 1. Throws ConfigError if
+// OMP_NUM_THREADS exceeds kMostThreads.
 std::size_t default_threads(std::size_t ranks_on_host);
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// Bytes that this process has read from storage.
+// Counts this process's reads from storage.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 namespace tp {
 
 // Bytes that the kernel has fetched from storage for this process, including read-ahead but not pages that
-// were in memory already. Nothing if the kernel does not report them.
+// were already in memory. nullopt if the kernel does not report them.
 std::optional<std::uint64_t> bytes_from_storage();
 
 }  // namespace tp
