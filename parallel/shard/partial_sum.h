@@ -16,12 +16,13 @@ class Communicator;
 
 // This rank's addend of a row-parallel layer's result, [tokens, hidden_size].
 //
-// Only all_reduce and add_all_reduced turn a PartialSum into a tensor. A forgotten all-reduce goes unnoticed
-// on one rank and gives garbage on two; with this type it does not compile. A PartialSum views memory of the
-// workspace. It is move-only, so that it is summed exactly once.
+// Only all_reduce and add_all_reduced turn a PartialSum into a tensor. A forgotten all-reduce would go
+// unnoticed on one rank and give garbage on two; with this type, it does not compile. A PartialSum is a view
+// of workspace memory. It is move-only, so that it is summed exactly once.
 //
 // Addends are floats, or doubles if sums must not depend on the number of ranks. Sums of doubles are exact
-// below `exact_below`; the default holds for leaves (see kernels::matmul).
+// while their magnitudes stay below `exact_below`. The default applies to sums of leaves (see
+// kernels::matmul).
 class [[nodiscard]] PartialSum {
  public:
   explicit PartialSum(TensorView<float> addend) : floats_(addend) {}
@@ -36,7 +37,8 @@ class [[nodiscard]] PartialSum {
   PartialSum(const PartialSum&) = delete;
   PartialSum& operator=(const PartialSum&) = delete;
 
-  // Adds another layer's result, of equal shape and type, so that both need only one all-reduce.
+  // Adds another layer's result, which must have the same shape and type. One all-reduce then serves both
+  // layers.
   PartialSum& operator+=(PartialSum other) {
     assert(has_doubles() == other.has_doubles());
     if (has_doubles())
@@ -59,7 +61,7 @@ class [[nodiscard]] PartialSum {
     return has_doubles() ? doubles_.size() * sizeof(double) : floats_.size() * sizeof(float);
   }
 
-  // A view without data, which is only a shape.
+  // A view that has a shape but no data.
   TensorView<float> shape() const {
     return has_doubles() ? TensorView<float>(nullptr, doubles_.rows(), doubles_.columns())
                          : TensorView<float>(nullptr, floats_.rows(), floats_.columns());
@@ -92,7 +94,7 @@ class [[nodiscard]] PartialSum {
   }
 
   TensorView<float> floats_;
-  TensorView<double> doubles_;  // alternative to floats_
+  TensorView<double> doubles_;  // used instead of floats_ if addends are doubles
   double exact_below_ = kExactBelow;
 };
 

@@ -23,17 +23,17 @@ struct Range {
 struct TpRank {
   std::size_t rank = 0;
   std::size_t size = 1;
-  // Each rank's relative share of the model, [size], all positive; empty: equal shares. The numbers must
+  // [size], the ranks' relative shares of the model, all positive. Empty: equal shares. The numbers must
   // outlive this object.
   std::span<const double> split{};
 
-  // Only the first rank adds values that count once, such as the bias of a row-parallel layer.
+  // Only the first rank adds values that must be added once, such as the bias of a row-parallel layer.
   bool is_first() const { return rank == 0; }
 };
 
 // Divides [0, total) into `tp.size` contiguous parts of whole granules, and returns part `tp.rank`. If the
-// granules don't divide evenly, the first parts get one more. `total` may cut the last granule short. A part
-// may be empty.
+// granules don't divide evenly, each of the first parts gets an extra granule. If `total` is not a multiple
+// of `granule`, the last granule is smaller. A part may be empty.
 Range split_evenly(std::size_t total, TpRank tp, std::size_t granule = 1);
 
 // Divides in proportion to `tp.split`, or evenly if it is empty. Boundaries are rounded to the nearest
@@ -41,8 +41,8 @@ Range split_evenly(std::size_t total, TpRank tp, std::size_t granule = 1);
 Range split_by_weights(std::size_t total, TpRank tp, std::size_t granule = 1);
 
 // The attention heads of one rank. split_by_weights divides the query heads. A rank holds every KV head that
-// one of its query heads reads. If a boundary between ranks is inside a group of query heads, both ranks hold
-// the group's KV head.
+// any of its query heads reads. If a group of query heads is split between two ranks, both hold the group's
+// KV head.
 struct HeadShard {
   Range query_heads;
   Range kv_heads;
@@ -50,7 +50,8 @@ struct HeadShard {
 
   std::size_t local_heads() const { return query_heads.size(); }
   std::size_t local_kv_heads() const { return kv_heads.size(); }
-  // KV heads that this rank owns, for counts. The owner of a KV head is the rank with its first query head.
+  // KV heads that this rank owns. The rank that has a KV head's first query head owns it, so that each KV
+  // head is counted once.
   Range owned_kv_heads() const {
     const auto first_from = [&](std::size_t query) { return (query + queries_per_kv - 1) / queries_per_kv; };
     return {first_from(query_heads.begin), first_from(query_heads.end)};
@@ -66,9 +67,10 @@ struct HeadShard {
 HeadShard shard_heads(std::size_t num_attention_heads, std::size_t num_key_value_heads, TpRank tp);
 
 // Input features per leaf of a row-parallel layer outside of attention. If sums must not depend on the number
-// of ranks, each leaf is summed as a unit. The size depends only on the model: the largest of 128, 64, 32
-// (and 16, if in_features < 512) that gives at least num_attention_heads leaves, so that every rank can own
-// some. If none does, the smallest of them. 0 (no leaves) for a model without heads.
+// of ranks, each leaf is summed as a unit. The size depends only on the model. It is the largest of 128, 64
+// and 32 (and 16, if in_features < 512) that gives at least num_attention_heads leaves, so that every rank
+// can own a leaf. If no size gives enough leaves, the smallest size is used. 0 (no leaves) for a model
+// without heads.
 std::size_t leaf_of(std::size_t in_features, std::size_t num_attention_heads);
 
 // One rank's columns of a feed-forward layer, or rows of a vocabulary. Boundaries are multiples of `leaf`. If

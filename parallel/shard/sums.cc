@@ -13,7 +13,7 @@ namespace {
 // Elements per strip of work.
 constexpr std::size_t kStrip = 1 << 12;
 
-// Calls body(begin, end) for each strip. Threads share the strips of large sums.
+// Calls body(begin, end) for each strip. In large sums, threads share the strips.
 template <class Body>
 void for_strips(std::size_t size, const Body& body) {
 #pragma omp parallel for schedule(static) if (size > kSerialSum)

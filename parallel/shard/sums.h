@@ -6,8 +6,8 @@
 
 namespace tp {
 
-// out[i] = addends[0][i] + addends[1][i] + ... for i in [0, size). There is at least one addend, [size] each.
-// `out` may be an addend.
+// out[i] = addends[0][i] + addends[1][i] + ... for i in [0, size). Each addend is [size]; there must be at
+// least one. `out` may be one of the addends.
 void sum_of(std::span<const float* const> addends, std::size_t size, float* out);
 void sum_of(std::span<const double* const> addends, std::size_t size, double* out);
 
@@ -18,7 +18,7 @@ inline void copy(const double* from, std::size_t size, double* to) { sum_of({&fr
 void add_row(const float* x, std::size_t size, float* y);
 void add_row(const double* x, std::size_t size, double* y);
 
-// The destination of a sum. The sum replaces the floats there, or is added to them.
+// The destination of a sum. The sum is added to the floats if `adds` is true; otherwise, it replaces them.
 struct SumTarget {
   float* floats;
   bool adds;
@@ -27,8 +27,8 @@ struct SumTarget {
 };
 
 // Writes the sum of the addends to a target, after rounding a sum of doubles to float. If the target adds,
-// its floats are the last addend. One thread computes a sum of at most kSerialSum doubles, so the sum may
-// overwrite the beginning of an addend.
+// its floats are added last. A single thread computes sums of up to kSerialSum doubles, so the target of such
+// a sum may overlap the beginning of an addend.
 void sum_to(std::span<const float* const> addends, std::size_t size, const SumTarget& target);
 void sum_to(std::span<const double* const> addends, std::size_t size, const SumTarget& target);
 inline constexpr std::size_t kSerialSum = std::size_t{1} << 14;
