@@ -19,11 +19,11 @@ namespace tp {
 
 // All implementations add in the same order, so the bits of a sum depend only on the ranks and their hosts.
 // Each host first adds its ranks' addends, in rank order. Then the hosts' sums are added, in the order of
-// their lowest ranks. If the target adds, its floats are the last addend.
+// their lowest ranks. If the target adds, its floats are added last.
 class AllReduce {
  public:
-  // Collective over `comm`. With TP_ALL_REDUCE=messages in rank 0's environment, ranks use no shared memory,
-  // and hosts send each rank's addend. Throws CommError, and ConfigError if the variable is neither
+  // Collective over `comm`. With TP_ALL_REDUCE=messages in rank 0's environment, sums use only messages, and
+  // each rank's addend is sent separately. Throws CommError, and ConfigError if the variable is neither
   // `messages` nor `shared`.
   AllReduce(MPI_Comm comm, const Patience& patience, Exchange& exchange);
 
@@ -40,12 +40,12 @@ class AllReduce {
     }
   }
 
-  // Prepares sums over several hosts: sets their wire type, and measures the fastest way across the wire.
-  // Collective. Throws CommError, and ConfigError on every rank if `type` is not f32 but sums use messages(),
-  // which sends each rank's addend.
+  // Prepares sums over several hosts: sets the wire type, and measures the fastest way (WireWay) for each
+  // size. Collective. Throws CommError. Throws ConfigError on every rank if `type` is not f32 but sums use
+  // messages(), whose only wire type is f32.
   void prepare_wire(WireType type);
 
-  // Reason why sums don't use shared memory although ranks share a host; empty if they use it.
+  // The reason why ranks that share a host could not create shared memory; otherwise empty.
   const std::string& not_shared_because() const { return not_shared_because_; }
 
   // The shared memory that this rank reads most often; empty if sums don't use shared memory.
@@ -53,9 +53,9 @@ class AllReduce {
     return shared_ == nullptr ? std::vector<std::span<const std::byte>>() : shared_->own_memory();
   }
 
-  // The implementations. Sums use shared() if it is not null, else wire() if every rank has its own host,
-  // else messages(). With shared(), the host roots exchange their sums through wire(), which is null on other
-  // ranks.
+  // The implementations. Sums use shared() if it is not null, or else wire() if every rank has its own host,
+  // or else messages(). With shared(), the host roots exchange their sums through wire(). On other ranks,
+  // wire() is null.
   SharedMemoryAllReduce* shared() { return shared_.get(); }
   WireAllReduce* wire() { return host_roots_ ? host_roots_->wire() : nullptr; }
   MessageAllReduce& messages() { return messages_; }

@@ -46,8 +46,8 @@ void from_archive(const std::string& bytes, T& object) {
 
 // Copies rank 0's object to every other rank.
 //
-// The first message has a fixed size, enough for a short archive, so that a decode step needs only one
-// broadcast. A longer archive follows in a second broadcast.
+// The first message has a fixed size and room for a short archive, so that a decode step needs only one
+// broadcast. A longer archive is sent in a second broadcast.
 template <class T>
 void broadcast_object(Communicator& comm, T& object) {
   if (comm.size() == 1) return;

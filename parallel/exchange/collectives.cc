@@ -15,7 +15,7 @@
 namespace tp {
 namespace {
 
-// MPI 3 counts elements in an int.
+// MPI 3 counts elements with ints.
 constexpr std::size_t kMaxCount = INT_MAX;
 
 constexpr Wait::Manner kTogether{
@@ -23,7 +23,7 @@ constexpr Wait::Manner kTogether{
 
 constexpr Wait::Manner kExchange{.collective = "an exchange"};
 
-// Adds one call to a counter when it goes out of scope.
+// Adds one call, with its bytes and seconds, to a counter at the end of the scope.
 class Counted {
  public:
   Counted(CommCounter& counter, std::size_t bytes) : counter_(counter), bytes_(bytes) {}
@@ -68,8 +68,8 @@ class CountedAllReduce {
 // Largest number of all-reduce durations kept.
 constexpr std::size_t kCompareAfter = 4096;
 
-// Compares and clears the durations when many have accumulated. The number is equal on all ranks, so they
-// call waiting_seconds() together.
+// Compares and clears the durations after many calls. All ranks have the same number of durations, so all
+// ranks call waiting_seconds() at the same time.
 void bound_statistics(Communicator& comm) {
   if (comm.stats().all_reduce_seconds.size() >= kCompareAfter) waiting_seconds(comm);
 }
@@ -80,15 +80,15 @@ bool stays_exact(std::span<const double> addend, std::size_t ranks, double exact
   return largest_magnitude(addend) * static_cast<double>(ranks) < exact_below;
 }
 
-// Returns the counters of the wire.
+// Returns the sum's traffic on the wire.
 template <class T>
 CommCounter sum(AllReduce& sums, std::span<const T> addend, const SumTarget& target) {
   sums(addend, target);
   return sums.wire() != nullptr ? sums.wire()->take_count() : CommCounter();
 }
 
-// Lets the other computation run during the sum, up to its own next sum. Only the remaining wait counts as an
-// all-reduce of this rank.
+// Computes the sum in the background while the other computation runs up to its next sum. Only the remaining
+// wait counts as this rank's time in the all-reduce.
 template <class T>
 CommCounter sum_in_background(Communicator& comm, std::span<const T> addend, const SumTarget& target) {
   AllReduce& sums = comm.sums();
@@ -221,7 +221,7 @@ void exchange_max(Communicator& comm, std::span<float> values) {
 void exchange_sum(Communicator& comm, std::span<double> values) {
   const Counted counted(comm.stats().exchange, values.size_bytes());
   const TraceSpan span(comm, Activity::exchange, values.size_bytes());
-  // Each rank adds up one part, then sends its sums to all ranks.
+  // Each rank adds up one part of the values, then sends the sums to all ranks.
   const std::size_t part = (values.size() + comm.size() - 1) / comm.size();
   const auto part_of = [&](std::size_t rank) {
     const std::size_t begin = std::min(values.size(), rank * part);

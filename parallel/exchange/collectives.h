@@ -44,8 +44,8 @@ std::vector<T> gather_values(Communicator& comm, const T& local) {
 // Element-wise maximum over ranks, on every rank. No value may be NaN. Throws CommError.
 void exchange_max(Communicator& comm, std::span<float> values);
 
-// Element-wise sum over ranks, on every rank. The order of addition is unspecified, so the sum of the values
-// must not depend on it. Throws CommError.
+// Element-wise sum over ranks, on every rank. The order of addition is unspecified, so the values must be
+// such that their sum does not depend on the order. Throws CommError.
 void exchange_sum(Communicator& comm, std::span<double> values);
 
 // Every rank receives every rank's `local` bytes, in rank order; the sizes must be equal. `out` has size() *
@@ -61,8 +61,8 @@ std::vector<T> exchange_values(Communicator& comm, std::span<const T> local) {
   return all;
 }
 
-// Sends to[r] to every rank r and receives from[r] from it, [size()] each. Sizes must match on both sides. A
-// rank's own parts are ignored. Throws CommError.
+// Sends to[r] to every other rank r, and receives from[r] from rank r. `to` and `from` are [size()]; this
+// rank's own elements are ignored. The sender and the receiver must pass the same size. Throws CommError.
 void exchange_parts(Communicator& comm, std::span<const std::span<const std::byte>> to,
                     std::span<const std::span<std::byte>> from);
 
@@ -74,12 +74,12 @@ void broadcast_bytes(Communicator& comm, std::span<std::byte> bytes);
 std::int64_t max_over_ranks(Communicator& comm, std::int64_t value);
 
 // Seconds that this rank spent waiting for other ranks inside the all-reduces that Communicator::stats()
-// counts. The last rank to arrive does not wait, so the shortest duration of a call is the time of the
-// exchange itself. Additional time on other ranks is waiting. Collective: ranks compare the calls that they
-// have not compared yet. Throws CommError.
+// counts. The last rank to arrive does not wait, so the shortest duration of a call over all ranks is the
+// time of the exchange itself. Any additional time on other ranks is waiting. Collective, because the ranks
+// exchange the durations of all calls since the last comparison. Throws CommError.
 double waiting_seconds(Communicator& comm);
 
-// Returns when every rank has called it. Throws CommError.
+// Returns when every rank has called barrier(). Throws CommError.
 void barrier(Communicator& comm);
 
 }  // namespace tp

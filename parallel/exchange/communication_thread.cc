@@ -35,7 +35,8 @@ CommunicationThread::~CommunicationThread() {
 }
 
 void CommunicationThread::run() {
-  // This thread also computes sums, in addition to the main thread's OpenMP threads.
+  // Sums on this thread must not use more OpenMP threads: the main thread's threads already occupy the
+  // processors.
   omp_set_num_threads(1);
   Wait::in_background();
   // Nanoseconds by which Linux may prolong a sleep; the default is 50 us.

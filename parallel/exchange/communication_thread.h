@@ -10,11 +10,11 @@
 
 namespace tp {
 
-// Executes pieces of work one at a time, in the order given. While it has work, no other thread may call MPI
-// (MPI_THREAD_SERIALIZED): see wait_until_idle.
+// Executes pieces of work one at a time, in the order of submission. While this thread has work, no other
+// thread may call MPI (MPI_THREAD_SERIALIZED); see wait_until_idle.
 //
-// MPI makes progress only during calls. This thread calls it every few microseconds and sleeps in between,
-// because the main thread computes on the same processors.
+// MPI makes progress only during calls. This thread calls MPI about every 50 microseconds and sleeps in
+// between, because the main thread computes on the same processors.
 class CommunicationThread {
  public:
   CommunicationThread();
@@ -22,8 +22,8 @@ class CommunicationThread {
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;
 
-  // A piece of work, which the thread starts as soon as it can. The destructor waits for its end, so data
-  // that the work uses need only outlive this object.
+  // A piece of work that the thread starts as soon as it can. The destructor waits until the work has ended,
+  // so the data that the work uses only needs to outlive this object.
   class Pending {
    public:
     Pending(CommunicationThread& thread, std::function<void()> work);
@@ -31,8 +31,8 @@ class CommunicationThread {
     Pending(const Pending&) = delete;
     Pending& operator=(const Pending&) = delete;
 
-    // Returns when the work has been executed. Throws its exception, or the exception of earlier work: once a
-    // piece fails, later pieces are not executed, because ranks are out of step.
+    // Returns when the work has ended. Rethrows an exception from this work or earlier work: after a failure,
+    // later work is not executed, because the ranks are out of step.
     void wait();
 
    private:
@@ -53,7 +53,7 @@ class CommunicationThread {
   std::mutex mutex_;  // protects everything below and the members of Pending
   std::condition_variable changed_;
   std::deque<Pending*> pending_;
-  std::exception_ptr error_;  // first exception
+  std::exception_ptr error_;  // exception of the first failed work
   bool ends_ = false;
   std::thread thread_;
 };

@@ -60,7 +60,8 @@ Communicator::Communicator(const Communicator& parent, std::span<const std::size
 Communicator::Communicator(std::unique_ptr<MpiHandle> handle, std::unique_ptr<Placement> placement,
                            WaitOptions waits, std::shared_ptr<Tracer> tracer)
     : handle_(std::move(handle)), placement_(std::move(placement)), tracer_(std::move(tracer)) {
-  // MPI returns errors, and TP_MPI throws them: one clear message instead of an abort.
+  // Makes MPI return errors, which TP_MPI throws, so that the user gets one clear message instead of an
+  // abort.
   TP_MPI(MPI_Comm_set_errhandler(*handle_, MPI_ERRORS_RETURN));
   rank_ = placement_->rank;
   size_ = placement_->size();
@@ -80,7 +81,7 @@ Communicator::~Communicator() {
   MPI_Finalized(&finalized);
   overlap_.reset();
   sums_.reset();
-  // During stack unwinding, other ranks may be anywhere, but MPI_Comm_free is collective.
+  // MPI_Comm_free is collective, but during stack unwinding, the other ranks may never call it.
   if (finalized == 0 && std::uncaught_exceptions() == 0) MPI_Comm_free(&handle_->value);
 }
 

@@ -9,7 +9,7 @@
 namespace tp {
 namespace {
 
-// Bytes that MPI sends eagerly; a longer message waits until the receiver is ready.
+// Largest message, in bytes, that MPI sends without waiting for the receiver.
 constexpr std::size_t kShort = 3072;
 
 constexpr int kTag = 0;  // messages with the same tag between two ranks arrive in order
@@ -37,7 +37,7 @@ Exchange::Exchange(MPI_Comm comm, const Patience& patience, std::vector<Wait::Ra
 Exchange::~Exchange() {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  // During stack unwinding, other ranks may be anywhere and may never receive the messages.
+  // During stack unwinding, the other ranks may never receive the messages.
   if (finalized == 0 && std::uncaught_exceptions() == 0) {
     MPI_Waitall(static_cast<int>(posted_.requests_.size()), posted_.requests_.data(), MPI_STATUSES_IGNORE);
   }

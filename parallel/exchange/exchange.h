@@ -1,4 +1,4 @@
-// Point-to-point messages between the ranks of a communicator. Unlike in MPI's collectives, a waiting rank
+// Point-to-point messages between the ranks of a communicator. Unlike with MPI's collectives, a waiting rank
 // knows which ranks it waits for.
 #pragma once
 
@@ -22,8 +22,8 @@ class Exchange {
 
   // Connects all ranks of the placement.
   Exchange(MPI_Comm comm, const Patience& patience);
-  // Connects some ranks of the placement, each acting for several: rank r of `comm` acts for members[r], its
-  // own rank first, then others in ascending order. Messages longer than `longest` bytes are sent in parts.
+  // Connects some ranks of the placement. members[r] lists the ranks that rank r of `comm` acts for: its own
+  // rank, then the others in ascending order. Messages longer than `longest` bytes are sent in parts.
   Exchange(MPI_Comm comm, const Patience& patience, std::vector<Wait::Ranks> members,
            std::size_t longest = INT_MAX);
   ~Exchange();
@@ -33,10 +33,10 @@ class Exchange {
   std::size_t rank() const { return rank_; }
   std::size_t size() const { return members_.size(); }
 
-  // Messages in flight, with the partner of each.
+  // Messages in flight, each with its sender or receiver.
   class Messages {
    public:
-    // Whether all messages have arrived. Lets MPI make progress. Throws CommError.
+    // Lets MPI make progress, and returns whether all messages have arrived. Throws CommError.
     bool arrived();
 
    private:
@@ -47,25 +47,26 @@ class Exchange {
     std::vector<std::size_t> partners_;
   };
 
-  // Sends to[r] to every rank r and receives from[r] from it, [size()] each. Skips empty spans and this rank
-  // itself. Collective. Throws CommError.
+  // Sends to[r] to every other rank r, and receives from[r] from rank r. `to` and `from` are [size()]. Skips
+  // empty spans. Collective. Throws CommError.
   void all_to_all(std::span<const ConstBytes> to, std::span<const Bytes> from, const Wait::Manner& manner);
-  // Sends `own` to every rank; from[r] as in all_to_all.
+  // Sends `own` to every other rank, and receives from[r] from rank r.
   void to_all(ConstBytes own, std::span<const Bytes> from, const Wait::Manner& manner);
 
-  // Begins an all_to_all. The spans must remain valid until `messages` have arrived. Earlier messages of the
-  // same object must have arrived already. Several calls may be in flight, in any order, if their tags
-  // differ. The other members use tag 0.
+  // Begins an all_to_all. The spans must remain valid until `messages` have arrived. Any earlier messages of
+  // this Messages object must have arrived. Several calls with different tags may be in flight, in any order.
+  // The other member functions use tag 0.
   void begin_all_to_all(std::span<const ConstBytes> to, std::span<const Bytes> from, int tag,
                         Messages& messages);
-  // Calls done() until it returns true; done() lets MPI make progress. A long wait is reported for the ranks
-  // whose `messages` are missing.
+  // Calls done() until it returns true. done() must let MPI make progress. The report of a long wait names
+  // the ranks whose `messages` are missing.
   void wait_until(const std::function<bool()>& done, const Messages& messages, const Wait::Manner& manner);
 
-  // Sends `bytes` to every rank, which receives them with all_to_all. A short message is copied, and the call
-  // does not wait for its arrival. A missing rank is noticed later, by all ranks alike. Throws CommError.
+  // Sends `bytes` to every other rank; the receivers call all_to_all. A short message is copied, and the call
+  // returns without waiting for the receivers. If a rank is missing, all ranks notice this in a later
+  // exchange. Throws CommError.
   void post_to_all(ConstBytes bytes, const Wait::Manner& manner);
-  // Lets MPI make progress with posted messages, in loops that wait without MPI.
+  // Lets MPI make progress with posted messages. Call it in loops that wait without calling MPI.
   void progress();
 
   // Every rank's value, in rank order.

@@ -7,7 +7,7 @@
 namespace tp {
 namespace {
 
-// The error of `work`: its ErrorKind as a byte, then the text. Empty without an error.
+// The error of `work`: its ErrorKind as a byte, then the text. Empty if there is no error.
 std::string error_of(const std::function<void()>& work) {
   const auto tell = [](ErrorKind kind, const char* text) {
     return static_cast<char>(kind) + std::string(*text != '\0' ? text : "unknown error");
@@ -16,7 +16,7 @@ std::string error_of(const std::function<void()>& work) {
     work();
     return {};
   } catch (const AgreedError&) {
-    throw;  // all ranks know already
+    throw;  // all ranks already have this error
   } catch (const Error& error) {
     return tell(error.kind(), error.what());
   } catch (const std::bad_alloc&) {

@@ -12,8 +12,8 @@
 namespace tp {
 
 // Runs `work` on every rank. If it throws on any rank, every rank throws AgreedError with the message of the
-// lowest rank that failed. Collective. `work` may communicate only if no code before that can fail on some
-// ranks and succeed on others.
+// lowest rank that failed. Collective. `work` may communicate only if all of its code before the
+// communication succeeds on all ranks or fails on all ranks.
 void fail_together(Communicator& comm, const std::function<void()>& work);
 
 }  // namespace tp

@@ -19,10 +19,10 @@ struct Name {
   char text[64] = "";
 };
 
-// Creates a shared memory object of this size with a unique name. On failure returns -1 and sets errno.
+// Creates a shared memory object of this size with a unique name. On failure, returns -1 and sets errno.
 int create_object(std::size_t bytes, Name& name) {
   int object = -1;
-  // Containers may share /dev/shm and have the same process ids.
+  // A name may exist already: containers may share /dev/shm and have the same process ids.
   for (int attempt = 0; attempt < 1000 && object < 0; ++attempt) {
     *fmt::format_to_n(name.text, sizeof(name.text) - 1, "/tp-infer-{}-{}", ::getpid(), attempt).out = '\0';
     object = ::shm_open(name.text, O_RDWR | O_CREAT | O_EXCL, 0600);
@@ -39,7 +39,7 @@ int create_object(std::size_t bytes, Name& name) {
   return object;
 }
 
-// Returns 0 or an errno value. Pages come from the calling processor's NUMA node.
+// Allocates pages on the NUMA node of the processor that runs this thread. Returns 0 or an errno value.
 int allocate(int object, std::size_t begin, std::size_t bytes) {
   int error = 0;
   do {
@@ -53,8 +53,8 @@ struct Run {
   std::size_t bytes;
 };
 
-// The pages that `rank` reads most often, adjacent pages merged. If two ranks read a page, the reader of its
-// middle counts.
+// The pages that `rank` reads most often, with adjacent pages merged. If two ranks read a page, the rank that
+// reads its middle counts as the reader.
 std::vector<Run> pages_read_by(std::size_t rank, std::size_t ranks, std::size_t share, std::size_t page,
                                const HostMemory::Reader& reader) {
   std::vector<Run> runs;
@@ -68,9 +68,8 @@ std::vector<Run> pages_read_by(std::size_t rank, std::size_t ranks, std::size_t 
   return runs;
 }
 
-// Whether this rank sees the first rank's writes at `begin`; true if `begin` is null (no memory). Ranks with
-// the same host name need not share a host: their objects may have the same name and still differ.
-// Collective.
+// Whether this rank sees the first rank's writes at `begin`; true if `begin` is null (no memory). If two
+// hosts have the same host name, their ranks may open different objects with the same name. Collective.
 bool sees_the_first_rank(MPI_Comm host, int rank, std::byte* begin) {
   std::uint64_t mark = 0;
   if (rank == 0) {
@@ -128,7 +127,7 @@ std::unique_ptr<HostMemory> HostMemory::create(MPI_Comm host, std::size_t bytes_
       new HostMemory(static_cast<std::byte*>(begin), share, static_cast<std::size_t>(size)));
   for (const Run& run : own) {
     memory->own_.emplace_back(memory->begin_ + run.begin, run.bytes);
-    // Linux reports the node of a page only to a process that has touched it.
+    // Linux reports a page's node only to processes that have touched the page.
     for (std::size_t offset = 0; offset < run.bytes; offset += page)
       static_cast<void>(*const_cast<const volatile std::byte*>(memory->begin_ + run.begin + offset));
   }

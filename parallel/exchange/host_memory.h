@@ -12,15 +12,15 @@
 
 namespace tp {
 
-// An equal number of zeroed bytes per rank. create() allocates each page in the NUMA domain of the rank that
-// reads it most often. A full /dev/shm is therefore noticed in create(), not on first access.
+// Zeroed bytes, the same number for each rank. create() allocates each page in the NUMA domain of the rank
+// that reads the page most often. A full /dev/shm therefore causes an error in create(), not on first access.
 class HostMemory {
  public:
-  // The rank that most often reads the byte at `offset` of the bytes of `rank`.
+  // Returns the rank that most often reads byte `offset` of the memory of `rank`.
   using Reader = std::function<std::size_t(std::size_t rank, std::size_t offset)>;
 
-  // Collective over `host`, whose ranks share a host. Returns null on ranks where it fails, with the reason
-  // in `why` on at least one of them. The ranks must then agree not to use shared memory. Throws CommError.
+  // Collective over `host`, whose ranks share a host. On failure, at least one rank stores the reason in
+  // `why`, and some ranks return null. All ranks must then agree not to use shared memory. Throws CommError.
   static std::unique_ptr<HostMemory> create(MPI_Comm host, std::size_t bytes_of_rank, const Reader& reader,
                                             std::string& why);
   ~HostMemory();
@@ -28,7 +28,7 @@ class HostMemory {
   HostMemory& operator=(const HostMemory&) = delete;
 
   std::byte* of_rank(std::size_t rank) const { return begin_ + rank * bytes_of_rank_; }
-  // Pages that this rank has allocated, in any rank's bytes.
+  // The pages that this rank has allocated. They may be in any rank's memory.
   const std::vector<std::span<const std::byte>>& own() const { return own_; }
 
  private:

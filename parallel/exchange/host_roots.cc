@@ -8,7 +8,8 @@ namespace tp {
 
 namespace {
 
-// Over TCP, Open MPI sends up to 64 KiB, including its header, before the receiver asks for it.
+// Bytes; below the 64 KiB, including the header, that Open MPI sends over TCP without waiting for the
+// receiver.
 constexpr std::size_t kLongestMessage = 60 * 1024;
 
 }  // namespace
@@ -26,7 +27,7 @@ HostRoots::HostRoots(MPI_Comm comm, const Patience& patience) {
 HostRoots::~HostRoots() {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  // During stack unwinding, other host roots may be anywhere, but MPI_Comm_free is collective.
+  // MPI_Comm_free is collective, but during stack unwinding, the other host roots may never call it.
   if (finalized == 0 && comm_ != MPI_COMM_NULL && std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
 }
 

@@ -1,4 +1,4 @@
-// Host roots: the lowest rank of each host. They exchange the sums of their hosts.
+// The host roots: the lowest rank of each host. Host roots exchange the sums of their hosts.
 #pragma once
 
 #include "parallel/exchange/exchange.h"

@@ -21,7 +21,7 @@ class Mailbox {
   // other.
   enum class Kind : std::uint8_t { command, mask, rows, results };
 
-  // Collective over all ranks of `comm`, which must outlive it. Throws CommError.
+  // Collective over all ranks of `comm`, which must outlive this object. Throws CommError.
   explicit Mailbox(Communicator& comm);
   // Waits until MPI has sent all messages, except during stack unwinding.
   ~Mailbox();
@@ -32,10 +32,10 @@ class Mailbox {
   // CommError.
   void send(std::size_t target, Kind kind, std::vector<std::byte> bytes);
   void send(std::size_t target, Kind kind, const std::string& bytes);
-  // The next message of this kind from `source`, of any size. Throws CommError, for example after
+  // Receives the next message of this kind from `source`, of any size. Throws CommError, for example after
   // WaitOptions::timeout.
   std::vector<std::byte> receive(std::size_t source, Kind kind, const Wait::Manner& manner);
-  // Receives a message of known size.
+  // Receives the next message of this kind, whose size must equal the size of `out`.
   void receive(std::size_t source, Kind kind, std::span<std::byte> out, const Wait::Manner& manner);
   // Lets messages in flight make progress.
   void progress();

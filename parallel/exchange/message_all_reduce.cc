@@ -11,11 +11,11 @@
 namespace tp {
 namespace {
 
-// 1 MiB: bounds the memory for received addends.
+// Limits the memory for received addends.
 constexpr std::size_t kPieceBytes = 1024 * 1024;
 
-// At or above this size and number of ranks, each rank sums only one part (two-shot). This sends less, but
-// needs a second exchange.
+// Smallest size in bytes and smallest number of ranks for a two-shot. A two-shot sends fewer bytes, but needs
+// a second exchange.
 constexpr std::size_t kPartsBytes = 16 * 1024;
 constexpr std::size_t kPartsRanks = 3;
 
@@ -34,7 +34,7 @@ std::span<std::byte> writable_bytes_of(T* elements, std::size_t size) {
 
 MessageAllReduce::MessageAllReduce(Exchange& exchange, std::vector<std::vector<std::size_t>> hosts)
     : exchange_(exchange), hosts_(std::move(hosts)) {
-  // If every host has one rank, the order of addition is the same as for one host with all ranks.
+  // If every host has one rank, the order of addition is the same as if all ranks were on one host.
   if (!hosts_.empty() && hosts_.size() < exchange.size()) return;
   hosts_.assign(1, std::vector<std::size_t>(exchange.size()));
   std::iota(hosts_.front().begin(), hosts_.front().end(), std::size_t{0});

@@ -31,7 +31,7 @@ class MessageAllReduce {
   template <class T>
   void add_up(const std::vector<const T*>& addends, std::size_t size, const SumTarget& target);
 
-  // Grows `memory` to at least `size` elements of T.
+  // Grows `memory` to at least `size` elements of T, and returns their address.
   template <class T>
   static T* room(std::vector<double>& memory, std::size_t size);
 

@@ -3,8 +3,8 @@
 
 namespace tp {
 
-// Throws CommError with MPI's own text unless `code` is MPI_SUCCESS. `call` is the call's source text; the
-// error contains the function's name.
+// Throws CommError with MPI's error text if `code` is not MPI_SUCCESS. `call` is the source text of the call,
+// from which the error takes the function's name.
 void check_mpi(int code, const char* call);
 
 }  // namespace tp

@@ -20,8 +20,8 @@
 namespace tp {
 namespace {
 
-// In a Slurm step without PMIx, Open MPI exits inside MPI_Init and advises the user to rebuild it. A single
-// task needs no PMIx: Open MPI starts if it does not see the step.
+// In a Slurm step without PMIx, Open MPI exits inside MPI_Init and advises the user to rebuild Open MPI. A
+// single task does not need PMIx: Open MPI starts if the step's variables are unset.
 void prepare_for_slurm() {
   if (std::getenv("SLURM_STEP_ID") == nullptr || std::getenv("PMIX_RANK") != nullptr) return;
   const char* const step = std::getenv("SLURM_STEP_NUM_TASKS");
@@ -33,11 +33,12 @@ void prepare_for_slurm() {
   unsetenv("SLURM_STEPID");
 }
 
-// Open MPI starts a daemon for each process that mpirun has not started, in case the process starts others.
-// That takes longer than loading the demo model.
+// If a process was not started by mpirun, Open MPI starts a daemon, in case the process launches other
+// processes. Starting the daemon takes longer than loading the demo model.
 void do_without_daemon() { ::setenv("OMPI_MCA_ess_singleton_isolated", "1", /*overwrite=*/0); }
 
-// Whether a folder can be created in `place`. This fails if the disk is full or read-only.
+// Whether a folder can be created in `place`, or in its nearest existing parent. False if the disk is full or
+// read-only.
 bool takes_folders(std::filesystem::path place) {
   std::error_code ignored;
   while (!place.empty() && !std::filesystem::exists(place, ignored)) place = place.parent_path();
@@ -50,8 +51,8 @@ std::string variable_or(const char* name, const std::string& otherwise) {
   return value == nullptr || *value == '\0' ? otherwise : value;
 }
 
-// Open MPI needs a folder for temporary files. mpirun creates it for its ranks. A process that starts alone
-// gets another folder if the usual one is not writable.
+// Open MPI needs a folder for temporary files. mpirun creates it for its ranks. For a process without mpirun,
+// this function chooses another folder if the usual folder is not writable.
 void find_temporary_folder() {
   constexpr const char* kChosen = "OMPI_MCA_orte_tmpdir_base";
   if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMIX_RANK") != nullptr) return;
@@ -70,8 +71,9 @@ void find_temporary_folder() {
       usual);
 }
 
-// Network libraries measure the processor's clock for 0.2 s when they are loaded, which is most of the
-// start-up time. If the user has chosen how Open MPI sends messages, the choice stands.
+// Keeps Open MPI from loading network libraries on hosts without their networks: while loading, these
+// libraries measure the processor's clock for 0.2 s, which is most of the start-up time. Does nothing if the
+// user has chosen how Open MPI sends messages.
 void do_without_fabrics() {
   if (std::getenv("OMPI_MCA_pml") != nullptr || std::getenv("OMPI_MCA_mtl") != nullptr) return;
   if (has_fabric_device()) return;

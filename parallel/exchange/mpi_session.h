@@ -10,12 +10,12 @@ namespace tp {
 
 // Initializes MPI, and finalizes it on destruction. Without mpirun, the process is the only rank.
 //
-// During stack unwinding, MPI is not finalized, because this would wait for ranks that wait for this rank.
-// The code that catches the exception reports it and aborts.
+// During stack unwinding, MPI is not finalized: MPI_Finalize would wait for ranks that are waiting for this
+// rank. The code that catches the exception must report the error and call abort().
 class MpiSession {
  public:
   // Throws CommError on every rank if a launcher started several ranks that cannot connect: srun without
-  // PMIx, or the launcher of another MPI.
+  // PMIx, or the launcher of a different MPI library.
   MpiSession();
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
@@ -27,8 +27,9 @@ class MpiSession {
   // All ranks of the job. Collective; throws like Communicator's constructor.
   Communicator all_ranks(const WaitOptions& waits) const;
 
-  // Ends every rank of the job immediately with this exit status. Call it after an error while other ranks
-  // wait inside a collective. If mpirun's daemons cannot be reached, this process still ends within seconds.
+  // Ends every rank of the job immediately with this exit status. Call it after an error if other ranks may
+  // be waiting in a collective. If mpirun's daemons cannot be reached, this process still ends within
+  // seconds.
   [[noreturn]] static void abort(int status);
 
  private:
@@ -36,8 +37,8 @@ class MpiSession {
   std::size_t size_ = 1;
 };
 
-// The library's name and version, such as "Open MPI v4.1.4": its version string up to the first comma or line
-// end.
+// The MPI library's name and version, such as "Open MPI v4.1.4". This is the library's version string up to
+// the first comma or newline.
 std::string mpi_library();
 
 }  // namespace tp

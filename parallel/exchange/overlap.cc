@@ -17,8 +17,8 @@ bool can_overlap() {
 void overlap(Communicator& comm, const std::function<void()>& first, const std::function<void()>& second) {
   Overlap& overlap = comm.overlap();
   assert(!overlap.is_active());
-  // Destroyed after the fiber, which it points to: if `first` throws, the fiber's destructor first destroys
-  // the objects of `second`.
+  // Destroyed after the fiber: if `first` throws, the fiber's destructor destroys the objects of `second`,
+  // which may still use the overlap.
   struct Active {
     Overlap& overlap;
     ~Active() { overlap.second_ = nullptr; }

@@ -1,4 +1,4 @@
-// Alternates two computations: while a sum over ranks of one computation is in flight, the other continues.
+// Alternates between two computations: while one waits for a sum over ranks, the other continues.
 #pragma once
 
 #include "parallel/exchange/communication_thread.h"
@@ -14,18 +14,20 @@ namespace tp {
 bool can_overlap();
 
 // Runs both computations on this thread, with their all-reduces in the background. `first` begins; each
-// all-reduce of one computation resumes the other, so their sums alternate. The order is equal on all ranks
-// if each computation has equally many sums on all ranks. The work of `first` between two sums is complete
-// before `second` reaches the same place. Other collectives wait for the sums in flight. Collective. Throws
-// CommError, or the exception of a computation after the objects of both are destroyed.
+// all-reduce of one computation resumes the other, so their sums alternate. Each computation must have the
+// same number of sums on every rank, so that all ranks compute the sums in the same order. `first` reaches
+// each of its sums before `second` begins the work for its own corresponding sum. Other collectives wait for
+// the sums in flight. Collective. Throws CommError. If a computation throws, the exception is rethrown after
+// the objects of both computations are destroyed.
 void overlap(Communicator& comm, const std::function<void()>& first, const std::function<void()>& second);
 
-// Collectives use it while overlap() runs.
+// The state of a running overlap(), which collectives use.
 class Overlap {
  public:
   bool is_active() const { return second_ != nullptr; }
   CommunicationThread& thread() { return thread_; }
-  // Lets the other computation run. Returns when the caller's turn comes; its trace spans pause until then.
+  // Lets the other computation run, and returns when the caller may continue. Until then, the caller's trace
+  // spans are suspended.
   void take_turns();
 
  private:

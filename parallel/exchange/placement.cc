@@ -15,15 +15,15 @@
 namespace tp {
 namespace {
 
-// A rank's description of itself for other ranks.
+// A rank's description, which it sends to the other ranks.
 struct Card {
   std::int64_t process = 0;
   std::uint64_t mark = 0;  // see mark_of_host
   char host[64] = "";      // truncated if too long
 };
 
-// Equal for processes with the same host name, kernel and /dev/shm, and only for them. MPI_COMM_TYPE_SHARED
-// is no alternative: if two hosts have the same name, its groups differ from rank to rank.
+// Identifies a host: a hash of the group, host name, running kernel and /dev/shm. MPI_COMM_TYPE_SHARED would
+// not work: if two hosts have the same name, different ranks get different groups.
 std::uint64_t mark_of_host(const std::string& name, int group) {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
@@ -104,7 +104,7 @@ Placement Placement::restricted_to(std::span<const std::size_t> ranks) const {
 bool is_stopped(std::int64_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  // "4711 (name, which may hold brackets) T ..."
+  // "4711 (name, which may contain parentheses) T ..."
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos || name_end + 2 >= text.size()) return false;
   return text[name_end + 2] == 'T' || text[name_end + 2] == 't';

@@ -16,12 +16,12 @@ struct Placement {
   struct Process {
     std::int64_t id = 0;
     std::string host;
-    std::size_t rank = 0;  // number in the job
+    std::size_t rank = 0;  // rank in the job
   };
 
   std::size_t rank = 0;                         // this rank
   std::vector<Process> processes;               // [ranks]
-  std::vector<std::vector<std::size_t>> hosts;  // ranks ascending; hosts ordered by their lowest rank
+  std::vector<std::vector<std::size_t>> hosts;  // ascending ranks of each host; hosts by lowest rank
   std::vector<std::size_t> host_of;             // [ranks]
   std::size_t processes_here = 1;  // processes of the job on this rank's host, including other groups
 
@@ -32,12 +32,12 @@ struct Placement {
   // The lowest rank of each host.
   std::vector<std::size_t> host_roots() const;
 
-  // The placement of a subgroup, whose ranks are `ranks` in this order. They must include this rank.
+  // The placement of a subgroup that consists of `ranks`, in this order. `ranks` must include this rank.
   Placement restricted_to(std::span<const std::size_t> ranks) const;
 };
 
-// Collective over `comm`. Ranks that pass different values of `group` count as being on different hosts.
-// Throws CommError.
+// Collective over `comm`. Ranks that pass different values of `group` are treated as if they were on
+// different hosts. Throws CommError.
 Placement find_placement(MPI_Comm comm, int group = 0);
 
 // Whether a process on this host is stopped, by SIGSTOP or a debugger.

@@ -101,7 +101,7 @@ void SharedMemoryAllReduce::two_shot(std::size_t size, const SumTarget& target) 
   const auto sum_of_part = [&](std::size_t rank) {
     return reinterpret_cast<float*>(slot<T>(rank) + part_of(rank));
   };
-  // Only this rank reads this part of all slots, so its own slot can hold the sum.
+  // Only this rank reads this part of the addends, so the sum can overwrite this part of its own addend.
   const std::size_t begin = part_of(rank_);
   sum_to(addends_from<T>(begin), part_of(rank_ + 1) - begin, {sum_of_part(rank_), false});
   announce(++phase_);

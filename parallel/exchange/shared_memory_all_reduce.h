@@ -18,26 +18,28 @@
 
 namespace tp {
 
-// Every rank has two slots for its addend in its host's shared memory. Successive calls use them alternately.
+// Every rank has a slot in its host's shared memory, with two buffers for its addend. Successive calls use
+// the buffers alternately.
 //
 // A call copies the addend into this rank's slot, announces it, and waits until all ranks have announced
-// theirs. Then it adds up the slots in rank order, so that the result has the same bits on every rank. While
-// a rank still reads the slots of one call, others may already fill the slots of the next call. By the third
-// call, every rank has announced the second and has therefore finished reading the first. So each call needs
-// only one wait. Large messages are processed in pieces. With many ranks and large pieces, each rank sums
-// only its part of the piece, and the other ranks copy the sum (two-shot).
+// their addends. Then it adds up the addends in rank order, so that the result has the same bits on every
+// rank. While a rank still reads the buffers of one call, other ranks may already fill the buffers of the
+// next call. By the third call, every rank has announced its addend of the second call, so it has finished
+// reading the buffers of the first. So each call needs only one wait. Large messages are processed in pieces.
+// With many ranks and large pieces, each rank sums only one part of a piece, and the other ranks copy the
+// part's sum (two-shot).
 //
-// With several hosts, the lowest rank of each host is its host root. It adds up its host's slots, adds the
-// sums of the other hosts over the wire, and leaves the result in its slot for the host's other ranks. Up to
-// WireAllReduce::kInFlight pieces are in flight: while one piece is on the wire, the next one is summed
-// within the host, and the ranks copy out the previous one. A slot has one buffer per piece in flight. A rank
-// refills a buffer once it has seen the sum of the old contents, and a host root once the other ranks have
-// moved on to a later piece.
+// With several hosts, the lowest rank of each host is the host root. The host root adds up the addends of its
+// host, adds the sums of the other hosts over the wire, and leaves the result in its slot for the host's
+// other ranks. Up to WireAllReduce::kInFlight pieces are in flight: while one piece is on the wire, the next
+// one is summed within the host, and the ranks copy out the previous one. A slot has one buffer per piece in
+// flight. A rank refills a buffer after it has seen the sum of the old contents. A host root refills a buffer
+// after the other ranks have moved on to a later piece.
 class SharedMemoryAllReduce {
  public:
   // Collective over `comm`, the communicator of `exchange`. `wire` connects the host roots and is null on
   // other ranks. Returns null if no two ranks share a host. Also returns null if a host has no shared memory;
-  // `why` then has the reason on every rank. Throws CommError.
+  // `why` then contains the reason on every rank. Throws CommError.
   static std::unique_ptr<SharedMemoryAllReduce> create(MPI_Comm comm, const Patience& patience,
                                                        Exchange& exchange, WireAllReduce* wire,
                                                        std::string& why);

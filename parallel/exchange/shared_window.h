@@ -9,9 +9,9 @@
 
 namespace tp {
 
-// A rank's part of the window: counters, then the buffers for its addends.
+// A rank's part of the window: counters, then the buffers for the rank's addends.
 struct WindowSlot {
-  // 256 KiB: larger pieces leave the L2 cache before the other ranks have read them.
+  // Larger pieces would be evicted from the L2 cache before the other ranks have read them.
   static constexpr std::size_t kPieceBytes = 256 * 1024;
   // Buffers begin on page boundaries, so that each can be on a different NUMA node.
   static constexpr std::size_t kPageBytes = 4096;
@@ -28,8 +28,8 @@ static_assert(sizeof(WindowSlot) == WindowSlot::kPageBytes);
 
 // Layout of the slots for `ranks` ranks of one host.
 struct WindowLayout {
-  // At or above this size and number of ranks, each rank sums only one part (two-shot). This reads less, but
-  // needs a second wait.
+  // Smallest piece in bytes and smallest number of ranks for a two-shot, in which each rank sums only one
+  // part. A two-shot reads less memory, but needs a second wait.
   static constexpr std::size_t kTwoShotBytes = 32 * 1024;
   static constexpr std::size_t kTwoShotRanks = 3;
 
@@ -47,14 +47,15 @@ struct WindowLayout {
   // Offset in bytes of a rank's addend in its buffer.
   std::size_t place(std::size_t rank, std::size_t piece_bytes) const;
 
-  // The rank that most often reads byte `offset` of the slot of `rank`. Its NUMA node should hold the byte.
+  // The rank that most often reads byte `offset` of the slot of `rank`. The byte should be on that rank's
+  // NUMA node.
   //
   // - With several hosts: the host root, which adds up all slots. The other ranks read only its result.
   // - In a two-shot: the rank that sums this part of the piece, because no other rank reads the addends
-  //   there. Parts are computed for a whole piece; in smaller pieces they begin slightly earlier.
-  // - Otherwise: the rank itself, because all ranks read equally much, and it also writes. Ranks that use
-  //   two-shots for large pieces place small addends within their own part, so that the rule holds there,
-  //   too.
+  //   there. The parts are computed for a full piece; in smaller pieces, parts begin earlier.
+  // - Otherwise: `rank` itself, because all ranks read the same amount, and only `rank` writes. If large
+  //   pieces use two-shots, each rank places small addends inside its own part. The rule for two-shots
+  //   then gives the right reader for small addends, too.
   std::size_t reader(std::size_t rank, std::size_t offset) const;
 };
 

@@ -14,25 +14,25 @@ namespace tp {
 
 struct Placement;
 
-// A rank's part of a model: its share of the layers of its stage.
+// A rank's part of a model: its stage, and its share of the stage's layers.
 struct Place {
   Stage stage{};
   TpRank tensor{};
 };
 
-// The ranks of each pipeline stage, [stages], in their tensor-parallel order. All stages have equally many.
-// Ranks of one host stay together if possible, so that traffic between hosts passes between stages rather
-// than within a stage. Rank 0 is the first rank of stage 0. Throws ConfigError if the ranks cannot be divided
-// evenly.
+// The ranks of each pipeline stage, [stages], in their tensor-parallel order. All stages have the same number
+// of ranks. Ranks on the same host are in the same stage if possible, so that most traffic between hosts is
+// between stages, not within a stage. Rank 0 is the first rank of stage 0. Throws ConfigError if the ranks
+// cannot be divided evenly.
 std::vector<std::vector<std::size_t>> divide_into_stages(const Placement& world, std::size_t stages);
 
 // The groups of a rank:
 //
-// - world: all ranks. For commands, reports and errors.
-// - tensor: the ranks of one stage, which divide its matrices among them and run its all-reduces.
-// - chain: the ranks with the same share in each stage, in the order of the stages: a rank's number here is
-//   its stage. Activations pass along the chain.
-// - host: the ranks of `tensor` on this rank's host, which have a window of shared memory.
+// - world: all ranks. Used for commands, reports and errors.
+// - tensor: the ranks of one stage, which divide the stage's matrices among them and run its all-reduces.
+// - chain: the ranks that have the same share in each stage, in the order of the stages. A rank's number in
+//   the chain is the index of its stage. Activations pass along the chain.
+// - host: the ranks of `tensor` on this rank's host, which use one window of shared memory.
 // - host roots: the first rank of `tensor` on each host. They exchange sums over the wire.
 //
 // With a single stage, `tensor` is `world` itself.

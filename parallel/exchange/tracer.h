@@ -19,14 +19,14 @@ class Tracer {
   // Largest number of events that a rank keeps, about 30 MB.
   static constexpr std::size_t kCapacity = 1'000'000;
 
-  // Deletes events and sets the time to zero. Call it on all ranks right after a barrier, so that their times
-  // agree.
+  // Deletes events and sets the time to zero. Call it on all ranks right after a barrier, so that all ranks'
+  // times agree.
   void start();
   bool on() const { return on_; }
   double now() const { return watch_.seconds(); }
   void add(const TraceEvent& event);
   const RankTrace& trace() const { return trace_; }
-  // The innermost open span; null: none.
+  // The innermost open span, or null.
   TraceSpan* innermost() const { return innermost_; }
 
  private:
@@ -70,9 +70,9 @@ class TraceSpan {
   TraceEvent event_;
 };
 
-// Interrupts the spans within `around` from its construction to its destruction, while another computation
-// runs. Otherwise they would overlap the spans of the other computation. Each interrupted span becomes two
-// events, one before and one after.
+// Suspends the spans inside `around`, from construction to destruction, while another computation runs.
+// Otherwise, they would overlap that computation's spans. Each suspended span becomes two events, one before
+// and one after the suspension.
 class SuspendedSpans {
  public:
   SuspendedSpans(Tracer& tracer, TraceSpan* around)

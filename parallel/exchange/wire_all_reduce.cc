@@ -14,10 +14,11 @@ namespace {
 
 constexpr Wait::Manner kManner{.collective = "an all-reduce between hosts"};
 
-// Default limit of one-shots before measurements: latency dominates smaller sums, bytes dominate larger sums.
+// Largest sum, in bytes, that uses one_shot until there are measurements. Latency dominates in smaller sums,
+// and bandwidth in larger sums.
 constexpr std::size_t kSmall = 16 * 1024;
 
-// Each piece in flight has a tag for its addends and the next tag for its sums. Other messages use tag 0.
+// Each piece in flight has two consecutive tags, for its addends and its sums. Other messages use tag 0.
 int tag_of(std::uint64_t piece) { return 1 + 2 * static_cast<int>(piece % WireAllReduce::kInFlight); }
 
 template <class Element>
@@ -29,7 +30,7 @@ Element* room(std::vector<Element>& memory, std::size_t size) {
 }  // namespace
 
 std::vector<WireWay> wire_ways(std::size_t hosts) {
-  // With two hosts, two_shot only adds a latency, and doubling equals one_shot.
+  // With two hosts, two_shot only adds a latency, and doubling is the same as one_shot.
   if (hosts <= 2) return {WireWay::one_shot};
   if (!std::has_single_bit(hosts)) return {WireWay::one_shot, WireWay::two_shot};
   return {WireWay::one_shot, WireWay::two_shot, WireWay::doubling};
@@ -117,8 +118,8 @@ void WireAllReduce::advance(Piece& piece) {
   }
 }
 
-// The part of a piece that a host sums. Parts consist of whole groups of the wire type, so that the grouping
-// does not depend on the way.
+// The part of a piece that a host sums. Parts consist of whole groups of the wire type, so that all ways
+// encode the same groups.
 Range WireAllReduce::part_of(const Piece& piece, std::size_t host) const {
   if (piece.way != WireWay::two_shot) return {0, piece.size};
   return split_evenly(piece.size, {host, exchange_.size()}, kWireGroup);

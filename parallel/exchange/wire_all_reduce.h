@@ -15,15 +15,15 @@
 
 namespace tp {
 
-// Algorithms for a sum on the wire. All of them add in the order of the hosts and give the same bits.
+// Algorithms for a sum over the wire. All of them add in the order of the hosts and give the same bits.
 enum class WireWay : std::uint8_t {
   one_shot,  // every host sends its addend to all hosts and sums all addends: one latency
   two_shot,  // every host sums one part (reduce-scatter) and sends the sum to all hosts (all-gather): two
              // latencies, but fewer bytes if there are more than two hosts
-  doubling,  // pairs of hosts exchange all addends that they hold, twice as many in each round: as many bytes
-             // as one_shot, but fewer messages; only for a power of two hosts
+  doubling,  // in each round, pairs of hosts exchange all addends that they hold, so the number held doubles:
+             // as many bytes as one_shot, but fewer messages; the number of hosts must be a power of two
 };
-// The ways available to `hosts` hosts.
+// The ways that `hosts` hosts can use.
 std::vector<WireWay> wire_ways(std::size_t hosts);
 
 // The fastest way for sums of at most `bytes` bytes.
@@ -32,9 +32,9 @@ struct WireChoice {
   WireWay way;
 };
 
-// With a wire type other than f32, the addend of every host is rounded to the type. The sum is rounded once
-// more, so that all hosts have equal sums. A sum is thus rounded twice, for any number of hosts and any way.
-// Doubles are not rounded to the wire type.
+// If the wire type is not f32, each host's addend is rounded to the type. The sum is rounded to the type,
+// too, so that all hosts get the same sum. Values are thus rounded twice, regardless of the way and the
+// number of hosts. Doubles are not rounded to the wire type.
 class WireAllReduce {
  public:
   // Largest number of pieces in flight: one on the wire, one being summed, one being copied out.
@@ -44,8 +44,8 @@ class WireAllReduce {
   // `exchange` connects one rank of each host.
   explicit WireAllReduce(Exchange& exchange);
 
-  // Collective: all hosts pass equal arguments. Choices are in ascending order; the last one also applies to
-  // all larger sums.
+  // Collective: all hosts pass the same arguments. `choices` are in ascending order of size; the last choice
+  // also applies to all larger sums.
   void use(WireType type, std::vector<WireChoice> choices);
   WireType type() const { return type_; }
   const std::vector<WireChoice>& choices() const { return choices_; }
@@ -55,21 +55,20 @@ class WireAllReduce {
   void operator()(std::span<const T> addend, const SumTarget& target);
 
   // Begins one piece, of at most kPieceBytes, of a sum of `whole` bytes. finish() completes the oldest piece.
-  // Until then the addend must remain valid; the target may overwrite it. At most kInFlight pieces may be in
-  // flight. All hosts begin equal pieces in the same order. Throws CommError.
+  // The addend must remain valid until then; the target may be the same memory. At most kInFlight pieces may
+  // be in flight. All hosts begin the same pieces in the same order. Throws CommError.
   template <class T>
   void begin(std::span<const T> addend, const SumTarget& target, std::size_t whole);
   void finish();
   // Advances the pieces in flight as messages arrive.
   void progress();
 
-  // Counts since the last call: pieces, bytes that this rank sent, and seconds in begin() and finish().
+  // Returns and resets the counts: pieces, bytes that this rank sent, and seconds in begin() and finish().
   CommCounter take_count();
 
  private:
   enum class Phase : std::uint8_t { addends, sums, done };
 
-  // A piece in flight.
   struct Piece {
     Phase phase = Phase::done;
     WireWay way = WireWay::one_shot;

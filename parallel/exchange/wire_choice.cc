@@ -15,13 +15,14 @@ namespace {
 constexpr double kBudget = 0.15;  // seconds
 constexpr int kMostRepeats = 5;
 constexpr std::size_t kSmallest = 4 * 1024;
-// For larger sums the number of bytes decides, and a two-shot sends fewer.
+// For larger sums, bandwidth matters most, and two_shot sends the fewest bytes.
 constexpr std::size_t kLargest = 256 * 1024;
 constexpr std::size_t kNext = 2;  // factor from one size to the next
 
 constexpr Wait::Manner kWireMeasuring{.collective = "the measurement of the network"};
 
-// Runs trials of all ways alternately. A round begins only if it is likely to end within the budget.
+// Runs rounds of trials, with one trial of each way per round. A round begins only if it is likely to end
+// within the budget.
 class WireRace {
  public:
   WireRace(std::span<const WireWay> ways, const WireTrial& trial) : ways_(ways), trial_(trial) {
@@ -29,7 +30,7 @@ class WireRace {
     expected_ = static_cast<double>(ways.size()) * elapsed_;
   }
 
-  // Nothing if no time is left.
+  // nullopt if no time is left.
   std::optional<WireWay> quickest_way(std::size_t bytes) {
     std::vector<double> best(ways_.size(), HUGE_VAL);
     double quickest = HUGE_VAL;  // seconds of the fastest round

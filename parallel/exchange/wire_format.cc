@@ -18,7 +18,7 @@ constexpr float kMostInt8 = 127.0F;
 
 [[gnu::always_inline]] inline std::uint16_t bf16_nearest(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  // A NaN whose upper bits are zero must not become an infinity.
+  // A NaN whose upper mantissa bits are zero must not become an infinity.
   if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<std::uint16_t>((bits >> 16) | 0x40U);
   return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
 }
@@ -47,7 +47,7 @@ TP_FOR_WIDE_VECTORS void decode_bf16(const std::byte* bytes, std::size_t size, f
   }
 }
 
-// Magnitudes have the same order as their bits. Infinity and NaN are above all other values.
+// Magnitudes are ordered like their bit patterns. Infinity and NaN are above all other values.
 [[gnu::always_inline]] inline float largest_magnitude_of(const float* values, std::size_t size) {
   std::uint32_t largest = 0;
   for (std::size_t i = 0; i < size; ++i)
@@ -95,7 +95,7 @@ TP_FOR_WIDE_VECTORS void decode_int8(const std::byte* bytes, std::size_t size, f
   }
 }
 
-// Calls body(begin, end) for parts of whole groups, which threads share.
+// Calls body(begin, end) on several threads, each with a part that consists of whole groups.
 template <class Body>
 void for_groups(std::size_t size, const Body& body) {
   const std::size_t groups = (size + kWireGroup - 1) / kWireGroup;

@@ -8,10 +8,10 @@
 
 namespace tp {
 
-// Number of values that are encoded together. Parts of a message begin at multiples of it.
+// Number of values that are encoded as a group. Parts of a message begin at group boundaries.
 inline constexpr std::size_t kWireGroup = 32;
 
-// Encoded bytes of `size` values.
+// Number of bytes in the encoding of `size` values.
 std::size_t wire_bytes(WireType type, std::size_t size);
 
 // Encodes values to wire_bytes(type, values.size()) bytes, and decodes them:
@@ -19,11 +19,11 @@ std::size_t wire_bytes(WireType type, std::size_t size);
 // - f32: unchanged.
 // - bf16: rounded to nearest, ties to even.
 // - int8: groups of kWireGroup values; the last group may be shorter. Each group has a bf16 scale, then
-//   integers in [-127, 127]. The scale is just large enough for the group's largest magnitude to be at most
+//   integers in [-127, 127]. The scale is the smallest with which the group's largest magnitude is at most
 //   127 times the scale. Errors are at most half of the scale. A group with an infinity or NaN becomes NaN,
 //   and a group whose scale would be subnormal becomes zero.
 //
-// Equal values have equal bytes on any machine.
+// Encodings don't depend on the machine.
 void wire_encode(WireType type, std::span<const float> values, std::byte* bytes);
 void wire_decode(WireType type, const std::byte* bytes, std::span<float> values);
 
