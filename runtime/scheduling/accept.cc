@@ -35,7 +35,7 @@ std::string error_of(const Chosen& chosen) {
          "one allowed token); exclude fewer";
 }
 
-// Stop texts are checked by add_text.
+// add_text checks for stop texts.
 FinishReason finish_reason_of(const Sequence& sequence, TokenId token) {
   if (std::ranges::find(sequence.state->end_ids, token) != sequence.state->end_ids.end())
     return FinishReason::stop;
@@ -43,7 +43,7 @@ FinishReason finish_reason_of(const Sequence& sequence, TokenId token) {
   return FinishReason::none;
 }
 
-// Adds the text that the token completes. A stop text in it ends the sequence.
+// Adds the text that the token completes to the event. Ends the sequence if the text contains a stop text.
 void add_text(Sequence& sequence, const Tokenizer& tokenizer, TokenEvent& event) {
   const Request& request = sequence.state->request;
   if (!sequence.text) sequence.text.emplace(tokenizer, request);

@@ -14,20 +14,23 @@
 
 namespace tp {
 
-// The error of a sequence that ends for lack of memory.
+// The error message of a sequence that ends because memory ran out.
 inline constexpr const char* kOutOfMemory =
     "cannot continue the prompt: out of memory; send fewer or shorter requests at once, or use more hosts";
 
-// The next tokens if the constraint leaves no choice. They need no logits.
+// The next tokens if the constraint allows only these tokens. Empty if there is a choice, or if the request
+// asks for log-probabilities, which need logits.
 std::vector<TokenId> forced_next(const Sequence& sequence);
 
-// Ends the sequence with an error.
+// Ends the sequence with an error, and returns the event to deliver.
 TokenEvent fail(Sequence& sequence, std::string error);
 
-// Appends a chosen token, which may end the sequence, or ends it with an error. `tokenizer` may be null.
+// Appends a chosen token, which may end the sequence. If the choice failed, ends the sequence with an error.
+// `tokenizer` may be null.
 TokenEvent accept(Sequence& sequence, const Chosen& chosen, const Tokenizer* tokenizer);
 
-// Ends the sequence with an error if any log-probability of the prompt's tokens from `first` on is NaN.
+// Ends the sequence with an error if any of `logprobs`, which belong to the prompt's tokens from `first` on,
+// is NaN.
 std::optional<TokenEvent> check_logprobs(Sequence& sequence, std::size_t first,
                                          std::span<const double> logprobs);
 

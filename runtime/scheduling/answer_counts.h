@@ -1,4 +1,4 @@
-// Counts of generated tokens, and of how continuations ended.
+// Counts of generated tokens, and of continuations by how they ended.
 #pragma once
 
 #include "tp/event.h"

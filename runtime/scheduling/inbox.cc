@@ -13,8 +13,8 @@
 namespace tp {
 namespace {
 
-// Predicted seconds until everything that waits now is done. Steps that both compute prompts and generate
-// count twice, so the prediction is an upper estimate.
+// Predicted seconds until all waiting requests are done. Steps that both compute prompts and generate are
+// counted twice, so the prediction tends to be too high.
 double seconds_of_queue(const LeaderStatus& status) {
   const auto seconds = [](double tokens, double rate) { return rate > 0.0 ? tokens / rate : 0.0; };
   const auto continuations = static_cast<double>(status.finished.total() + status.running);
@@ -89,11 +89,11 @@ void Inbox::require_room(std::size_t prompt_tokens) const {
     refuse(tokens, "prompt tokens", "max_queue_tokens", limits_.prompt_tokens);
 }
 
-// The number of free sequences when the status was last published, like `left_`.
+// The number of free sequences at the time of the last published status. `left_` dates from the same time.
 std::size_t Inbox::free_sequences() const { return sequences_ - std::min(sequences_, status_.running); }
 
-// Excludes prompts of requests that begin with the next step. Requests that the leader left waiting precede
-// the unpublished ones.
+// Excludes the prompts of requests that can begin in the next step. Requests that the leader has left waiting
+// begin before unpublished requests.
 std::size_t Inbox::waiting_prompt_tokens() const {
   const std::size_t tokens = submitted_.prompt_tokens - left_.prompt_tokens;
   const std::size_t left_waiting = submitted_.requests - left_.requests - unpublished_prompts_.size();

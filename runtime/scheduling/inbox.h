@@ -1,4 +1,4 @@
-// Passes requests from other threads to the leader's thread, and shows them its load.
+// Passes requests from other threads to the leader's thread, and reports the leader's load to other threads.
 #pragma once
 
 #include "runtime/scheduling/sequence.h"
@@ -15,7 +15,7 @@
 
 namespace tp {
 
-// Limits of waiting requests, and of the tokens of their prompts; 0: no limit. See EngineOptions.
+// Maximum number of waiting requests, and of their prompt tokens; 0: no limit. See EngineOptions.
 struct QueueLimits {
   std::size_t requests = 0;
   std::size_t prompt_tokens = 0;
@@ -29,30 +29,30 @@ class Inbox {
     std::vector<RequestId> cancelled;
   };
 
-  // `sequences`: the largest number that runs at the same time. Requests that can begin at once don't count
-  // as waiting.
+  // `sequences`: the maximum number of running sequences. Requests that can begin immediately don't count as
+  // waiting.
   Inbox(QueueLimits limits, std::size_t sequences) : limits_(limits), sequences_(sequences) {}
 
-  // Numbers the request and returns the number. Throws OverloadedError if the queue is full.
+  // Assigns a number to the request and returns the number. Throws OverloadedError if the queue is full.
   RequestId submit(const std::shared_ptr<RequestState>& state);
   // Submits a further pass of an admitted request. Queue limits do not apply to it.
   RequestId submit_again(const std::shared_ptr<RequestState>& state);
   // Returns a number that no other request will have.
   RequestId reserve_id();
   void cancel(RequestId request);
-  // Ends the current wait(), or the next one if nobody waits.
+  // Ends the current wait(), or the next wait() if no thread is waiting.
   void wake();
-  // The status last published, plus requests submitted since.
+  // The last published status, plus the requests submitted since then.
   LeaderStatus status() const;
 
-  // The following members are for the leader's thread.
+  // Only the leader's thread calls the following members.
 
   bool empty() const;
   // Waits until the inbox is not empty, wake() is called, or the timeout expires.
   void wait(std::chrono::nanoseconds timeout);
   // Removes and returns all contents.
   Contents take();
-  // Publishes a status that covers everything taken so far. `left_queue`: requests that no longer wait.
+  // Publishes a status that covers all contents taken so far. `left_queue`: requests that no longer wait.
   void publish(const LeaderStatus& status, const RequestCounts& left_queue);
 
  private:
@@ -74,7 +74,7 @@ class Inbox {
   RequestId next_request_ = 1;
   bool woken_ = false;
   LeaderStatus status_;
-  RequestCounts submitted_;                       // all requests so far, except those of submit_again
+  RequestCounts submitted_;                       // all requests so far, except from submit_again
   RequestCounts left_;                            // requests that no longer wait
   std::size_t unpublished_ = 0;                   // continuations that status_ does not cover
   std::vector<std::size_t> unpublished_prompts_;  // tokens of submitted requests that left_ does not cover

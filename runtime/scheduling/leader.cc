@@ -54,8 +54,8 @@ RequestId Leader::submit_pass(Request request, EventSink sink, bool is_first, Pa
   }
 }
 
-// Sets the tokens that the model attends to. With attention by blocks, only requests with equal blocks share
-// prefixes, and only if a cache block consists of whole attention blocks.
+// Sets the attention mask that the model needs. With attention by blocks, requests share prefixes only if
+// they have the same block length and a cache block consists of whole attention blocks.
 void Leader::complete_attention(Request& request) const {
   if (options_.bidirectional) request.attention = AttentionMask::bidirectional;
   if (!options_.diffusion || options_.diffusion->block_length == 0) return;
@@ -91,14 +91,14 @@ std::shared_ptr<RequestState> Leader::make_state(Request request, EventSink sink
   return state;
 }
 
-// Applies the endings that the model's files define. A constraint excludes forced tokens and defines the end
-// of its text itself.
+// Applies the endings that the model's files define. A request with a constraint has no forced tokens, and
+// the constraint defines where the text ends.
 void Leader::add_endings(const GenerationDefaults& defaults, Request& request, RequestState& state) const {
   if (request.constraint) return request.forced_first.reset();
   for (const std::string& text : defaults.stop) {
     if (tokenizer_ == nullptr || request.ignore_eos) break;
     const std::optional<TokenId> token = tokenizer_->token_to_id(text);
-    // The text of a control token is not part of the output.
+    // A control token's text never appears in the output, so the token itself ends the text.
     if (token && tokenizer_->is_special(*token))
       state.end_ids.push_back(*token);
     else
@@ -212,15 +212,15 @@ void Leader::settle(const PlannedStep& step, const Outputs& outputs, double seco
 
 namespace {
 
-// The sequence's current token at this position, if it has one.
+// The sequence's token at this position; nullopt if the sequence is shorter.
 std::optional<TokenId> token_at(const Sequence& sequence, std::size_t position) {
   return position < sequence.tokens.size() ? std::optional(sequence.tokens[position]) : std::nullopt;
 }
 
 }  // namespace
 
-// The row of a draft token is valid only if the model chose this token and all drafts before it. It then
-// equals the row of a step that computes one token at a time. Rows after a rejected draft are ignored.
+// The row of a draft token is valid only if the model chose this token and all drafts before it. The row then
+// equals the row that a step without drafts would compute. Rows after a rejected draft are ignored.
 void Leader::settle_chunk(const PlannedStep& step, const PlannedStep::Chunk& chunk, const Outputs& outputs,
                           Delivery& delivery) {
   Sequence& sequence = *chunk.sequence;
@@ -230,7 +230,7 @@ void Leader::settle_chunk(const PlannedStep& step, const PlannedStep::Chunk& chu
       if (token_at(sequence, chunk.end + i - 1) != chunk.drafts[i - 1]) return;
       ++sequence.accepted;
       ++sequence.accepted_tokens;
-      if (token_at(sequence, chunk.end + i)) continue;  // a constraint has left no choice
+      if (token_at(sequence, chunk.end + i)) continue;  // a constraint has forced this token
     }
     const std::size_t output = chunk.first_output + i;
     if (const auto mask = step.masks.find(output); mask != step.masks.end())
@@ -239,7 +239,6 @@ void Leader::settle_chunk(const PlannedStep& step, const PlannedStep::Chunk& chu
   }
 }
 
-// Reports the progress of the chunk's prompt.
 void Leader::tell_progress(const PlannedStep::Chunk& chunk, Delivery& delivery) {
   const Sequence& sequence = *chunk.sequence;
   const auto& state = sequence.state;

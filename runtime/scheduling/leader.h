@@ -1,5 +1,5 @@
 // Rank 0's half of an engine: admits requests, plans steps and processes their results. It uses neither MPI
-// nor tensors. The caller runs each step on the workers or, in tests, on a fake:
+// nor tensors. The caller runs each step on the workers or, in tests, on fake workers:
 //
 //   while (leader.has_work()) {
 //     PlannedStep step = leader.plan();
@@ -39,7 +39,7 @@ struct LeaderOptions {
   std::vector<TokenId> eos_token_ids;
   GenerationDefaults generation{};
   ModelKind kind = ModelKind::decoder;
-  bool bidirectional = false;                // all prompts are bidirectional
+  bool bidirectional = false;                // all prompts use bidirectional attention
   bool recomputes = false;                   // recomputes the whole sequence for every generated token
   std::size_t token_types = 0;               // number of token types; 0: the model has none
   bool has_global_tokens = false;            // prompts may have global tokens
@@ -57,20 +57,20 @@ class Leader {
   // tokens.
   Leader(LeaderOptions options, const Tokenizer* tokenizer, std::unique_ptr<Speculator> speculator = nullptr);
 
-  // From any thread. Compiles the request's constraint, if it has one, and keeps it for submit(). Throws
+  // From any thread. Compiles the request's constraint, if any, and keeps the result for submit(). Throws
   // RequestError.
   void compile_constraint(const Request& request);
-  // From any thread. Queues a request; `sink` receives its events. Throws RequestError if it can never be
-  // served, TooLongError if it is too long, OverloadedError if there is no memory for it now or the queue is
-  // full.
+  // From any thread. Queues a request; `sink` receives the request's events. Throws RequestError if the
+  // request can never be served, TooLongError if it is too long, and OverloadedError if the queue is full or
+  // there is currently no memory for the request.
   RequestId submit(Request request, EventSink sink);
-  // Reserves the number of a request that runs as several passes. If the queue is full, only the first pass
-  // is refused.
+  // Reserves a number for a request that runs as several passes. If the queue is full, only a first pass is
+  // refused.
   RequestId reserve_id() { return inbox_.reserve_id(); }
   RequestId submit_pass(Request request, EventSink sink, bool is_first, PassCache cache = {});
-  // From any thread. Ends the request with RequestCancelled, unless it ends by itself first.
+  // From any thread. Ends the request with RequestCancelled, unless it ends on its own first.
   void cancel(RequestId request);
-  // From any thread. The load at the last call of plan() or settle(), plus requests submitted since.
+  // From any thread. The load at the last call of plan() or settle(), plus the requests submitted since then.
   LeaderStatus status() const;
   // From any thread: ends wait_for_work().
   void wake();
@@ -82,16 +82,16 @@ class Leader {
 
   // Whether there are requests that have not ended, or cancellations to process.
   bool has_work() const;
-  // Waits until there is work, wake() is called, or the timeout expires. Returns has_work(). If nobody waits
-  // during a wake(), the next wait returns at once.
+  // Waits until there is work, wake() is called, or the timeout expires. Returns has_work(). If no thread is
+  // waiting when wake() is called, the next wait returns immediately.
   bool wait_for_work(std::chrono::nanoseconds timeout);
 
   // Plans the next step. The step is empty if there is nothing to compute, or if all sequences await a step
   // in flight.
   PlannedStep plan();
 
-  // Processes the results of a step that took `seconds` (0: unknown). Several steps may be in flight; they
-  // are settled in the order of planning.
+  // Processes the results of a step that took `seconds` (0: unknown). Several steps may be in flight; settle
+  // them in the order in which they were planned.
   void settle(const PlannedStep& step, const Outputs& outputs, double seconds = 0.0);
 
   // Throws std::logic_error naming the first invariant that does not hold.

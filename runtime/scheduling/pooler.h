@@ -9,8 +9,8 @@
 
 namespace tp {
 
-// Receives the hidden states of a sequence's tokens in order, in parts of any size. It sums in float64 and in
-// that order, so the division into parts does not change the result.
+// Receives the hidden states of a sequence's tokens in order, in parts of any size. Sums are computed in
+// float64, in token order, so the division into parts does not change the result.
 class Pooler {
  public:
   explicit Pooler(Pooling pooling) : pooling_(pooling) {}

@@ -52,7 +52,7 @@ void check_marks(const Request& request, const LeaderOptions& options) {
       "out; leave the field out");
 }
 
-// Checks the prompt, and its length with the longest continuation.
+// Checks the prompt's attention and tokens, and the length of the prompt with its longest continuation.
 void check_length(const Request& request, const LeaderOptions& options) {
   const std::size_t prompt = request.prompt.size();
   if (request.max_tokens == 0) {
@@ -103,7 +103,7 @@ void check_length(const Request& request, const LeaderOptions& options) {
       longest, options.cache.tokens_in(options.cache_blocks, 1, longest));
 }
 
-// Checks lengths for an encoder-decoder. Its input and its text each have a maximum.
+// Checks lengths for an encoder-decoder, whose input and text have separate maximum lengths.
 void check_seq2seq_length(const Request& request, const LeaderOptions& options) {
   const std::size_t prompt = request.prompt.size();
   const std::size_t begun = request.decoder_prompt.size();

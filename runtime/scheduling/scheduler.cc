@@ -12,7 +12,7 @@
 namespace tp {
 namespace {
 
-// Sort key of turns: the most urgent sequence first, then the one whose last turn is longest ago.
+// Sort key of turns: the most urgent sequence first, then the sequence that has waited longest for a turn.
 std::pair<int, std::uint64_t> place_in_turn(const std::shared_ptr<Sequence>& sequence) {
   return {sequence->priority(), sequence->last_turn};
 }
@@ -22,14 +22,14 @@ std::pair<int, std::uint64_t> place_in_cache(const std::shared_ptr<Sequence>& se
   return {sequence->priority(), sequence->admission};
 }
 
-// Whether the sequence lacks only its next token, apart from tokens to compute again. Such sequences precede
-// prompts.
+// Whether only the sequence's last token is left to compute, apart from tokens to compute again. These
+// sequences are planned before prompts.
 bool lacks_one_token(const Sequence& sequence) {
   return sequence.planned_tokens + sequence.redo + 1 == sequence.tokens.size();
 }
 
-// Rounds `tokens`, the number of the sequence's next tokens in a step, to whole blocks if attention is by
-// blocks: at least one block, or 0 if there is no `room` for it.
+// If attention is by blocks, rounds `tokens`, the number of the sequence's next tokens in a step, to whole
+// blocks. The result is at least one block, or 0 if there is not enough `room`.
 std::size_t in_whole_blocks(const Sequence& sequence, std::size_t tokens, std::size_t room) {
   const std::size_t block = sequence.attention_block();
   const std::size_t left = sequence.work() - sequence.planned_tokens;
@@ -40,8 +40,8 @@ std::size_t in_whole_blocks(const Sequence& sequence, std::size_t tokens, std::s
   return tokens <= room ? tokens : 0;
 }
 
-// Appends the marks of a prompt's tokens [begin, end), for the batch's tokens from `first` on. 0 means no
-// mark. Without any marks the batch's list stays empty.
+// Appends the marks (such as token types) of a prompt's tokens [begin, end), which are the batch's tokens
+// from `first` on. 0 means no mark. If no prompt has marks, `all` stays empty.
 void append_marks(const std::vector<std::uint8_t>& marks, std::size_t begin, std::size_t end,
                   std::size_t first, std::vector<std::uint8_t>& all) {
   if (marks.empty() || begin >= marks.size()) return;
@@ -67,7 +67,7 @@ PlannedStep Scheduler::plan() {
   if (speculator_) add_drafts(step);
   PlannedStep planned;
   for (const std::shared_ptr<Sequence>& sequence : step.sequences) add_chunk(sequence, planned);
-  // Tokens after the last type get 0.
+  // Tokens after the last marked token get no mark.
   if (!planned.forward.token_types.empty()) planned.forward.token_types.resize(planned.forward.tokens.size());
   if (!planned.forward.is_global.empty()) planned.forward.is_global.resize(planned.forward.tokens.size());
   planned.failed = std::move(step.failed);
@@ -90,7 +90,7 @@ void Scheduler::add_decoding(Step& step) {
   for (const std::shared_ptr<Sequence>& sequence : decoding) {
     const std::size_t tokens = 1 + sequence->redo;
     if (step.sequences.size() == most || step.tokens + tokens > limits_.step_tokens) return;
-    if (sequence->admission != 0) try_grant(sequence, tokens, step);  // else preempted for another
+    if (sequence->admission != 0) try_grant(sequence, tokens, step);  // 0: preempted
   }
 }
 
@@ -102,7 +102,7 @@ std::size_t Scheduler::decoding_limit() const {
 }
 
 void Scheduler::add_prompts(Step& step) {
-  constexpr std::size_t kMostTurns = 64;  // limit per step, to bound the work of planning it
+  constexpr std::size_t kMostTurns = 64;  // per step; bounds the work of planning
   const std::size_t budget = prompt_budget(step);
   const std::size_t end = step.tokens + budget;
   const std::size_t turn = std::max(StepTimes::kLeastPromptTokens, budget / kMostTurns);
@@ -160,8 +160,9 @@ bool Scheduler::try_grant(const std::shared_ptr<Sequence>& shared, std::size_t t
   return true;
 }
 
-// Reserves blocks. For a sequence's first tokens in a step, it preempts other sequences if necessary.
-// Sequences in flight are never preempted, and sequences in this step only if they are less urgent.
+// Reserves blocks for the sequence. For its first tokens in a step, preempts other sequences if necessary.
+// Never preempts sequences in flight; preempts sequences with tokens in this step only if they are less
+// urgent.
 bool Scheduler::try_reserve(const Sequence& sequence, std::size_t total_tokens, Step& step) {
   std::vector<BlockId> new_blocks;
   while (!blocks_.try_reserve(sequence.id, total_tokens, new_blocks)) {
@@ -195,7 +196,7 @@ void Scheduler::take_back(const std::shared_ptr<Sequence>& sequence) {
   waiting_.put_back(sequence);
 }
 
-// Whether another sequence may begin. None may after a preemption, because the cache is full.
+// Whether another sequence may begin. After a preemption, no sequence may begin, because the cache is full.
 bool Scheduler::is_open(const QueueTurn& queue, const Step& step) {
   return !queue.closed && !step.preempts && queue.next != waiting_.end() &&
          running_.size() < limits_.max_sequences &&
@@ -203,7 +204,7 @@ bool Scheduler::is_open(const QueueTurn& queue, const Step& step) {
 }
 
 // Admits the next sequence that can begin, with up to `tokens` tokens in the step, and returns it. Returns
-// null if no sequence can begin or one has failed.
+// null if no sequence can begin or if a sequence has failed.
 std::shared_ptr<Sequence> Scheduler::admit_next(QueueTurn& queue, std::size_t tokens, Step& step) {
   while (queue.next != waiting_.end()) {
     const std::shared_ptr<Sequence> sequence = *queue.next;
@@ -226,7 +227,7 @@ std::shared_ptr<Sequence> Scheduler::admit_next(QueueTurn& queue, std::size_t to
   return nullptr;
 }
 
-// Admits a sequence, with its first tokens in the step, if possible.
+// Admits a sequence and adds its first tokens to the step, if possible.
 Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& sequence, std::size_t tokens,
                                           Step& step) {
   try {
@@ -313,7 +314,7 @@ void Scheduler::settle(const PlannedStep& step, double seconds) {
     advance(chunk);
     computed_prompt_tokens_ += std::min(sequence.computed_tokens, sequence.prompt_tokens()) - before;
     const FinishReason reason = sequence.finish_reason;
-    const bool is_kept = sequence.state->pass_cache.key != 0;  // also keeps blocks outside of windows
+    const bool is_kept = sequence.state->pass_cache.key != 0;  // commit releases blocks outside of windows
     if (reason != FinishReason::error && reason != FinishReason::cancelled && !is_kept)
       blocks_.commit(sequence.id, sequence.tokens, sequence.computed_tokens);
     if (sequence.state->recomputes && sequence.generated_tokens() > 0 && !sequence.finished())

@@ -1,4 +1,4 @@
-// Decides what the next step computes. Rank 0 only; no communication and no tensors.
+// Decides what the next step computes. Runs only on rank 0, without communication or tensors.
 #pragma once
 
 #include "parallel/shard/shard.h"
@@ -27,10 +27,11 @@ struct SchedulerLimits {
   std::size_t step_tokens = 512;    // maximum tokens per step
   std::size_t max_sequences = 16;   // maximum running sequences
   double step_ms = 0.0;             // see EngineOptions
-  std::size_t stages = 1;           // steps that should have something to compute at the same time
-  bool generates = true;            // sequences may generate token by token
+  std::size_t stages = 1;           // pipeline stages, which work on different steps at the same time
+  bool generates = true;            // whether sequences may generate token by token
 
-  // Maximum tokens of an indivisible sequence. A step with one has room for all sequences that generate, too.
+  // Maximum tokens of an indivisible sequence. A step with an indivisible sequence also has room for a token
+  // of every generating sequence.
   std::size_t indivisible_tokens() const {
     if (!generates) return prefill_chunk;
     const std::size_t others = std::min(max_sequences, step_tokens) - 1;
@@ -44,7 +45,7 @@ struct PlannedStep {
     std::shared_ptr<Sequence> sequence;
     std::size_t tokens = 0;         // tokens of the sequence; `drafts` follow them in the forward pass
     std::size_t end = 0;            // position after these tokens
-    std::vector<TokenId> drafts{};  // draft tokens; with drafts, each output of the chunk chooses a token
+    std::vector<TokenId> drafts{};  // draft tokens; if any, each output of the chunk chooses a token
     std::size_t first_output = 0;   // index of this chunk's first output in forward.outputs
     std::size_t outputs = 0;
   };
@@ -59,48 +60,48 @@ struct PlannedStep {
   std::shared_future<void> mask_work;                          // thread that computes most of the masks
   std::size_t prompt_tokens = 0;                               // tokens of chunks that compute prompts
   std::size_t decoding = 0;                                    // number of chunks that only generate
-  // Sequences that could not begin for lack of memory. They have left the queue.
+  // Sequences that could not begin because memory ran out. They are no longer in the queue.
   std::vector<std::shared_ptr<Sequence>> failed;
 };
 
 // Continuous batching. Every step computes the next token of each decoding sequence, and divides the rest of
 // its token budget among prompts.
 //
-// Turns: prompts take turns of a few tokens, longest wait first, so a long prompt does not delay a short one.
-// The queue takes turns, too; in its turn a new prompt begins. More urgent prompts get as many turns as they
-// can use. While any sequence generates, SchedulerLimits::step_ms also limits the budget, by the measured
-// time of past steps.
+// Turns: prompts take turns of a few tokens. The prompt that has waited longest is next, so a long prompt
+// does not delay a short prompt. The queue takes turns, too: in its turn, a new prompt begins. More urgent
+// prompts get as many turns as they can use. While any sequence generates, SchedulerLimits::step_ms also
+// limits the budget, based on the measured time of past steps.
 //
-// Preemption: when the cache is full, the scheduler preempts a sequence with the lowest priority, the one
-// admitted last. It releases the sequence's blocks and recomputes the sequence later, including generated
-// tokens; the text does not change. A prompt begins only if the cache has room for all of it and for the rest
-// of all prompts that have begun, so prompts never displace each other.
+// Preemption: when the cache is full, the scheduler preempts the last admitted sequence of the lowest
+// priority. It releases the sequence's blocks, and later recomputes the sequence, including generated tokens.
+// The text does not change. A prompt begins only if the cache has room for the whole prompt and for the rest
+// of all prompts that have begun. So prompts never displace each other.
 //
-// Waiting: a sequence without room in the cache is overtaken at most kMaxOvertaken times. A sequence that
-// shares a prefix with a running sequence of at least its priority waits until the common blocks are
-// computed.
+// Waiting: while the cache has no room for a sequence, at most kMaxOvertaken later sequences may begin before
+// it. A sequence that shares a prefix with a running sequence of the same or higher priority waits until the
+// common blocks are computed.
 //
-// Indivisible sequences: they begin in a step with room for all of their tokens, regardless of step_ms. Until
-// then they wait as if the cache had no room. An input to encode is indivisible, too, unless the cache has
-// it; the decoder's tokens follow in later steps.
+// Indivisible sequences: such a sequence begins in a step that has room for all of its tokens, regardless of
+// step_ms. Until then, it waits as if the cache had no room. The input of an encoder-decoder is indivisible,
+// too, unless it is cached; the decoder's tokens follow in later steps.
 //
 // Drafts: with a Speculator, draft tokens may follow the tokens of a sequence that generates, if the step and
 // the cache have room after everything else is planned. Nothing is preempted for drafts. Results of accepted
-// drafts are kept; later tokens overwrite the cache positions of rejected ones. The state of a recurrent
-// layer cannot be cut, so drafts are computed on a copy of it. If some drafts are rejected, the next step of
-// the sequence has no drafts and recomputes the accepted ones from the old state.
+// drafts are kept; later tokens overwrite the cache positions of rejected drafts. The state of a recurrent
+// layer cannot be rolled back, so drafts are computed on a copy of the state. If any draft is rejected, the
+// sequence's next step has no drafts and recomputes the accepted drafts from the old state.
 //
-// Passes: a pass with a PassCache leaves its blocks for the next pass of its text, which precedes all other
-// sequences and takes the blocks over. Nothing displaces these blocks meanwhile: their keys and values were
-// computed before other tokens of the text changed, and could not be recomputed. Blocks wait only if every
-// prompt is indivisible, so sequences that have begun need no further blocks.
+// Passes: a pass with a PassCache leaves its blocks to the next pass over the same text. The next pass
+// precedes all other sequences and takes over the blocks. Until then, nothing displaces the blocks: their
+// keys and values were computed before other tokens of the text changed, so they cannot be recomputed. Blocks
+// are kept for a pass only if every prompt is indivisible, so sequences that have begun need no more blocks.
 //
 // Recomputation: a sequence that is recomputed for every token returns to the front of the queue after each
 // token.
 //
-// Steps in flight: a step may be planned while others are in flight. Their tokens count as planned, sequences
-// that await a token are skipped, and sequences in flight are not preempted. Steps are settled in the order
-// of planning.
+// Steps in flight: a step may be planned while other steps are in flight. The tokens of steps in flight count
+// as planned. Sequences that await a token are skipped, and sequences in flight are not preempted. Steps are
+// settled in the order in which they were planned.
 class Scheduler {
  public:
   static constexpr std::size_t kMaxOvertaken = 64;
@@ -113,7 +114,7 @@ class Scheduler {
 
   // Queues a request's samples. The prompt and the continuation of each sample must fit into the cache.
   void add(const std::shared_ptr<RequestState>& state) { waiting_.add(state); }
-  // Counts a request that could not be added as not waiting.
+  // Stops counting a request as waiting after it could not be added, and releases the blocks kept for it.
   void drop(RequestState& state) {
     waiting_.leave(state);
     release(state.pass_cache.key);
@@ -130,20 +131,20 @@ class Scheduler {
   // a sequence has failed.
   PlannedStep plan();
 
-  // Called after a step that took `seconds` (0: unknown), when its tokens have been appended to their
-  // sequences and Sequence::accepted has been set. Publishes the computed blocks of sequences that neither
-  // failed nor were cancelled.
+  // Processes a step that took `seconds` (0: unknown). Before the call, the chosen tokens must be appended to
+  // the sequences, and Sequence::accepted must be set. Adds the computed blocks to the prefix cache, except
+  // those of sequences that failed or were cancelled.
   void settle(const PlannedStep& step, double seconds = 0.0);
 
   // Removes and returns ended sequences, and releases their blocks. Sequences in flight stay until their step
-  // is settled. Blocks that wait for another pass stay, too (RequestState::pass_cache).
+  // is settled. Blocks that are kept for another pass stay, too (RequestState::pass_cache).
   std::vector<std::shared_ptr<Sequence>> remove_finished();
 
-  // Releases blocks that wait for a pass with this key. Called after the last pass.
+  // Releases the blocks kept for a pass with this key. Call it after the last pass.
   void release(RequestId key);
 
-  // Ends the request's running and waiting sequences with FinishReason::cancelled. Samples that have not
-  // begun never begin. Returns the number of the latter.
+  // Ends the request's running and waiting sequences with FinishReason::cancelled. Drops the samples that
+  // have not begun, and returns their number.
   std::size_t cancel(RequestId request);
 
   // Throws std::logic_error naming the first invariant that does not hold.
@@ -170,7 +171,7 @@ class Scheduler {
     admitted,
     waits,    // for a prefix that another sequence is computing
     no_room,  // in the cache or the step
-    failed,   // for lack of memory
+    failed,   // because memory ran out
   };
 
   void add_decoding(Step& step);
@@ -209,8 +210,8 @@ class Scheduler {
   StepTimes times_;
   WaitingQueue waiting_;
   std::list<std::shared_ptr<Sequence>> running_;  // in the order of admission
-  std::vector<SequenceId> ended_;                 // not yet sent to the ranks
-  std::map<RequestId, SequenceId> kept_;          // ended sequences whose blocks wait, by PassCache::key
+  std::vector<SequenceId> ended_;                 // not yet reported to the ranks
+  std::map<RequestId, SequenceId> kept_;          // ended sequences with kept blocks, by PassCache::key
   std::uint64_t admissions_ = 0;
   std::uint64_t turns_ = 0;
   std::uint64_t queue_turn_ = 0;  // the queue's last turn

@@ -1,4 +1,4 @@
-// How the scheduler uses the cache for one sequence: prefix, and blocks sent to ranks.
+// The scheduler's use of the cache: prefixes, room for prompts, and blocks that the ranks must know.
 #include "runtime/cache/snapshots.h"
 #include "runtime/scheduling/scheduler.h"
 #include "tp/internal/require.h"
@@ -9,11 +9,12 @@
 namespace tp {
 
 // Looks up the sequence's prefix in the cache, if the request allows it. A pass takes over the blocks that
-// wait for it.
+// were kept for it.
 void Scheduler::begin(Sequence& sequence) {
   const PassCache& passes = sequence.state->pass_cache;
   const std::span<const TokenId> tokens(sequence.tokens);
-  // Prompt outputs need the logits of their position even if the cache has its keys and values.
+  // An output at a prompt position needs the position's logits, even if the position's keys and values are
+  // cached.
   const std::size_t needed = sequence.is_asked() ? sequence.asked_from + 1 : sequence.work();
   if (passes.is_filled) {
     const auto kept = kept_.extract(passes.key);
@@ -35,7 +36,7 @@ void Scheduler::begin(Sequence& sequence) {
   sequence.announced = false;
 }
 
-// Keeps the blocks of an ended sequence for the next pass over its text, if there may be one.
+// Keeps the blocks of an ended sequence if another pass over the same text may follow.
 void Scheduler::leave_blocks(const Sequence& sequence) {
   const RequestId key = sequence.state->pass_cache.key;
   if (key != 0 && sequence.finish_reason == FinishReason::length)
@@ -62,8 +63,8 @@ bool Scheduler::has_room_for_prompt(const Sequence& sequence) const {
   return blocks <= blocks_.free_blocks();
 }
 
-// Whether a running sequence of at least the same priority is computing full blocks that `sequence` will find
-// in the cache. Compares each pair of sequences only once.
+// Whether a running sequence of the same or higher priority is computing full blocks that `sequence` will
+// find in the cache. Compares each pair of sequences only once.
 bool Scheduler::waits_for_prefix(Sequence& sequence) {
   if (!sequence.uses_prefix_cache()) return false;
   const auto still_computing = [&](const Sequence* other) {
@@ -92,7 +93,7 @@ bool Scheduler::waits_for_prefix(Sequence& sequence) {
   return !sequence.ahead.expired();
 }
 
-// Asks a running sequence to keep its state at a position that it has not computed yet. Returns false if that
+// Asks a running sequence to keep its state at a position that it has not computed yet. Returns false if the
 // position is already in flight.
 bool Scheduler::will_keep_state(Sequence& running, std::size_t position) const {
   if (blocks_.awaits_save(running.id, position)) return true;
@@ -113,7 +114,7 @@ std::vector<BlockId> Scheduler::take_unsent_blocks(Sequence& sequence) const {
   return unsent;
 }
 
-// The sequence's state, and the positions among these tokens at which copies of it are kept.
+// The sequence's state, and the positions among these tokens at which copies of the state are saved.
 ChunkState Scheduler::take_states(Sequence& sequence, Range computed) {
   const SnapshotPositions positions =
       snapshot_positions(computed, sequence.prompt_tokens(), sequence.left_at, blocks_.block_size());

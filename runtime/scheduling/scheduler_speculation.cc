@@ -10,8 +10,9 @@
 namespace tp {
 namespace {
 
-// Whether drafts may follow the sequence's last token in this step: it generates, and the step computes that
-// token. Sequences with a mask callback have no drafts, because the callback sees only the model's own text.
+// Whether drafts may follow the sequence's last token in this step. The sequence must be generating, and the
+// step must compute its last token. Sequences with a mask callback have no drafts, because the callback must
+// see only tokens that the model has chosen.
 bool can_speculate(const Sequence& sequence) {
   const Request& request = sequence.state->request;
   const bool has_last = sequence.planned_tokens == sequence.tokens.size();
@@ -19,7 +20,8 @@ bool can_speculate(const Sequence& sequence) {
          sequence.granted == 1 && sequence.redo == 0;
 }
 
-// Whether a source that reads the model's hidden states can follow the sequence while its prompt is computed.
+// Whether a draft source that reads the model's hidden states can process this sequence while the prompt is
+// still being computed.
 bool can_follow(const Sequence& sequence) {
   const Request& request = sequence.state->request;
   const bool computes_prompt = sequence.generated_tokens() == 0 || sequence.granted > 1;
@@ -27,7 +29,7 @@ bool can_follow(const Sequence& sequence) {
          sequence.computed_tokens > 0;
 }
 
-// The query about the first `tokens` tokens of a sequence.
+// A query for up to `most` drafts after the first `tokens` tokens of a sequence.
 DraftQuery query_about(const Sequence& sequence, std::size_t tokens, std::size_t most) {
   return {.sequence = sequence.id,
           .tokens = std::span(sequence.tokens).first(tokens),
@@ -38,8 +40,8 @@ DraftQuery query_about(const Sequence& sequence, std::size_t tokens, std::size_t
           .sample = static_cast<std::uint64_t>(sequence.sample)};
 }
 
-// Number of draft tokens that may follow, as far as rank 0 can tell: up to the first token that ends the text
-// or violates the constraint.
+// Number of draft tokens that rank 0 cannot rule out: the tokens before the first token that ends the text or
+// violates the constraint.
 std::size_t possible_tokens(const Sequence& sequence, std::span<const TokenId> tokens) {
   const RequestState& state = *sequence.state;
   const auto end = std::ranges::find_first_of(tokens, state.end_ids);
@@ -59,7 +61,7 @@ std::size_t possible_tokens(const Sequence& sequence, std::span<const TokenId> t
 
 }  // namespace
 
-// Adds as many drafts to the step's sequences as pay off.
+// Adds drafts to the step's sequences, as many as pay off.
 void Scheduler::add_drafts(Step& step) {
   Sequences able;
   std::vector<DraftQuery> queries;
@@ -83,7 +85,7 @@ void Scheduler::add_drafts(Step& step) {
       .sequences = choices,
       .room = limits_.step_tokens - std::min(limits_.step_tokens, step.tokens)};
   std::vector<Draft> drafts = speculator_->draft(queries, size);
-  drafts.resize(able.size());  // other sequences are only followed
+  drafts.resize(able.size());  // the other queries ask for no drafts
   for (std::size_t i = 0; i < able.size(); ++i)
     drafts[i].shorten_to(possible_tokens(*able[i], drafts[i].tokens));
   speculator_->select(drafts, size);
@@ -99,17 +101,17 @@ void Scheduler::add_drafts(Step& step) {
 // Largest number of drafts for the sequence.
 std::size_t Scheduler::draft_room(const Sequence& sequence, const Step& step) const {
   const std::size_t end = sequence.planned_tokens;
-  // The model chooses one more token than it accepts drafts.
+  // A step chooses one token more than the number of accepted drafts.
   std::size_t to_generate = sequence.state->max_tokens - sequence.generated_tokens() - 1;
-  if (sequence.state->forced_last && to_generate > 0) --to_generate;  // the last token has its own step
+  if (sequence.state->forced_last && to_generate > 0) --to_generate;  // a forced token has its own step
   const std::size_t room = limits_.step_tokens - std::min(limits_.step_tokens, step.tokens);
   std::size_t most =
       std::min({speculator_->most(), to_generate, room, limits_.prefill_chunk - sequence.granted});
   // Each draft may be a thinking token, so drafts stop before the end of thinking is forced.
   if (sequence.text) most = std::min(most, sequence.text->tokens_until_forced());
   if (!blocks_.keeps_states() || most == 0) return most;
-  // A chunk without drafts must keep the state that other sequences begin with, because a chunk with drafts
-  // may be recomputed.
+  // A state that other sequences begin with must be saved by a chunk without drafts, because a chunk with
+  // drafts may be recomputed.
   if (!sequence.announced) return 0;
   const SnapshotPositions saves = snapshot_positions(
       {end - sequence.granted, end + most}, sequence.prompt_tokens(), sequence.left_at, blocks_.block_size());
@@ -119,7 +121,7 @@ std::size_t Scheduler::draft_room(const Sequence& sequence, const Step& step) co
   return first > end ? first - end - 1 : 0;
 }
 
-// A copy of the sequence's state for its own token and its drafts.
+// A copy of the sequence's state, used to compute the last token and the drafts.
 ChunkState Scheduler::take_trial_state(const Sequence& sequence) {
   const StateSlot from = blocks_.state(sequence.id);
   return {.slot = blocks_.take_trial_state(sequence.id), .from = from, .saves = {}};
@@ -140,7 +142,7 @@ void Scheduler::advance(const PlannedStep::Chunk& chunk) {
   }
 }
 
-// Called before the sequences advance.
+// Must be called before the sequences advance, because advance() resets Sequence::accepted.
 void Scheduler::count_drafts(const PlannedStep& step, double seconds) {
   Speculator::StepOutcome outcome{.rows = step.forward.tokens.size(),
                                   .seconds = step.prompt_tokens == 0 ? seconds : 0.0};

@@ -22,26 +22,26 @@ namespace constraint {
 class RequestConstraint;
 }
 
-// Keys and values shared by passes over the same text. When a pass ends, its cache blocks stay for the next
-// pass, until they are released.
+// Keys and values shared by passes over the same text. When a pass ends, its cache blocks are kept for the
+// next pass until they are released.
 struct PassCache {
   RequestId key = 0;       // equal for all passes of a text; 0: nothing is shared
   bool is_filled = false;  // an earlier pass has filled the cache
   std::size_t begin = 0;   // first position that this pass computes if the cache is filled
-  std::size_t tokens =
-      0;  // length of the whole text, including tokens after the pass's prompt; the pass sees all of them
+  // Length of the whole text, including tokens after the pass's prompt. The pass sees all of these tokens.
+  std::size_t tokens = 0;
 };
 
 // The state shared by the samples of one request.
 struct RequestState {
   RequestId id = 0;
   Request request;
-  std::uint64_t seed = 0;        // the request's seed, or one drawn for it
+  std::uint64_t seed = 0;        // the request's seed, or a random seed
   std::size_t max_tokens = 0;    // tokens to generate, limited by the maximum length of a sequence
   std::vector<TokenId> end_ids;  // tokens that end a continuation, including the model's own
   TokenBans bans;
   // Set for encoder-decoders. `request.prompt` then contains the input, padded to whole blocks, followed by
-  // the decoder's prompt, and requested positions are positions in the sequence.
+  // the decoder's prompt, and requested positions count from the start of the sequence.
   EncodedInput input;
   std::optional<TokenId> forced_last;
   std::shared_ptr<const constraint::RequestConstraint> constraint;  // null: none
@@ -51,8 +51,8 @@ struct RequestState {
   int not_begun = 0;     // samples that have not begun, out of request.n
   int open_samples = 0;  // samples that have not ended, including those that have not begun
   bool cancelled = false;
-  std::size_t cached_tokens = 0;  // cached tokens of the first sample, set when that sample ends
-  bool is_pass = false;           // a pass of a larger request, which is counted instead
+  std::size_t cached_tokens = 0;  // cached tokens of the first sample, set at its end
+  bool is_pass = false;           // whether this is a pass of a larger request; passes are not counted
   PassCache pass_cache{};         // cache shared with other passes
   bool recomputes = false;        // recomputes the whole sequence for every generated token
   bool has_left_queue = false;    // part of the request was scheduled, or it has ended
@@ -64,7 +64,7 @@ struct RequestState {
     return only_scores ? request.prompt.size() - 1 : request.prompt.size();
   }
 
-  // The positions of the prompt with their own outputs: [first_asked, asked_end).
+  // The prompt positions that have outputs: [first_asked, asked_end).
   std::size_t first_asked() const {
     if (request.prompt_logits) return input.positions;
     if (request.score_from) return *request.score_from - 1;
@@ -78,8 +78,8 @@ struct RequestState {
     if (request.score_from) return all - 1;
     return request.candidates_at.empty() ? 0 : request.candidates_at.back() + 1;
   }
-  // The end of the positions whose hidden states are requested. For an encoder-decoder, positions of its
-  // input.
+  // The end of the positions whose hidden states are requested. For an encoder-decoder, these are positions
+  // in the input.
   std::size_t end_of_states() const {
     if (request.pooling == Pooling::first) return 1;
     return input.tokens != 0 ? input.tokens : request.prompt.size();
@@ -91,51 +91,51 @@ struct Sequence {
   std::shared_ptr<RequestState> state;
   int sample = 0;  // index of the continuation; sample 0 delivers the prompt's outputs
 
-  std::vector<TokenId> tokens;      // prompt and generated tokens; empty until first considered
+  std::vector<TokenId> tokens;      // prompt and generated tokens; empty until considered for admission
   std::size_t cached_tokens = 0;    // prompt tokens found in the prefix cache at the first start
   std::size_t planned_tokens = 0;   // tokens in the cache after the steps in flight
   std::size_t computed_tokens = 0;  // tokens in the cache now
   std::size_t granted = 0;          // tokens granted in the step that is being planned
-  std::vector<TokenId> drafts{};    // draft tokens after these in that step
-  std::size_t in_flight = 0;        // unsettled steps that compute some of its tokens
+  std::vector<TokenId> drafts{};    // draft tokens after the granted tokens
+  std::size_t in_flight = 0;        // unsettled steps that compute tokens of this sequence
   bool awaits_token = false;        // a step in flight chooses its next token
   std::size_t accepted = 0;         // accepted drafts of the step that is being settled
-  // Tokens to compute again before the last one, for models with recurrent layers: their drafts were
-  // accepted, but later drafts of the same step were not.
+  // For models with recurrent layers: number of tokens, not counting the last, that must be computed again
+  // because a draft of the same step was rejected.
   std::size_t redo = 0;
   std::size_t drafted_tokens = 0;   // draft tokens in all steps
   std::size_t accepted_tokens = 0;  // accepted draft tokens in all steps
   std::size_t asked_from = 0;       // first position of the prompt with an undelivered output
   std::optional<Pooler> pooler{};   // pools delivered states
-  std::vector<std::vector<TokenLogprob>> prompt_top{};  // top tokens of positions without scores yet
-  std::vector<std::size_t>
-      left_at{};                   // positions where waiting sequences diverge from it, for recurrent layers
-  std::size_t sent_blocks = 0;     // blocks of each of its tables that the ranks know
-  bool announced = false;          // the ranks have a table for it
-  std::optional<TextStream> text;  // from its first token on, if there is a tokenizer
-  std::optional<constraint::Progress> progress;  // from its first token on, if there is a constraint
+  std::vector<std::vector<TokenLogprob>> prompt_top{};  // top tokens of positions that still lack scores
+  std::vector<std::size_t> left_at{};  // positions where waiting sequences diverge, for recurrent layers
+  std::size_t sent_blocks = 0;         // number of blocks per table that the ranks know
+  bool announced = false;              // whether the ranks know this sequence
+  std::optional<TextStream> text;      // set at the first generated token, if there is a tokenizer
+  std::optional<constraint::Progress> progress;  // set at the first generated token
   FinishReason finish_reason = FinishReason::none;
 
   // Used while the sequence waits.
-  std::size_t overtaken = 0;            // number of later sequences admitted first, because they had room
-  std::uint64_t compared_to = 0;        // admission of the last sequence whose prefix it was compared with
-  std::weak_ptr<const Sequence> ahead;  // a running sequence that computes a prefix of this one
-  std::size_t shared_tokens = 0;        // length of the prefix
+  std::size_t overtaken = 0;            // number of later sequences admitted before this sequence
+  std::uint64_t compared_to = 0;        // sequences up to this `admission` have been compared
+  std::weak_ptr<const Sequence> ahead;  // running sequence that is computing a prefix of this sequence
+  std::size_t shared_tokens = 0;        // length of the common prefix
 
-  // 1, 2, ... in the order of admission while the sequence runs, else 0.
+  // Admission number (1, 2, ...) while the sequence runs; 0 while it waits.
   std::uint64_t admission = 0;
-  std::uint64_t last_turn = 0;  // the scheduler's count when its prompt last had a turn in a step
+  std::uint64_t last_turn = 0;  // the scheduler's turn count at this prompt's last turn
 
   // The constraint's progress after all tokens.
   constraint::Progress constraint_progress() const { return progress.value_or(state->constraint_start); }
   // Whether a mask limits the next token.
   bool is_masked() const { return state->constraint || state->request.allowed_tokens; }
   int priority() const { return state->request.priority; }
-  // Whether cache blocks of an earlier pass wait for this sequence.
+  // Whether cache blocks of an earlier pass are kept for this sequence.
   bool has_blocks_waiting() const { return state->pass_cache.is_filled; }
   std::size_t prompt_tokens() const { return state->request.prompt.size(); }
   std::size_t generated_tokens() const { return tokens.size() - prompt_tokens(); }
-  // The token that must come next: a forced first or last token, or the end of thinking that is too long.
+  // The token that must come next: a forced first or last token, or the end of thinking when its limit is
+  // reached.
   std::optional<TokenId> forced_next() const {
     if (generated_tokens() == 0 && state->request.forced_first) return state->request.forced_first;
     if (generated_tokens() + 1 == state->max_tokens && state->forced_last) return state->forced_last;
@@ -146,11 +146,11 @@ struct Sequence {
   bool finished() const { return finish_reason != FinishReason::none; }
   // Number of tokens whose keys and values the next output needs.
   std::size_t work() const { return generated_tokens() == 0 ? state->prompt_work() : tokens.size(); }
-  // Whether nothing can be planned until a step in flight is settled.
+  // Whether nothing can be planned: the sequence has ended, or a step in flight must be settled first.
   bool idle() const { return finished() || awaits_token || planned_tokens == work(); }
   // Whether only the next token is left to compute, apart from `redo` and tokens in flight.
   bool decodes() const { return generated_tokens() > 0 && planned_tokens + redo + 1 >= tokens.size(); }
-  // Whether the request's next sample may begin after this one.
+  // Whether this is the request's newest sample, and more samples must still be created.
   bool is_last_begun() const {
     return state->not_begun > 0 && sample + 1 == state->request.n - state->not_begun;
   }
@@ -168,7 +168,8 @@ struct Sequence {
     if (indivisible()) return work() - state->pass_cache.begin;
     return planned_tokens < state->input.positions ? state->input.positions : 1;
   }
-  // Whether the step that is being planned encodes the input; it then computes none of the decoder's tokens.
+  // Whether the step that is being planned encodes the input. Such a step computes none of the decoder's
+  // tokens.
   bool encodes() const { return planned_tokens - granted < state->input.positions; }
   bool uses_prefix_cache() const { return state->request.cache_prompt && !indivisible(); }
   // Whether the prompt has undelivered outputs from `asked_from` on.

@@ -17,8 +17,8 @@ namespace {
 using MaskTask = std::packaged_task<TokenMask()>;
 using MaskTasks = std::vector<MaskTask>;
 
-// The constraint's mask for the token after the sequence's tokens and these drafts. Slow work is appended to
-// `slow`; masks of known states are ready at once.
+// The constraint's mask for the token after the sequence's tokens and these drafts. If the constraint has not
+// computed the mask of this state before, the work is appended to `slow`.
 std::shared_future<TokenMask> constraint_mask(const Sequence& sequence, std::span<const TokenId> drafts,
                                               MaskTasks& slow) {
   constraint::Progress progress = sequence.constraint_progress();
@@ -28,7 +28,8 @@ std::shared_future<TokenMask> constraint_mask(const Sequence& sequence, std::spa
   return slow.emplace_back(compute).get_future().share();
 }
 
-// The mask of the request's callback, which may take any time.
+// The mask from the request's callback. The callback runs on its own thread, because it may take any amount
+// of time.
 std::shared_future<TokenMask> function_mask(const Sequence& sequence) {
   const auto first = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(sequence.prompt_tokens());
   std::vector<TokenId> generated(first, sequence.tokens.end());
@@ -49,7 +50,7 @@ std::shared_future<TokenMask> start_mask(const Sequence& sequence, std::span<con
   }
 }
 
-// Whether the constraint allows the token. It may not allow the end of thinking yet, for example in the
+// Whether the constraint allows the token. The end of thinking may not be allowed yet, for example in the
 // middle of a character.
 bool allows(const Sequence& sequence, TokenId token) {
   if (!sequence.state->constraint) return true;

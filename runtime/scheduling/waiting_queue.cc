@@ -10,8 +10,8 @@
 namespace tp {
 namespace {
 
-// Sort key of the queue. Sequences with waiting blocks come first, because other sequences cannot use these
-// blocks and might wait for them.
+// Sort key of the queue. Sequences with kept blocks come first, because other sequences cannot use these
+// blocks and might wait until the blocks are free.
 std::pair<bool, int> rank_of(const std::shared_ptr<Sequence>& sequence) {
   return {!sequence->has_blocks_waiting(), sequence->priority()};
 }
@@ -61,7 +61,6 @@ std::size_t WaitingQueue::drop_samples(RequestState& state) {
   return static_cast<std::size_t>(dropped);
 }
 
-// Creates the request's next sample.
 std::shared_ptr<Sequence> WaitingQueue::make_sample(const std::shared_ptr<RequestState>& state) {
   auto sequence = std::make_shared<Sequence>();
   sequence->id = next_id_++;

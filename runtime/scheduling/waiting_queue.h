@@ -1,5 +1,5 @@
-// The sequences that wait to be scheduled. Sequences with waiting cache blocks come first, then the most
-// urgent and, within a priority, the oldest.
+// The sequences that wait to be scheduled. Sequences with kept cache blocks come first. The others are
+// ordered by priority, and by age within a priority.
 #pragma once
 
 #include "runtime/scheduling/sequence.h"
@@ -13,13 +13,14 @@
 
 namespace tp {
 
-// Numbers of requests, and of tokens of their prompts.
+// Number of requests, and of their prompt tokens.
 struct RequestCounts {
   std::size_t requests = 0;
   std::size_t prompt_tokens = 0;
 };
 
-// Contains only the first sample of a request that has not begun. Later samples are created in their turn.
+// Contains only one sample of a request that has not begun. The next sample is created when this sample
+// leaves the queue.
 class WaitingQueue {
  public:
   using Sequences = std::list<std::shared_ptr<Sequence>>;
@@ -27,9 +28,11 @@ class WaitingQueue {
 
   // Queues a request's samples.
   void add(const std::shared_ptr<RequestState>& state);
-  // Queues a preempted sequence before all sequences of its priority without blocks.
+  // Queues a preempted sequence before all sequences of the same priority, but after sequences with kept
+  // blocks.
   void put_back(const std::shared_ptr<Sequence>& sequence);
-  // Removes a sequence; the next sample of its request takes its place. Returns the next entry.
+  // Removes a sequence. The next sample of its request, if any, takes its place. Returns the entry now at
+  // this place.
   Place dequeue(Place place);
   // Counts a request as no longer waiting, because part of it was scheduled or it has ended.
   void leave(RequestState& state);

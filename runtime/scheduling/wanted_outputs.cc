@@ -26,7 +26,7 @@ SequenceStart start_of(const Sequence& sequence, std::size_t position) {
 
 namespace {
 
-// Requests proposals; consecutive positions are one output.
+// Requests proposals. Consecutive positions share one output.
 void ask_for_guesses(const Sequence& sequence, std::size_t begin, std::size_t end, std::size_t first_row,
                      std::vector<Output>& outputs) {
   const Request& request = sequence.state->request;
