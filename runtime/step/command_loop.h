@@ -16,8 +16,8 @@ class CommandLoop {
   // Both arguments must outlive this object.
   CommandLoop(Communicator& comm, Worker& worker) : comm_(comm), worker_(worker) {}
 
-  // run(), begin() and finish() throw LockstepError if anything fails, because the other ranks then wait
-  // inside a collective and cannot be notified.
+  // run(), begin() and finish() throw LockstepError if anything fails, because the other ranks are then
+  // waiting in a collective and cannot be notified.
   Outputs run(Command command, const MaskSource& masks = {});
   // begin() and finish() together run a step. With several stages, further steps may begin before the first
   // one finishes. Steps finish in the order in which they begin.
@@ -35,10 +35,10 @@ class CommandLoop {
   void announce(Command& command);
 
   bool broken_ = false;
-  std::deque<Outputs> begun_;  // unfinished steps; with outputs if there is only one stage
+  std::deque<Outputs> begun_;  // unfinished steps, with outputs if there is only one stage
 };
 
-// Ranks > 0: runs rank 0's commands until Stop, and returns the exit status of Stop.
+// On ranks other than 0: runs rank 0's commands until Stop, and returns the exit status in Stop.
 int follow(Communicator& comm, Worker& worker);
 
 }  // namespace tp

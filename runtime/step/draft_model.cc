@@ -19,7 +19,7 @@
 namespace tp {
 namespace {
 
-// Bytes of weights per rank below which messages cost more time than further ranks save. Measured with two
+// Bytes of weights per rank below which messages cost more time than additional ranks save. Measured with two
 // ranks on one host.
 constexpr std::size_t kWorthDividing = std::size_t{2} << 20;
 // Bytes of weights above which a draft model is divided over hosts: an estimate, not measured.
@@ -33,7 +33,7 @@ std::string token_of(const Tokenizer& tokenizer, std::size_t id) {
   }
 }
 
-// Compares tokens instead of sizes, because models may have more rows than tokens.
+// Compares tokens instead of sizes, because a model's tables may have more rows than there are tokens.
 void require_same_vocabulary(const EnginePlan& draft, const EnginePlan& target) {
   std::filesystem::path folder(target.model);
   if (target.synthetic) folder = folder.parent_path();
@@ -121,8 +121,8 @@ DraftPlan plan_next_token(const Communicator& comm, const EngineOptions& options
   return draft;
 }
 
-// The tables that the multi-token prediction layer shares with the model on this rank. None if ranks divide
-// the two differently.
+// The tables that the multi-token prediction layer shares with the model on this rank. None if the layer and
+// the model are divided differently over the ranks.
 SameTables tables_of_both(const Communicator& comm, const DraftPlan& draft, const EnginePlan& target) {
   const EnginePlan& layer = draft.plan;
   const bool is_divided_alike =
@@ -131,8 +131,8 @@ SameTables tables_of_both(const Communicator& comm, const DraftPlan& draft, cons
   return same_tables(layer.spec(), *open_weights(layer), layer.tp(comm.rank()));
 }
 
-// Cache blocks of the draft model for each cache block of the target. A sequence has equally many blocks in
-// every group of layers.
+// Number of the draft model's cache blocks per cache block of the target. A sequence has the same number of
+// blocks in every group of layers.
 std::uint64_t blocks_beside(const EnginePlan& draft, const EnginePlan& target) {
   const std::size_t own = CacheGroups::of(draft.spec()).windows.size();
   const std::size_t others = CacheGroups::of(target.spec()).windows.size();
@@ -155,7 +155,7 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
     const bool is_model =
         speculation.drafts == DraftKind::model || (is_automatic && !speculation.model.empty());
     if (speculation.drafts == DraftKind::mtp) require_next_token_layer(target);
-    // A wrapped source drafts for another model, whose states are missing here.
+    // A wrapped source makes drafts for a different model, whose hidden states are not available here.
     const bool has_layer =
         is_automatic && !is_model && !options.wrap_draft_source && has_next_token_layer(target);
     const bool is_layer = speculation.drafts == DraftKind::mtp || has_layer;
@@ -173,7 +173,7 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
     draft.plan.model = speculation.model.string();
   if (draft.on_all_ranks) agree_on_arithmetic(comm, draft.plan);
   fail_together(comm, [&] {
-    start_threads(comm, options);  // for comparing tables
+    start_threads(comm, options);  // used to compare tables
     draft.same = tables_of_both(comm, draft, target);
   });
   return draft;
@@ -187,7 +187,7 @@ MemoryNeed draft_need(const Communicator& comm, const DraftPlan& draft, const En
   const VocabTables others =
       Decoder::shape_of(spec, *source, tp, draft.plan.weights).tables().only(draft.same);
   MemoryNeed need = Footprint(spec, draft.plan, *source).of(tp, {}, {}, others);
-  need.other = 0;  // included in the target's need
+  need.other = 0;  // already included in the target's need
   need.cache_block *= blocks_beside(draft.plan, target);
   if (draft.plan.next_token) need.workspace += bytes_of_states(draft.plan);
   return need;

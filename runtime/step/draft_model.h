@@ -23,32 +23,32 @@ struct DraftPlan {
   SameTables same{};  // tables that the multi-token prediction layer shares with the model
 };
 
-// Returns rank 0's plan; nothing if the options name no draft model and the multi-token prediction layer is
-// missing or not wanted. `target`: the plan of the model that verifies the drafts. Collective; throws
+// Returns rank 0's plan. nullopt if the options name no draft model and the multi-token prediction layer is
+// missing or disabled. `target`: the plan of the model that verifies the drafts. Collective; throws
 // AgreedError if the draft model does not fit the target.
 std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions& options,
                                         const EnginePlan& target);
 
-// The memory that this rank needs for the draft model, with as much cache as the target. Throws like
-// Decoder's constructor.
+// The memory that this rank needs for the draft model, with a cache for as many tokens as the target's cache.
+// Throws like Decoder's constructor.
 MemoryNeed draft_need(const Communicator& comm, const DraftPlan& draft, const EnginePlan& target);
 
 class DraftModel {
  public:
-  // `ranks`: the ranks of `comm` that run the draft model. `others`: the target's tables that it uses.
-  // Collective over `ranks`; throws AgreedError.
+  // `ranks`: the ranks of `comm` that run the draft model. `others`: the target's tables that the draft model
+  // uses. Collective over `ranks`; throws AgreedError.
   DraftModel(const Communicator& comm, const std::vector<std::size_t>& ranks, EnginePlan plan,
              std::size_t threads, const VocabTables& others);
 
   Worker& worker() { return worker_; }
-  // Number of the target's hidden states to keep for this draft model; 0: it reads none.
+  // Number of the target's hidden states to keep for this draft model; 0 if it reads none.
   std::size_t kept_states() const;
   void read_states(const HiddenStates& states) { worker_.read_states(states, plan_.max_sequences); }
   DraftModelLimits limits() const;
   DraftInfo info() const;
 
  private:
-  Communicator comm_;  // separate, so that sums don't mix with the target's
+  Communicator comm_;  // separate communicator, so that sums don't mix with the target's
   EnginePlan plan_;
   VocabTables others_;
   Worker worker_;

@@ -21,7 +21,8 @@ std::string text_of(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// One rank's part of all elements. The ranks of a stage divide the elements, so that each is sent only once.
+// One rank's part of the elements. The ranks of a stage divide the elements among them, so that each element
+// is sent only once.
 Range part_of(std::size_t elements, std::size_t rank, std::size_t ranks) {
   return split_evenly(elements, {rank, ranks});
 }
@@ -80,7 +81,7 @@ std::vector<Result> Pipeline::receive_results() {
   return results;
 }
 
-// Each rank sends only a part, so that nothing crosses the wire between stages twice.
+// Each rank sends only its part, so that no element is sent twice between the stages.
 void Pipeline::send_rows(TensorView<const float> x) {
   Communicator& group = tensor();
   const Range part = part_of(x.size(), group.rank(), group.size());

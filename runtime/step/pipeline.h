@@ -21,12 +21,12 @@ namespace tp {
 // earlier stage works on the next. All members throw CommError.
 class Pipeline {
  public:
-  // Collective over `world`, which must outlive this object. Throws ConfigError on all ranks if they cannot
-  // be divided into this many stages.
+  // Collective over `world`, which must outlive this object. Throws ConfigError on all ranks if the ranks
+  // cannot be divided into this many stages.
   Pipeline(Communicator& world, std::size_t stages);
 
   Stage stage() const { return stage_; }
-  // The ranks of this stage; all ranks if there is only one.
+  // The ranks of this stage; all ranks if there is only one stage.
   Communicator& tensor() { return topology_.tensor(); }
   bool collects_results() { return stage_.is_last() && tensor().is_root(); }
 
@@ -46,7 +46,7 @@ class Pipeline {
  private:
   void send_rows(TensorView<const float> x);
   void receive_rows(TensorView<float> x);
-  // The rank of another stage that has the tensor-parallel share of this rank.
+  // The rank of another stage that has the same tensor-parallel share as this rank.
   std::size_t counterpart(std::size_t stage) const;
   std::size_t collector() const;
 

@@ -1,4 +1,4 @@
-// A rank's state of the sequences, updated by the chunks that rank 0 sends.
+// The state of the sequences on a rank, updated from the chunks that rank 0 sends.
 #pragma once
 
 #include "model/layers/linear/batch.h"
@@ -17,17 +17,17 @@ class RankSequences {
   // `groups`: number of groups of layers. The layers of a group share a block table.
   explicit RankSequences(std::size_t groups) : groups_(groups) {}
 
-  // Updates the sequences of a pass, and lays out its tokens as the model's batch.
+  // Updates the sequences of a pass, and lays out the pass's tokens as a batch for the model.
   Batch begin(const Forward& forward);
 
   // For sequences of the current pass:
   const SequenceStart& start(SequenceId id) const { return sequences_.at(id).start; }
-  // Index of the pass's row in the batch, or in Batch::inputs.
+  // The index in the batch, or in Batch::inputs, of row `row` of the pass.
   std::size_t batch_row(SequenceId id, std::size_t row) const;
-  // The position after a row, where the token chosen from the row goes.
+  // The position of the token that is chosen from a row: the position after the row.
   std::size_t position_after(SequenceId id, std::size_t row) const;
-  // The sequence's tokens up to the end of its chunk, on which penalties depend, and the part of them after a
-  // row. Valid during the pass.
+  // The tokens on which penalties depend: the sequence's tokens up to the end of its chunk. history_after()
+  // returns only the tokens after a row. Valid during the pass.
   const TokenHistory& history(SequenceId id) const { return sequences_.at(id).history; }
   std::span<const TokenId> history_after(SequenceId id, std::size_t row) const;
 
@@ -38,7 +38,7 @@ class RankSequences {
     TokenHistory history;                      // empty unless penalties need it
     std::size_t first_row = 0;                 // first row of the chunk in the pass
     std::size_t first_batch_row = 0;           // first row of the chunk in the batch or Batch::inputs
-    std::size_t start_position = 0;  // position of the chunk; for encoder-decoders, among the decoder's
+    std::size_t start_position = 0;            // position of the chunk, not counting an encoder's input
   };
 
   void append_blocks(Entry& entry, const SequenceChunk& chunk) const;

@@ -43,7 +43,7 @@ std::vector<std::string> in_both(std::vector<std::string> one, std::vector<std::
 std::vector<std::string> unused_by_all_stages(Communicator& world, Pipeline& pipeline,
                                               const TensorNames& names,
                                               const std::vector<std::string>& unread) {
-  const bool speaks = pipeline.tensor().is_root();  // reports for the stage
+  const bool speaks = pipeline.tensor().is_root();  // this rank reports for its stage
   const std::vector<std::string> texts = gather_texts(world, speaks ? to_archive(unread) : std::string());
   std::vector<std::string> unused;
   fail_together(world, [&] {

@@ -10,9 +10,10 @@
 
 namespace tp {
 
-// find_unused_tensors for a pipeline, after all stages have loaded. `unread`: on the first rank of a stage,
-// the tensors of which the stage has read nothing. Returns the unused tensors on rank 0, nothing on other
-// ranks. Collective over `world`, the ranks of `pipeline`; throws AgreedError.
+// Like find_unused_tensors, for a pipeline whose stages have all loaded. `unread`: the tensors that this
+// rank's stage has not read at all; used only on the first rank of a stage. Returns the unused tensors on
+// rank 0, and an empty vector on other ranks. Collective over `world`, the ranks of `pipeline`; throws
+// AgreedError.
 std::vector<std::string> unused_by_all_stages(Communicator& world, Pipeline& pipeline,
                                               const TensorNames& names,
                                               const std::vector<std::string>& unread);

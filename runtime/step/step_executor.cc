@@ -96,8 +96,7 @@ StepExecutor::StepExecutor(Communicator& comm, const Decoder& decoder, const KvC
   for (const Range& shard : vocab_shards_) largest_shard_ = std::max(largest_shard_, shard.size());
 }
 
-// Copies in the order of the chunks, because a chunk may overwrite the slot from which an earlier chunk
-// begins.
+// Copies in the order of the chunks, because a chunk may overwrite a slot that an earlier chunk copies from.
 void StepExecutor::restore_states(const Forward& forward) const {
   for (const SequenceChunk& chunk : forward.chunks) {
     if (chunk.state.from == kNoSlot) continue;
@@ -112,7 +111,8 @@ void StepExecutor::read_states(const HiddenStates& states, std::size_t own_rows)
   kept_states_ = &*own_states_;
 }
 
-// Finds the state that each token reads. An overwritten state is replaced by zeros, which makes drafts worse.
+// Finds the state that each token reads. Overwritten states are replaced with zeros, which only makes drafts
+// worse.
 void StepExecutor::find_states(const Forward& forward, Batch& batch) const {
   batch.states_before.assign(batch.tokens.size(), nullptr);
   if (read_states_ == nullptr) return;
@@ -126,8 +126,8 @@ void StepExecutor::find_states(const Forward& forward, Batch& batch) const {
   }
 }
 
-// The rows whose states are kept: all rows of a model, but only the last row of a multi-token prediction
-// layer's chunk, after which the layer may continue.
+// The rows whose states are kept. A model keeps the states of all rows. A multi-token prediction layer keeps
+// only the state of each chunk's last row, from which it may continue.
 std::vector<StepExecutor::HiddenRow> StepExecutor::kept_rows(const Forward& forward) const {
   std::vector<HiddenRow> rows;
   if (kept_states_ == nullptr) return rows;
@@ -152,7 +152,7 @@ std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& 
   }
   std::vector<Row> rows;  // rows with logits, of all outputs
   std::vector<HiddenRow> hidden = kept_rows(forward);
-  // An encoder-decoder's hidden states are the states of its inputs.
+  // The hidden states requested from an encoder-decoder are the states of its inputs.
   std::vector<std::size_t>& hidden_rows = batch.inputs ? batch.inputs->hidden_rows : batch.hidden_rows;
   results_.clear();
   masks_.clear();
@@ -170,7 +170,7 @@ std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& 
     }
   }
   // Sorted on every rank, even if the rank keeps no states: unsorted rows prevent half-batches (halves_of),
-  // and all ranks must divide a step alike.
+  // and all ranks must divide a step in the same way.
   std::ranges::stable_sort(hidden, {}, &HiddenRow::row);
   for (const HiddenRow& row : hidden) hidden_rows.push_back(row.row);
   const auto on_logits = [&](std::size_t first, TensorView<const float> local_logits) {
@@ -205,7 +205,7 @@ void StepExecutor::collect(std::span<const Row> rows, TensorView<const float> lo
   }
 }
 
-// Collects all rows except whole ones, in one gather.
+// Collects all rows except rows of whole logits, with a single gather.
 void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const float> local_logits) {
   const TraceSpan span(comm_, Activity::choose, rows.size());
   const Range own = vocab_shards_[comm_.rank()];
@@ -246,8 +246,8 @@ void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const flo
   }
 }
 
-// The largest logit of each row over all ranks; needed only if any row wants sums, and sums must not depend
-// on the number of ranks.
+// The largest logit of each row over all ranks. nullopt if no row needs sums, or if sums may depend on the
+// number of ranks.
 std::vector<std::optional<float>> StepExecutor::row_maxima(std::span<const Row> rows,
                                                            TensorView<const float> local_logits) {
   const auto wants_sums = [&](const Row& row) {
@@ -264,7 +264,7 @@ std::vector<std::optional<float>> StepExecutor::row_maxima(std::span<const Row> 
   return {maxima.begin(), maxima.end()};
 }
 
-// Broadcasts the masks of all rows that have one: first the kinds of packed masks, then their values.
+// Broadcasts the masks of all masked rows: first the kinds of the packed masks, then their values.
 void StepExecutor::receive_masks(std::span<const Row> rows, const MaskSource& masks) {
   std::vector<TokenMask*> wanted;
   for (const Row& row : rows) {
@@ -296,7 +296,7 @@ std::vector<ChoiceRow> StepExecutor::choice_rows(std::span<const Row> rows,
     ChoiceRow& choice = choices.emplace_back();
     choice.logits = {local_logits.row(i), vocab_shards_[comm_.rank()].size()};
     choice.params = &start.sampling;
-    // In a decoder that reads states, sequences lack their first token, so positions are one less.
+    // In a decoder that reads states, sequences lack their first token, so positions are smaller by one.
     const std::size_t position = sequences_.position_after(output.sequence, row);
     choice.key = {start.seed, start.sample, decoder_.reads_states() ? position + 1 : position};
     const auto& choose = std::get<want::Choose>(output.want);

@@ -24,7 +24,7 @@ namespace tp {
 // mask allows no token.
 using MaskSource = std::function<TokenMask(std::size_t output)>;
 
-// Runs the model and collects the wanted outputs on the first rank of the last stage.
+// Runs the model and collects the requested outputs on the first rank of the last stage.
 class StepExecutor {
  public:
   // `comm`: the ranks of this stage. `vocab_shards`: the tokens whose logits each rank computes, [ranks].
@@ -35,8 +35,8 @@ class StepExecutor {
 
   // Keeps the hidden states of all rows from now on.
   void keep_states(HiddenStates& states) { kept_states_ = &states; }
-  // For a decoder that reads hidden states: sets the model's states, and the number of the decoder's own
-  // states to keep.
+  // For a decoder that reads hidden states: sets the model's states, which the decoder reads, and the number
+  // of the decoder's own states to keep.
   void read_states(const HiddenStates& states, std::size_t own_rows);
 
   // Collective: every rank runs the same pass. Only the last stage's first rank returns valid results and
@@ -59,7 +59,7 @@ class StepExecutor {
     std::size_t row = 0;  // row of the batch
     SequenceId sequence = 0;
     std::size_t position = 0;
-    std::optional<std::size_t> output{};  // index of the output; none: the state is kept
+    std::optional<std::size_t> output{};  // index of the output; nullopt: the state is kept
   };
 
   std::vector<HiddenRow> kept_rows(const Forward& forward) const;
@@ -88,7 +88,7 @@ class StepExecutor {
   RankSequences sequences_;
   HiddenStates* kept_states_ = nullptr;
   const HiddenStates* read_states_ = nullptr;  // the model's states, if this decoder reads them
-  std::optional<HiddenStates> own_states_;     // own states after each chunk
+  std::optional<HiddenStates> own_states_;     // the decoder's own states after each chunk
   ShardedChoice choice_;
   std::vector<Result> results_;             // results of the current pass
   std::map<std::size_t, TokenMask> masks_;  // masks of the current pass, by output

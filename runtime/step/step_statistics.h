@@ -9,7 +9,7 @@
 
 namespace tp {
 
-// Measures the time in steps and between them, since construction or the last reset.
+// Measures the time in steps and between steps, since construction or the last reset.
 class StepStatistics {
  public:
   explicit StepStatistics(Communicator& comm) : comm_(comm) {}
@@ -21,10 +21,10 @@ class StepStatistics {
 
   // Seconds since construction or the last reset.
   double wall_seconds() const { return step_seconds_ + between_seconds_ + watch_.seconds(); }
-  // The parts of this rank's time in steps. Waiting is included in the collectives.
+  // The parts of this rank's time in steps. The time of collectives includes waiting.
   TimeParts own_time() const;
-  // Fills in the steps, their all-reduces and the parts of their time. Collective, because the ranks compare
-  // how long they waited.
+  // Fills in the report's fields about steps, all-reduces and time. Collective, because the ranks compare how
+  // long they waited.
   void fill(RankReport& report) const;
 
  private:

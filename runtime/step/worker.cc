@@ -83,7 +83,7 @@ std::string fit_into_memory(Communicator& comm, Pipeline& pipeline, EnginePlan& 
   return std::move(cache.notice);
 }
 
-// A stage's error, for reporting to the other stages.
+// A stage's error, which is reported to the other stages.
 class StageError : public Error {
  public:
   explicit StageError(const AgreedError& error) : Error(error.what()), kind_(error.kind()) {}
@@ -93,8 +93,8 @@ class StageError : public Error {
   ErrorKind kind_;
 };
 
-// For loading that communicates within a stage: an error must end it on the whole stage before other stages
-// learn of the error.
+// Loads weights with communication inside the stage. After an error, all ranks of the stage must stop loading
+// before the other stages learn of the error.
 void load_in_stage(Communicator& tensor, const std::function<void()>& load) {
   std::optional<PackedCacheError> damage;
   try {
@@ -111,7 +111,7 @@ void load_in_stage(Communicator& tensor, const std::function<void()>& load) {
   if (damage) throw PackedCacheError(*damage);
 }
 
-// Whether the ranks use a packed cache. Throws if only some do. Collective.
+// Whether the ranks use a packed cache. Throws if only some ranks do. Collective.
 bool use_packed_cache(Communicator& comm, const WorkerOptions& options) {
   const bool own = !options.packed_cache.empty();
   fail_together(comm, [&] {
@@ -280,7 +280,7 @@ Outputs Worker::run_command(const Forward& forward, const MaskSource& masks) {
   return outputs;
 }
 
-// With several stages, rank 0 sends masks to the last stage and receives results from it.
+// With several stages, rank 0 sends masks to the last stage, and the last stage sends results to rank 0.
 std::vector<Result> Worker::run_stage(const Forward& forward, const MaskSource& masks) {
   if (pipeline_.stage().is_whole()) return executor_.run(forward, masks);
   const std::vector<Result> results =
@@ -315,7 +315,7 @@ Outputs Worker::run_command(const ResetStatistics& /*command*/) {
 }
 
 Outputs Worker::run_command(const MeasurePeakRates& /*command*/) {
-  constexpr std::uint64_t kNeeded = std::uint64_t{1} << 30;  // twice the memory that it uses
+  constexpr std::uint64_t kNeeded = std::uint64_t{1} << 30;  // twice the bytes that the measurement uses
   const bool has_room =
       std::min(available_memory().bytes / comm_.local_size(), available_addresses()) >= kNeeded;
   if (max_over_ranks(comm_, has_room ? 0 : 1) != 0) return {};

@@ -26,8 +26,8 @@ struct WorkerOptions {
   std::size_t cache_tokens = 0;          // as in EngineOptions; rank 0's value applies
   std::filesystem::path packed_cache{};  // as in EngineOptions
   MemoryNeed beside{};                   // memory that this rank needs for other purposes
-  bool cache_is_planned = false;         // plan.cache_blocks is already final
-  VocabTables others{};                  // another worker's tables, to share; see Decoder
+  bool cache_is_planned = false;         // whether plan.cache_blocks is already final
+  VocabTables others{};                  // tables shared with another worker; see Decoder
 };
 
 class Worker {
@@ -38,8 +38,9 @@ class Worker {
          const Engine::Progress& progress);
   ~Worker();
 
-  // Sets this rank's part of a draft model, which DraftForward runs; may be null. If the draft model reads
-  // hidden states, this model's states are kept from now on. Collective; throws AgreedError.
+  // Sets this rank's part of the draft model, which DraftForward commands run. `draft` may be null. If the
+  // draft model reads hidden states, this model's states are kept from now on. Collective; throws
+  // AgreedError.
   void add_draft(std::unique_ptr<DraftModel> draft);
   DraftModel* draft() { return draft_.get(); }
   // See StepExecutor::read_states.
@@ -47,13 +48,13 @@ class Worker {
     executor_.read_states(states, own_rows);
   }
 
-  // Lacks the facts that only rank 0 knows.
+  // Fields that only rank 0 knows are not set.
   const EngineInfo& info() const { return info_; }
 
   // Tables that a multi-token prediction layer may share.
   VocabTables tables() const;
 
-  // The stages that the ranks form.
+  // The pipeline of stages that the ranks form.
   Pipeline& pipeline() { return pipeline_; }
 
   // Collective: every rank runs the same command. Only rank 0 passes masks and gets outputs. With several
@@ -65,7 +66,7 @@ class Worker {
 
   double wall_seconds() const { return statistics_.wall_seconds(); }
   TimeParts own_time() const { return statistics_.own_time(); }
-  // Seconds of sums between hosts, since the statistics were reset.
+  // Seconds spent in sums between hosts since the last reset of the statistics.
   double wire_seconds() { return pipeline_.tensor().stats().wire.seconds; }
 
  private:
