@@ -10,15 +10,15 @@ namespace tp {
 
 namespace constraint {
 
-// The white space of generated JSON.
+// White space in generated JSON.
 enum class JsonSpace : std::uint8_t {
   flexible,  // after `{`, `[`, `,` and `:` and before `}` and `]`: none, a space, or a line break with an
              // indentation of up to 40 spaces or tabs
   compact,   // none
 };
 
-// JSON that satisfies a JSON Schema (drafts 4 to 2020-12, OpenAPI). Properties have the schema's order.
-// Properties outside of `properties` are generated only if the schema has `additionalProperties`.
+// JSON that satisfies a JSON Schema (drafts 4 to 2020-12, OpenAPI). Properties appear in the schema's order.
+// Properties that `properties` does not list are generated only if the schema has `additionalProperties`.
 struct JsonSchema {
   std::string schema;  // as JSON
   JsonSpace space = JsonSpace::flexible;
@@ -29,17 +29,17 @@ struct JsonObject {
   JsonSpace space = JsonSpace::flexible;
 };
 
-// A text that the regular expression matches as a whole.
+// Text that matches the whole regular expression.
 struct Regex {
   std::string pattern;
 };
 
-// One of the texts.
+// One of the given texts.
 struct Choice {
   std::vector<std::string> texts;
 };
 
-// A text that the rule `root` of a grammar derives. GBNF is llama.cpp's notation.
+// Text that the rule `root` of a grammar derives. GBNF is llama.cpp's notation for grammars.
 struct Grammar {
   std::string gbnf;
 };

@@ -1,4 +1,4 @@
-// The engine: opens a model over the ranks of a communicator and continues prompts.
+// The engine opens a model on the ranks of a communicator and continues prompts.
 //
 //   #include "tp/engine.h"
 //   #include "tp/mpi.h"
@@ -27,10 +27,10 @@
 //     return status;
 //   }
 //
-// Ranks other than 0 may call only the constructor, info() and follow(). Only the members marked "from any
-// thread" are thread-safe. Each member lists the exceptions it throws. Members that run steps also throw
-// LockstepError. The engine is then unusable, and the program must end the job (MPI_Abort), because the other
-// ranks are waiting inside a collective.
+// Ranks other than 0 may call only the constructor, info() and follow(). Only members marked "from any
+// thread" are thread-safe. Each member lists the exceptions that it throws. Members that run steps also throw
+// LockstepError. After a LockstepError, the engine is unusable, and the program must end the job (MPI_Abort),
+// because the other ranks are waiting inside a collective.
 #pragma once
 
 #include "tp/communicator.h"
@@ -65,77 +65,80 @@ namespace tp {
 
 struct EngineOptions {
   std::filesystem::path model;  // a folder with config.json and *.safetensors, or a GGUF file
-  bool synthetic =
-      false;  // `model` is a config.json; the engine generates weights of its shapes, in any type
+  // `model` is a config.json without weights; the engine generates weights with the right shapes, in any
+  // type.
+  bool synthetic = false;
   std::optional<WeightType> weights{};  // type in memory; none: as stored in the checkpoint
   std::optional<KvType> kv_type{};      // none: f32 for f32 and f16 weights, else bf16
-  // Makes results independent of the number of ranks, bit for bit. They don't depend on other requests, steps
-  // or threads either. If the ranks' processors differ, this process uses only instructions that all of them
-  // have, from now on, so it must not have another engine.
+  // Makes results bitwise identical for any number of ranks. Results then don't depend on other requests,
+  // steps or threads either. If the ranks' processors differ, this process is permanently limited to
+  // instructions that all of them support, so it must not have another engine.
   bool same_bits = false;
-  // The type in which hosts send sums to each other. Any type but f32 rounds each sum twice, regardless of
-  // the number of hosts. Results then depend on which ranks share a host, so it is an error with same_bits.
+  // The type of the sums that hosts send to each other. With any type but f32, each sum is rounded twice,
+  // regardless of the number of hosts. Results then depend on which ranks share a host, so these types are an
+  // error with same_bits.
   WireType wire = WireType::f32;
-  // Computes large steps as two half-batches: while hosts exchange the sums of one half, ranks compute the
-  // other. A second thread of each rank communicates, which needs MPI_THREAD_SERIALIZED (MPI_Init_thread).
-  // `on` is an error at lower thread levels, with a pipeline, and for models that compute whole sequences
-  // (encoders, encoder-decoders and others).
+  // Computes large steps as two half-batches: while hosts exchange the sums of one half-batch, ranks compute
+  // the other half-batch. Each rank communicates on a second thread, which needs MPI_THREAD_SERIALIZED
+  // (MPI_Init_thread). `on` is an error at lower thread levels, with a pipeline, and for models that compute
+  // whole sequences (encoders, encoder-decoders and others).
   TwoBatchOverlap two_batch_overlap = TwoBatchOverlap::automatic;
-  // Number of random features that approximate attention in layers without a window. The cost of a token no
-  // longer grows with the tokens before it, but results differ from the model's. 0: exact attention.
+  // Number of random features that approximate attention in layers without a window. The cost of a token then
+  // no longer grows with its position, but results differ from the model's exact results. 0: exact attention.
   std::size_t favor_features = 0;
   // Default of Unmasking::cache, for diffusion language models whose tokens see later tokens. Any value but
-  // exact makes results approximate, and gives each layer its own memory for keys and values; with exact, all
-  // layers share one layer's. An error for other models.
+  // `exact` makes results approximate, and gives each layer its own memory for keys and values. With `exact`,
+  // all layers share the memory of one layer. For other models, any value but `exact` is an error.
   UnmaskCache unmask_cache = UnmaskCache::exact;
-  // Folder for packed weights, which the next engine with the same model, types and ranks loads; empty: none.
-  // Each rank has its own file, so hosts can use local disks.
+  // Folder for packed weights; empty: none. The next engine with the same model, types and ranks loads the
+  // packed weights. Each rank has its own file, so hosts can use local disks.
   std::filesystem::path packed_cache{};
-  std::size_t prefill_chunk = 512;  // largest number of tokens of a step; for encoders at least max_length
-  std::size_t max_sequences = 16;   // largest number of sequences that run at the same time
+  std::size_t prefill_chunk = 512;  // maximum number of tokens per step; encoders: at least max_length
+  std::size_t max_sequences = 16;   // maximum number of sequences that run at the same time
   std::size_t max_length = 0;       // maximum tokens per sequence; 0: max_position_embeddings
   std::size_t block_size = 32;      // tokens per KV cache block
-  std::size_t cache_tokens = 0;  // capacity of the KV cache, memory permitting; 0: enough for max_sequences
-  std::size_t threads = 0;       // threads of this rank; 0: its fair share of the host's cores
-  // Shares of weights, heads and vocabulary for hosts of unequal speed: one number > 0 per rank, relative to
-  // the others; empty: equal shares. With `measured_split`, shares follow the memory bandwidth per rank that
-  // each host reaches at the start. Hosts that differ by less than a tenth count as equal.
+  std::size_t cache_tokens = 0;     // capacity of the KV cache, if memory allows; 0: enough for max_sequences
+  std::size_t threads = 0;          // threads of this rank; 0: a fair share of the host's cores
+  // Relative shares of weights, heads and vocabulary, for hosts of unequal speed: one number > 0 per rank;
+  // empty: equal shares. With `measured_split`, shares follow each host's memory bandwidth per rank, measured
+  // at the start. Differences of less than a tenth between hosts are ignored.
   std::vector<double> split{};
   bool measured_split = false;
-  // Number of stages. The ranks form that many groups of equal size. Each group owns consecutive layers, and
-  // divides them among its ranks. All stages compute at the same time, for different sequences or different
-  // parts of a prompt.
+  // Number of pipeline stages. Each stage is a group of ranks, and all groups have the same size. A group
+  // owns consecutive layers and divides each layer among its ranks. All stages compute at the same time, for
+  // different sequences or different parts of a prompt.
   std::size_t pipeline = 1;
   SpeculationOptions speculation{};  // draft tokens; not for encoders
-  // For DraftKind::custom. Called once, on rank 0; may be empty on other ranks.
+  // Creates the draft source for DraftKind::custom. Called once, on rank 0; may be empty on other ranks.
   std::function<std::unique_ptr<DraftSource>()> draft_source{};
-  // If set, called once, on rank 0, with the source that `speculation` describes. Its result replaces that
-  // source and may translate between two vocabularies, so the vocabularies of draft models are not compared.
+  // If set, called once, on rank 0, with the source that `speculation` describes. The returned source is used
+  // instead, and may translate between two vocabularies. The engine therefore does not compare the draft
+  // model's vocabulary with the model's.
   std::function<std::unique_ptr<DraftSource>(std::unique_ptr<DraftSource>)> wrap_draft_source{};
-  // For measurements: each rank does the work it would have if there were this many ranks. Results are
-  // meaningless. 0: as many as there are.
+  // For measurements: each rank does the work that it would have with this number of ranks. Results are
+  // meaningless. 0: the actual number of ranks.
   std::size_t pretend_ranks = 0;
-  // Milliseconds that prompts may add to a step while any sequence generates, predicted from past steps. At
-  // least 16 prompt tokens are allowed. 0: no limit but prefill_chunk. A limit here makes chunks
-  // depend on the machine's current speed, and the last bits of results may depend on chunks.
+  // While any sequence generates, the maximum time in milliseconds that prompts may add to a step, predicted
+  // from past steps. At least 16 prompt tokens are always allowed. 0: only prefill_chunk limits prompts. With
+  // a limit, chunks depend on the machine's current speed, and the last bits of results may depend on chunks.
   double step_ms = 0.0;
-  // Largest number of requests that wait, and of tokens of their prompts; submit() refuses more. 0: no limit.
-  // Requests that can begin at once, because fewer than max_sequences run, do not count as waiting. A prompt
-  // longer than max_queue_tokens may wait if no other prompt does.
+  // Maximum number of waiting requests, and of the tokens in their prompts. submit() refuses requests above
+  // these limits. 0: no limit. Requests that can begin at once, because fewer than max_sequences are running,
+  // do not count as waiting. A prompt longer than max_queue_tokens may wait if no other prompt is waiting.
   std::size_t max_queue = 0;
   std::size_t max_queue_tokens = 0;
 };
 
-// A draft model (SpeculationOptions::model), as seen by rank 0.
+// A draft model (SpeculationOptions::model) or multi-token prediction layer, as seen by rank 0.
 struct DraftInfo {
   ModelConfig config;
   std::size_t parameters = 0;
-  std::size_t ranks = 1;  // ranks that run it
+  std::size_t ranks = 1;  // number of ranks that run the draft model
   std::size_t weight_bytes = 0;
   std::size_t cache_bytes = 0;
   std::size_t workspace_bytes = 0;
-  bool is_layer = false;  // a layer of the model's own checkpoint (DraftKind::mtp), not another model
-  // Whether this layer shares the model's embedding and LM head, which saves memory.
+  bool is_layer = false;  // whether the draft model is a layer of the model's own checkpoint (DraftKind::mtp)
+  // Whether this layer shares the model's embedding and LM head to save memory.
   bool uses_embedding = false;
   bool uses_head = false;
 };
@@ -144,27 +147,28 @@ struct DraftInfo {
 struct EngineInfo {
   ModelConfig config;
   ModelKind kind = ModelKind::decoder;
-  std::size_t state_size = 0;  // floats in a token's last hidden state
-  // How a sequence's hidden states are pooled for Engine::sequence_head; none if there is no head. Rank 0
-  // only.
+  std::size_t state_size = 0;  // floats in the final hidden state of a token
+  // How Engine::sequence_head expects a sequence's hidden states to be pooled; none if the model has no such
+  // head. Rank 0 only.
   std::optional<Pooling> head_pooling;
   std::size_t parameters = 0;            // parameters of the whole model
-  WeightType weights = WeightType::f32;  // the in-memory type of most of them
-  std::string rounded;  // stored types that lose precision in memory: "Q4_K as bf16"; usually empty
-  // Unused tensors of the checkpoint outside the model's blocks. Rank 0 only, usually empty.
+  WeightType weights = WeightType::f32;  // in-memory type of most weights
+  std::string rounded;  // stored types that lose precision in memory, such as "Q4_K as bf16"; usually empty
+  // Tensors of the checkpoint that the model does not use, except tensors of its blocks. Rank 0 only, usually
+  // empty.
   std::vector<std::string> unused_tensors;
-  // Harmless oddities of the model's files, and unsupported fields of generation_config.json. Rank 0 only,
+  // Harmless oddities in the model's files, and unsupported fields of generation_config.json. Rank 0 only,
   // usually empty.
   std::vector<std::string> file_notices;
   std::string generation_notice;
-  // Why the tokenizer in the model's file cannot be used, so that only token ids work. Rank 0 only, usually
-  // empty.
+  // Why the tokenizer in the model's files cannot be used, so that requests must consist of token ids. Rank 0
+  // only, usually empty.
   std::string tokenizer_notice;
-  // Special tokens of the model's files that its vocabulary lacks, such as "eos_token_id 261"; they are
-  // ignored. Rank 0 only, usually empty.
+  // Special tokens that the model's files name but its vocabulary lacks, such as "eos_token_id 261". The
+  // engine ignores these tokens. Rank 0 only, usually empty.
   std::vector<std::string> unknown_token_ids;
   KvType kv_type = KvType::f32;
-  bool same_bits = false;  // as in EngineOptions, like the next three
+  bool same_bits = false;  // this field and the next three: as in EngineOptions
   std::size_t favor_features = 0;
   UnmaskCache unmask_cache = UnmaskCache::exact;
   std::size_t threads = 1;
@@ -173,12 +177,12 @@ struct EngineInfo {
   std::size_t bytes_used = 0;    // part of stored_bytes that this rank used
   // Bytes that this rank read from storage while loading; see RankReport.
   std::optional<std::uint64_t> bytes_from_storage;
-  bool from_packed_cache = false;  // whether weights come from EngineOptions::packed_cache
-  // Reason why a packed cache could not be used or written. Usually empty.
+  bool from_packed_cache = false;  // whether weights were loaded from EngineOptions::packed_cache
+  // Why the packed cache could not be used or written. Usually empty.
   std::string packed_cache_notice;
   std::size_t cache_tokens = 0;
-  // Set if memory allows only a smaller cache than requested, or than one sequence may need. Rank 0 only,
-  // usually empty.
+  // Set if memory is too small for the requested cache, or for the cache that one sequence may need. Rank 0
+  // only, usually empty.
   std::string cache_notice;
   std::size_t cache_bytes = 0;      // bytes of a full cache on this rank
   std::size_t states = 0;           // capacity for states of recurrent layers, including snapshots
@@ -204,71 +208,73 @@ class Engine {
   // Called with the fraction of this rank's weights loaded so far, in [0, 1].
   using Progress = std::function<void(double fraction)>;
 
-  // Collective. Rank 0's options apply to all ranks, except `threads`, `packed_cache` and `model`: a rank may
-  // read its own copy of the model, whose content must equal the others'. Throws AgreedError, with the same
-  // text and ErrorKind on every rank, or CommError.
+  // Collective. Rank 0's options apply to all ranks, except `threads`, `packed_cache` and `model`. Each rank
+  // may read its own copy of the model, but all copies must have the same content. Throws AgreedError, with
+  // the same text and ErrorKind on every rank, or CommError.
   Engine(Communicator& comm, const EngineOptions& options, const Progress& progress = {});
-  // On rank 0: makes follow() return on the other ranks, with 0, or with 1 during stack unwinding.
+  // On rank 0: makes follow() return on the other ranks, with status 0, or 1 if an exception is unwinding the
+  // stack.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   const EngineInfo& info() const;
 
-  // On ranks > 0: takes part in rank 0's steps until its engine is destroyed. Returns rank 0's exit status.
-  // Throws CommError.
+  // On ranks > 0: takes part in rank 0's steps until rank 0 destroys its engine. Returns rank 0's exit
+  // status. Throws CommError.
   int follow();
 
-  // From any thread of rank 0: text to ids and back, with the model's tokenizer. encode adds the special
-  // tokens that prompts begin with, unless `add_special` is false, and recognizes special tokens that the
-  // text spells out. In a MarkedText, such as a rendered chat template, it recognizes them only outside of
-  // user input. Throws CheckpointError if the model has no tokenizer; decode throws RequestError for an id
-  // outside the vocabulary.
+  // From any thread of rank 0: converts text to token ids and back with the model's tokenizer. encode() adds
+  // the special tokens that begin a prompt, unless `add_special` is false. It also recognizes special tokens
+  // that the text spells out; in a MarkedText, such as a rendered chat template, only outside of user input.
+  // Throws CheckpointError if the model has no tokenizer; decode() throws RequestError for an id outside the
+  // vocabulary.
   bool has_tokenizer() const;
   std::vector<TokenId> encode(std::string_view text, bool add_special = true) const;
   std::vector<TokenId> encode(const MarkedText& text, bool add_special = false) const;
   std::string decode(std::span<const TokenId> ids) const;
-  // The part of decode(ids) that each id completes, [ids]. Throws like decode.
+  // For each id, the part of decode(ids) that the id completes, [ids]. Throws like decode().
   std::vector<std::string> decode_parts(std::span<const TokenId> ids) const;
-  // The bytes that a token adds to a text. They may be part of a character. Empty for an id outside the
+  // The bytes that a token adds to a text, possibly only part of a character. Empty for an id outside the
   // vocabulary. Throws CheckpointError if the model has no tokenizer.
   std::string bytes_of(TokenId id) const;
-  // Encodes two texts by the tokenizer's template for pairs. Throws CheckpointError if it has none.
+  // Encodes two texts with the tokenizer's template for pairs. Throws CheckpointError if the tokenizer has no
+  // such template.
   EncodedPair encode_pair(std::string_view first, std::string_view second) const;
   // The id of a token, spelled as in the vocabulary ("[MASK]").
   std::optional<TokenId> find_token(std::string_view token) const;
-  // Whether the id is a control token, such as BOS. decode omits control tokens.
+  // Whether the id is a control token, such as BOS. decode() omits control tokens.
   bool is_special(TokenId id) const;
 
-  // From any thread of rank 0: compiles the request's constraint, if it has one. The engine keeps the latest
-  // results, which makes submit() of the request fast. Throws RequestError if no text satisfies the
-  // constraint, or if it is too large.
+  // From any thread of rank 0: compiles the request's constraint, if any. The engine keeps recent results, so
+  // that a later submit() of the request is fast. Throws RequestError if no text satisfies the constraint, or
+  // if the constraint is too large.
   void compile_constraint(const Request& request) const;
 
-  // From any thread: queues a request and returns its number. Its events go to `sink`. Throws RequestError if
-  // it can never be served, TooLongError if it is too long, OverloadedError if there is no memory for it now,
-  // or no room in the queue.
+  // From any thread: queues a request and returns its number. The request's events go to `sink`. Throws
+  // RequestError if the request can never be served, TooLongError if it is too long, and OverloadedError if
+  // there is currently no memory for the request or no room in the queue.
   RequestId submit(Request request, EventSink sink);
   // Submits a request without a sink: step() returns its tokens.
   RequestId submit(Request request);
   // From any thread: ends the request's continuations in the next step(), without further tokens.
   void cancel(RequestId request);
-  // From any thread: the engine's load, as of the last step, plus requests submitted since.
+  // From any thread: the engine's load after the last step, including requests submitted since then.
   LeaderStatus status() const;
 
-  // Whether there are requests that have not ended, or tokens that step() has not returned.
+  // Whether any request has not ended, or step() has not returned all tokens yet.
   bool has_work() const;
-  // Waits until there is work, wake() is called, or the timeout expires. Returns has_work(). If nobody waits
-  // during a wake(), the next wait returns at once.
+  // Waits until there is work, wake() is called, or the timeout expires. Returns has_work(). If no thread is
+  // waiting when wake() is called, the next wait returns at once.
   bool wait_for_work(std::chrono::nanoseconds timeout);
-  // Ends wait_for_work(). Any thread may call it, but no signal handler.
+  // From any thread, but not from a signal handler: ends wait_for_work().
   void wake();
   // Runs one step, a forward pass over the most urgent work. Returns the new tokens of requests without a
   // sink, if any. Throws LockstepError.
   std::vector<TokenEvent> step();
 
-  // Rank 0's time so far, without asking the other ranks. Unlike in reports(), `collectives` includes
-  // waiting time, and `waiting` is 0.
+  // Rank 0's time so far, without communication. Unlike in reports(), `collectives` includes waiting time,
+  // and `waiting` is 0.
   TimeParts own_time() const;
 
   // One report per rank, in rank order.
@@ -276,11 +282,11 @@ class Engine {
   // Resets the counters that reports() shows.
   void reset_statistics();
 
-  // Measures the machine's current peak rates, for comparisons on a machine whose speed changes. Returns
+  // Measures the machine's current peak rates, for comparisons on machines whose speed varies. Returns
   // nothing if the model leaves too little memory. Resets the peak memory that reports() shows.
   std::optional<PeakRates> peak_rates();
 
-  // Starts recording a trace on every rank, until its buffer is full.
+  // Starts recording a trace on every rank. Each rank stops when its buffer is full.
   void start_trace();
   // The recorded traces, in rank order.
   std::vector<RankTrace> traces();
@@ -296,11 +302,11 @@ class Engine {
   void run(Request request, const EventSink& on_event);
 
   // From any thread of rank 0: applies the model's head to a pooled hidden state. Returns a classifier's
-  // scores, one for each label, or an encoder's pooled state, [hidden_size]. Throws ConfigError if the model
-  // has no head.
+  // scores, one per label, or an encoder's pooled state, [hidden_size]. Throws ConfigError if the model has
+  // no such head.
   std::vector<float> sequence_head(std::vector<float> pooled) const;
 
-  // The natural log-probability of each token from index `first` (>= 1) on, given all tokens before it,
+  // The natural log-probability of each token from index `first` (>= 1) onwards, given all tokens before it,
   // [tokens.size() - first]. Submits a request with max_tokens 0 and score_from, and runs steps until it has
   // finished. Throws RequestError.
   std::vector<double> logprobs(std::span<const TokenId> tokens, std::size_t first = 1);

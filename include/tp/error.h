@@ -1,6 +1,6 @@
-// The exceptions of tp-infer. A message has four parts: what cannot be done, what was expected, what was
-// found, and what to do about it. Options are named by their fields, in backquotes. Library code never aborts
-// or exits.
+// The exceptions of tp-infer. Each message has four parts: what cannot be done, what was expected, what was
+// found, and what to do about it. Messages name options by their fields, in backquotes. Library code never
+// aborts or exits.
 #pragma once
 
 #include <cstddef>
@@ -10,27 +10,27 @@
 
 namespace tp {
 
-// The subject of an error, for programs that translate it: a server maps it to a status code.
+// The category of an error, for programs that react to errors: a server maps it to an HTTP status code.
 enum class ErrorKind : std::uint8_t {
-  config,           // options or a config.json that cannot work
+  config,           // unusable options or config.json
   checkpoint,       // a file of the model is missing, damaged, or contradicts the config
   communication,    // MPI failed, or the ranks disagree
   lost_rank,        // a step failed midway; neither the engine nor the other ranks can continue
-  out_of_memory,    // on some rank
+  out_of_memory,    // a rank ran out of memory
   invalid_request,  // a request that can never be served
   too_long,         // a request with more tokens than fit into a sequence or the cache
-  overloaded,       // no memory for the request now, or no room in the queue
+  overloaded,       // currently no memory for the request, or no room in the queue
   other,
 };
 
-// The base class of all errors that users can cause or meet.
+// The base class of all errors that users can cause or encounter.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
   virtual ErrorKind kind() const noexcept { return ErrorKind::other; }
 };
 
-// Options, a config.json or a combination of them that cannot work.
+// Options or a config.json that cannot work, on their own or in combination.
 class ConfigError : public Error {
  public:
   using Error::Error;
@@ -51,19 +51,19 @@ class CommError : public Error {
   ErrorKind kind() const noexcept override { return ErrorKind::communication; }
 };
 
-// An error in the middle of a step. The other ranks wait inside a collective and can only be aborted.
+// A step failed midway. The other ranks are waiting inside a collective and can only be aborted.
 class LockstepError : public Error {
  public:
   using Error::Error;
   ErrorKind kind() const noexcept override { return ErrorKind::lost_rank; }
 };
 
-// An error that all ranks throw together; one of them should report it.
+// An error that all ranks throw together. Only one rank should report it.
 class AgreedError : public Error {
  public:
   AgreedError(const std::string& message, std::size_t rank, ErrorKind kind = ErrorKind::other)
       : Error(message), rank_(rank), kind_(kind) {}
-  // The rank on which it happened (the lowest, if several).
+  // The rank on which the error occurred; the lowest rank if there were several.
   std::size_t rank() const noexcept { return rank_; }
   // The kind of the original error.
   ErrorKind kind() const noexcept override { return kind_; }
@@ -92,7 +92,7 @@ class OverloadedError : public RequestError {
  public:
   explicit OverloadedError(const std::string& message, double retry_after_seconds = 1.0)
       : RequestError(message), retry_after_seconds_(retry_after_seconds) {}
-  // When to try again; see LeaderStatus.
+  // Seconds to wait before the next attempt; see LeaderStatus.
   double retry_after_seconds() const noexcept { return retry_after_seconds_; }
   ErrorKind kind() const noexcept override { return ErrorKind::overloaded; }
 

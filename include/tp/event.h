@@ -1,4 +1,4 @@
-// The events of a request, as its sink receives them.
+// The events that a request sends to its sink.
 #pragma once
 
 #include "tp/request.h"
@@ -17,22 +17,23 @@ namespace tp {
 // The number of a request, unique within an engine.
 using RequestId = std::uint64_t;
 
-// Time stamps of a request. A time stamp that is not set yet is the clock's epoch.
+// Timestamps of a request. A timestamp equals the clock's epoch until it is set.
 struct RequestTimes {
   using Clock = std::chrono::steady_clock;
 
-  Clock::time_point queued{};           // submitted
-  Clock::time_point first_scheduled{};  // when the first step with a part of it was planned
+  Clock::time_point queued{};           // when the request was submitted
+  Clock::time_point first_scheduled{};  // when the first step that computes part of the request was planned
   Clock::time_point first_token{};
   Clock::time_point finished{};
 };
 
-// Log-probabilities of consecutive prompt tokens. A long prompt has several of these events.
+// Log-probabilities of consecutive prompt tokens. A long prompt sends several of these events.
 struct PromptLogprobs {
   RequestId request = 0;
-  std::size_t first = 0;         // index in the prompt of the token that logprobs[0] belongs to
+  std::size_t first = 0;         // prompt index of the token that logprobs[0] belongs to
   std::vector<double> logprobs;  // natural logarithms
-  // Request::score_top most likely tokens at each of these positions, most likely first; empty if 0.
+  // The Request::score_top most likely tokens at each of these positions, most likely first. Empty if
+  // score_top is 0.
   std::vector<std::vector<TokenLogprob>> top{};
 };
 
@@ -40,7 +41,7 @@ struct PromptLogprobs {
 struct PromptLogits {
   RequestId request = 0;
   std::size_t first = 0;          // position of the first row
-  std::size_t vocab_size = 0;     // columns of a row
+  std::size_t vocab_size = 0;     // floats per row
   std::span<const float> logits;  // [positions, vocab_size]; valid during the call
 
   std::size_t positions() const { return logits.size() / vocab_size; }
@@ -51,20 +52,21 @@ struct PromptLogits {
 struct PromptHidden {
   RequestId request = 0;
   std::size_t first = 0;          // position of the first row
-  std::size_t hidden_size = 0;    // columns of a row
+  std::size_t hidden_size = 0;    // floats per row
   std::span<const float> states;  // [positions, hidden_size]; valid during the call
 
   std::size_t positions() const { return states.size() / hidden_size; }
   std::span<const float> row(std::size_t i) const { return states.subspan(i * hidden_size, hidden_size); }
 };
 
-// One hidden state for the whole prompt.
+// One hidden state that represents the whole prompt (Request::pooling).
 struct PooledHidden {
   RequestId request = 0;
   std::vector<float> state;  // [hidden_size]
 };
 
-// The most likely tokens at a position of the prompt, most likely first; empty if logits are not finite.
+// The most likely tokens at one position of the prompt, most likely first. Empty if the logits are not
+// finite.
 struct PromptCandidates {
   RequestId request = 0;
   std::size_t position = 0;
@@ -78,31 +80,31 @@ struct PromptGuesses {
   std::vector<Guess> guesses;
 };
 
-// Tokens that a pass of a diffusion language model settled, by ascending position.
+// Tokens settled by one pass of a diffusion language model, in order of position.
 struct TokensSettled {
   RequestId request = 0;
-  int sample = 0;        // which of the request's n continuations
-  std::size_t pass = 0;  // counted from 1
+  int sample = 0;        // index among the request's n continuations
+  std::size_t pass = 0;  // number of the pass, from 1
   std::vector<SettledToken> tokens;
 };
 
-// Progress of a prompt's computation. If Request::report_progress is set, the event follows every step that
-// computes a part of the prompt. The continuation's first token comes after the last of these events.
+// Progress of computing a prompt. If Request::report_progress is set, each step that computes part of the
+// prompt sends this event. The last of these events precedes the continuation's first token.
 struct PrefillProgress {
   RequestId request = 0;
-  int sample = 0;             // which of the request's n continuations
+  int sample = 0;             // index among the request's n continuations
   std::size_t total = 0;      // tokens of the prompt
   std::size_t cached = 0;     // tokens of the prompt found in the prefix cache
-  std::size_t processed = 0;  // prompt tokens in the KV cache, including `cached`; fewer after a preemption
+  std::size_t processed = 0;  // prompt tokens in the KV cache, including `cached`; drops after a preemption
 };
 
-// The last event of a request is exactly one of the following three.
+// The last event of every request is one of the following three.
 
 // Every continuation has finished, each with its own FinishReason.
 struct RequestFinished {
   RequestId request = 0;
   RequestTimes times;
-  std::size_t cached_tokens = 0;  // prompt tokens of the first continuation found in the prefix cache
+  std::size_t cached_tokens = 0;  // prompt tokens that the first continuation found in the prefix cache
 };
 
 // The request was cancelled before all continuations had finished.
@@ -112,7 +114,7 @@ struct RequestCancelled {
   std::size_t cached_tokens = 0;  // as in RequestFinished
 };
 
-// The request could not be queued for lack of memory.
+// There was not enough memory to queue the request.
 struct RequestRejected {
   RequestId request = 0;
   RequestTimes times;
@@ -123,8 +125,8 @@ using Event = std::variant<TokenEvent, PromptLogprobs, PromptLogits, PromptHidde
                            PromptCandidates, PromptGuesses, TokensSettled, PrefillProgress, RequestFinished,
                            RequestCancelled, RequestRejected>;
 
-// Receives every event of a request in order, between steps, on the thread that steps the engine. A sink may
-// submit and cancel requests.
+// Receives all events of a request in order, between steps, on the thread that runs the engine's steps. A
+// sink may submit and cancel requests.
 using EventSink = std::function<void(const Event&)>;
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// A model's own defaults for generation, apart from sampling.
+// A model's default settings for generation, except sampling.
 #pragma once
 
 #include "tp/token_id.h"
@@ -15,7 +15,7 @@ namespace tp {
 // sum of its tokens' log-probabilities, divided by (number of generated tokens) ^ length_penalty.
 struct BeamSearch {
   enum class Stop : std::uint8_t {
-    early,   // as soon as there are as many finished texts as beams
+    early,   // as soon as the number of finished texts equals `beams`
     likely,  // when the best unfinished text currently scores less than the worst finished text
     never    // when no continuation of any length can score higher
   };
@@ -27,17 +27,18 @@ struct BeamSearch {
   static constexpr int kMaxBeams = 256;
 };
 
-// From generation_config.json, or else config.json.
+// Defaults from generation_config.json, or else from config.json.
 struct GenerationDefaults {
   std::optional<TokenId> decoder_start{};  // first token of an encoder-decoder's decoder
-  std::optional<TokenId> forced_first{};   // the first token of every text (forced_bos_token_id)
-  std::optional<TokenId> forced_last{};    // the last token of a text at max length (forced_eos_token_id)
-  std::vector<std::vector<TokenId>> bad_words{};  // sequences that no text contains (bad_words_ids)
-  std::vector<TokenId> suppressed{};        // tokens that no text contains, nor ends with (suppress_tokens)
+  std::optional<TokenId> forced_first{};   // first token of every text (forced_bos_token_id)
+  std::optional<TokenId> forced_last{};    // last token of a text of maximum length (forced_eos_token_id)
+  std::vector<std::vector<TokenId>> bad_words{};  // token sequences that no text contains (bad_words_ids)
+  // Tokens that are never generated, not even as the last token (suppress_tokens).
+  std::vector<TokenId> suppressed{};
   std::vector<TokenId> suppressed_first{};  // tokens that no text begins with (begin_suppress_tokens)
   std::size_t no_repeat_ngram = 0;          // length of sequences that never repeat (no_repeat_ngram_size)
-  std::vector<std::string> stop{};          // texts that end a text (stop_strings)
-  // Limits of a text's length in tokens, 0: none. `min_new_tokens` and `max_new_tokens` count generated
+  std::vector<std::string> stop{};          // strings that end a text (stop_strings)
+  // Limits on the length of a text in tokens; 0: none. `min_new_tokens` and `max_new_tokens` count generated
   // tokens and take precedence; `min_length` and `max_length` include the prompt.
   std::size_t min_new_tokens = 0;
   std::size_t min_length = 0;
@@ -45,9 +46,9 @@ struct GenerationDefaults {
   std::size_t max_length = 0;
   BeamSearch beams{};
 
-  // Limits of the number of generated tokens after a prompt of `prompt` tokens (for an encoder-decoder, the
+  // Limits on the number of generated tokens after a prompt of `prompt` tokens (for an encoder-decoder, the
   // decoder's prompt). A request's own maximum replaces max_tokens. There is no maximum if the prompt already
-  // exceeds max_length.
+  // has max_length tokens or more.
   std::size_t min_tokens(std::size_t prompt) const {
     return min_new_tokens != 0 || prompt >= min_length ? min_new_tokens : min_length - prompt;
   }

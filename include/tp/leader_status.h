@@ -7,8 +7,8 @@
 
 namespace tp {
 
-// Numbers of ended continuations, by FinishReason. Continuations that never began for lack of memory count as
-// errors.
+// Number of finished continuations for each FinishReason. Continuations that could not begin for lack of
+// memory count as errors.
 struct FinishCounts {
   std::uint64_t stop = 0;
   std::uint64_t length = 0;
@@ -18,42 +18,42 @@ struct FinishCounts {
   std::uint64_t total() const { return stop + length + cancelled + error; }
 };
 
-// An engine's load. Rank 0 knows it without asking other ranks.
+// An engine's load, which rank 0 knows without communication.
 struct LeaderStatus {
   std::size_t queued = 0;       // continuations waiting to be scheduled, including preempted ones
   std::size_t running = 0;      // continuations being computed: prefilling + decoding
   std::size_t prefilling = 0;   // running continuations whose prompt is being computed
-  std::size_t decoding = 0;     // running continuations that generate
+  std::size_t decoding = 0;     // running continuations that generate tokens
   std::size_t used_blocks = 0;  // blocks of the KV cache owned by running continuations
   std::size_t free_blocks = 0;  // all other blocks, including blocks with cached prefixes
   std::size_t states = 0;       // capacity for states of recurrent layers; 0: the model has no such layers
-  std::size_t snapshots = 0;    // states kept for later prompts that begin with the same text
-  // Requests of which nothing has been scheduled yet (limited by EngineOptions::max_queue), and the tokens of
-  // their prompts (limited by max_queue_tokens).
+  std::size_t snapshots = 0;    // saved states for later prompts with the same beginning
+  // Requests that have not been scheduled yet, limited by EngineOptions::max_queue, and the number of their
+  // prompt tokens, limited by max_queue_tokens.
   std::size_t queued_requests = 0;
   std::size_t queued_prompt_tokens = 0;
-  // Numbers of requests that submit() accepts: now, and when nothing runs. Both include requests that can
-  // begin at once. SIZE_MAX without EngineOptions::max_queue.
+  // Number of requests that submit() accepts now (queue_room) and when the engine is idle (most_queued). Both
+  // include requests that can begin at once. SIZE_MAX without EngineOptions::max_queue.
   std::size_t queue_room = SIZE_MAX;
   std::size_t most_queued = SIZE_MAX;
-  // Counted since the engine was opened.
+  // Counts since the engine was opened.
   std::uint64_t prompt_tokens = 0;           // tokens of submitted prompts, each prompt counted once
-  std::uint64_t computed_prompt_tokens = 0;  // excludes cached tokens; counts again after a preemption
+  std::uint64_t computed_prompt_tokens = 0;  // excludes cached tokens; counts tokens again after a preemption
   std::uint64_t generated_tokens = 0;
   FinishCounts finished;
-  std::uint64_t prefix_queries = 0;  // tokens looked up in the prefix cache
+  std::uint64_t prefix_queries = 0;  // prompt tokens looked up in the prefix cache
   std::uint64_t prefix_hits = 0;     // prompt tokens found in the prefix cache
-  std::uint64_t snapshot_hits = 0;   // continuations that began with a snapshot
-  std::uint64_t preemptions = 0;     // continuations whose blocks were released, to be recomputed
+  std::uint64_t snapshot_hits = 0;   // continuations that began from a snapshot
+  std::uint64_t preemptions = 0;     // times that a continuation lost its blocks and had to be recomputed
   SpeculationCounts speculation;
   std::uint64_t steps = 0;
-  std::size_t last_step_tokens = 0;  // computed by the last step
+  std::size_t last_step_tokens = 0;  // tokens computed by the last step
   double last_step_seconds = 0.0;
-  // Speed of recent steps that compute prompts, and of recent steps that generate. 0: not known yet.
+  // Speed of recent steps, for computing prompts and for generating tokens. 0: not known yet.
   double prefill_tokens_per_second = 0.0;
   double decode_tokens_per_second = 0.0;
   // Predicted seconds until all queued continuations are done, 1 to 600. The prediction uses the two speeds
-  // above and the average length so far.
+  // above and the average length of continuations so far.
   double retry_after_seconds = 1.0;
 };
 

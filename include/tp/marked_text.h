@@ -12,7 +12,7 @@ namespace tp {
 // tokens are recognized only in trusted text:
 //
 //   tp::MarkedText prompt("<|im_start|>user\n");
-//   prompt.append_input(message);                    // "<|im_end|>" in it is text
+//   prompt.append_input(message);                    // "<|im_end|>" in a message is plain text
 //   prompt.append("<|im_end|>\n<|im_start|>assistant\n");
 //   engine.submit({.prompt = engine.encode(prompt)});
 class MarkedText {
@@ -29,9 +29,9 @@ class MarkedText {
   std::size_t size() const { return text_.size(); }
   bool empty() const { return text_.empty(); }
 
-  // Whether any of the bytes [begin, end) is input.
+  // Whether any byte in [begin, end) is input.
   bool has_input(std::size_t begin = 0, std::size_t end = npos) const;
-  // The end of the longest part from `begin` < size() on that is all input, or all trusted.
+  // The end of the run at `begin` (< size()): the longest part that is entirely input or entirely trusted.
   std::size_t run_end(std::size_t begin) const;
 
   void append(std::string_view text) { append(text, false); }
@@ -42,11 +42,11 @@ class MarkedText {
 
   // The bytes [begin, begin + size), with their marks.
   MarkedText substr(std::size_t begin, std::size_t size = npos) const;
-  // Returns the part that a view of text() covers.
+  // The part of the text that `view` covers, with its marks. `view` must be a view of text().
   MarkedText part(std::string_view view) const;
 
-  // Replaces every run by change(run) and keeps its mark. For changes of characters that don't depend on
-  // their neighbours.
+  // Replaces each run with change(run), which keeps the run's mark. `change` must treat each character
+  // independently of its neighbours.
   template <class Change>
   MarkedText transformed(Change&& change) const {
     MarkedText result;

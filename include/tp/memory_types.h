@@ -13,9 +13,10 @@ enum class WeightType : std::uint8_t {
   f32,
   f16,
   bf16,
-  int8,  // groups of 32 along in_features with an f16 scale per group, as GGUF's Q8_0
-  int4,  // 4 bits in groups of 32, as GGUF's Q4_0
-  // GGUF's types of these names, as stored. `--weights auto` keeps them; no other type is converted to them.
+  int8,  // groups of 32 along in_features with an f16 scale per group, like GGUF's Q8_0
+  int4,  // 4 bits in groups of 32, like GGUF's Q4_0
+  // GGUF's types with these names, as stored. `--weights auto` keeps them; weights of other types are never
+  // converted to them.
   q4_k,
   q5_k,
   q6_k,
@@ -40,9 +41,9 @@ enum class WeightType : std::uint8_t {
   // 4 bits without zero points, in groups of 32.
   int4_sym_g32,
   int4_sym_g32_bf16,
-  // Elements of 8 or 4 bits, as stored, with one scale per block of rows and columns. f8_e4m3 is FP8. The
-  // others are integers with optional zero points, and groups of columns in any order. Products are computed
-  // in float32, without rounding activations.
+  // Elements of 8 or 4 bits, as stored, with one scale per block of rows and columns. f8_e4m3 is FP8. The two
+  // integer types have optional zero points, and their groups of columns can be in any order. Products are
+  // computed in float32, without rounding activations.
   f8_e4m3,
   int8_scaled,
   int4_scaled,
@@ -83,7 +84,7 @@ constexpr std::string_view name_of(WeightType type) {
   return kNames[static_cast<std::size_t>(type)];
 }
 
-// Whether weights of any type can be converted to it.
+// Whether weights of other types can be converted to this type.
 constexpr bool is_convertible(WeightType type) { return type < WeightType::q4_k; }
 
 // The convertible type with this name, or none.
@@ -99,7 +100,7 @@ constexpr std::optional<WeightType> find_weight_type(std::string_view name) {
 enum class KvType : std::uint8_t {
   f32,
   bf16,  // rounded to nearest even
-  int8,  // with a float32 scale for the key and one for the value of each token and KV head
+  int8,  // with two float32 scales per token and KV head: one for the key, one for the value
 };
 
 constexpr std::string_view name_of(KvType type) {

@@ -1,4 +1,4 @@
-// The contents of a checkpoint's config.json, with the field names used there.
+// The contents of a checkpoint's config.json. Fields keep their names from that file.
 #pragma once
 
 #include "tp/tensor.h"
@@ -12,8 +12,8 @@
 
 namespace tp {
 
-// Scaling of rotary position embeddings beyond the context length of the original training (config:
-// rope_scaling).
+// Scaling that extends rotary position embeddings beyond the context length of the original training
+// (config.json: rope_scaling).
 struct RopeScaling {
   enum class Kind : std::uint8_t { none, linear, llama3, yarn, longrope };
 
@@ -24,18 +24,19 @@ struct RopeScaling {
   std::size_t original_max_position_embeddings = 0;
   double beta_fast = 32.0;        // yarn
   double beta_slow = 1.0;         // yarn
-  bool truncate = true;           // yarn: the interpolated range is widened to whole dimensions
+  bool truncate = true;           // yarn: widen the interpolated range to whole dimensions
   double attention_factor = 1.0;  // yarn, longrope: factor of cosines and sines
-  double score_factor = 1.0;      // yarn: DeepSeek's attention scores are multiplied by its square
-  // longrope: divisors of the frequencies, [rotary_dim / 2]. short_factor is for sequences of at most
-  // original_max_position_embeddings tokens, long_factor for longer sequences.
+  double score_factor = 1.0;      // yarn: DeepSeek multiplies attention scores by the square of score_factor
+  // longrope: divisors of the frequencies, [rotary_dim / 2]. short_factor applies to sequences of at most
+  // original_max_position_embeddings tokens, long_factor to longer sequences.
   std::vector<double> short_factor{};
   std::vector<double> long_factor{};
 
   bool operator==(const RopeScaling&) const = default;
 };
 
-// A field whose name differs between families has the name and the default of Llama's config.
+// Fields with different names in different model families have the name and the default from Llama's
+// config.json.
 struct ModelConfig {
   std::string architecture;  // "LlamaForCausalLM"
   std::size_t hidden_size = 0;
@@ -48,14 +49,14 @@ struct ModelConfig {
   std::size_t max_position_embeddings = 2048;
   double rms_norm_eps = 1e-6;
   double layer_norm_eps = 1e-5;
-  double post_norm_eps = 0.0;  // eps of norms after a block's halves; 0: rms_norm_eps
+  double post_norm_eps = 0.0;  // epsilon of norms after attention and after the MLP; 0: rms_norm_eps
   double rope_theta = 10000.0;
   double partial_rotary_factor = 1.0;
-  std::size_t rotary_dim = 0;         // rotated elements of a head; 0: by partial_rotary_factor
-  double rope_local_base_freq = 0.0;  // rope_theta of layers with a window; 0: same as rope_theta
+  std::size_t rotary_dim = 0;         // number of rotated elements per head; 0: partial_rotary_factor applies
+  double rope_local_base_freq = 0.0;  // rope_theta in layers with a sliding window; 0: rope_theta
   RopeScaling rope_scaling;
   bool attention_bias = false;
-  std::optional<bool> attention_out_bias;  // bias of the output projection; none: attention_bias
+  std::optional<bool> attention_out_bias;  // bias of attention's output projection; unset: attention_bias
   bool mlp_bias = false;
   bool tie_word_embeddings = false;
   std::string hidden_act = "silu";
@@ -64,8 +65,8 @@ struct ModelConfig {
 
   std::size_t sliding_window = 0;  // 0: none
   bool use_sliding_window = true;
-  std::size_t max_window_layers = 0;  // number of layers at the start without a window
-  // "full_attention", "sliding_attention", "chunked_attention", "linear_attention" or "conv" per layer, or
+  std::size_t max_window_layers = 0;  // number of initial layers without a window
+  // [layers]; "full_attention", "sliding_attention", "chunked_attention", "linear_attention" or "conv"; or
   // empty
   std::vector<std::string> layer_types{};
   std::size_t sliding_window_pattern = 0;  // without layer_types: every n-th layer has no window
@@ -75,7 +76,7 @@ struct ModelConfig {
   bool scale_attn_weights = true;
   bool scale_attn_by_inverse_layer_idx = false;
   bool use_parallel_residual = true;
-  bool do_layer_norm_before = true;  // else norms follow each half of a block
+  bool do_layer_norm_before = true;  // false: norms follow attention and the MLP
   bool alibi = false;
   std::vector<std::size_t> no_rope_layers{};  // [layers]; 1: RoPE, 0: no RoPE; or empty
   std::size_t no_rope_layer_interval = 0;     // without no_rope_layers: every n-th layer has no RoPE
@@ -83,18 +84,18 @@ struct ModelConfig {
   double clip_qkv = 0.0;  // 0: none
   bool use_qk_norm = false;
   double logit_scale = 1.0;
-  bool multi_query = false;  // one KV head
+  bool multi_query = false;  // true: one KV head
   bool parallel_attn = true;
   bool new_decoder_architecture = false;
-  std::size_t num_ln_in_parallel_attn = 0;  // 0: 2 in the new decoder architecture, else 1
+  std::size_t num_ln_in_parallel_attn = 0;  // 0: 2 with new_decoder_architecture, else 1
 
   double embedding_multiplier = 1.0;
-  double residual_multiplier = 1.0;   // factor of the output of each half of a block
-  double attention_multiplier = 0.0;  // factor of scores; 0: 1 / sqrt(head_dim)
+  double residual_multiplier = 1.0;   // factor of the outputs of attention and MLP
+  double attention_multiplier = 0.0;  // factor of attention scores; 0: 1 / sqrt(head_dim)
   double logits_scaling = 1.0;        // divisor of logits
-  double qk_scale_factor = 1.0;       // factor of scores, in addition to 1 / sqrt(head_dim)
+  double qk_scale_factor = 1.0;       // factor of attention scores, in addition to 1 / sqrt(head_dim)
 
-  // Experts.
+  // Mixture of experts.
   std::size_t num_experts = 0;  // 0: none
   std::size_t num_experts_per_tok = 0;
   std::size_t moe_intermediate_size = 0;
@@ -111,9 +112,9 @@ struct ModelConfig {
   std::size_t first_k_dense_replace = 0;
   std::size_t moe_layer_freq = 1;
   std::size_t num_nextn_predict_layers = 0;  // multi-token prediction layers, stored after the other layers
-  std::vector<std::size_t> moe_layers{};     // indices of layers with experts; empty: not listed
+  std::vector<std::size_t> moe_layers{};     // layers with experts; empty: see interleave_moe_layer_step
   std::size_t interleave_moe_layer_step = 1;
-  std::size_t intermediate_size_mlp = 0;  // MLP columns of layers without experts; 0: intermediate_size
+  std::size_t intermediate_size_mlp = 0;  // intermediate_size of layers without experts; 0: intermediate_size
   std::size_t moe_layer_start_index = 0;
   std::size_t moe_layer_end_index = SIZE_MAX;  // last layer with experts; SIZE_MAX: no limit
   std::size_t moe_layer_interval = 1;
@@ -125,7 +126,7 @@ struct ModelConfig {
   bool attn_temperature_tuning = false;
   double attn_scale = 0.1;
   double floor_scale = 8192.0;
-  double llama_4_scaling_beta = 0.0;  // growth of Mistral's queries with their position; 0: none
+  double llama_4_scaling_beta = 0.0;  // Mistral: growth rate of queries with their position; 0: no growth
 
   // Latent attention.
   std::size_t q_lora_rank = 0;  // 0: none
@@ -144,10 +145,10 @@ struct ModelConfig {
   std::size_t linear_conv_kernel_dim = 0;
 
   // Layers with a short convolution instead of attention ("conv" in layer_types).
-  std::size_t conv_l_cache = 0;           // tokens that it reads, including the current one; 0: no such layers
+  std::size_t conv_l_cache = 0;           // width in tokens, including the current token; 0: no such layers
   bool block_auto_adjust_ff_dim = false;  // whether intermediate_size was computed from block_ff_dim
 
-  std::size_t embedding_size = 0;  // size of token vectors before projection; 0: hidden_size
+  std::size_t embedding_size = 0;  // size of token vectors before their projection; 0: hidden_size
 
   // Encoders.
   bool use_bidirectional_attention = false;
@@ -157,14 +158,14 @@ struct ModelConfig {
   std::size_t global_attn_every_n_layers = 0;      // layers 0, n, 2n, ... have no window
   std::size_t relative_attention_num_buckets = 0;  // 0: no relative position bias
   std::size_t relative_attention_max_distance = 128;
-  std::vector<std::size_t> attention_window{};    // [layers]; windows, half before and half after a token
-  std::vector<std::size_t> attention_dilation{};  // [layers]; dilations of the windows; empty: none
+  std::vector<std::size_t> attention_window{};    // [layers]; window sizes, half on each side of a token
+  std::vector<std::size_t> attention_dilation{};  // [layers]; window dilations; empty: no dilation
   bool block_sparse = false;                      // attention between blocks of block_size tokens
   std::size_t block_size = 64;
   std::size_t num_random_blocks = 3;
   std::string classifier_pooling = "cls";
   std::string classifier_activation = "gelu";
-  std::vector<std::string> labels{};  // a classifier's labels (config: id2label)
+  std::vector<std::string> labels{};  // a classifier's labels (config.json: id2label)
 
   TokenId mask_token_id = -1;  // for diffusion language models
 
@@ -176,16 +177,16 @@ struct ModelConfig {
   std::size_t lsh_num_chunks_before = 1;
   std::size_t lsh_num_chunks_after = 0;
   std::size_t num_hashes = 1;
-  std::vector<std::size_t> num_buckets{};  // factors of the bucket count; empty: from the sequence length
+  std::vector<std::size_t> num_buckets{};  // factors of the bucket count; empty: by sequence length
   std::size_t hash_seed = 0;
   std::vector<std::size_t> axial_pos_shape{};      // rows and columns; empty: one table for all positions
   std::vector<std::size_t> axial_pos_embds_dim{};  // sizes of row vectors and column vectors
 
-  // Encoder-decoders: the fields above describe the decoder's layers, these fields the encoder's.
+  // Encoder-decoders: the fields above describe the decoder, and the encoder_ fields describe the encoder.
   std::size_t encoder_layers = 0;
   std::size_t encoder_attention_heads = 0;
   std::size_t encoder_intermediate_size = 0;
-  bool gated_mlp = false;        // in encoder and decoder
+  bool gated_mlp = false;        // for both encoder and decoder
   bool scale_embedding = false;  // multiply token vectors by sqrt(hidden_size)
 
   bool operator==(const ModelConfig&) const = default;

@@ -1,4 +1,4 @@
-// Kinds of models, and what each kind can do.
+// Kinds of models and their tasks.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ std::string_view describe(ModelKind kind);
 
 enum class Task : std::uint8_t { generate, score, logits, hidden, embed, fill_mask, classify, rank };
 
-// The tasks that a model of this kind can do.
 std::vector<Task> tasks_of(ModelKind kind);
 bool does(ModelKind kind, Task task);
 
-// How a sequence's hidden states become one: their mean, or the state of the first or last token.
+// How a sequence's hidden states are reduced to one state: by their mean, or to the first or last token's
+// state.
 enum class Pooling : std::uint8_t { mean, first, last };
 
 }  // namespace tp

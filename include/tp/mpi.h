@@ -1,5 +1,4 @@
-// The connection between the library and a program's own use of MPI, and the only header of tp/ that needs
-// <mpi.h>:
+// Connects the library to a program that uses MPI. No other header of tp/ needs <mpi.h>. Example:
 //
 //   tp::Communicator comm(MPI_COMM_WORLD);
 #pragma once
@@ -10,7 +9,7 @@
 
 namespace tp {
 
-// An MPI_Comm, under a name that other headers can declare.
+// Wraps an MPI_Comm, so that other headers can forward-declare it.
 struct MpiHandle {
   MpiHandle(MPI_Comm comm) : value(comm) {}  // NOLINT(google-explicit-constructor): it stands for the handle
   operator MPI_Comm() const { return value; }  // NOLINT(google-explicit-constructor)

@@ -8,7 +8,7 @@ namespace tp {
 
 inline constexpr std::size_t kMostNumaNodes = 64;
 
-// Pages on each node, counted over a sample of the pages in memory.
+// Number of pages on each node, counted in a sample of the pages in memory.
 struct NodePages {
   std::uint32_t on_node[kMostNumaNodes] = {};
 
@@ -17,7 +17,7 @@ struct NodePages {
     for (const std::uint32_t pages : on_node) sum += pages;
     return sum;
   }
-  // The share of pages outside of `nodes` (bit n: node n); 0 if there are no pages.
+  // Fraction of pages outside `nodes`, a bit set (bit n: node n). 0 if no pages were counted.
   double remote_share(std::uint64_t nodes) const {
     std::uint64_t remote = 0;
     for (std::size_t node = 0; node < kMostNumaNodes; ++node)
@@ -28,12 +28,12 @@ struct NodePages {
 };
 
 struct RankNuma {
-  std::uint64_t nodes = 0;        // nodes of the host; 0: unknown
+  std::uint64_t nodes = 0;        // number of the host's nodes; 0: unknown
   std::uint64_t core_nodes = 0;   // bit n: the rank may run on cores of node n
-  std::uint64_t pages_known = 0;  // 0: Linux does not report the nodes of pages; the following are empty
+  std::uint64_t pages_known = 0;  // 0: Linux does not report the nodes of pages; the counts below are empty
   NodePages weights;
-  NodePages cache;   // pages of the cache written so far
-  NodePages window;  // pages of the all-reduces' shared memory that this rank reads most often
+  NodePages cache;   // KV cache: only pages written so far
+  NodePages window;  // the part of the all-reduces' shared memory that this rank reads most
 };
 
 }  // namespace tp

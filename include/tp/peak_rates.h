@@ -6,18 +6,18 @@
 
 namespace tp {
 
-// The highest rates that a machine reaches, as a limit for measurements: of one rank with all its threads, or
-// of several ranks together. A multiplication and an addition count as two operations.
+// Peak rates of a machine, as upper bounds for measurements: the rates of one rank with all its threads, or
+// sums over several ranks. A multiply-add counts as two operations.
 struct PeakRates {
   double streaming_bytes_per_second = 0.0;  // reading from memory, with software prefetch
   double f32_per_second = 0.0;
-  double bf16_per_second = 0.0;  // 0 if the CPU has no such instruction
+  double bf16_per_second = 0.0;  // 0: the CPU has no bf16 instructions
   double int8_per_second = 0.0;
 };
 
 // Measures all ranks at the same time, with `threads` threads each (0: as many as the engine would use).
-// Collective; returns the sum over ranks on rank 0. Takes one to two seconds and 512 MiB per rank while it
-// runs, so call it before the engine is created. Resets the peak memory that RankReport shows. Throws
+// Collective; returns the sum over ranks on rank 0. Takes one to two seconds and temporarily 512 MiB per
+// rank, so call it before you create an engine. Resets the peak memory that RankReport shows. Throws
 // AgreedError and CommError.
 PeakRates measure_peak_rates(Communicator& comm, std::size_t threads);
 

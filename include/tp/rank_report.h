@@ -14,23 +14,23 @@ struct TimeParts {
   double compute = 0.0;      // computing the model
   double collectives = 0.0;  // exchanging data with other ranks
   double waiting = 0.0;      // waiting for slower ranks before an exchange
-  double sampling = 0.0;     // choosing and detokenizing tokens, or waiting while rank 0 does
-  double control = 0.0;      // time between steps: planning, broadcasting commands, the caller
+  double sampling = 0.0;     // choosing and detokenizing tokens, or waiting while rank 0 does so
+  double control = 0.0;      // between steps: planning, broadcasting commands, the caller's own code
 
   double total() const { return compute + collectives + waiting + sampling + control; }
 };
 
-// One rank's report since the engine was created or its statistics were reset.
+// One rank's statistics since the engine was created or Engine::reset_statistics() was called.
 struct RankReport {
   char host[64] = "";
   std::uint64_t cores = 0;  // cores that the rank may use
   std::uint64_t threads = 0;
-  std::uint64_t weight_bytes = 0;  // in memory
+  std::uint64_t weight_bytes = 0;  // weights in memory
   std::uint64_t bytes_used = 0;    // bytes of the checkpoint's tensors that the rank used
-  // Bytes read from storage while loading. Less than bytes_used if a part was in memory already, more because
-  // the kernel reads whole pages and reads ahead. Unset if the kernel does not report it.
+  // Bytes read from storage while loading. Less than bytes_used if part of the data was already in memory;
+  // more if the kernel read whole pages or read ahead. Unset if the kernel does not report this number.
   std::optional<std::uint64_t> bytes_from_storage;
-  std::uint64_t cache_bytes = 0;  // when full
+  std::uint64_t cache_bytes = 0;  // bytes of a full cache
   std::uint64_t workspace_bytes = 0;
   std::uint64_t peak_resident_bytes = 0;
   std::uint64_t steps = 0;
@@ -40,16 +40,17 @@ struct RankReport {
   // Bytes sent and time spent by all-reduces between hosts, on the rank that exchanges its host's sums.
   std::uint64_t wire_bytes = 0;
   double wire_seconds = 0.0;
-  std::uint64_t inexact_sums = 0;  // with EngineOptions::same_bits: sums that may be too large to be exact
-  double gather_seconds = 0.0;     // other collectives during steps, including waiting
+  // With EngineOptions::same_bits: sums whose values may be too large to add exactly.
+  std::uint64_t inexact_sums = 0;
+  double gather_seconds = 0.0;  // other collectives during steps, including waiting
   TimeParts time;
   RankNuma numa;
 };
 
-// The means over the ranks. `reports` must not be empty.
+// The mean of each part over all ranks. `reports` must not be empty.
 TimeParts mean_time(std::span<const RankReport> reports);
 
-// The slowest rank: the one that waits least for others.
+// The index of the slowest rank, which waits least for other ranks.
 std::size_t slowest_rank(std::span<const RankReport> reports);
 
 }  // namespace tp

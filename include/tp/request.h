@@ -28,44 +28,44 @@ struct LogitBias {
 // How the next token is chosen from the logits. Steps, in order: bias, penalties, temperature, top-k, top-p,
 // min-p, random draw.
 struct SamplingParams {
-  float temperature = 1.0F;  // >= 0; 0 is greedy
+  float temperature = 1.0F;  // >= 0; 0: greedy
   int top_k = 0;             // keep the k most likely tokens; 0 keeps all
   float top_p = 1.0F;        // keep the most likely tokens whose probabilities sum to p, in (0, 1]
   float min_p = 0.0F;        // keep tokens at least min_p times as likely as the best token, in [0, 1]
-  float repetition_penalty =
-      1.0F;  // > 0; divides positive logits of tokens seen so far, multiplies negative ones
-  float presence_penalty = 0.0F;        // subtracted once from the logit of every generated token
-  float frequency_penalty = 0.0F;       // subtracted from a token's logit once per time it was generated
+  // > 0; divides positive logits of tokens seen so far, and multiplies negative logits.
+  float repetition_penalty = 1.0F;
+  float presence_penalty = 0.0F;   // subtracted once from the logits of all tokens generated so far
+  float frequency_penalty = 0.0F;  // subtracted from a token's logit for each time the token was generated
   std::optional<std::uint64_t> seed{};  // none: each request gets a random seed
-  int logprobs = -1;  // log-probabilities of the chosen token and the n most likely ones; -1: none
-  std::vector<LogitBias> logit_bias{};  // finite
+  int logprobs = -1;  // n: log-probabilities of the chosen token and the n most likely tokens; -1: none
+  std::vector<LogitBias> logit_bias{};  // each bias must be finite
 
   bool greedy() const { return temperature == 0.0F; }
 
-  // Throws RequestError naming the first value out of range.
+  // Throws RequestError, which names the first value out of range.
   void validate() const;
 };
 
 // The maximum of Request::n.
 inline constexpr int kMaxSamples = 4096;
 
-// A random seed for a request without one, below 2^53 so that every JSON reader preserves it.
+// Draws a seed for a request without a seed. The seed is below 2^53, so that every JSON reader preserves it.
 std::uint64_t draw_seed();
 
 // Limits the length of a model's thinking, the part of its text between two markers.
 struct ThinkingLimit {
-  int max_tokens = 0;              // >= 0; after them the end is forced
+  int max_tokens = 0;              // >= 0; the end is forced after this many tokens
   std::string begin{};             // text that begins thinking: "<think>"
   std::string end{};               // text that ends thinking: "</think>"
-  std::vector<TokenId> end_ids{};  // tokens that are forced, not empty; their text contains `end`
-  bool has_begun = false;          // whether thinking begins in the prompt
+  std::vector<TokenId> end_ids{};  // the forced tokens, not empty; their text contains `end`
+  bool has_begun = false;          // whether the prompt already begins the thinking
 };
 
 // The tokens that each token of a prompt attends to.
 enum class AttentionMask : std::uint8_t {
-  causal,         // themselves and the tokens before them
-  bidirectional,  // earlier and later tokens
-  by_blocks,      // their block of Request::attention_block tokens, and the blocks before it
+  causal,         // the token itself and the tokens before it
+  bidirectional,  // all tokens, including later tokens
+  by_blocks,      // the token's block of Request::attention_block tokens, and all blocks before it
 };
 
 // One prompt to continue.
@@ -74,92 +74,96 @@ struct Request {
   // For encoder-decoders, the first tokens of the decoder; empty: decoder_start_token_id.
   std::vector<TokenId> decoder_prompt{};
   SamplingParams sampling{};
-  int max_tokens = 256;  // maximum tokens to generate; 0 only evaluates the prompt
-  // Set if the user did not ask for max_tokens. Programs then replace it by a default from the model's files
-  // (max_new_tokens, max_length), see default_max_tokens(). The engine ignores this field.
+  int max_tokens = 256;  // maximum number of tokens to generate; 0: only evaluate the prompt
+  // Set if the user did not specify max_tokens. Programs then replace max_tokens with a default from the
+  // model's files (max_new_tokens, max_length); see default_max_tokens(). The engine ignores this field.
   bool max_tokens_is_default = false;
   int n = 1;                // number of continuations, 1 to kMaxSamples; they share the prompt's cache blocks
-  int min_tokens = 0;       // smallest length, <= max_tokens; nothing ends a continuation earlier
-  bool ignore_eos = false;  // continue after an end-of-sequence token
-  std::vector<TokenId> stop_token_ids{};    // further tokens that end a continuation
-  std::vector<std::string> stop{};          // texts that end a continuation; they are cut off,
-  bool include_stop_str_in_output = false;  // unless this is set
+  int min_tokens = 0;       // minimum length, <= max_tokens; nothing ends a continuation earlier
+  bool ignore_eos = false;  // whether to continue after an end-of-sequence token
+  std::vector<TokenId> stop_token_ids{};    // additional tokens that end a continuation
+  std::vector<std::string> stop{};          // texts that end a continuation
+  bool include_stop_str_in_output = false;  // whether the stop text stays in the continuation
   // First token of every continuation; none: from the model's files (forced_bos_token_id).
   std::optional<TokenId> forced_first{};
   // Searches for the `n` best continuations instead of drawing tokens; `n` is at most the number of beams.
-  // All events arrive when the search ends. Excludes stop texts, constraints and random sampling.
+  // All events arrive when the search ends. Cannot be combined with stop texts, constraints or random
+  // sampling.
   std::optional<BeamSearch> beam_search{};
   // Texts and token sequences that a continuation must not contain. Texts need a tokenizer.
   std::vector<std::string> bad_words{};
   std::vector<std::vector<TokenId>> bad_words_ids{};
-  // A constraint on the whole continuation. It needs a tokenizer. A token is allowed only if some text that
-  // satisfies the constraint can follow it, given bad words, min_tokens and biases of -100 and less. Where
-  // the constraint leaves no choice, the engine appends the tokenizer's tokens without a forward pass for
-  // each, unless the request asks for log-probabilities. Excludes allowed_tokens.
+  // A constraint on the whole continuation; needs a tokenizer. A token is allowed only if the continuation
+  // can still be completed to satisfy the constraint, given bad words, min_tokens and biases of -100 or less.
+  // If the constraint allows only one next text, the engine appends the tokens of this text without a forward
+  // pass for each token, unless the request asks for log-probabilities. Cannot be combined with
+  // allowed_tokens.
   std::optional<Constraint> constraint{};
   // A GBNF grammar for text before the constrained text, such as thinking; empty: none. A thinking limit
-  // forces the end of thinking if the grammar allows it.
+  // forces the end of thinking only if the grammar allows this end.
   std::string constraint_preface{};
-  // Returns the tokens allowed next, given the tokens generated so far. The engine calls it once per token on
-  // a separate thread, during the forward pass, and concurrently for several continuations. An exception ends
-  // the continuation with an error.
+  // Returns the tokens allowed next, given the tokens generated so far. The engine calls the function once
+  // per token on a separate thread, during the forward pass, and concurrently for several continuations. An
+  // exception ends the continuation with an error.
   std::function<TokenMask(std::span<const TokenId> generated)> allowed_tokens{};
   std::optional<ThinkingLimit> thinking{};  // needs a tokenizer
   // Control tokens whose texts appear in the output, such as the markers of tool calls. Texts of all other
   // control tokens are omitted.
   std::vector<TokenId> visible_token_ids{};
-  // Asks for PromptLogprobs events: the log-probability of each prompt token from this index (>= 1) on, given
-  // all tokens before it. Ranks keep the logits themselves.
+  // Asks for PromptLogprobs events: the log-probability of each prompt token from this index (>= 1) onwards,
+  // given all tokens before it. The logits themselves are not sent to rank 0.
   std::optional<std::size_t> score_from{};
-  int score_top = 0;           // number of most likely tokens that these events list for each position
+  int score_top = 0;           // number of most likely tokens to list in these events for each position
   bool prompt_logits = false;  // asks for PromptLogits events: the logits at every position of the prompt
   // Asks for PromptHidden events: hidden states after the final norm.
   bool prompt_hidden = false;
   // Asks for a PooledHidden event: one state for the whole prompt. A request may ask for only one of
   // score_from, prompt_logits, prompt_hidden and pooling.
   std::optional<Pooling> pooling{};
-  // Ascending positions of the prompt. Asks for a PromptCandidates event for each, with the `candidates` most
-  // likely tokens. For encoder-decoders, logits and candidates are those of `decoder_prompt`.
+  // Positions of the prompt, in ascending order. Asks for a PromptCandidates event for each position, with
+  // the `candidates` most likely tokens. For encoder-decoders, logits and candidates refer to
+  // `decoder_prompt`.
   std::vector<std::size_t> candidates_at{};
   int candidates = 5;
-  // Asks for PromptGuesses events instead: one token for each of candidates_at, chosen by `sampling`, and the
-  // model's confidence in it.
+  // Asks for PromptGuesses events instead of PromptCandidates: at each of candidates_at, one token chosen by
+  // `sampling`, and the model's confidence in it.
   std::optional<GuessSettings> guess{};
   // Type of each prompt token (token_type_ids), for models that distinguish types; empty: all 0.
   std::vector<std::uint8_t> token_types{};
-  // 1 for each global token of the prompt: it sees all tokens, and all see it. For models with windows that
-  // have global tokens; empty: none.
+  // [prompt tokens] 1: a global token, which sees all tokens and is seen by all tokens; 0: any other token;
+  // empty: none. For models that have windows and global tokens.
   std::vector<std::uint8_t> global_tokens{};
   // Bidirectional prompts cannot be continued or scored: they need max_tokens 0 and prompt_logits,
   // prompt_hidden, pooling or candidates_at. One step computes the whole prompt, which limits its length, and
   // the prefix cache is not used. Prompts of encoders are always bidirectional.
   AttentionMask attention = AttentionMask::causal;
-  std::size_t attention_block = 0;  // tokens of a block; 0: the model's own number
-  // How a diffusion language model generates at most max_tokens tokens. The result ends at the first end of
-  // text. Every token arrives in a TokensSettled event when it is settled, and as a TokenEvent when all
-  // tokens before it are settled. Only temperature, top_k, top_p and the seed of `sampling` apply.
+  std::size_t attention_block = 0;  // tokens per block; 0: the model's own block length
+  // How a diffusion language model generates at most max_tokens tokens. The result ends at the first
+  // end-of-sequence token. Each token arrives in a TokensSettled event when it is settled, and as a
+  // TokenEvent when all tokens before it are settled. Only temperature, top_k, top_p and the seed of
+  // `sampling` apply.
   std::optional<Unmasking> unmasking{};
   // Whether this request uses the prefix cache, and leaves its own prefixes there for later requests.
   bool cache_prompt = true;
-  // Requests share prefixes only with requests of an equal salt. Different salts keep users from learning
-  // about each other's prompts through response times or cached_tokens.
+  // Requests share cached prefixes only with requests that have the same salt. Different salts prevent users
+  // from learning about each other's prompts through response times or cached_tokens.
   std::string cache_salt{};
-  // Waiting requests with lower numbers begin first; running requests with higher numbers are preempted
-  // first. Prompts with higher numbers get only the part of a step that lower ones leave, and may wait
-  // forever.
+  // Lower numbers are more urgent. Waiting requests with lower numbers begin first; running requests with
+  // higher numbers are preempted first. Prompts with higher numbers get only the part of a step that more
+  // urgent prompts leave, and may wait forever.
   int priority = 0;
   bool report_progress = false;  // asks for PrefillProgress events
-  // Allows draft tokens, if EngineOptions::speculation provides them. They do not change the text. A request
-  // with allowed_tokens never has any.
+  // Allows draft tokens, if EngineOptions::speculation provides them. Draft tokens do not change the text. A
+  // request with allowed_tokens never has draft tokens.
   bool speculate = true;
 
-  // Whether the request asks about the prompt itself.
+  // Whether the request asks for results about the prompt.
   bool asks_about_prompt() const {
     return score_from || prompt_logits || prompt_hidden || pooling || !candidates_at.empty();
   }
 
-  // Throws RequestError naming the first value out of range, including those of `sampling`. Limits of the
-  // model (token ids, maximum length) are checked by Engine::submit.
+  // Throws RequestError, which names the first value out of range, including values of `sampling`.
+  // Engine::submit checks the model's own limits (token ids, maximum length).
   void validate() const;
 };
 
@@ -182,19 +186,20 @@ struct TokenLogprob {
 // One generated token.
 struct TokenEvent {
   std::uint64_t request = 0;  // the number returned by Engine::submit
-  int sample = 0;             // which of the request's n continuations
+  int sample = 0;             // index among the request's n continuations
   TokenId token = 0;
   std::string text;               // the text completed by this token, in whole UTF-8 characters; may be empty
   std::size_t cached_tokens = 0;  // prompt tokens found in the prefix cache
-  // Draft tokens of the continuation so far, and the number that the model accepted.
+  // Number of draft tokens in the continuation so far, and the number that the model accepted.
   std::size_t drafted_tokens = 0;
   std::size_t accepted_tokens = 0;
   std::optional<TokenLogprob> logprob;
   std::vector<TokenLogprob> top_logprobs;  // most likely first
   FinishReason finish_reason = FinishReason::none;
-  // The stop token or stop text of the request that ended it; none for the model's own end-of-sequence token.
+  // The request's stop token or stop text that ended the continuation; none for the model's own
+  // end-of-sequence token.
   std::variant<std::monostate, TokenId, std::string> matched_stop;
-  std::string error;  // why the request failed; there is no token then
+  std::string error;  // why the request failed; if not empty, the event has no token
 };
 
 }  // namespace tp

@@ -10,56 +10,56 @@
 
 namespace tp {
 
-// Maximum of SpeculationOptions::tokens. A sequence then has 16 rows in a step.
+// Maximum of SpeculationOptions::tokens. With this maximum, a sequence has 16 rows in a step.
 inline constexpr std::size_t kMaxDraftTokens = 15;
 
 // Sources of draft tokens.
 enum class DraftKind : std::uint8_t {
   none,
-  ngram,  // tokens after an earlier match of the latest tokens in the prompt or answer
+  ngram,  // tokens that followed an earlier occurrence of the latest tokens, in prompt or answer
   model,  // a smaller model with the same vocabulary, SpeculationOptions::model
   // The multi-token prediction layer in the model's own checkpoint (DeepSeek-V3, GLM-4.5, Qwen3-Next). It
   // reads the model's hidden states.
   mtp,
-  // Chosen for every sequence and step: ngram if it is likely to be right, else the draft model or the
-  // multi-token prediction layer, if there is one.
+  // Chosen anew for each sequence and step: ngram if its draft is likely to be right, else the draft model or
+  // the multi-token prediction layer, if there is one.
   automatic,
   custom,  // EngineOptions::draft_source
 };
 
 // The ranks that run a draft model or multi-token prediction layer. Other ranks wait for them.
 enum class DraftRanks : std::uint8_t {
-  automatic,  // the first rank, unless dividing a large draft model saves more than its messages cost
+  automatic,  // the first rank, unless dividing a large draft model saves more time than the messages cost
   first,
   all,
 };
 
-// Draft tokens never change a text: a draft token is kept only if the model chooses it, too, with the same
-// random draw. Like a larger batch, drafts may change the last bits of logits, except with
-// EngineOptions::same_bits.
+// Draft tokens never change the generated text: a draft token is kept only if the model chooses the same
+// token with the same random draw. Like a larger batch, drafts may change the last bits of logits, except
+// with EngineOptions::same_bits.
 struct SpeculationOptions {
   DraftKind drafts = DraftKind::none;
   std::size_t tokens = 8;  // maximum per sequence and step, 1 to kMaxDraftTokens
-  // Verifies all drafts. By default, a step verifies only drafts that are expected to save time. The
-  // expectation comes from past acceptance, and from the times of steps of 1 to 32 rows, which the engine
-  // measures when it opens.
+  // Verifies all drafts. By default, a step verifies only drafts that are expected to save time. The engine
+  // bases this expectation on past acceptance, and on the times of steps with 1 to 32 rows, measured when the
+  // engine opens.
   bool always = false;
-  // The draft model for DraftKind::model and automatic, as in EngineOptions::model. Each rank may read its
-  // own copy. Drafts use the request's own random draws, so more of them are accepted.
+  // The draft model for DraftKind::model and DraftKind::automatic, as in EngineOptions::model. Each rank may
+  // read its own copy. The draft model uses the request's random draws, so more draft tokens are accepted.
   std::filesystem::path model{};
   DraftRanks ranks = DraftRanks::automatic;  // always the first rank with EngineOptions::pipeline
-  // Capacity in tokens of the answer history from which DraftKind::ngram and automatic guess; 0: none,
-  // otherwise at least 2. An answer is stored with the last 16 tokens of its prompt. A token takes 90 to 180
-  // bytes; 200 are reserved. A full history drops its older half. Timing can reveal that an answer was given
-  // before. Requests with a Request::cache_salt, or without `cache_prompt`, therefore neither use the history
-  // nor add to it.
+  // Capacity in tokens of the answer history, from which DraftKind::ngram and DraftKind::automatic take
+  // drafts; 0: none, otherwise at least 2. Each answer is stored with the last 16 tokens of its prompt. A
+  // token takes 90 to 180 bytes, and 200 bytes are reserved for it. A full history drops its older half.
+  // Timing can reveal that an answer was given before. Requests with a Request::cache_salt, or without
+  // `cache_prompt`, therefore neither use the history nor add to it.
   std::size_t draft_history = 0;
 };
 
 // Counts of draft tokens and their outcome.
 struct SpeculationCounts {
-  std::uint64_t drafts = 0;  // number of drafts: one per sequence and step that had any
-  // Numbers of draft tokens, and of accepted ones, by place in the draft.
+  std::uint64_t drafts = 0;  // number of drafts, at most one per sequence and step
+  // Numbers of draft tokens and of accepted draft tokens, by position in the draft.
   std::array<std::uint64_t, kMaxDraftTokens> drafted{};
   std::array<std::uint64_t, kMaxDraftTokens> accepted{};
   // The exception of a DraftSource, or the fault in its drafts. The engine stops using the source afterwards.

@@ -9,10 +9,10 @@
 
 namespace tp {
 
-// How the elements of a stored tensor are encoded.
+// Element type of a stored tensor.
 enum class DType : std::uint8_t { f32, f16, bf16 };
 
-// Bytes of one element.
+// Bytes per element.
 constexpr std::size_t size_of(DType type) { return type == DType::f32 ? 4 : 2; }
 
 // "f32", "f16" or "bf16", as in `--weights`.
@@ -20,9 +20,9 @@ constexpr std::string_view name_of(DType type) {
   return type == DType::f32 ? "f32" : type == DType::f16 ? "f16" : "bf16";
 }
 
-// A view of a matrix, [rows, columns], whose rows are `stride` elements apart (>= columns).
+// A view of a matrix, [rows, columns]. Consecutive rows begin `stride` elements apart (stride >= columns).
 //
-// Arrays with more dimensions are matrices with flattened columns. Their declarations say so:
+// Arrays with more dimensions are stored as matrices with flattened columns, and their declarations say so:
 // `TensorView<float> query;  // [tokens, local_heads * head_dim]`. A view owns nothing and is passed by
 // value. A view without memory, whose data() is null, is only a shape: kernels skip it.
 template <class T>
@@ -34,7 +34,7 @@ class TensorView {
       : data_(data), rows_(rows), columns_(columns), stride_(stride) {
     assert(stride >= columns);
   }
-  // A mutable view converts to a const one.
+  // A mutable view converts to a const view.
   template <class U>
   requires std::is_same_v<const U, T> TensorView(TensorView<U> other)  // NOLINT(google-explicit-constructor)
       : TensorView(other.data(), other.rows(), other.columns(), other.stride()) {}

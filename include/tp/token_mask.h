@@ -13,7 +13,7 @@ namespace tp {
 class TokenMask {
  public:
   TokenMask() = default;
-  // Contains no tokens, or all of them.
+  // Contains all tokens if `all` is set, else none.
   explicit TokenMask(std::size_t vocab_size, bool all = false)
       : words_((vocab_size + 63) / 64, all ? ~std::uint64_t{0} : 0) {}
 

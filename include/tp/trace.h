@@ -18,8 +18,8 @@ enum class Activity : std::uint8_t {
   sample,        // rank 0 collects and detokenizes the chosen tokens; detail: outputs
   exchange,      // exchange of small values while ranks choose tokens; detail: bytes
   choose,        // choosing tokens, including exchanges and gather; detail: rows
-  // An all-reduce in the background, while the rank computes; detail: bytes. The rank's own all_reduce is
-  // then only its wait for the result.
+  // An all-reduce in the background, while the rank computes; detail: bytes. The rank's own all_reduce event
+  // then covers only the wait for the result.
   overlapped_all_reduce,
 };
 

@@ -1,15 +1,15 @@
-// Communication during computation.
+// Overlap of communication and computation.
 #pragma once
 
 #include <cstdint>
 
 namespace tp {
 
-// Steps that are computed as two half-batches: while hosts exchange the sums of one half, ranks compute the
-// other.
+// Selects the steps to compute as two half-batches: while hosts exchange the sums of one half-batch, ranks
+// compute the other half-batch.
 enum class TwoBatchOverlap : std::uint8_t {
-  automatic,  // large steps on several hosts, if the wire takes more than a third of their time
-  on,         // every step that can be divided, even on one host
+  automatic,  // large steps on several hosts, if transfers between hosts take over a third of the step
+  on,         // every step that can be divided, even on a single host
   off,
 };
 

@@ -1,4 +1,4 @@
-// The type of the values that hosts send to each other.
+// Types of values sent between hosts.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,11 @@
 
 namespace tp {
 
-// The type in which all-reduces send values between hosts. Within a host, values are always float32.
+// The type of the values that all-reduces send between hosts. Within a host, values are always float32.
 enum class WireType : std::uint8_t {
   f32,
   bf16,
-  int8,  // groups of 32 with a scale: 8.5 bits per value
+  int8,  // groups of 32 values with one scale, 8.5 bits per value
 };
 inline constexpr WireType kLastWireType = WireType::int8;
 

@@ -1,4 +1,4 @@
-// How the library throws its errors. Not installed: programs that use the library need no fmt.
+// Helpers that throw the library's errors. Not installed, so programs that use the library don't need fmt.
 #pragma once
 
 #include "tp/error.h"
@@ -9,7 +9,7 @@
 
 namespace tp {
 
-// throw_error<ConfigError>("cannot start {} ranks: ...", n): formats and throws.
+// Formats a message and throws it: throw_error<ConfigError>("cannot start {} ranks: ...", n).
 template <class E, class... Args>
 [[noreturn]] void throw_error(fmt::format_string<Args...> format, Args&&... args) {
   throw E(fmt::format(format, std::forward<Args>(args)...));

@@ -8,17 +8,17 @@
 
 namespace tp {
 
-// Multiplications, or operations of similar cost, below which waking the threads costs more than it saves:
-// about the time of two barriers. So small models run on one thread per rank, which busy machines do not
-// stall.
+// Minimum work for several threads, in multiplications or operations of similar cost. For less work, waking
+// the threads (about two barriers) costs more than it saves. Small models therefore run on one thread per
+// rank, and don't stall on busy machines.
 #ifdef TP_SANITIZE_THREADS
 inline constexpr std::size_t kMinParallelWork = 1;  // tests are small, but should find races
 #else
 inline constexpr std::size_t kMinParallelWork = 1 << 17;
 #endif
 
-// Calls body(begin, end) on every thread with its contiguous part of [0, count), or once with the whole range
-// if `work` is less than kMinParallelWork. Rethrows the first exception of any part.
+// Calls body(begin, end) on every thread, each with a contiguous part of [0, count). If `work` is less than
+// kMinParallelWork, calls it once, with the whole range. Rethrows the first exception of any part.
 template <class Body>
 void for_thread_parts(std::size_t count, std::size_t work, const Body& body) {
   if (work < kMinParallelWork) {
