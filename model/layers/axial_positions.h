@@ -1,4 +1,4 @@
-// Learned position vectors, composed from the rows and columns of a grid.
+// Learned position vectors, each composed of a row vector and a column vector of a grid.
 #pragma once
 
 #include "model/config/spec.h"

@@ -58,7 +58,7 @@ void Decoder::compute(Communicator* comm, const Batch& batch, const KvCache& cac
   Residual residual = begin(comm, step, links);
   SumTally of_block;
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
-    // An equal block adds nothing to a shape-only step's workspace.
+    // In a shape-only step, a block equal to the previous block needs no additional workspace.
     const bool again = comm == nullptr && layer > 0 && blocks_[layer] == blocks_[layer - 1];
     if (again) {
       if (tally != nullptr) *tally += of_block;
@@ -93,7 +93,7 @@ void Decoder::run(Communicator* comm, const Batch& batch, const KvCache& cache, 
                   const OnLogits& on_logits, const OnHidden& on_hidden, const StageLinks& links,
                   SumTally* tally) const {
   if (batch.inputs) encode(comm, *batch.inputs, cache, workspace, on_hidden);
-  if (batch.tokens.empty()) return;  // a step that only encodes
+  if (batch.tokens.empty()) return;  // a step that only runs the encoder
   compute(comm, batch, cache, workspace, links, tally,
           [&](TensorView<const float> x, const StepContext& step) {
             if (!stage_.is_last()) {
@@ -172,14 +172,14 @@ std::size_t Decoder::whole_workspace_floats(const StepLimits& limits) const {
     run(nullptr, batch, cache, workspace, ignore, ignore, {});
   };
   count(limits.tokens);
-  // Matmuls of few tokens take different paths, some of which need more workspace.
+  // Matmuls of few tokens use different code paths, some of which need more workspace.
   for (std::size_t tokens = 1; tokens <= std::min(limits.tokens, kernels::kMostFewTokens); ++tokens)
     count(tokens);
   return workspace.peak_bytes() / sizeof(float);
 }
 
 StepWork Decoder::work(std::size_t tokens) const {
-  constexpr std::size_t kBlock = 32;  // block size of an empty cache
+  constexpr std::size_t kBlock = 32;  // tokens per block of the empty cache
   const KvCache cache(kv_layouts(KvType::f32, kBlock), 0);
   const std::vector<std::int32_t> table((tokens + kBlock - 1) / kBlock);
   Workspace workspace = Workspace::counting();

@@ -1,5 +1,5 @@
 // This rank's part of the whole model: embedding, blocks, final norm, head. An encoder is also a Decoder,
-// with blocks that see in both directions. A decoder may contain an encoder, which it reads.
+// whose blocks see in both directions. A decoder may contain the encoder whose states it reads.
 #pragma once
 
 #include "model/config/spec.h"
@@ -26,46 +26,49 @@
 namespace tp {
 
 struct StepLimits {
-  std::size_t tokens = 0;   // tokens in a batch
-  std::size_t outputs = 0;  // rows of logits in a batch
+  std::size_t tokens = 0;   // maximum tokens per batch
+  std::size_t outputs = 0;  // maximum rows of logits per batch
   KvType kv_type = KvType::f32;
-  std::size_t block_size = 0;  // tokens of a cache block
-  std::size_t max_blocks = 0;  // blocks of one sequence
+  std::size_t block_size = 0;  // tokens per cache block
+  std::size_t max_blocks = 0;  // maximum blocks per sequence
   bool overlaps = false;       // steps may be computed as two half-batches
 };
 
-// A rank's work in one step, from the shapes of its weights: bytes to read, operations, sums over ranks.
+// A rank's work in one step, derived from the shapes of its weights: bytes to read, operations, sums over
+// ranks.
 struct StepWork {
-  LoadedWeights blocks;  // weights of all blocks, once per token; experts only if tokens are routed to them
-  LoadedWeights head;    // the LM head: once per row of logits
-  SumTally sums;         // sums over ranks
+  LoadedWeights blocks;  // weights of all blocks, used once per token; experts only if they have tokens
+  LoadedWeights head;    // the LM head, used once per row of logits
+  SumTally sums;
 };
 
 class Decoder {
  public:
-  // Loads this rank's slices, from `cache` if it can be read. `weights`: type in memory; none: as stored.
-  // `others`: tables of another decoder with the same division, which are neither loaded nor counted. Throws
-  // ConfigError, CheckpointError or PackedCacheError. Communicates only if the source's ColumnReader does.
+  // Loads this rank's slices of the weights, from `cache` if it can be read. `weights`: type in memory; none:
+  // as stored. `others`: tables to share with another decoder that is divided among ranks in the same way.
+  // These tables are neither loaded nor counted. Throws ConfigError, CheckpointError or PackedCacheError.
+  // Communicates only if the source's ColumnReader does.
   Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
           std::optional<WeightType> weights = WeightType::f32, const LoadProgress& progress = {},
           PackedCache* cache = nullptr, Stage stage = {}, const VocabTables& others = {});
 
-  // A decoder without weights, to compute memory needs. Reads no tensors. Throws the constructor's errors
-  // about names and shapes.
+  // A decoder without weights, to compute memory needs. Reads no tensors. Throws the same errors about names
+  // and shapes as the constructor.
   static Decoder shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
                           std::optional<WeightType> weights, Stage stage = {},
                           const VocabTables& others = {});
 
-  // Runs one step. All-reduces: one for the embedding, one for each parallel block, two for each other block,
-  // and one more for each cross-attention, ProjectionNorm and NextTokenInput.
-  // `on_logits` gets the logits of the output rows in groups of at most kLogitRows: the index of the first
-  // output and a tensor [rows, local_vocab]. Every rank calls it with its shard. `on_hidden` gets the hidden
-  // rows after the final norm in the same way: [rows, hidden_size], equal on every rank. An encoder
-  // runs first, on Batch::inputs; hidden rows are then rows of the inputs. Collective; throws CommError.
+  // Runs one step. All-reduces: one for the embedding, one for each parallel block, two for each block of
+  // another kind, and one more for each cross-attention, ProjectionNorm and NextTokenInput. `on_logits`
+  // receives the logits of the output rows in groups of at most kLogitRows: the index of the group's first
+  // output and a tensor [rows, local_vocab]. Every rank calls `on_logits` with its own shard. `on_hidden`
+  // receives the hidden rows after the final norm in similar groups: [rows, hidden_size], equal on every
+  // rank. An encoder runs first, on Batch::inputs, and hidden rows are then rows of the inputs. Collective;
+  // throws CommError.
   using OnLogits = std::function<void(std::size_t first_output, TensorView<const float> local_logits)>;
   using OnHidden = std::function<void(std::size_t first_output, TensorView<const float> hidden)>;
-  // The residual stream between stages, [tokens, hidden_size]. Every stage but the first receives it. Every
-  // stage but the last sends it, and has no outputs.
+  // The residual stream between stages, [tokens, hidden_size]. Every stage except the first receives the
+  // stream. Every stage except the last sends it and has no outputs.
   struct StageLinks {
     std::function<void(TensorView<float> x)> receive{};
     std::function<void(TensorView<const float> x)> send{};
@@ -80,8 +83,8 @@ class Decoder {
     forward(comm, batch, cache, workspace, on_logits, on_hidden, {});
   }
 
-  // Cache layout and floats of a sequence's state, for each layer on this rank. A recurrent layer has a state
-  // and caches nothing. An encoder's layers follow the decoder's layers.
+  // For each layer on this rank: the cache layout, and the floats of one sequence's state. A recurrent layer
+  // has a state and caches nothing. An encoder's layers follow the decoder's layers.
   std::vector<kernels::KvLayout> kv_layouts(KvType type, std::size_t block_size) const;
   std::vector<std::size_t> state_floats() const;
 
@@ -91,27 +94,27 @@ class Decoder {
   // The tokens whose logits this rank computes; empty on all stages but the last.
   Range local_vocab() const { return output_tokens_ ? output_tokens_->tokens() : Range{}; }
   VocabTables tables() const { return {embed_tokens_, output_tokens_}; }
-  // The head over pooled hidden states; null if the model has none, and on all ranks but the first.
+  // The head for pooled hidden states; null if the model has no such head, and on all ranks except the first.
   const SequenceHead* sequence_head() const { return sequence_head_ ? &*sequence_head_ : nullptr; }
-  // Weights and biases that this rank holds, and their bytes.
+  // Number of weights and biases on this rank, and their size in bytes.
   std::size_t parameters() const { return all_loaded_.elements; }
   std::size_t weight_bytes() const { return all_loaded_.bytes; }
-  // Floats of workspace for any step within the limits, with OpenMP's current number of threads. Measured
-  // with shape-only steps.
+  // Floats of workspace that suffice for any step within the limits, with OpenMP's current number of threads.
+  // Measured with shape-only steps.
   std::size_t workspace_floats(const StepLimits& limits) const;
-  // Largest temporary memory in bytes, in addition to the weights, while ranks read columns together.
+  // Peak of temporary memory in bytes, in addition to the weights, while ranks read columns together.
   std::size_t largest_columns() const { return largest_columns_; }
-  // Work of a step of this many tokens. This decoder must have its own vocabulary tables.
+  // Work of a step with this many tokens. This decoder must have its own vocabulary tables.
   StepWork work(std::size_t tokens) const;
-  // Sorted names of the checkpoint's tensors outside of blocks that the model does not use; on the first
-  // rank. On one stage of several: all tensors of which the stage has read nothing, for find_unused_tensors.
+  // On the first rank: sorted names of the checkpoint's tensors outside of blocks that the model does not
+  // use. On one of several stages: all tensors that the stage has not read, for find_unused_tensors.
   const std::vector<std::string>& unused_tensors() const { return unused_tensors_; }
 
   static constexpr std::size_t kLogitRows = 32;
 
  private:
   Decoder() = default;
-  // `others`: tables of the model that contains this decoder.
+  // `others`: as in the constructor; for an encoder, the tables of the model that contains it.
   void load(const DecoderSpec& spec, WeightLoader& loader, Stage stage, const VocabTables& others);
 
   // Calls on_rows(first, [rows, hidden_size]) with the wanted rows of x after the final norm, in groups of at
@@ -144,13 +147,13 @@ class Decoder {
   std::optional<VocabParallelEmbedding> embedding_;
   std::optional<Norm> embedding_norm_;
   // [hidden_size, embedding_size], whole on every rank. Projects the summed embedding; null if `embedding_`
-  // projects token vectors itself.
+  // projects token vectors itself, or if the model has no projection.
   std::shared_ptr<const ColumnParallelLinear> embedding_projection_;
   std::optional<NextTokenInput> next_token_;  // set for a multi-token prediction layer
   std::optional<RelativeBias> relative_bias_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
-  std::size_t first_layer_ = 0;  // first layer in the cache: an encoder's layers follow its decoder's layers
-  std::shared_ptr<const Decoder> encoder_;  // null: none
+  std::size_t first_layer_ = 0;             // index of the first layer in the cache
+  std::shared_ptr<const Decoder> encoder_;  // null: the model has no encoder
   std::optional<Norm> final_norm_;
   std::shared_ptr<const VocabShard> output_tokens_;  // embed_tokens_ if embeddings are tied
   std::optional<HeadTransform> head_transform_;
@@ -163,8 +166,8 @@ class Decoder {
   std::size_t largest_columns_ = 0;
 };
 
-// Weights and biases of the whole model.
+// Number of weights and biases in the whole model.
 std::size_t count_parameters(const DecoderSpec& spec);
-// Parameters used for one token, with only the experts to which it is routed.
+// Number of parameters used for one token, with only the experts that compute the token.
 std::size_t count_active_parameters(const DecoderSpec& spec);
 }  // namespace tp

@@ -11,7 +11,7 @@ namespace {
 
 using Blocks = std::vector<std::shared_ptr<const DecoderBlock>>;
 
-// The first layer that shares the stored block of `layer`.
+// The first layer with the same stored block as `layer`.
 std::size_t first_of_same_block(const TensorNames& names, std::size_t layer) {
   std::size_t first = 0;
   while (names.stored_block(first) != names.stored_block(layer)) ++first;
@@ -23,7 +23,7 @@ Blocks load_blocks(WeightLoader& loader, const DecoderSpec& spec, const TensorNa
   const bool alike = loader.is_uniform();
   const std::span<const BlockSpec> specs = std::span(spec.blocks).subspan(layers.begin, layers.size());
   Blocks blocks;
-  std::vector<LoadedWeights> loaded;  // weights of every block
+  std::vector<LoadedWeights> loaded;  // weights of each block so far
   for (std::size_t layer = 0; layer < specs.size(); ++layer) {
     const std::size_t sharing = first_of_same_block(names, layers.begin + layer);
     if (sharing >= layers.begin && sharing < layers.begin + layer) {
@@ -91,7 +91,7 @@ std::shared_ptr<const VocabShard> load_embedding(WeightLoader& loader, const Dec
   return load_vocab(loader, spec, names.embed_tokens, embedding_size(spec));
 }
 
-// Size of the vectors that are added to token vectors.
+// Size of the position and type vectors that are added to token vectors.
 std::size_t added_size(const DecoderSpec& spec) {
   return spec.adds_behind_projection ? spec.hidden_size : embedding_size(spec);
 }
@@ -109,15 +109,15 @@ std::shared_ptr<const VocabShard> load_types(WeightLoader& loader, const Decoder
   return std::make_shared<VocabShard>(loader, layer, spec.token_types, added_size(spec), "type_vocab_size");
 }
 
-// Only the first rank loads axial positions, so that they are added once.
+// Only the first rank loads axial positions, so that the sum over ranks contains them once.
 std::optional<AxialPositions> load_axial(WeightLoader& loader, const DecoderSpec& spec,
                                          const std::string& name) {
   if (!spec.axial_positions || !loader.tp().is_first()) return std::nullopt;
   return AxialPositions(loader, name, *spec.axial_positions);
 }
 
-// Loads the projection of token vectors to hidden_size. Each rank loads the whole projection, because it
-// needs the whole result.
+// Loads the projection of token vectors to hidden_size. Every rank loads the whole projection, because every
+// rank needs the whole result.
 std::shared_ptr<const ColumnParallelLinear> load_projection(WeightLoader& loader, const DecoderSpec& spec,
                                                             const std::string& layer) {
   if (spec.embedding_size == 0) return nullptr;
@@ -159,7 +159,7 @@ std::optional<LmHead> load_lm_head(WeightLoader& loader, const DecoderSpec& spec
                 spec.logit_softcap);
 }
 
-// Only the first rank loads the head, because it does the pooling.
+// Only the first rank loads the head, because only the first rank pools hidden states.
 std::optional<SequenceHead> load_sequence_head(WeightLoader& loader, const DecoderSpec& spec,
                                                const TensorNames& names) {
   if (!spec.sequence_head || !loader.tp().is_first()) return std::nullopt;

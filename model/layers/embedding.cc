@@ -21,7 +21,7 @@ bool VocabShard::copy_row(std::size_t id, float* out) const {
 namespace {
 
 // Adds sines of the position to the first half of a vector, and cosines to the second half, like Marian.
-// Source: Vaswani et al., Attention Is All You Need, 2017, which alternates them.
+// Source: Vaswani et al., Attention Is All You Need, 2017 (with alternating sines and cosines).
 void add_sinusoids(std::size_t position, float* out, std::size_t size) {
   const std::size_t sines = (size + 1) / 2;
   for (std::size_t i = 0; i < size; ++i) {
@@ -41,7 +41,7 @@ PartialSum VocabParallelEmbedding::operator()(const StepContext& step) const {
     const bool owned = tokens_->copy_row(static_cast<std::size_t>(tokens[row]), vectors.row(row));
     if (!owned) std::fill_n(vectors.row(row), vectors.columns(), 0.0F);
     for (std::size_t i = 0; i < vectors.columns(); ++i) vectors(row, i) *= scale_;
-    // Sinusoids have no table: the rank owning the vector adds them.
+    // Sinusoids have no table, so the rank that owns the token's vector adds them.
     if (sinusoidal_ && owned) add_sinusoids(step.batch.positions[row], vectors.row(row), vectors.columns());
   }
   const TensorView<float> out = projection_ ? (*projection_)(vectors, step) : vectors;

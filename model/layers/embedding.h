@@ -1,4 +1,4 @@
-// Token ids to vectors and vectors to logits, both sharded over the vocabulary.
+// Conversion of token ids to vectors, and of hidden states to logits. Both are sharded over the vocabulary.
 #pragma once
 
 #include "model/layers/axial_positions.h"
@@ -15,7 +15,7 @@
 
 namespace tp {
 
-// This rank's rows of an embedding or LM head matrix, or of both if embeddings are tied. Tables of learned
+// This rank's rows of an embedding or LM head matrix. Tied embeddings share one matrix. Tables of learned
 // positions and token types are sharded in the same way.
 class VocabShard {
  public:
@@ -26,7 +26,7 @@ class VocabShard {
   Range tokens() const { return tokens_; }
   const LocalWeight& weight() const { return weight_; }  // [local_vocab, hidden_size]
 
-  // Writes row `id`, [hidden_size]. Returns false and writes nothing if another rank holds the row.
+  // Writes row `id` to `out`, [hidden_size]. Returns false and writes nothing if another rank holds the row.
   bool copy_row(std::size_t id, float* out) const;
 
  private:
@@ -34,8 +34,8 @@ class VocabShard {
   LocalWeight weight_;
 };
 
-// One rank holds a token's vector; the addends of other ranks are zero. Vectors of the token's position and
-// type are added if the model has them; one rank holds each. Token vectors may be projected first.
+// Each token's vector is on one rank; the addends of the other ranks are zero. Vectors of the token's
+// position and type, if the model has them, are added in the same way. Token vectors may be projected first.
 class VocabParallelEmbedding {
  public:
   // `scale`: factor of token vectors. `positions`, `types` and `projection` may be null; `projection` must
@@ -55,7 +55,7 @@ class VocabParallelEmbedding {
         axial_(std::move(axial)),
         sinusoidal_(sinusoidal) {}
 
-  // The step's tokens at their positions -> an addend of [tokens, size of a vector]
+  // The step's tokens at their positions -> an addend of [tokens, vector size]
   PartialSum operator()(const StepContext& step) const;
 
  private:

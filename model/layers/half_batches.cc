@@ -37,7 +37,7 @@ void divide_rows(const std::vector<std::size_t>& rows, std::size_t cut, std::vec
   for (auto row = middle; row != rows.end(); ++row) second.push_back(*row - cut);
 }
 
-// Tokens of a span before the cut.
+// Number of the span's tokens before the cut.
 std::size_t tokens_before(const AttentionSpan& span, std::size_t cut) {
   return std::clamp(cut, span.first_token, span.first_token + span.tokens) - span.first_token;
 }
@@ -58,7 +58,7 @@ void divide_span(const AttentionSpan& span, std::size_t cut, std::vector<Attenti
   }
 }
 
-// Divides a span's state; `before` of the span's `tokens` precede the cut.
+// Divides the state of a span; `before` of the span's `tokens` precede the cut.
 void divide_state(const StateSpan& state, std::size_t before, std::size_t tokens,
                   std::vector<StateSpan>& first, std::vector<StateSpan>& second) {
   if (before > 0) first.push_back({.slot = state.slot, .saves = {}});

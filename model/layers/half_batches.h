@@ -13,12 +13,13 @@ struct HalfBatches {
   Batch second;
 };
 
-// Number of tokens in the first, larger half. Never falls as `tokens` grows.
+// Number of tokens in the first, larger half. Never decreases as `tokens` grows.
 std::size_t larger_half(std::size_t tokens);
 
-// Cuts a batch in two, perhaps inside a sequence. `second` may depend on the cache and states that `first`
-// leaves in the same layer, but not vice versa. Returns nothing if the batch cannot be divided: it has only
-// one token, an encoder's input, tokens that see later positions, or outputs that are not in token order.
+// Cuts a batch in two, possibly within a sequence. In each layer, `second` may depend on the cache and the
+// states that `first` leaves, but not vice versa. Returns nothing if the batch cannot be divided, because it
+// has only one token, an encoder's input, tokens that see later positions, or outputs that are not in token
+// order.
 std::optional<HalfBatches> halves_of(const Batch& batch);
 
 }  // namespace tp

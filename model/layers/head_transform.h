@@ -11,7 +11,7 @@
 namespace tp {
 
 // norm(activation(dense(x))); norm and activation are optional. Every rank holds the whole transform, because
-// it is much smaller than the LM head, which needs the whole result.
+// every rank needs the whole result. The transform is much smaller than the LM head.
 class HeadTransform {
  public:
   // Throws CheckpointError.

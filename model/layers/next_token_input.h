@@ -9,15 +9,15 @@
 namespace tp {
 
 // The input of a multi-token prediction layer's block: projection([norm(token's vector), norm(hidden state
-// after the previous token)]). Each rank multiplies its share of the projection's columns.
+// after the previous token)]). Each rank multiplies its own share of the projection's columns.
 class NextTokenInput {
  public:
   // Throws CheckpointError.
   NextTokenInput(WeightLoader& loader, const NextTokenNames& names, std::size_t hidden_size,
                  const NextTokenSpec& spec);
 
-  // `embedding`: [tokens, hidden_size] -> [tokens, hidden_size], equal on every rank. Reads the batch's
-  // states. Collective, unless `comm` is null in a shape-only step; throws CommError.
+  // `embedding`: [tokens, hidden_size] -> [tokens, hidden_size], equal on every rank. Reads
+  // Batch::states_before. Collective, except in a shape-only step, in which `comm` is null; throws CommError.
   TensorView<float> operator()(Communicator* comm, PartialSum embedding, const StepContext& step) const;
 
  private:

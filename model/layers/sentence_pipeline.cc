@@ -17,7 +17,7 @@ namespace {
 // "sentence_transformers.models.Pooling" -> "Pooling"
 std::string class_of(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
-// Pooling modes: names since version 5.4 and flags of earlier versions, in the order of concatenation.
+// Pooling modes in the order of concatenation: names since version 5.4, and flags of earlier versions.
 constexpr std::pair<const char*, const char*> kModes[] = {
     {"cls", "pooling_mode_cls_token"},
     {"max", "pooling_mode_max_tokens"},
@@ -26,7 +26,7 @@ constexpr std::pair<const char*, const char*> kModes[] = {
     {"weightedmean", "pooling_mode_weightedmean_tokens"},
     {"lasttoken", "pooling_mode_lasttoken"}};
 
-// Reads `pooling_mode`, a mode or a list of modes, which overrides the flags. The default is the mean.
+// `pooling_mode`, a mode or a list of modes, overrides the flags. The default is the mean.
 std::vector<std::string> pooling_modes(const JsonNode& fields) {
   std::vector<std::string> modes;
   if (const std::optional<JsonNode> given = fields.find("pooling_mode")) {
@@ -67,7 +67,7 @@ PooledLayerSpec::Activation read_activation(const JsonNode& fields, const std::f
   return found->second;
 }
 
-// Rejects modules that read or write other features, as version 5.4 and later allow.
+// Rejects modules that read or write anything except sentence embeddings, which version 5.4 and later allow.
 void require_of_sentence(const JsonNode& fields, const std::filesystem::path& file) {
   constexpr const char* kSentence = "sentence_embedding";
   for (const char* name : {"module_input_name", "module_output_name"}) {
@@ -98,7 +98,7 @@ PooledLayer read_dense(const std::filesystem::path& folder, std::size_t in_featu
   return {loader, spec, in_features, ""};
 }
 
-// Settings of the Transformer module. Older versions named the file after the model's family.
+// Settings files of the Transformer module. Older versions named the file after the model's family.
 constexpr const char* kTransformerFiles[] = {
     "sentence_bert_config.json",      "sentence_roberta_config.json", "sentence_distilbert_config.json",
     "sentence_camembert_config.json", "sentence_albert_config.json",  "sentence_xlm-roberta_config.json",
@@ -120,7 +120,7 @@ SentencePipeline SentencePipeline::load(const std::filesystem::path& folder, std
 void SentencePipeline::add_module(const JsonNode& module, const std::filesystem::path& folder) {
   const std::string type = class_of(module.type());
   const std::filesystem::path part = folder / module.at("path").string();
-  if (type == "Dropout") return;  // only in training
+  if (type == "Dropout") return;  // used only in training
   if (type == "Transformer") return read_transformer(part);
   if (type == "Pooling") return read_pooling_module(part / "config.json");
   if (type == "Dense") {
@@ -153,7 +153,7 @@ void SentencePipeline::read_pooling_module(const std::filesystem::path& file) {
   pools_prompts_ = fields.boolean_or("include_prompt", true) || pooling_ == Pooling::last;
 }
 
-// Before version 5.4, this module had no file.
+// Before version 5.4, the Normalize module had no file.
 void SentencePipeline::read_normalize(const std::filesystem::path& file) {
   normalizes_ = true;
   if (!has_file(file)) return;

@@ -1,5 +1,6 @@
-// The steps before and after an embedding model, as Sentence Transformers stores them in the model's folder:
-// modules.json and the folders that it lists, sentence_bert_config.json, config_sentence_transformers.json.
+// Processing before and after an embedding model, read from the files of Sentence Transformers in the model's
+// folder: modules.json and the folders that it lists, sentence_bert_config.json,
+// config_sentence_transformers.json.
 #pragma once
 
 #include "model/layers/sequence_head.h"
@@ -26,17 +27,18 @@ class SentencePipeline {
   // The model's pooling, if its files specify one.
   std::optional<Pooling> pooling() const { return pooling_; }
   bool normalizes() const { return normalizes_; }
-  // The longest sequence that the model supports (max_seq_length); huge if not specified.
+  // Maximum number of tokens that the model supports (max_seq_length); huge if not specified.
   std::size_t max_tokens() const { return max_tokens_; }
   // Whether texts are converted to lower case before tokenization.
   bool lower_case() const { return lower_case_; }
   std::size_t embedding_size() const { return size_; }
 
-  // The prompt to put before texts, by name ("query"). Without a name: the model's default, perhaps empty.
-  // Throws RequestError if the model lacks the prompt, or if its pooling excludes prompts.
+  // The prompt to put before texts, by name, such as "query". An empty name selects the model's default
+  // prompt, which may be empty. Throws RequestError if the model has no such prompt, or if its pooling
+  // excludes prompts.
   const std::string& prompt(const std::string& name) const;
 
-  // Applies the layers after pooling, but not the normalization. [hidden_size] -> [embedding_size]
+  // Applies the layers after pooling, but does not normalize. [hidden_size] -> [embedding_size]
   std::vector<float> operator()(std::vector<float> pooled) const;
 
  private:

@@ -1,4 +1,4 @@
-// The head of a whole sequence: layers over its pooled hidden state.
+// The head for a whole sequence: layers that process its pooled hidden state.
 #pragma once
 
 #include "model/config/spec.h"
@@ -17,7 +17,7 @@ namespace tp {
 // a layer runs once per sequence, not once per token.
 class PooledLayer {
  public:
-  // `prefix`: begins the layer's name if the spec says `of_body`. Throws CheckpointError.
+  // `prefix`: precedes the layer's name if the spec sets `of_body`. Throws CheckpointError.
   PooledLayer(WeightLoader& loader, const PooledLayerSpec& spec, std::size_t in_features,
               const std::string& prefix);
 

@@ -18,7 +18,7 @@ SameTables same_tables(const DecoderSpec& layer, const WeightSource& source, TpR
     return !loader.first_different_row(rows, table(of));
   };
   SameTables same = {own.embed_tokens == model.embed_tokens, own.lm_head == model.lm_head};
-  // Tied: the checkpoint may store only one table, and the layer's head is its embedding.
+  // Tied embeddings: the checkpoint may store only one table, and the layer's embedding is also its head.
   if (layer.tied_embeddings) return same.embedding && same.head ? same : SameTables{};
   if (!same.embedding) same.embedding = is_copy(own.embed_tokens, model.embed_tokens);
   if (!same.head) same.head = is_copy(own.lm_head, model.lm_head);

@@ -1,4 +1,4 @@
-// A model's embedding and LM head, which its multi-token prediction layer may use, too.
+// A model's embedding and LM head, which its multi-token prediction layer may share.
 #pragma once
 
 #include "model/config/spec.h"
@@ -16,10 +16,10 @@ struct SameTables {
   bool head = false;
 };
 
-// This rank's rows of both tables; null: none.
+// This rank's rows of both tables; null: no table.
 struct VocabTables {
   std::shared_ptr<const VocabShard> embedding{};
-  std::shared_ptr<const VocabShard> head{};  // the embedding if tied
+  std::shared_ptr<const VocabShard> head{};  // same as `embedding` if embeddings are tied
 
   VocabTables only(const SameTables& same) const {
     return {same.embedding ? embedding : nullptr, same.head ? head : nullptr};
@@ -27,7 +27,7 @@ struct VocabTables {
 };
 
 // Finds the tables that the checkpoint does not store for the layer, or stores as copies of the model's
-// tables. Compares this rank's rows. Throws CheckpointError.
+// tables. Compares only this rank's rows. Throws CheckpointError.
 SameTables same_tables(const DecoderSpec& layer, const WeightSource& source, TpRank tp);
 
 }  // namespace tp

@@ -54,7 +54,7 @@ std::optional<Favor> random_features(const AttentionSpec& spec, const HeadShard&
   return Favor(shard.kv_heads, spec.favor_features, spec.head_dim);
 }
 
-// Rows of the batch in the order in which a dilated layer stores each sequence.
+// Rows of the batch, in the order in which a dilated layer stores each sequence's tokens.
 std::vector<std::size_t> rows_by_residue(std::span<const kernels::AttentionSpan> spans,
                                          std::size_t dilation) {
   std::vector<std::size_t> rows;
@@ -202,7 +202,8 @@ TensorView<float> Attention::attend(TensorView<const float> query, const StepCon
   return attended;
 }
 
-// Overwrites the cached keys and values, which this layer no longer needs, with the global projections.
+// The keys and values of the global projections replace the cached keys and values, which this layer no
+// longer needs.
 void Attention::attend_globally(TensorView<const float> x, const StepContext& step,
                                 const kernels::PagedCache& cache, TensorView<float> attended) const {
   std::vector<std::size_t> rows;

@@ -1,4 +1,5 @@
-// Multi-head, grouped-query and multi-query attention. They differ only in query heads per KV head.
+// Multi-head, grouped-query and multi-query attention, which differ only in the number of query heads per KV
+// head.
 #pragma once
 
 #include "model/config/spec.h"
@@ -25,7 +26,7 @@ class Attention {
             const BlockNames& names);
 
   // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]. Writes the tokens' keys and values to the
-  // cache. Collective with a ProjectionNorm; throws CommError.
+  // cache. Collective if the layer has a ProjectionNorm; throws CommError.
   PartialSum operator()(TensorView<const float> x, const StepContext& step,
                         const kernels::PagedCache& cache) const;
 
@@ -40,7 +41,7 @@ class Attention {
   TensorView<float> attend_to_cache(TensorView<const float> query, TensorView<const float> key,
                                     TensorView<const float> value, const StepContext& step,
                                     const kernels::PagedCache& cache) const;
-  // Attends with tokens sorted by residue (Residues).
+  // Like attend_to_cache, for dilated windows: sorts the tokens by residue first (see Residues).
   TensorView<float> attend_by_residues(TensorView<const float> query, TensorView<const float> key,
                                        TensorView<const float> value, const StepContext& step,
                                        const kernels::PagedCache& cache) const;

@@ -1,5 +1,4 @@
-// A depthwise convolution over a token's channels and those of the tokens before it, whose last inputs are a
-// sequence's state.
+// A causal depthwise convolution over tokens. Its last inputs are part of a sequence's state.
 #pragma once
 
 #include "model/config/spec.h"
@@ -14,18 +13,18 @@
 
 namespace tp {
 
-// The state is at the begin of a layer's: its last inputs, [taps - 1, local channels].
+// The first [taps - 1, local channels] floats of the layer's state are the convolution's last inputs.
 class CausalConvolution {
  public:
-  // `layer`: [channels, taps] of the whole model, which every rank reads, few as they are. `own`: the
-  // channels of this rank, range by range. Throws CheckpointError.
+  // `layer`: the whole model's weights, [channels, taps]. The weights are small, so every rank reads all of
+  // them. `own`: ranges of channels that this rank owns. Throws CheckpointError.
   CausalConvolution(WeightLoader& loader, const StoredLayer& layer, const std::vector<Range>& own);
 
-  // x: [tokens, local channels] -> the same. Advances the states of the batch's sequences.
+  // x: [tokens, local channels] -> [tokens, local channels]. Advances the states of the batch's sequences.
   TensorView<float> operator()(TensorView<const float> x, std::optional<Activation> activation,
                                const StepContext& step) const;
 
-  // Floats of the state that this rank keeps of a sequence, whole cache lines.
+  // Floats of one sequence's state on this rank, rounded up to whole cache lines.
   std::size_t state_floats() const;
 
  private:

@@ -14,8 +14,8 @@
 
 namespace tp {
 
-// Keys and values are projected once, when the input is encoded. They are stored in the cache of the layer's
-// self-attention, in separate blocks at the beginning of a sequence.
+// Keys and values are projected once, when the input is encoded. The cache of the layer's self-attention
+// stores them in separate blocks at the beginning of a sequence.
 class CrossAttention {
  public:
   // Throws ConfigError if there are more ranks than heads, CheckpointError for wrong tensors.

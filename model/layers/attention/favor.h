@@ -1,4 +1,4 @@
-// The approximate attention of --attention favor.
+// Approximate attention with random features (--attention favor).
 #pragma once
 
 #include "model/kernels/favor.h"
@@ -11,7 +11,8 @@
 
 namespace tp {
 
-// Random features of this rank's KV heads. They depend only on the head's number in the model.
+// Random features of this rank's KV heads. Each head's features depend only on the head's number in the
+// model.
 class Favor {
  public:
   Favor(Range kv_heads, std::size_t num_features, std::size_t head_dim);

@@ -26,8 +26,8 @@ StoredLayer delta_layer(const std::string& name, std::size_t rows, std::size_t h
   return {name, {rows, hidden_size}, reason, "hidden_size"};
 }
 
-// in_proj_qkvz and in_proj_ba are stored by key head, each with its value heads. in_proj_qkv contains all
-// queries, then all keys, then all values.
+// in_proj_qkvz and in_proj_ba are grouped by key head; each group also contains the value heads of its key
+// head. in_proj_qkv contains all queries, then all keys, then all values.
 StoredDeltaNet stored_delta_net(const WeightSource& source, const GatedDeltaNetNames& names,
                                 const GatedDeltaNetSpec& spec, std::size_t hidden_size) {
   const std::size_t key = spec.key_head_dim;
@@ -128,8 +128,8 @@ GatedDeltaNet::GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec
   for (float& rate : decay_rate_) rate = std::exp(rate);
   for (std::size_t head = 0; head < sizes.heads.local_heads(); ++head)
     key_of_head_.push_back(sizes.heads.local_kv_of(head));
-  // With these gains, an RMS norm divides by the root of the sum of squares instead of their mean. The gain
-  // of queries also contains the scale 1 / sqrt(size).
+  // With these gains, an RMS norm divides by the root of the sum of squares instead of the root of their
+  // mean. The gain of queries also contains the scale 1 / sqrt(size).
   const auto size = static_cast<float>(spec.key_head_dim);
   key_gain_.assign(spec.key_head_dim, 1.0F / std::sqrt(size));
   query_gain_.assign(spec.key_head_dim, 1.0F / size);

@@ -1,4 +1,4 @@
-// A recurrent layer in place of attention: the gated delta rule.
+// The gated delta rule, a recurrent layer that replaces attention.
 #pragma once
 
 #include "model/config/spec.h"

@@ -82,7 +82,7 @@ HeadwiseLinear load_value_proj(WeightLoader& loader, const LatentAttentionSpec& 
   return HeadwiseLinear(std::move(weights));
 }
 
-// Copies each head's rotated part to the end of its query. rotated: [tokens, heads * rope_dim], query:
+// Copies each head's rotated part to the end of the head's query. rotated: [tokens, heads * rope_dim], query:
 // [tokens, heads * head_size].
 void place_rotated(TensorView<const float> rotated, std::size_t rope_dim, TensorView<float> query) {
   if (query.empty()) return;
@@ -155,7 +155,8 @@ PartialSum LatentAttention::operator()(TensorView<const float> x, const StepCont
   }
   kernels::store_keys_values(rope_key, latent, step.spans(), cache);
 
-  // Each head's absorbed query, then its rotated part, as in the cache: [tokens, heads * latent].
+  // For each head, the absorbed query followed by the rotated part, as in the cache: [tokens, heads *
+  // latent].
   const TensorView<float> absorbed = step.workspace.take(x.rows(), sizes_.heads.size() * sizes_.latent);
   absorb_proj_(query_nope, absorbed, step);
   place_rotated(query_rope, spec_.qk_rope_head_dim, absorbed);

@@ -21,19 +21,21 @@ struct LatentAttentionSizes {
   Range heads;
   std::size_t query_nope = 0;  // heads * qk_nope_head_dim
   std::size_t query_rope = 0;  // heads * qk_rope_head_dim
-  std::size_t query_in = 0;    // rows of down_proj for the query: its latent if there is one, else its heads
-  std::size_t latent = 0;      // kv_lora_rank + qk_rope_head_dim
-  std::size_t value = 0;       // heads * v_head_dim
+  // Rows of down_proj for the query: the size of its latent, or of its heads if there is no latent.
+  std::size_t query_in = 0;
+  std::size_t latent = 0;  // kv_lora_rank + qk_rope_head_dim
+  std::size_t value = 0;   // heads * v_head_dim
 };
 
-// Keys and values of all heads are projections of one small latent per token. Only the latent is cached, with
-// one rotated key that all heads share. A rank owns heads; latents and their cache are equal on every rank.
+// Keys and values of all heads are projections of one small latent per token. Only the latent and one rotated
+// key, which all heads share, are cached. Each rank owns some heads; latents and their cache are equal on
+// every rank.
 //
 // The up-projections are never applied to the cache: score = query . (W_uk latent) = (W_uk^T query) . latent,
-// and the weighted sum of values is W_uv times the weighted sum of latents. Prefill uses this form, too. It
-// multiplies more than expanded keys and values would (kv_lora_rank instead of a head's size), but chunks
-// need not expand the whole cache again, and no buffer grows with the sequence. Source: DeepSeek-AI,
-// DeepSeek-V2, 2024, section 2.1.
+// and the weighted sum of values is W_uv times the weighted sum of latents. Prefill uses this form, too. This
+// form needs more multiplications per key than expanded keys and values (kv_lora_rank instead of a head's
+// size). However, chunks need not expand the whole cache again, and no buffer grows with the sequence.
+// Source: DeepSeek-AI, DeepSeek-V2, 2024, section 2.1.
 class LatentAttention {
  public:
   // Throws ConfigError if there are more ranks than heads, CheckpointError for wrong tensors.

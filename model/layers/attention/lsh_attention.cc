@@ -48,7 +48,6 @@ std::size_t LshAttention::padded(std::size_t tokens) const {
   return (tokens + spec_.padded_to - 1) / spec_.padded_to * spec_.padded_to;
 }
 
-// Limits for sequences of up to `tokens` tokens.
 kernels::LshLimits LshAttention::limits(std::size_t tokens) const {
   const std::vector<std::size_t>& fixed = spec_.num_buckets;
   const std::size_t chunks = padded(tokens) / spec_.chunk_length + 1;
@@ -60,7 +59,7 @@ kernels::LshLimits LshAttention::limits(std::size_t tokens) const {
                          : std::accumulate(fixed.begin(), fixed.end(), std::size_t{1}, std::multiplies<>())};
 }
 
-// Rotations for each sequence, by its number of buckets; empty if all sequences use rotations_.
+// Rotations for each sequence, which depend on its number of buckets; empty if all sequences use rotations_.
 std::vector<std::vector<float>> LshAttention::rotations_of(
     std::span<const std::vector<std::size_t>> factors) const {
   std::vector<std::vector<float>> rotations;

@@ -1,4 +1,4 @@
-// Attention among tokens that a hash sorts next to each other, as in Reformer.
+// Reformer's attention among tokens that a locality-sensitive hash sorts next to each other.
 #pragma once
 
 #include "model/config/spec.h"

@@ -31,7 +31,7 @@ std::vector<float> torch_randn(std::uint64_t seed, std::size_t count) {
   std::vector<float> numbers(std::max(count, kAtOnce));
   std::ranges::generate(numbers, uniform);
   for (std::size_t i = 0; i + kAtOnce <= numbers.size(); i += kAtOnce) make_normal(numbers.data() + i);
-  if (numbers.size() % kAtOnce != 0) {  // the last 16 are drawn again
+  if (numbers.size() % kAtOnce != 0) {  // like PyTorch, draws the last 16 numbers again
     float* const last = numbers.data() + numbers.size() - kAtOnce;
     std::generate_n(last, kAtOnce, uniform);
     make_normal(last);

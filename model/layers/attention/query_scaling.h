@@ -1,4 +1,4 @@
-// Queries that grow with their positions.
+// Scales queries by factors that grow with their positions.
 #pragma once
 
 #include "model/config/spec.h"
@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// Multiplies the rows of `query`, [tokens, anything], by the factors of their positions, [tokens].
+// Multiplies each row of `query`, [tokens, any size], by the factor for its position; positions: [tokens].
 void scale_queries(const std::optional<QueryScalingSpec>& spec, std::span<const std::size_t> positions,
                    TensorView<float> query);
 

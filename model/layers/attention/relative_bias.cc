@@ -8,8 +8,8 @@
 
 namespace tp {
 
-// In each direction, half the rows stand for one distance each, the others for ranges that grow with
-// distance.
+// In each direction, half of the rows stand for single distances. The other half stands for ranges of
+// distances, which widen as the distance grows.
 std::size_t relative_bucket(const RelativeBiasSpec& spec, std::ptrdiff_t distance) {
   const std::size_t rows = spec.bidirectional ? spec.num_buckets / 2 : spec.num_buckets;
   const std::size_t first = spec.bidirectional && distance > 0 ? rows : 0;
@@ -17,7 +17,7 @@ std::size_t relative_bucket(const RelativeBiasSpec& spec, std::ptrdiff_t distanc
   const auto away = static_cast<std::size_t>(std::abs(distance));
   const std::size_t exact = rows / 2;
   if (away < exact) return first + away;
-  // In float32, as in the original code: the borders of ranges depend on the rounding.
+  // In float32, as in the original code: the boundaries of the ranges depend on rounding.
   const float position =
       std::log(static_cast<float>(away) / static_cast<float>(exact)) /
       static_cast<float>(std::log(static_cast<double>(spec.max_distance) / static_cast<double>(exact))) *

@@ -1,4 +1,4 @@
-// A bias of scores that depends on the distance between key and query, shared by all layers.
+// A bias on attention scores that depends on the distance between key and query. All layers share it.
 #pragma once
 
 #include "model/config/spec.h"
@@ -13,12 +13,12 @@ namespace tp {
 
 class RelativeBias {
  public:
-  // This rank's heads of the table `layer`, [num_buckets, num_attention_heads]. Throws CheckpointError.
+  // Loads this rank's heads of the table `layer`, [num_buckets, num_attention_heads]. Throws CheckpointError.
   RelativeBias(WeightLoader& loader, const std::string& layer, const RelativeBiasSpec& spec);
 
-  // Largest distance in the table. Farther keys have the bias of this distance.
+  // Largest distance in the table. Keys at larger distances have the same bias as keys at this distance.
   std::size_t reach() const { return reach_; }
-  // [local heads, 2 * reach + 1]: biases of keys from `reach` before the query to `reach` after it.
+  // [local heads, 2 * reach + 1]: biases of keys from `reach` positions before the query to `reach` after it.
   std::span<const float> by_distance() const { return by_distance_; }
 
  private:
@@ -26,7 +26,7 @@ class RelativeBias {
   std::vector<float> by_distance_;
 };
 
-// The row of the table for a key at the query's position + distance.
+// The table's row for a key at the query's position + distance.
 std::size_t relative_bucket(const RelativeBiasSpec& spec, std::ptrdiff_t distance);
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// A short convolution in place of attention, between two gates that depend on the token.
+// A short convolution that replaces attention, between two gates that depend on the token.
 #pragma once
 
 #include "model/config/spec.h"
@@ -12,8 +12,8 @@
 
 namespace tp {
 
-// out(after * convolution(before * value)), where `before`, `after` and `value` are projections of x. A rank
-// owns some of the channels, as columns of an MLP.
+// out(after * convolution(before * value)), where `before`, `after` and `value` are projections of x. Each
+// rank owns some of the channels, like the columns of an MLP.
 class ShortConvolution {
  public:
   // Throws CheckpointError for wrong tensors.
@@ -24,7 +24,7 @@ class ShortConvolution {
   // sequences.
   PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
 
-  // Floats of the state that this rank keeps of a sequence.
+  // Floats of one sequence's state on this rank.
   std::size_t state_floats() const { return conv_.state_floats(); }
 
  private:
@@ -32,7 +32,7 @@ class ShortConvolution {
                    const BlockNames& names, Range channels);
 
   std::size_t channels_;          // local channels
-  ColumnParallelLinear in_proj_;  // [3 * channels, hidden_size]: before, after and value below each other
+  ColumnParallelLinear in_proj_;  // [3 * channels, hidden_size]: before, after and value, stacked vertically
   CausalConvolution conv_;
   RowParallelLinear out_proj_;  // [hidden_size, channels]
 };

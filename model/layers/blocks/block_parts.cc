@@ -3,7 +3,7 @@
 namespace tp {
 namespace {
 
-// The class that implements a spec.
+// Maps a spec to the class that implements it.
 template <class Spec>
 struct PartOf;
 template <>

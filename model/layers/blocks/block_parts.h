@@ -1,4 +1,4 @@
-// The parts of a block. A new kind of part is a new alternative of a variant.
+// The parts of a block. To add a kind of part, add an alternative to a variant.
 #pragma once
 
 #include "model/layers/attention/attention.h"
@@ -29,7 +29,7 @@ class AttentionPart {
   PartialSum operator()(TensorView<const float> x, const StepContext& step,
                         const kernels::PagedCache& cache) const;
 
-  // Cache layout on this rank.
+  // Cache layout on this rank; empty if the part caches nothing.
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
   // Floats of one sequence's state on this rank; 0 if the part is not recurrent.
   std::size_t state_floats() const;
@@ -55,7 +55,7 @@ class FeedForwardPart {
 std::optional<Norm> load_if_present(WeightLoader& loader, const std::string& name, std::size_t hidden_size,
                                     const std::optional<NormSpec>& spec);
 
-// The part of a block that reads the encoder's states; nothing if the spec has none.
+// The cross-attention of a block, which reads the encoder's states; nothing if the spec has none.
 std::optional<CrossAttention> load_cross_attention(WeightLoader& loader, const BlockSpec& spec,
                                                    std::size_t hidden_size, const BlockNames& names);
 

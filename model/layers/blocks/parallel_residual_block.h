@@ -1,4 +1,4 @@
-// A layer whose halves read the same input, so that it needs only one all-reduce.
+// A layer whose attention and feed-forward halves read the same input, so that one all-reduce is enough.
 #pragma once
 
 #include "model/layers/blocks/block_parts.h"
@@ -25,7 +25,7 @@ class ParallelResidualBlock {
  private:
   std::optional<Norm> input_norm_;
   AttentionPart attention_;
-  std::optional<Norm> pre_feed_forward_norm_;  // absent: input_norm_ serves both halves
+  std::optional<Norm> pre_feed_forward_norm_;  // none: input_norm_ serves both halves
   FeedForwardPart feed_forward_;
   float residual_scale_;
 };

@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// x = norm(x + attention(x)); x = norm(x + mlp(x)). A decoder that reads an encoder has x = norm(x +
+// x = norm(x + attention(x)); x = norm(x + mlp(x)). A decoder that reads an encoder computes x = norm(x +
 // cross_attention(x)) in between. Source: Vaswani et al., Attention Is All You Need, 2017.
 class PostNormBlock {
  public:
@@ -21,7 +21,7 @@ class PostNormBlock {
   void operator()(Residual& x, const StepContext& step, const kernels::PagedCache& cache) const;
 
   const AttentionPart& attention() const { return attention_; }
-  // Null if there is none.
+  // Null if the block has no cross-attention.
   const CrossAttention* cross_attention() const { return cross_attention_ ? &*cross_attention_ : nullptr; }
 
  private:

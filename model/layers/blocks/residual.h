@@ -10,8 +10,8 @@
 
 namespace tp {
 
-// [tokens, hidden_size], equal on every rank. Some models have two streams, side by side. A step's sums over
-// ranks are computed here, except in ProjectionNorm and NextTokenInput.
+// [tokens, hidden_size], equal on every rank. Some models have two streams, side by side. This class computes
+// a step's sums over ranks, except the sums in ProjectionNorm and NextTokenInput.
 class Residual {
  public:
   // Sets all streams to the embedding, after the model's norm and projection to hidden_size, if any
@@ -23,7 +23,8 @@ class Residual {
         x_(begin(comm, std::move(embedding), norm, projection, streams, step)),
         stream_size_(x_.columns() / streams),
         frame_(step.workspace) {}
-  // Begins with the previous stage's stream or a multi-token prediction layer's input, [tokens, hidden_size].
+  // Begins with the previous stage's stream, or with a multi-token prediction layer's input, [tokens,
+  // hidden_size].
   Residual(Communicator* comm, TensorView<float> x, const StepContext& step)
       : comm_(comm), step_(step), x_(x), stream_size_(x.columns()), frame_(step.workspace) {}
 
@@ -32,16 +33,16 @@ class Residual {
 
   // The input of a part: norm(x), [tokens, hidden_size].
   TensorView<const float> normed(const Norm& norm) const { return norm(x_, step_.workspace); }
-  // norm(x), or x itself without a norm.
+  // norm(x), or x itself if there is no norm.
   TensorView<const float> normed(const std::optional<Norm>& norm) const { return norm ? normed(*norm) : x_; }
 
-  // norm(x) of one stream, if there are two.
+  // For two streams: norm(x[stream]).
   TensorView<const float> normed(const Norm& norm, std::size_t stream) const {
     return norm(stream_of(stream), step_.workspace);
   }
 
-  // x += scale * sum over ranks, after post_norm if there is one. Frees the workspace that was taken since
-  // the last sum. Collective; throws CommError.
+  // x += scale * post_norm(sum over ranks), or scale * sum without a post_norm. Frees the workspace that was
+  // taken since the last sum. Collective; throws CommError.
   void add_all_reduced(PartialSum sum, const std::optional<Norm>& post_norm, float scale);
   // For two streams: x[stream] += sum over ranks.
   void add_all_reduced(PartialSum sum, std::size_t stream);

@@ -10,9 +10,9 @@
 
 namespace tp {
 
-// x += attention(norm(x)); x += mlp(norm(x)). Some families also normalize the results, or only the results,
-// or scale them. A decoder that reads an encoder has x += cross_attention(norm(x)) in between, with a third
-// all-reduce.
+// x += attention(norm(x)); x += mlp(norm(x)). Some families also normalize or scale the results, or normalize
+// only the results. A decoder that reads an encoder computes x += cross_attention(norm(x)) in between, with a
+// third all-reduce.
 class SequentialBlock {
  public:
   SequentialBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
@@ -22,7 +22,7 @@ class SequentialBlock {
   void operator()(Residual& x, const StepContext& step, const kernels::PagedCache& cache) const;
 
   const AttentionPart& attention() const { return attention_; }
-  // Null if there is none.
+  // Null if the block has no cross-attention.
   const CrossAttention* cross_attention() const { return cross_attention_ ? &*cross_attention_ : nullptr; }
 
  private:

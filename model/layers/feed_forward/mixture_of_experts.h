@@ -1,4 +1,4 @@
-// A feed-forward half with many experts, a few of which compute each token.
+// A feed-forward half with many experts, of which only a few compute each token.
 #pragma once
 
 #include "model/config/spec.h"
@@ -18,16 +18,16 @@ struct ExpertSpec {
   std::size_t intermediate_size = 0;
   Activation activation = Activation::silu;
   bool bias = false;
-  bool weigh_input = false;  // a token's weight is a factor of the expert's input, not of the result
+  bool weigh_input = false;  // whether a token's weight multiplies the expert's input instead of its result
 };
 
-// A gated MLP, divided among ranks like GatedMlp. It computes only some rows of a batch, and adds their
+// A gated MLP, divided among ranks like GatedMlp. An expert computes only some rows of a batch, and adds the
 // weighted results to an addend that all experts share.
 class Expert {
  public:
   Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert& stored);
 
-  // Zeros for experts to add to.
+  // An addend of zeros, to which experts add their results.
   PartialSum nothing(std::size_t tokens, const StepContext& step) const {
     return down_proj_.nothing(tokens, step);
   }
@@ -45,8 +45,8 @@ class Expert {
   RowParallelLinear down_proj_;        // [hidden_size, local_size]
 };
 
-// Every rank owns a part of every expert's columns. Ranks therefore have equal work whichever experts are
-// chosen, and one all-reduce adds up the results of all experts.
+// Every rank owns part of every expert's columns. Ranks therefore have equal work for any choice of experts,
+// and one all-reduce adds up the results of all experts.
 class MixtureOfExperts {
  public:
   MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsSpec& spec, std::size_t hidden_size,
@@ -60,8 +60,9 @@ class MixtureOfExperts {
 
   Router router_;
   std::vector<Expert> experts_;
-  std::optional<Expert> shared_expert_;    // computes every token
-  std::vector<float> shared_expert_gate_;  // [hidden_size]: sigmoid(gate . x) scales the expert; or empty
+  std::optional<Expert> shared_expert_;  // processes every token
+  // [hidden_size]: sigmoid(gate . x) scales the shared expert's result; or empty.
+  std::vector<float> shared_expert_gate_;
 };
 
 }  // namespace tp

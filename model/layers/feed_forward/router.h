@@ -12,7 +12,7 @@
 
 namespace tp {
 
-// Ascending rows of a batch that one expert computes, and the factor of each row's result.
+// Ascending rows of a batch that one expert computes, and the factor for each row's result.
 struct ExpertTokens {
   std::span<const std::size_t> rows;
   std::span<const float> weights;
@@ -33,9 +33,10 @@ class Routing {
   }
 
  private:
-  std::vector<std::size_t> first_;  // [num_experts + 1] index of each expert's first entry, and the end
-  std::vector<std::size_t> rows_;   // [tokens * num_experts_per_tok]
-  std::vector<float> weights_;      // [tokens * num_experts_per_tok]
+  // [num_experts + 1]: index of each expert's first entry, then the number of all entries.
+  std::vector<std::size_t> first_;
+  std::vector<std::size_t> rows_;  // [tokens * num_experts_per_tok]
+  std::vector<float> weights_;     // [tokens * num_experts_per_tok]
 };
 
 // Chooses one token's experts. logits: [num_experts]; bias: [num_experts], or empty. Writes
@@ -50,7 +51,7 @@ class Router {
   // Throws CheckpointError.
   Router(WeightLoader& loader, const RouterSpec& spec, std::size_t hidden_size, const ExpertNames& names);
 
-  // x: [tokens, hidden_size]. For a shape, the worst case: one expert gets all tokens.
+  // x: [tokens, hidden_size]. A shape-only step gets the worst case: one expert computes all tokens.
   Routing operator()(TensorView<const float> x, const StepContext& step) const;
 
  private:

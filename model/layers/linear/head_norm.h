@@ -1,4 +1,4 @@
-// Norms of the heads of queries or keys.
+// Norms of query heads or key heads.
 #pragma once
 
 #include "model/layers/linear/norm.h"
@@ -10,14 +10,14 @@
 
 namespace tp {
 
-// Normalizes each head of a projection separately, with one gain for all heads or one per head.
+// Normalizes each head of a projection separately. All heads share one gain, or each head has its own gain.
 class HeadNorm {
  public:
   // One gain for all heads. Throws CheckpointError.
   HeadNorm(WeightLoader& loader, const std::string& layer, std::size_t head_dim, const NormSpec& spec);
 
-  // One gain per head, stored as a matrix of `shape`, [heads, head_dim], or with `tensor_per_head` as vectors
-  // named by the head's number. `own`: this rank's heads. Throws CheckpointError.
+  // One gain per head, stored as a matrix of `shape`, [heads, head_dim], or, with `tensor_per_head`, as one
+  // vector per head whose name contains the head's number. `own`: this rank's heads. Throws CheckpointError.
   HeadNorm(WeightLoader& loader, const std::string& layer, MatrixShape shape, const NormSpec& spec, Range own,
            bool tensor_per_head);
 
@@ -26,7 +26,7 @@ class HeadNorm {
 
  private:
   std::size_t head_dim_;
-  std::vector<Norm> norms_;  // one per local head, or one for all
+  std::vector<Norm> norms_;  // one per local head, or one for all heads
 };
 
 }  // namespace tp

@@ -21,9 +21,9 @@ void HeadwiseLinear::operator()(TensorView<const float> x, TensorView<float> y,
                                  scratch.rows_from(thread, 1),
                                  y.columns_from(head * (y.columns() / heads), first.out_features()));
   };
-  const std::size_t work = x.rows() * first.out_features() * first.in_features();  // operations per head
+  const std::size_t work = x.rows() * first.out_features() * first.in_features();  // multiplications per head
   if (heads < threads && work >= kMinParallelWork) {
-    // Fewer heads than threads: the threads share every matmul.
+    // With fewer heads than threads, the threads share every matmul.
     for (std::size_t head = 0; head < heads; ++head) multiply(head);
     return;
   }

@@ -15,8 +15,8 @@ class HeadwiseLinear {
   // One weight per head, [out_features, in_features] each.
   explicit HeadwiseLinear(std::vector<LocalWeight> weights) : weights_(std::move(weights)) {}
 
-  // x: [tokens, heads * in_features], y: [tokens, heads * stride], stride >= out_features. Each head's
-  // results begin its part of y.
+  // x: [tokens, heads * in_features], y: [tokens, heads * stride], stride >= out_features. Each head's result
+  // fills the first out_features columns of the head's part of y.
   void operator()(TensorView<const float> x, TensorView<float> y, const StepContext& step) const;
 
  private:

@@ -14,23 +14,24 @@
 
 namespace tp {
 
-// The input of a row-parallel layer, [tokens, local in_features], in floats or already rounded into the tiles
-// of a matrix unit.
+// The input of a row-parallel layer, [tokens, local in_features], as floats or already rounded and tiled for
+// a matrix unit.
 using LocalActivations = std::variant<TensorView<float>, kernels::TiledRows>;
 
 class RowParallelLinear;
 
-// Each rank owns output features. It needs the whole input, and nothing is communicated.
+// Each rank owns some output features and needs the whole input. Nothing is communicated.
 class ColumnParallelLinear {
  public:
-  // The owned rows of all `parts` become one matmul, or one per run of rows with equal type. Throws
+  // The owned rows of all `parts` become one matmul, or one matmul per run of rows with the same type. Throws
   // CheckpointError.
   ColumnParallelLinear(WeightLoader& loader, std::span<const OwnedRows> parts, bool bias);
 
   // x: [tokens, in_features] -> [tokens, local out_features]
   TensorView<float> operator()(TensorView<const float> x, const StepContext& step) const;
 
-  // activation(gates) * ups, for a layer that computes gates, then ups. -> [tokens, local out_features / 2]
+  // activation(gates) * ups, for a layer whose output is gates followed by ups. -> [tokens, local
+  // out_features / 2]
   TensorView<float> gated(TensorView<const float> x, kernels::Activation activation,
                           const StepContext& step) const;
   // The result of gated(), in the form that suits the next layer best.
@@ -44,11 +45,11 @@ class ColumnParallelLinear {
   std::vector<float> bias_;           // [local out_features] or empty
 };
 
-// Each rank owns input features. It reads its part of the input, and its result is an addend of the sum over
-// ranks.
+// Each rank owns some input features and reads only its part of the input. The result is an addend of the sum
+// over ranks.
 class RowParallelLinear {
  public:
-  // `columns`: the owned input features. `leaf`: see PackedLayout. Only the first rank has the bias. Throws
+  // `columns`: the owned input features. `leaf`: see PackedLayout. Only the first rank holds the bias. Throws
   // CheckpointError.
   RowParallelLinear(WeightLoader& loader, const StoredLayer& layer, Range columns, bool bias,
                     std::size_t leaf = 0);
@@ -59,14 +60,14 @@ class RowParallelLinear {
   PartialSum with_scaled_bias(TensorView<float> x, std::span<const float> factors,
                               const StepContext& step) const;
 
-  // An addend of zeros, [tokens, out_features], to which results of this layer can be added.
+  // An addend of zeros, [tokens, out_features], to which this layer's results can be added.
   PartialSum nothing(std::size_t tokens, const StepContext& step) const;
 
-  // Whether x may be in tiles if it has this many tokens.
+  // Whether an input with this many tokens may be in tiles.
   bool takes_tiles(std::size_t tokens) const { return weight_.takes_tiles(tokens); }
 
  private:
-  // Calls add_bias(product) if this rank has the bias.
+  // Calls add_bias(product) if this rank holds the bias.
   template <class AddBias>
   PartialSum multiply(const LocalActivations& x, const StepContext& step, const AddBias& add_bias) const;
 

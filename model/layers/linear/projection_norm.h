@@ -12,7 +12,7 @@
 namespace tp {
 
 // RMS norms over all heads of a query, and over all heads of a key. One small all-reduce adds up the ranks'
-// sums of squares for both. If several ranks hold a head, only its owner counts it.
+// sums of squares for queries and keys. If several ranks hold a head, only the head's owner counts it.
 class ProjectionNorm {
  public:
   // Throws CheckpointError, and ConfigError unless query_key_norm is an RMS norm.
@@ -27,7 +27,7 @@ class ProjectionNorm {
   struct Part {
     std::size_t size;          // columns of the whole projection
     std::vector<float> gain;   // [local columns]
-    std::size_t first_column;  // first column that this rank counts
+    std::size_t first_column;  // first local column that this rank counts
     std::size_t columns;
   };
 

@@ -9,7 +9,7 @@ namespace {
 
 using std::numbers::pi;
 
-// Meta's scaling for Llama 3.1: low frequencies are divided by `factor`, high frequencies stay, and
+// Meta's scaling for Llama 3.1: low frequencies are divided by `factor`, high frequencies stay unchanged, and
 // frequencies in between are interpolated.
 double llama3_frequency(double frequency, const RopeScaling& scaling) {
   const auto original = static_cast<double>(scaling.original_max_position_embeddings);
@@ -20,8 +20,8 @@ double llama3_frequency(double frequency, const RopeScaling& scaling) {
   return (1 - blend) * frequency / scaling.factor + blend * frequency;
 }
 
-// Like llama3_frequency, but the blend is linear in the dimension's index, between the dimensions that rotate
-// beta_fast and beta_slow times within the original context. Source: Peng et al., YaRN, 2023.
+// Like llama3_frequency, but blends linearly in the dimension's index, between the dimensions that complete
+// beta_fast and beta_slow rotations within the original context. Source: Peng et al., YaRN, 2023.
 class YarnBlend {
  public:
   explicit YarnBlend(const RopeSpec& spec) : factor_(spec.scaling.factor) {
@@ -34,7 +34,7 @@ class YarnBlend {
     const double high = dimension_of(spec.scaling.beta_slow);
     low_ = std::max(spec.scaling.truncate ? std::floor(low) : low, 0.0);
     high_ = std::min(spec.scaling.truncate ? std::ceil(high) : high, dims - 1);
-    if (high_ == low_) high_ += 0.001;  // no division by zero
+    if (high_ == low_) high_ += 0.001;  // avoids a division by zero
   }
 
   double operator()(double frequency, std::size_t index) const {
@@ -99,7 +99,7 @@ std::vector<Rope> distinct_ropes(const DecoderSpec& spec) {
     const std::optional<RopeSpec> rope = std::visit(
         [](const auto& part) -> std::optional<RopeSpec> {
           if constexpr (requires { part.rope; }) return part.rope;
-          return std::nullopt;  // positions come from a recurrence's order or the embedding
+          return std::nullopt;  // no RoPE: positions come from the recurrence or the embedding
         },
         block.attention);
     if (rope && std::ranges::find(ropes, *rope, &Rope::spec) == ropes.end())

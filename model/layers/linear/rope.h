@@ -1,4 +1,4 @@
-// Rotary position embeddings and their scalings.
+// Rotary position embeddings with scaling.
 #pragma once
 
 #include "model/config/spec.h"
@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// The angles of a batch's tokens, computed once per step for all layers with this RopeSpec.
+// Cosines and sines for a batch's tokens, computed once per step for all layers with this RopeSpec.
 struct RopeAngles {
   const RopeSpec* spec = nullptr;
   TensorView<float> cosine;  // [tokens, rotary_dim / 2]
@@ -19,8 +19,9 @@ struct RopeAngles {
 
 class Rope {
  public:
-  // `max_positions`: maximum tokens per sequence. longrope has two sets of factors, for short and for long
-  // sequences. Keys are cached rotated, so `max_positions` selects one set for all sequences.
+  // `max_positions`: maximum tokens per sequence. longrope has one set of factors for short sequences and one
+  // for long sequences. Keys are rotated before they are cached, so `max_positions` selects one set for all
+  // sequences.
   Rope(const RopeSpec& spec, std::size_t max_positions);
 
   const RopeSpec& spec() const { return spec_; }

@@ -41,9 +41,9 @@ struct StepContext {
   Tracer* tracer = nullptr;             // null: no tracing
   std::size_t cache_group = 0;          // cache group of the current layer
   LayerStates states{};                 // states of the current layer, if it is recurrent
-  Communicator* comm = nullptr;  // null: a shape-only step, or one in which no part of a block communicates
+  Communicator* comm = nullptr;         // null: a shape-only step, or a step whose blocks don't communicate
   const RelativeBias* relative_bias = nullptr;  // null: the model has none
-  SumTally* tally = nullptr;                    // counts the sums of a shape-only step; null: not wanted
+  SumTally* tally = nullptr;                    // counts the sums of a shape-only step; null: no counting
 
   // Counts a sum over ranks that a shape-only step skips.
   void count_sum(const PartialSum& sum) const {
