@@ -54,6 +54,7 @@ struct ModelConfig {
   double partial_rotary_factor = 1.0;
   std::size_t rotary_dim = 0;         // number of rotated elements per head; 0: partial_rotary_factor applies
   double rope_local_base_freq = 0.0;  // rope_theta in layers with a sliding window; 0: rope_theta
+  std::vector<std::size_t> mrope_section{};  // rotated pairs for time, height and width, equal in texts
   RopeScaling rope_scaling;
   bool attention_bias = false;
   std::optional<bool> attention_out_bias;  // bias of attention's output projection; unset: attention_bias

@@ -4,7 +4,9 @@
 #include "launch/common/option_names.h"
 #include "parallel/machine/processors.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,12 +25,15 @@ std::vector<std::string> by_part(const std::vector<std::string>& tensors) {
   const std::string whole = "model.";
   std::map<std::string, std::size_t> parts;
   for (const std::string& tensor : tensors) {
+    if (tensor.ends_with(')')) continue;  // says itself how many it stands for
     const std::size_t begin = tensor.starts_with(whole) ? whole.size() : 0;
     ++parts[tensor.substr(0, tensor.find('.', begin))];
   }
   std::vector<std::string> result;
   for (const auto& [part, count] : parts)
     result.push_back(fmt::format("{} ({} tensor{})", part, count, count == 1 ? "" : "s"));
+  std::ranges::copy_if(tensors, std::back_inserter(result),
+                       [](const std::string& tensor) { return tensor.ends_with(')'); });
   return result;
 }
 

@@ -5,12 +5,14 @@
 #include "model/config/expert_config.h"
 #include "model/config/gguf_config.h"
 #include "model/config/layer_config.h"
+#include "model/config/nearest_family.h"
 #include "model/config/reformer_config.h"
 #include "model/config/rope_scaling.h"
 #include "model/config/seq2seq_config.h"
 #include "model/config/short_conv_config.h"
 #include "model/files/has_file.h"
 #include "model/files/json_node.h"
+#include "model/files/printable.h"
 #include "tp/internal/require.h"
 
 #include <nlohmann/json.hpp>
@@ -34,19 +36,22 @@ std::string architecture_of(const JsonNode& fields, const std::string& where) {
   return names.front();
 }
 
-const Family& family_in(const std::string& where, const std::string& architecture) {
+// `folder`: contains the model's tensors; may be empty.
+const Family& family_in(const std::string& where, const std::string& architecture,
+                        const std::filesystem::path& folder) {
   try {
     return family_of(architecture);
   } catch (const ConfigError& error) {
-    throw_error<ConfigError>("{}: {}", where, error.what());
+    throw_error<ConfigError>("{}: {}{}", where, error.what(), printable(likeness(architecture, folder)));
   }
 }
 
 // The class in `architectures`, or that of the language model which text_config says it contains.
-std::string language_model_class(const JsonNode& fields, const std::string& where) {
+std::string language_model_class(const JsonNode& fields, const std::string& where,
+                                 const std::filesystem::path& folder) {
   const std::string outer = architecture_of(fields, where);
   const std::string model_type = fields.string_or("model_type", "");
-  for (const LanguageModel& inner : family_in(where, outer).language_models) {
+  for (const LanguageModel& inner : family_in(where, outer, folder).language_models) {
     if (inner.model_type == model_type) return inner.architecture;
   }
   return outer;
@@ -202,6 +207,8 @@ void read_rope(const JsonNode& fields, const std::string& where, ModelConfig& co
     if (!has_part)
       config.partial_rotary_factor = rope.number_or("partial_rotary_factor", config.partial_rotary_factor);
     config.llama_4_scaling_beta = rope.number_or("llama_4_scaling_beta", config.llama_4_scaling_beta);
+    if (rope.has("mrope_section"))
+      config.mrope_section = rope.list_or_empty("mrope_section", &JsonNode::count);
     const RopeContext context{.rotary_dim = rotary_dim(config),
                               .max_position_embeddings = config.max_position_embeddings,
                               .original_max_position_embeddings = fields.size_or(
@@ -325,12 +332,13 @@ void require_fixed(const JsonNode& fields, const FixedField& fixed, const std::s
                        where, fixed.name, fixed.value, architecture, field ? field->value().dump() : "");
 }
 
-ModelConfig read_config(const nlohmann::json& document, const std::string& name) {
+ModelConfig read_config(const nlohmann::json& document, const std::string& name,
+                        const std::filesystem::path& folder = {}) {
   const nlohmann::json language_model = language_model_of(document);
   const JsonNode fields(language_model, name);
 
-  const std::string architecture = language_model_class(fields, name);
-  const Family& family = family_in(name, architecture);
+  const std::string architecture = language_model_class(fields, name, folder);
+  const Family& family = family_in(name, architecture, folder);
   ModelConfig config = family.defaults;
   config.architecture = architecture;
   for (const FixedField& fixed : family.fixed_fields) require_fixed(fields, fixed, name, architecture);
@@ -388,7 +396,7 @@ ModelConfig load_config(const std::filesystem::path& file) {
   const bool is_folder = std::filesystem::is_directory(file);
   const std::filesystem::path path = is_folder ? file / "config.json" : file;
   if (is_folder && !has_file(path)) refuse_other_folders(file);
-  return read_config(read_json_file(path), path.string());
+  return read_config(read_json_file(path), path.string(), path.parent_path());
 }
 
 ModelConfig parse_config(const std::string& text, const std::string& name) {

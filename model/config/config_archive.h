@@ -42,8 +42,9 @@ void serialize(Archive& archive, tp::ModelConfig& config, unsigned /*version*/) 
   archive& config.rope_local_base_freq& config.sliding_window_pattern& config.no_rope_layers& config
       .no_rope_layer_interval& config.embedding_multiplier& config.residual_multiplier& config
       .attention_multiplier& config.logits_scaling;
-  archive& config.full_attention_interval& config.linear_num_key_heads& config.linear_num_value_heads& config
-      .linear_key_head_dim& config.linear_value_head_dim& config.linear_conv_kernel_dim;
+  archive& config.mrope_section& config.full_attention_interval& config.linear_num_key_heads& config
+      .linear_num_value_heads& config.linear_key_head_dim& config.linear_value_head_dim& config
+      .linear_conv_kernel_dim;
   archive& config.conv_l_cache& config.block_auto_adjust_ff_dim& config.qk_scale_factor& config.post_norm_eps;
   archive& config.use_bidirectional_attention& config.type_vocab_size& config.pad_token_id& config
       .embedding_size& config.num_hidden_groups& config.global_attn_every_n_layers& config

@@ -22,6 +22,8 @@ std::size_t dense_layers_at_start(const JsonNode& fields, std::size_t otherwise)
 }  // namespace
 
 void read_experts(const JsonNode& fields, ModelConfig& config) {
+  config.num_nextn_predict_layers =
+      fields.count_or("num_nextn_predict_layers", config.num_nextn_predict_layers);
   config.num_experts = fields.count_or(
       fields.name_of({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}),
       config.num_experts);
@@ -48,8 +50,6 @@ void read_experts(const JsonNode& fields, ModelConfig& config) {
   config.mlp_only_layers = fields.list_or_empty("mlp_only_layers", &JsonNode::count);
   config.first_k_dense_replace = dense_layers_at_start(fields, config.first_k_dense_replace);
   config.moe_layer_freq = fields.size_or("moe_layer_freq", config.moe_layer_freq);
-  config.num_nextn_predict_layers =
-      fields.count_or("num_nextn_predict_layers", config.num_nextn_predict_layers);
   config.moe_layers = fields.list_or_empty("moe_layers", &JsonNode::count);
   config.interleave_moe_layer_step =
       fields.size_or("interleave_moe_layer_step", config.interleave_moe_layer_step);

@@ -1,5 +1,5 @@
 // A family of models: everything that the program knows about it. Each is a file of this folder, written as
-// its difference from another one; architectures.cc lists them.
+// its difference from another one; family_list.inc lists them.
 #pragma once
 
 #include "model/config/spec.h"
@@ -63,101 +63,9 @@ struct Family {
 
 namespace families {
 
-Family albert();
-Family albert_classifier();
-Family albert_masked_lm();
-Family apertus();
-Family arcee();
-Family bart();
-Family bert();
-Family bert_classifier();
-Family bert_masked_lm();
-Family big_bird();
-Family big_bird_classifier();
-Family big_bird_masked_lm();
-Family bloom();
-Family cohere();
-Family cohere2();
-Family deepseek2();
-Family deepseek3();
-Family distilbert();
-Family distilbert_classifier();
-Family distilbert_masked_lm();
-Family dots1();
-Family dream();
-Family embedding_gemma();
-Family ernie();
-Family ernie_moe();
-Family exaone4();
-Family falcon();
-Family gemma();
-Family gemma2();
-Family gemma3();
-Family gemma3_multimodal();
-Family glm();
-Family glm4();
-Family glm4_moe();
-Family glm4_moe_lite();
-Family gpt2();
-Family gpt_bigcode();
-Family gpt_neo();
-Family gpt_neox();
-Family gpt_oss();
-Family gptj();
-Family granite();
-Family granite_moe();
-Family helium();
-Family hunyuan();
-Family kimi();
-Family lfm2();
-Family lfm2_moe();
-Family llada();
-Family llama();
-Family llama4();
-Family longformer();
-Family longformer_classifier();
-Family longformer_masked_lm();
-Family marian();
-Family mbart();
-Family minimax_m2();
-Family ministral();
-Family mistral();
-Family mistral3();
-Family mistral4();
-Family mixtral();
-Family modernbert();
-Family modernbert_classifier();
-Family modernbert_masked_lm();
-Family mpnet();
-Family mpnet_classifier();
-Family mpnet_masked_lm();
-Family mpt();
-Family muse_glimmer();
-Family nemotron();
-Family olmo();
-Family olmo2();
-Family olmo3();
-Family olmoe();
-Family opt();
-Family pegasus();
-Family phi();
-Family phi3();
-Family phimoe();
-Family qwen2();
-Family qwen2_moe();
-Family qwen3();
-Family qwen3_moe();
-Family qwen3_next();
-Family reformer();
-Family roberta();
-Family roberta_classifier();
-Family roberta_masked_lm();
-Family sdar();
-Family seed_oss();
-Family smollm3();
-Family stablelm();
-Family starcoder2();
-Family t5();
+#define TP_FAMILY(name) Family name();
+#include "model/config/family_list.inc"
+#undef TP_FAMILY
 
 }  // namespace families
 }  // namespace tp

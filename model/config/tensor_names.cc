@@ -21,6 +21,66 @@ ExpertStackNames ExpertNames::all_experts() const {
           .down_bias = {}};
 }
 
+std::vector<std::string> BlockNames::layers() const {
+  const GatedMlpNames& shared = experts.shared_expert;
+  const ExpertStackNames stacks = experts.all_experts();
+  const LatentAttentionNames& latent = latent_attention;
+  std::vector<std::string> all = {input_norm,
+                                  q_proj,
+                                  k_proj,
+                                  v_proj,
+                                  qkv_proj,
+                                  q_norm,
+                                  k_norm,
+                                  sinks,
+                                  attention_gate,
+                                  o_proj,
+                                  post_attention_norm,
+                                  pre_feed_forward_norm,
+                                  gate_proj,
+                                  up_proj,
+                                  down_proj,
+                                  post_feed_forward_norm,
+                                  query_key_proj,
+                                  experts.router,
+                                  experts.correction_bias,
+                                  shared.gate_proj,
+                                  shared.up_proj,
+                                  shared.down_proj,
+                                  experts.shared_expert_gate,
+                                  stacks.gate_up_proj,
+                                  stacks.down_proj,
+                                  latent.q_proj,
+                                  latent.q_a_proj,
+                                  latent.q_a_norm,
+                                  latent.q_b_proj,
+                                  latent.kv_a_proj,
+                                  latent.kv_a_norm,
+                                  latent.kv_b_proj,
+                                  latent.o_proj,
+                                  delta_net.in_proj_qkvz,
+                                  delta_net.in_proj_qkv,
+                                  delta_net.in_proj_z,
+                                  delta_net.in_proj_ba,
+                                  delta_net.in_proj_b,
+                                  delta_net.in_proj_a,
+                                  delta_net.conv,
+                                  delta_net.decay,
+                                  delta_net.decay_bias,
+                                  delta_net.norm,
+                                  delta_net.out_proj,
+                                  short_convolution.in_proj,
+                                  short_convolution.conv,
+                                  short_convolution.out_proj};
+  for (const std::string& part : {experts.parts.gate_proj, experts.parts.up_proj, experts.parts.down_proj})
+    all.push_back(experts.experts + "#." + part);
+  const std::string end = ".weight";  // of stacks that are tensors
+  for (std::string& name : all) {
+    if (name.ends_with(end)) name.erase(name.size() - end.size());
+  }
+  return all;
+}
+
 BlockNames TensorNames::block(std::size_t layer) const {
   BlockNames names = names_of_block(fmt::format("{}{}.", blocks, stored_block(layer)));
   if (uses_qkv_proj) names.q_proj = names.k_proj = names.v_proj = names.qkv_proj;
@@ -48,11 +108,12 @@ TensorNames TensorNames::as_stored_in(const WeightSource& source) const {
   names.prefix.clear();
   names.part_prefix.clear();
   names.body = used.body;
-  for (std::string* name : {&names.embed_tokens, &names.embed_positions, &names.axial_positions,
-                            &names.token_types, &names.embedding_norm, &names.embedding_projection,
-                            &names.relative_bias, &names.final_norm, &names.blocks}) {
+  for (std::string* name :
+       {&names.embed_tokens, &names.embed_positions, &names.axial_positions, &names.token_types,
+        &names.embedding_norm, &names.embedding_projection, &names.relative_bias, &names.final_norm}) {
     if (!name->empty()) *name = used.body + *name;
   }
+  if (blocks_have_prefix && !blocks.empty()) names.blocks = used.body + blocks;
   names.lm_head = used.head + lm_head;
   const std::string qkv_proj = names.block(0).qkv_proj;
   names.uses_qkv_proj = !qkv_proj.empty() && has(qkv_proj);
@@ -111,6 +172,8 @@ BlockNames gguf_block() {
                         .in_proj_qkv = "attn_qkv",
                         .in_proj_z = "attn_gate",
                         .in_proj_ba = "ssm_ba",
+                        .in_proj_b = "ssm_beta",
+                        .in_proj_a = "ssm_alpha",
                         .conv = "ssm_conv1d",
                         .decay = "ssm_a",
                         .decay_bias = "ssm_dt.bias",

@@ -69,7 +69,10 @@ struct GatedDeltaNetNames {
   std::string in_proj_qkvz;
   std::string in_proj_qkv;
   std::string in_proj_z;
-  std::string in_proj_ba;  // strengths and decays, a key head's following each other
+  // Strengths and decays, a key head's following each other; or in two tensors.
+  std::string in_proj_ba;
+  std::string in_proj_b;
+  std::string in_proj_a;
   std::string conv;
   std::string decay;       // a tensor, not a layer
   std::string decay_bias;  // a tensor, not a layer
@@ -136,6 +139,9 @@ struct BlockNames {
   std::string k_global{};
   std::string v_global{};
   std::string query_key_proj{};  // of attention whose queries are keys, too
+
+  // All names of layers except those of cross-attention. # stands for the number of an expert.
+  std::vector<std::string> layers() const;
 };
 
 // The layers of a block in GGUF files, whose names follow "blk.N.". They are the same for all families that
@@ -153,6 +159,9 @@ struct GgufTensorNames {
   // The two halves of a query or key head, which RoPE rotates against each other, are interleaved: row i of
   // the first, row i of the second.
   bool interleaved_query_key = false;
+  // The file has the gated delta net's value heads ordered by their place in their key heads' groups: all
+  // first ones, all second ones, and so on.
+  bool tiled_value_heads = false;
   float norm_offset = 0.0F;       // was added to the gains of norms
   bool offset_final_norm = true;  // and to those of the last one
   // Norms of queries and keys that have no gains have some in the file: what the scale of scores is a
@@ -179,7 +188,8 @@ struct TensorNames {
   std::string lm_head_bias_row{};  // instead of it: a tensor [1, vocab_size], not a layer
   std::string head_dense{};        // in front of the LM head, and the norm behind it
   std::string head_norm{};
-  std::string blocks;  // what the number of a block follows
+  std::string blocks;              // what the number of a block follows
+  bool blocks_have_prefix = true;  // else they are stored beside the model, and `prefix` is not theirs
   BlockNames (*names_of_block)(const std::string& prefix) = nullptr;
   std::vector<std::string> buffers = {"rotary_emb.inv_freq"};  // how names end that hold no weights
   std::vector<std::size_t> ignored_blocks{};                   // stored beside those of the decoder

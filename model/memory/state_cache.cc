@@ -36,7 +36,7 @@ LayerStates StateCache::layer(std::size_t index) const {
 
 void StateCache::copy(std::size_t from, std::size_t to) const {
   assert(from < slots_ && to < slots_);
-  if (from == to) return;
+  if (from == to || slot_floats_ == 0) return;  // a rank without heads has empty states
   std::memcpy(memory_.data() + to * slot_floats_, memory_.data() + from * slot_floats_,
               slot_floats_ * sizeof(float));
 }

@@ -29,18 +29,18 @@ constexpr std::array kEndKeys = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.
 constexpr std::string_view kSplitKvB = "attn_kv_b.weight";
 constexpr std::string_view kGateUp = "ffn_gate_up_exps.weight";
 
-// The checkpoint's row of each row of the file; empty if their order is the same.
-std::vector<std::size_t> rows_in_file_order(const GgufRowOrder& order, std::size_t rows) {
-  if (order.kind == GgufRowOrder::Kind::as_it_was) return {};
-  std::vector<std::size_t> result(rows);
-  for (std::size_t row = 0; row < rows; ++row) result[order.stored_row(row)] = row;
+// The checkpoint's row (or column) of each row (or column) of the file; empty if their order is the same.
+std::vector<std::size_t> in_file_order(const GgufOrder& order, std::size_t places) {
+  if (order.keeps_places()) return {};
+  std::vector<std::size_t> result(places);
+  for (std::size_t place = 0; place < places; ++place) result[order.stored(place)] = place;
   return result;
 }
 
-GgufHeads heads_of(const DecoderSpec& spec) {
-  const auto* const attention = first_part<AttentionSpec>(spec);
-  if (attention == nullptr) return {};
-  return {attention->num_attention_heads, attention->num_key_value_heads, attention->head_dim};
+// Changes a row's elements from the order of the checkpoint to the order of the file.
+void reorder(std::span<const std::size_t> places, float* row) {
+  const std::vector<float> as_stored(row, row + places.size());
+  for (std::size_t i = 0; i < places.size(); ++i) row[i] = as_stored[places[i]];
 }
 
 }  // namespace
@@ -99,7 +99,8 @@ void CheckpointInput::add_tensor(const GgufNames& names, std::string name, Matri
   tensors_.push_back(std::move(tensor));
   origins_.push_back({.parts = {{std::move(name), shape, {0, shape.rows}}},
                       .place = *place,
-                      .rows = rows_in_file_order(place->rows, is_vector ? shape.columns : in_file.rows)});
+                      .rows = in_file_order(place->rows, is_vector ? shape.columns : in_file.rows),
+                      .columns = in_file_order(place->columns, in_file.columns)});
 }
 
 void CheckpointInput::add_stack(const std::string& tensor, const ModelTensor& whole, Range rows,
@@ -186,6 +187,8 @@ void CheckpointInput::read(std::size_t tensor, Range rows, float* out) const {
     const std::size_t first = row % rows_of_part;
     const std::size_t count = std::min(rows_of_part - first, rows.end - row);
     read_part(origin, origin.parts[part], {first, first + count}, out);
+    for (std::size_t i = 0; i < count && !origin.columns.empty(); ++i)
+      reorder(origin.columns, out + i * columns);
     for (std::size_t i = 0; i < count * columns; ++i) out[i] = origin.place.stored(out[i]);
     out += count * columns;
     row += count;
@@ -196,9 +199,7 @@ void CheckpointInput::read_part(const Origin& origin, const Stored& part, Range 
   const std::size_t columns = part.shape.columns;
   if (part.shape.rows == 1) {
     source_->read(part.name, part.shape, TensorSlice::whole(part.shape), {out, 1, columns});
-    if (origin.rows.empty()) return;
-    const std::vector<float> as_stored(out, out + columns);
-    for (std::size_t i = 0; i < columns; ++i) out[i] = as_stored[origin.rows[i]];
+    reorder(origin.rows, out);
   } else if (origin.place.is_transposed) {
     std::vector<float> memory(part.rows.size() * rows.size());
     const TensorView<float> stored(memory.data(), part.rows.size(), rows.size());

@@ -38,8 +38,9 @@ class CheckpointInput final : public QuantizeInput {
   struct Origin {
     std::vector<Stored> parts{};  // one, or a stack's one for every expert or head
     GgufPlace place{};
-    std::vector<std::size_t> rows{};  // checkpoint row of each row in the file; empty: same order
-    std::vector<float> values{};      // values of a tensor that is not in the checkpoint
+    std::vector<std::size_t> rows{};     // checkpoint row of each row in the file; empty: same order
+    std::vector<std::size_t> columns{};  // the same for columns
+    std::vector<float> values{};         // values of a tensor that is not in the checkpoint
   };
 
   // One number per layer, in order, by metadata key.

@@ -8,6 +8,7 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <span>
@@ -33,6 +34,12 @@ class ArchitectureValues {
   void number(const char* key, double value) { values_.number(prefix_ + key, static_cast<float>(value)); }
   void boolean(const char* key, bool value) { values_.boolean(prefix_ + key, value); }
   void wholes(const char* key, std::span<const std::int32_t> all) { values_.wholes(prefix_ + key, all); }
+  // Writes four numbers, with 0 for missing ones.
+  void sections(const char* key, const std::vector<std::size_t>& numbers) {
+    std::array<std::int32_t, 4> all{};
+    std::copy_n(numbers.begin(), std::min(numbers.size(), all.size()), all.begin());
+    wholes(key, all);
+  }
   // Values that some models lack.
   void whole_if(const char* key, std::size_t value) {
     if (value != 0) whole(key, value);
@@ -47,8 +54,9 @@ class ArchitectureValues {
 };
 
 // Llama 3's scaling is in a tensor only.
-void write_rope(const RopeSpec& rope, bool is_latent, ArchitectureValues& values) {
+void write_rope(const ModelConfig& config, const RopeSpec& rope, bool is_latent, ArchitectureValues& values) {
   const RopeScaling& scaling = rope.scaling;
+  if (!config.mrope_section.empty()) values.sections("rope.dimension_sections", config.mrope_section);
   values.number("rope.freq_base", rope.theta);
   values.whole("rope.dimension_count", rope.rotary_dim);
   if (scaling.kind == Kind::none || scaling.kind == Kind::llama3) return;
@@ -296,7 +304,7 @@ void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, c
   if (gguf.stores_windows && largest_window(spec) != 0)
     all.booleans(architecture + ".attention.sliding_window_pattern", windows_of(spec));
   if (const RopeSpec* const rope = rope_of(spec)) {
-    write_rope(*rope, latent != nullptr, values);
+    write_rope(config, *rope, latent != nullptr, values);
     const RopeSpec& local = *rope_of(spec, true);
     if (local.theta != rope->theta) values.number("rope.freq_base_swa", local.theta);
   }

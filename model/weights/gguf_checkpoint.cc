@@ -36,6 +36,14 @@ std::optional<WeightType> held_groups(const GgufType& type) {
   return quantized_type(type);
 }
 
+// Whether the elements of a type's groups are also adjacent in the checkpoint. A super-block is longer than a
+// head.
+bool keeps_groups(const GgufType& type, const GgufOrder& columns) {
+  constexpr std::size_t kGroup = kernels::PackedLayout::kGroup;
+  if (columns.keeps_places()) return true;
+  return has_groups(type) && columns.head_dim % kGroup == 0 && columns.first % kGroup == 0;
+}
+
 // A rank's columns must begin and end at multiples of this.
 std::size_t group_of(WeightType type) {
   const kernels::QuantFormat* const format = kernels::quant_format(type);
@@ -54,6 +62,14 @@ Range window_of(const GgufType& type, Range elements, std::size_t row_elements) 
   if (!quantized_type(type)) return elements;
   return {elements.begin / kSuper * kSuper,
           std::min(row_elements, (elements.end + kSuper - 1) / kSuper * kSuper)};
+}
+
+// The file's columns that contain the checkpoint's `columns`: a few ranges, or one that covers them all.
+std::vector<Range> fetched_ranges(const GgufOrder& order, Range columns) {
+  constexpr std::size_t kFew = 4;  // a reader fetches as many of a matrix
+  std::vector<Range> ranges = order.stored_ranges(columns);
+  if (ranges.size() > kFew) ranges = {{ranges.front().begin, ranges.back().end}};
+  return ranges;
 }
 
 void restore(const GgufPlace& place, TensorView<float> out) {
@@ -130,18 +146,22 @@ DType GgufCheckpoint::dtype(const std::string& name) const {
 std::optional<WeightType> GgufCheckpoint::group_type(const std::string& name, Range columns) const {
   const Matrix matrix = find(name);
   const std::optional<WeightType> held = held_groups(matrix.type());
-  if (!held || matrix.place.is_transposed || matrix.split) return std::nullopt;
+  if (!held || matrix.place.is_transposed || matrix.split ||
+      !keeps_groups(matrix.type(), matrix.place.columns))
+    return std::nullopt;
   const std::size_t group = group_of(*held);
   if (columns.begin % group != 0 || columns.end % group != 0) return std::nullopt;
   return held;
 }
 
 // Whether the tensor's rows are rows of its matrix in the checkpoint. In GPT-2, they are columns; DeepSeek's
-// kv_b is in two parts.
+// kv_b is in two parts; super-blocks of Qwen3.5's out_proj have columns of several heads.
 bool GgufCheckpoint::is_stored_by_rows(const GgufTensor& tensor) const {
   for (const std::string& name : names_.in_checkpoint(tensor)) {
     const std::optional<GgufPlace> place = names_.find(name);
-    if (place && (place->is_transposed || files_.find(place->tensor) == nullptr)) return false;
+    if (!place) continue;
+    if (place->is_transposed || files_.find(place->tensor) == nullptr) return false;
+    if (!keeps_groups(tensor.type, place->columns)) return false;
   }
   return true;
 }
@@ -183,16 +203,20 @@ void GgufCheckpoint::fetch(const std::string& name, MatrixShape shape, std::span
   const FileRows rows = matrix.rows();
   const bool is_transposed = matrix.place.is_transposed;
   if (sharded == (is_transposed ? Sharded::columns : Sharded::rows) || shape.rows == 1) {
-    // Rows may be permuted, but only within whole heads.
-    for (const TensorSlice& slice : slices)
-      matrix.entry->file.will_need(rows.bytes_of(is_transposed ? slice.columns : slice.rows));
+    for (const TensorSlice& slice : slices) {
+      const Range wanted = is_transposed ? slice.columns : slice.rows;
+      for (const Range& range :
+           shape.rows == 1 ? std::vector{wanted} : matrix.place.rows.stored_ranges(wanted))
+        matrix.entry->file.will_need(rows.bytes_of(range));
+    }
     return;
   }
   std::vector<Range> wanted;
   for (const TensorSlice& slice : slices) {
     const Range elements = is_transposed ? slice.rows : slice.columns;
-    wanted.push_back(
-        blocks_of(matrix.type(), window_of(matrix.type(), elements, matrix.entry->tensor.shape.back())));
+    for (const Range& range : fetched_ranges(matrix.place.columns, elements))
+      wanted.push_back(
+          blocks_of(matrix.type(), window_of(matrix.type(), range, matrix.entry->tensor.shape.back())));
   }
   fetched_.add(name, {0, columns_->fetch(rows, wanted)});
 }
@@ -221,14 +245,16 @@ void GgufCheckpoint::read(const std::string& name, MatrixShape shape, const Tens
   } else if (shape.rows == 1) {
     read_vector(matrix, slice.columns, out);
   } else {
-    read_rows(matrix, columns_of(name, matrix, slice.columns), slice, out);
+    for (const GgufOrder::Run& run : matrix.place.columns.runs(slice.columns))
+      read_rows(matrix, columns_of(name, matrix, run.stored), {slice.rows, run.stored},
+                out.columns_from(run.begin - slice.columns.begin, run.stored.size()));
   }
 }
 
 void GgufCheckpoint::read_rows(const Matrix& matrix, const Columns& stored, const TensorSlice& slice,
                                TensorView<float> out) const {
   for (std::size_t i = 0; i < slice.rows.size(); ++i) {
-    const std::size_t row = matrix.place.rows.stored_row(slice.rows.begin + i);
+    const std::size_t row = matrix.place.rows.stored(slice.rows.begin + i);
     dequantize(matrix.type(), stored.row(row), stored.columns, out.row(i));
   }
   restore(matrix.place, out);
@@ -249,7 +275,7 @@ void GgufCheckpoint::read_transposed(const Matrix& matrix, const Columns& stored
 // A bias has an element for each row of its layer's weight, in the same order.
 void GgufCheckpoint::read_vector(const Matrix& matrix, Range columns, TensorView<float> out) const {
   for (std::size_t i = 0; i < columns.size(); ++i) {
-    const std::size_t stored = matrix.place.rows.stored_row(columns.begin + i);
+    const std::size_t stored = matrix.place.rows.stored(columns.begin + i);
     dequantize(matrix.type(), matrix.row(0), {stored, stored + 1}, out.row(0) + i);
   }
   restore(matrix.place, out);
@@ -259,10 +285,15 @@ void GgufCheckpoint::read_vector(const Matrix& matrix, Range columns, TensorView
 void GgufCheckpoint::read_groups(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                                  const kernels::GroupedRows& out) const {
   const Matrix matrix = find(name, shape, "");
-  const Columns stored = columns_of(name, matrix, slice.columns);
-  for (std::size_t i = 0; i < slice.rows.size(); ++i) {
-    const std::size_t row = matrix.place.rows.stored_row(slice.rows.begin + i);
-    tp::read_groups(matrix.type(), stored.row(row), stored.columns, out.elements.row(i), out.scales.row(i));
+  constexpr std::size_t kGroup = kernels::PackedLayout::kGroup;
+  for (const GgufOrder::Run& run : matrix.place.columns.runs(slice.columns)) {
+    const Columns stored = columns_of(name, matrix, run.stored);
+    const std::size_t begin = run.begin - slice.columns.begin;
+    for (std::size_t i = 0; i < slice.rows.size(); ++i) {
+      const std::size_t row = matrix.place.rows.stored(slice.rows.begin + i);
+      tp::read_groups(matrix.type(), stored.row(row), stored.columns, out.elements.row(i) + begin,
+                      out.scales.row(i) + begin / kGroup);
+    }
   }
   count_read(matrix, slice.rows.size(), slice.columns);
 }
@@ -275,7 +306,7 @@ void GgufCheckpoint::read_quantized(const std::string& name, MatrixShape shape, 
   const std::size_t skipped = window.begin - stored.columns.begin;
   const Range columns{slice.columns.begin - skipped, slice.columns.end - skipped};
   for (std::size_t i = 0; i < slice.rows.size(); ++i) {
-    const std::size_t row = matrix.place.rows.stored_row(slice.rows.begin + i);
+    const std::size_t row = matrix.place.rows.stored(slice.rows.begin + i);
     tp::read_quantized(matrix.type(), stored.row(row), shape.columns - skipped, columns, out, i);
   }
   count_read(matrix, slice.rows.size(), slice.columns);
@@ -332,11 +363,13 @@ GgufCheckpoint::Matrix GgufCheckpoint::find_whole(const GgufPlace& place,
                                  : place.is_stack ? "a stack with a matrix for every expert"
                                                   : "a matrix or a vector");
   }
-  if (!place.rows.fits(tensor.shape.size() == 1 ? shape->columns : shape->rows)) {
+  const bool rows_fit = place.rows.fits(tensor.shape.size() == 1 ? shape->columns : shape->rows);
+  if (!rows_fit || !place.columns.fits(shape->columns)) {
     throw_error<CheckpointError>(
-        "{}: {} is {}, expected whole heads of {} rows; convert the checkpoint to GGUF "
+        "{}: {} is {}, expected whole heads of {} {}; convert the checkpoint to GGUF "
         "again",
-        entry.file.name(), printable(tensor.name), printable(tensor.shape), place.rows.head_dim);
+        entry.file.name(), printable(tensor.name), printable(tensor.shape),
+        rows_fit ? place.columns.head_dim : place.rows.head_dim, rows_fit ? "columns" : "rows");
   }
   Range bytes = tensor.bytes;
   if (place.expert) {

@@ -11,6 +11,7 @@ namespace {
 
 const std::string kBlocks = "blk.";
 const std::string kBlock = kBlocks + "#.";
+constexpr std::string_view kWeight = ".weight";
 
 // A name without its numbers: "model.layers.#.mlp.experts.#.up_proj" and {3, 17}.
 struct Pattern {
@@ -55,16 +56,47 @@ TensorNames names_of(const ModelMetadata& model) {
   return names;
 }
 
-}  // namespace
-
-bool GgufRowOrder::fits(std::size_t rows) const {
-  if (kind == Kind::as_it_was) return true;
-  const bool has_whole_heads = head_dim != 0 && rows % head_dim == 0;
-  if (kind == Kind::interleaved) return has_whole_heads && head_dim % 2 == 0;
-  return has_whole_heads && rows / head_dim == groups * (queries_per_group + 2);
+GgufHeads heads_in(const ModelMetadata& model) {
+  GgufHeads heads{model.heads(), model.kv_heads(), model.head_dim()};
+  if (!model.has("ssm.time_step_rank")) return heads;
+  const auto at_least_one = [](std::uint64_t number) { return std::max<std::uint64_t>(1, number); };
+  heads.delta_key_heads = at_least_one(model.whole("ssm.group_count"));
+  heads.delta_value_heads = at_least_one(model.whole("ssm.time_step_rank"));
+  heads.delta_key_dim = model.whole("ssm.state_size");
+  heads.delta_value_dim = model.whole("ssm.inner_size") / heads.delta_value_heads;
+  return heads;
 }
 
-std::size_t GgufRowOrder::stored_row(std::size_t row) const {
+}  // namespace
+
+GgufHeads heads_of(const DecoderSpec& spec) {
+  GgufHeads heads;
+  if (const auto* const attention = first_part<AttentionSpec>(spec)) {
+    heads.heads = attention->num_attention_heads;
+    heads.kv_heads = attention->num_key_value_heads;
+    heads.head_dim = attention->head_dim;
+  }
+  if (const auto* const delta_net = first_part<GatedDeltaNetSpec>(spec)) {
+    heads.delta_key_heads = delta_net->num_key_heads;
+    heads.delta_value_heads = delta_net->num_value_heads;
+    heads.delta_key_dim = delta_net->key_head_dim;
+    heads.delta_value_dim = delta_net->value_head_dim;
+  }
+  return heads;
+}
+
+bool GgufOrder::fits(std::size_t rows) const {
+  if (kind == Kind::as_it_was) return true;
+  if (kind == Kind::tiled) {  // the product of a file's numbers may overflow
+    const std::size_t heads = head_dim == 0 || rows < first ? 0 : (rows - first) / head_dim;
+    return heads != 0 && (rows - first) % head_dim == 0 && heads % groups == 0 && heads / groups == per_group;
+  }
+  const bool has_whole_heads = head_dim != 0 && rows % head_dim == 0;
+  if (kind == Kind::interleaved) return has_whole_heads && head_dim % 2 == 0;
+  return has_whole_heads && rows / head_dim == groups * (per_group + 2);
+}
+
+std::size_t GgufOrder::stored(std::size_t row) const {
   switch (kind) {
     case Kind::as_it_was:
       return row;
@@ -73,19 +105,48 @@ std::size_t GgufRowOrder::stored_row(std::size_t row) const {
       return row / head_dim * head_dim + row % half * 2 + row % head_dim / half;
     }
     case Kind::by_kind: {
-      const std::size_t group = row / head_dim / (queries_per_group + 2);
-      const std::size_t head = row / head_dim % (queries_per_group + 2);
-      const std::size_t stored_head = head < queries_per_group
-                                          ? group * queries_per_group + head
-                                          : groups * head + group;  // head: queries_per_group, or one more
+      const std::size_t group = row / head_dim / (per_group + 2);
+      const std::size_t head = row / head_dim % (per_group + 2);
+      const std::size_t stored_head = head < per_group
+                                          ? group * per_group + head
+                                          : groups * head + group;  // head: per_group, or one more
       return stored_head * head_dim + row % head_dim;
+    }
+    case Kind::tiled: {
+      if (row < first) return row;
+      const std::size_t head = (row - first) / head_dim;
+      const std::size_t stored_head = head % per_group * groups + head / per_group;
+      return first + stored_head * head_dim + (row - first) % head_dim;
     }
   }
   return row;
 }
 
-GgufNames::GgufNames(const ModelMetadata& model)
-    : GgufNames(names_of(model), {model.heads(), model.kv_heads(), model.head_dim()}) {}
+std::vector<GgufOrder::Run> GgufOrder::runs(Range places) const {
+  if (keeps_places()) return {{places.begin, places}};
+  std::vector<Run> runs;
+  for (std::size_t place = places.begin; place < places.end; ++place) {
+    const std::size_t in_file = stored(place);
+    if (runs.empty() || runs.back().stored.end != in_file) runs.push_back({place, {in_file, in_file}});
+    ++runs.back().stored.end;
+  }
+  return runs;
+}
+
+std::vector<Range> GgufOrder::stored_ranges(Range places) const {
+  std::vector<Run> parts = runs(places);
+  std::ranges::sort(parts, {}, [](const Run& run) { return run.stored.begin; });
+  std::vector<Range> ranges;
+  for (const Run& run : parts) {
+    if (ranges.empty() || ranges.back().end != run.stored.begin)
+      ranges.push_back(run.stored);
+    else
+      ranges.back().end = run.stored.end;
+  }
+  return ranges;
+}
+
+GgufNames::GgufNames(const ModelMetadata& model) : GgufNames(names_of(model), heads_in(model)) {}
 
 GgufNames::GgufNames(const TensorNames& names, const GgufHeads& heads)
     : blocks_(names.prefix + names.blocks) {
@@ -124,13 +185,13 @@ void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
     add(block.*projection, {.tensor = kBlock + stored.*projection, .is_transposed = block.transposed});
 
   const std::size_t kv_heads = std::max<std::size_t>(1, heads.kv_heads);
-  GgufRowOrder fused{.head_dim = heads.head_dim,
-                     .groups = kv_heads,
-                     .queries_per_group = std::max<std::size_t>(1, heads.heads) / kv_heads};
-  if (block.fused_qkv == BlockNames::FusedQkv::by_kv_head) fused.kind = GgufRowOrder::Kind::by_kind;
-  GgufRowOrder rotated = fused;
-  if (names.gguf.interleaved_query_key) rotated.kind = GgufRowOrder::Kind::interleaved;
-  const auto add_projection = [&](auto projection, const GgufRowOrder& rows) {
+  GgufOrder fused{.head_dim = heads.head_dim,
+                  .groups = kv_heads,
+                  .per_group = std::max<std::size_t>(1, heads.heads) / kv_heads};
+  if (block.fused_qkv == BlockNames::FusedQkv::by_kv_head) fused.kind = GgufOrder::Kind::by_kind;
+  GgufOrder rotated = fused;
+  if (names.gguf.interleaved_query_key) rotated.kind = GgufOrder::Kind::interleaved;
+  const auto add_projection = [&](auto projection, const GgufOrder& rows) {
     add(block.*projection,
         {.tensor = kBlock + stored.*projection, .rows = rows, .is_transposed = block.transposed});
   };
@@ -150,22 +211,44 @@ void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
                            &Latent::kv_a_norm, &Latent::kv_b_proj})
     add(block.latent_attention.*layer, {.tensor = kBlock + stored.latent_attention.*layer});
   using NextToken = NextTokenNames;
-  for (const auto layer : {&NextToken::projection, &NextToken::embedding_norm, &NextToken::state_norm,
-                           &NextToken::final_norm, &NextToken::embed_tokens, &NextToken::lm_head})
+  for (const auto layer : {&NextToken::projection, &NextToken::embed_tokens, &NextToken::lm_head})
     add(block.next_token.*layer, {.tensor = kBlock + stored.next_token.*layer});
-  add_delta_net(block.delta_net, stored.delta_net);
+  for (const auto norm : {&NextToken::embedding_norm, &NextToken::state_norm, &NextToken::final_norm})
+    add(block.next_token.*norm,
+        {.tensor = kBlock + stored.next_token.*norm, .addend = -names.gguf.norm_offset});
+  add_delta_net(block.delta_net, names.gguf, heads);
   using Convolution = ShortConvolutionNames;
   for (const auto layer : {&Convolution::in_proj, &Convolution::conv, &Convolution::out_proj})
     add(block.short_convolution.*layer, {.tensor = kBlock + stored.short_convolution.*layer});
   if (!block.experts.experts.empty()) add_experts(block.experts, stored.experts);
 }
 
-void GgufNames::add_delta_net(const GatedDeltaNetNames& names, const GatedDeltaNetNames& stored) {
+void GgufNames::add_delta_net(const GatedDeltaNetNames& names, const GgufTensorNames& gguf,
+                              const GgufHeads& heads) {
   using Names = GatedDeltaNetNames;
-  for (const auto layer : {&Names::in_proj_qkvz, &Names::in_proj_qkv, &Names::in_proj_z, &Names::in_proj_ba,
-                           &Names::conv, &Names::decay_bias, &Names::norm, &Names::out_proj})
-    add(names.*layer, {.tensor = kBlock + stored.*layer});
-  add(names.decay, {.tensor = kBlock + stored.decay, .is_negative_exp = true});
+  const Names& stored = gguf.block.delta_net;
+  const std::size_t per_group = heads.delta_value_heads / heads.delta_key_heads;
+  // The order of value heads with `head_dim` elements each, after `first` other elements.
+  const auto values = [&](std::size_t head_dim, std::size_t first = 0) -> GgufOrder {
+    if (!gguf.tiled_value_heads || per_group <= 1) return {};
+    return {.kind = GgufOrder::Kind::tiled,
+            .head_dim = head_dim,
+            .groups = heads.delta_key_heads,
+            .per_group = per_group,
+            .first = first};
+  };
+  const std::size_t keys = 2 * heads.delta_key_heads * heads.delta_key_dim;  // queries and keys
+  const auto add_rows = [&](std::string Names::*layer, const GgufOrder& rows) {
+    add(names.*layer, {.tensor = kBlock + stored.*layer, .rows = rows});
+  };
+  for (const auto layer : {&Names::in_proj_qkvz, &Names::in_proj_ba, &Names::norm}) add_rows(layer, {});
+  for (const auto layer : {&Names::in_proj_qkv, &Names::conv})
+    add_rows(layer, values(heads.delta_value_dim, keys));
+  add_rows(&Names::in_proj_z, values(heads.delta_value_dim));
+  for (const auto layer : {&Names::in_proj_b, &Names::in_proj_a, &Names::decay_bias})
+    add_rows(layer, values(1));
+  add(names.decay, {.tensor = kBlock + stored.decay, .rows = values(1), .is_negative_exp = true});
+  add(names.out_proj, {.tensor = kBlock + stored.out_proj, .columns = values(heads.delta_value_dim)});
 }
 
 void GgufNames::add_experts(const ExpertNames& names, const ExpertNames& stored) {
@@ -196,10 +279,12 @@ std::optional<GgufPlace> GgufNames::find(std::string_view name) const {
   const auto found = places_.find(pattern.text);
   if (found == places_.end()) return std::nullopt;
   GgufPlace place = found->second;
-  place.tensor = with_numbers(place.tensor, pattern.numbers).append(end);
+  place.tensor = with_numbers(place.tensor, pattern.numbers);
+  if (!place.is_stack || end != kWeight) place.tensor.append(end);  // a stack's name contains it
   if (pattern.numbers.size() > 1) place.expert = pattern.numbers[1];
-  if (end != ".weight") {  // a bias
+  if (end != kWeight) {  // a bias
     place.is_transposed = false;
+    place.columns = {};
     place.addend = 0.0F;
   }
   return place;

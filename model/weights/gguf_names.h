@@ -5,9 +5,11 @@
 // of GGUF's converters.
 #pragma once
 
+#include "model/config/spec.h"
 #include "model/config/tensor_names.h"
 #include "model/weights/gguf/gguf_header.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
+#include "parallel/shard/shard.h"
 
 #include <cmath>
 #include <cstddef>
@@ -20,8 +22,8 @@
 
 namespace tp {
 
-// The order of a tensor's rows in the file.
-struct GgufRowOrder {
+// The order of a tensor's rows, or of its columns, in the file.
+struct GgufOrder {
   enum class Kind : std::uint8_t {
     as_it_was,
     // The two halves of a head, which RoPE rotates together, are interleaved: 0, d/2, 1, ...
@@ -29,24 +31,38 @@ struct GgufRowOrder {
     // The checkpoint has a group's query heads, key head and value head together. The file has all queries
     // first, then all keys, then all values.
     by_kind,
+    // The file orders heads by their place in their groups: all first ones, then all second ones.
+    tiled,
+  };
+  // Adjacent places, from `begin` on in the checkpoint, that are also adjacent in the file.
+  struct Run {
+    std::size_t begin = 0;
+    Range stored;
   };
 
   Kind kind = Kind::as_it_was;
   std::size_t head_dim = 0;
-  std::size_t groups = 0;             // by_kind: KV heads
-  std::size_t queries_per_group = 0;  // by_kind
+  std::size_t groups = 0;     // by_kind, tiled: heads of keys
+  std::size_t per_group = 0;  // by_kind: heads of queries; tiled: of values
+  std::size_t first = 0;      // tiled: places before those of the heads
 
-  // Whether a tensor with `rows` rows can have this order.
+  bool keeps_places() const { return kind == Kind::as_it_was; }
+  // Whether a tensor with `rows` rows (or columns) can have this order.
   bool fits(std::size_t rows) const;
-  // The file's row for the checkpoint's row `row`.
-  std::size_t stored_row(std::size_t row) const;
+  // The file's place for the checkpoint's place `place`.
+  std::size_t stored(std::size_t place) const;
+  // The checkpoint's `places` as runs, in the checkpoint's order.
+  std::vector<Run> runs(Range places) const;
+  // The file's places for `places`, in the file's order.
+  std::vector<Range> stored_ranges(Range places) const;
 };
 
 struct GgufPlace {
   std::string tensor{};                 // "blk.3.attn_q.weight"
   std::optional<std::size_t> expert{};  // index in a stack [experts, rows, columns]
   bool is_stack = false;                // the whole stack, as a matrix [experts * rows, columns]
-  GgufRowOrder rows{};
+  GgufOrder rows{};
+  GgufOrder columns{};
   bool is_transposed = false;    // the checkpoint's matrix is the transpose of the file's
   float addend = 0.0F;           // add to the file's values to get the checkpoint's
   bool is_negative_exp = false;  // the file stores -exp(value)
@@ -63,7 +79,13 @@ struct GgufHeads {
   std::size_t heads = 1;
   std::size_t kv_heads = 1;
   std::size_t head_dim = 0;
+  // The heads of layers with a gated delta net.
+  std::size_t delta_key_heads = 1;
+  std::size_t delta_value_heads = 1;
+  std::size_t delta_key_dim = 0;
+  std::size_t delta_value_dim = 0;
 };
+GgufHeads heads_of(const DecoderSpec& spec);
 
 class GgufNames {
  public:
@@ -84,7 +106,7 @@ class GgufNames {
  private:
   void add(const std::string& name, GgufPlace place);
   void add_block(const TensorNames& names, const GgufHeads& heads);
-  void add_delta_net(const GatedDeltaNetNames& names, const GatedDeltaNetNames& stored);
+  void add_delta_net(const GatedDeltaNetNames& names, const GgufTensorNames& gguf, const GgufHeads& heads);
   void add_experts(const ExpertNames& names, const ExpertNames& stored);
 
   // Patterns: names of layers or tensors with # for the number of a block, then of an expert.

@@ -51,9 +51,14 @@ HeadShard shard_heads(std::size_t num_attention_heads, std::size_t num_key_value
       "cannot divide the model over {} ranks: it has {} attention heads, so at most {} ranks can each own "
       "one (mpirun -np {})",
       tp.size, num_attention_heads, num_attention_heads, num_attention_heads);
-  const std::size_t group = num_attention_heads / num_key_value_heads;
-  const Range query = split_by_weights(num_attention_heads, tp);
-  return {query, {query.begin / group, (query.end + group - 1) / group}, group};
+  return shard_heads_of_some(num_attention_heads, num_key_value_heads, tp);
+}
+
+HeadShard shard_heads_of_some(std::size_t num_heads, std::size_t num_key_heads, TpRank tp) {
+  const std::size_t group = num_heads / num_key_heads;
+  const Range query = split_by_weights(num_heads, tp);
+  const std::size_t first = query.begin / group;
+  return {query, {first, query.empty() ? first : (query.end + group - 1) / group}, group};
 }
 
 std::size_t leaf_of(std::size_t in_features, std::size_t num_attention_heads) {

@@ -65,6 +65,8 @@ struct HeadShard {
 // Throws ConfigError if there are more ranks than query heads, or if the number of query heads is not a
 // multiple of the number of KV heads.
 HeadShard shard_heads(std::size_t num_attention_heads, std::size_t num_key_value_heads, TpRank tp);
+// Like shard_heads, for layers with fewer heads than the model's attention: some ranks may have none.
+HeadShard shard_heads_of_some(std::size_t num_heads, std::size_t num_key_heads, TpRank tp);
 
 // Input features per leaf of a row-parallel layer outside of attention. If sums must not depend on the number
 // of ranks, each leaf is summed as a unit. The size depends only on the model. It is the largest of 128, 64

@@ -92,7 +92,8 @@ double wire_share(WireType type) {
 
 HeadShard owned_heads(const AttentionPartSpec& attention, TpRank tp) {
   const HeadCounts counts = head_counts(attention);
-  return shard_heads(counts.heads, counts.kv_heads, tp);
+  return is_recurrent(attention) ? shard_heads_of_some(counts.heads, counts.kv_heads, tp)
+                                 : shard_heads(counts.heads, counts.kv_heads, tp);
 }
 
 RankShape shape_of_rank(const DecoderSpec& spec, const EnginePlan& plan, const WeightSource& source,

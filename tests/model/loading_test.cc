@@ -37,7 +37,7 @@ std::size_t replicated_parameters(const LatentAttentionSpec& spec, std::size_t h
 std::size_t replicated_parameters(const GatedDeltaNetSpec& spec, std::size_t hidden_size, std::size_t ranks) {
   std::size_t held = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank)
-    held += shard_heads(spec.num_value_heads, spec.num_key_heads, {rank, ranks}).local_kv_heads();
+    held += shard_heads_of_some(spec.num_value_heads, spec.num_key_heads, {rank, ranks}).local_kv_heads();
   const std::size_t channels =
       2 * spec.num_key_heads * spec.key_head_dim + spec.num_value_heads * spec.value_head_dim;
   return 2 * (held - spec.num_key_heads) * spec.key_head_dim * hidden_size +
@@ -105,7 +105,8 @@ TEST(Loading, ReadsAsManyElementsAsTheRankHolds) {
 
 // Whether the tensor is of a part of the model that reads images, or predicts more tokens at a time.
 bool is_of_another_part(const ModelConfig& config, const std::string& tensor) {
-  constexpr std::array kParts = {"vision_tower.", "multi_modal_projector.", "mm_projector.", "model.vision_"};
+  constexpr std::array kParts = {"vision_tower.", "multi_modal_projector.", "mm_projector.",
+                                 "model.vision_", "model.visual.",          "mtp."};
   const std::string behind = fmt::format("model.layers.{}.", config.num_hidden_layers);
   return std::ranges::any_of(kParts, [&](const char* part) { return tensor.starts_with(part); }) ||
          (config.num_nextn_predict_layers != 0 && tensor.starts_with(behind));

@@ -67,6 +67,7 @@ inline void write_checkpoint(const std::filesystem::path& folder, const nlohmann
 
 // What the layer's tensors are called, and which of the model's blocks has the same parts.
 struct NextTokenLayout {
+  std::string body;  // "model."
   std::string like;  // "model.layers.2."
   std::string block;
   std::string projection;
@@ -78,12 +79,28 @@ struct NextTokenLayout {
   float norm_offset = 0.0F;  // is added to the gains of norms
 };
 
+// The config of the language model.
+template <class Json>
+Json& text_of(Json& config) {
+  return config.contains("text_config") ? config["text_config"] : config;
+}
+
+// The last layer that is not recurrent.
+inline std::size_t last_with_attention(const nlohmann::json& text) {
+  std::size_t layer = text["num_hidden_layers"].get<std::size_t>() - 1;
+  while (text.contains("layer_types") && text["layer_types"][layer] != "full_attention") --layer;
+  return layer;
+}
+
 inline NextTokenLayout layout_of(const nlohmann::json& config) {
-  const std::string layers = "model.layers.";
-  const std::size_t count = config["num_hidden_layers"];
-  const std::string like = layers + std::to_string(count - 1) + ".";
-  if (config["architectures"][0] == "Qwen3NextForCausalLM") {
-    return {.like = like,
+  const nlohmann::json& text = text_of(config);
+  const std::string body = config.contains("text_config") ? "model.language_model." : "model.";
+  const std::string layers = body + "layers.";
+  const std::size_t count = text["num_hidden_layers"];
+  const std::string like = layers + std::to_string(last_with_attention(text)) + ".";
+  if (config["architectures"][0].get<std::string>().starts_with("Qwen3")) {
+    return {.body = body,
+            .like = like,
             .block = "mtp.layers.0.",
             .projection = "mtp.fc",
             .embedding_norm = "mtp.pre_fc_norm_embedding",
@@ -92,7 +109,8 @@ inline NextTokenLayout layout_of(const nlohmann::json& config) {
             .norm_offset = 1.0F};
   }
   const std::string block = layers + std::to_string(count) + ".";
-  return {.like = like,
+  return {.body = body,
+          .like = like,
           .block = block,
           .projection = block + "eh_proj",
           .embedding_norm = block + "enorm",
@@ -113,7 +131,8 @@ inline Values random_values(const std::string& name, const std::vector<std::size
   return values;
 }
 
-// Adds a layer with seeded weights. `own_tables`: with an embedding and a head of its own.
+// Adds a layer with seeded weights, where the fixture has none. `own_tables`: with an embedding and a head of
+// its own.
 inline void add_next_token_layer(nlohmann::json& config, Tensors& tensors, bool own_tables,
                                  std::uint64_t seed = 1) {
   const NextTokenLayout layout = layout_of(config);
@@ -125,8 +144,8 @@ inline void add_next_token_layer(nlohmann::json& config, Tensors& tensors, bool 
   for (const auto& [name, values] : tensors) {
     if (name.starts_with(layout.like)) add(layout.block + name.substr(layout.like.size()), values.shape);
   }
-  const std::size_t hidden = config["hidden_size"];
-  const std::size_t vocab = config["vocab_size"];
+  const std::size_t hidden = text_of(config)["hidden_size"];
+  const std::size_t vocab = text_of(config)["vocab_size"];
   add(layout.projection + ".weight", {hidden, 2 * hidden});
   for (const std::string& norm : {layout.embedding_norm, layout.state_norm, layout.final_norm})
     add(norm + ".weight", {hidden});

@@ -1,7 +1,7 @@
-// The layer for multi-token prediction of DeepSeek-V3, GLM-4.5 and Qwen3-Next. No fixture has one, and the
-// original modelling code leaves it out. What it reads is computed here, in plain loops; what its block makes
-// of that is compared with an ordinary model of the family which has this block alone, and whose vectors of
-// tokens are what the layer reads.
+// The layer for multi-token prediction of DeepSeek-V3, GLM-4.5, Qwen3-Next and Qwen3.5. No fixture has its
+// numbers, and the original modelling code leaves it out. What it reads is computed here, in plain loops;
+// what its block makes of that is compared with an ordinary model of the family which has this block alone,
+// and whose vectors of tokens are what the layer reads.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "tests/model/computed_sequence.h"
@@ -45,8 +45,8 @@ std::vector<float> what_it_reads(const json& config, const Tensors& tensors, Tok
   const NextTokenLayout layout = test::layout_of(config);
   const auto of = [&](const std::string& layer) -> const Values& { return tensors.at(layer + ".weight"); };
   const bool has_table = tensors.contains(layout.embed_tokens + ".weight");
-  const Values& table = of(has_table ? layout.embed_tokens : "model.embed_tokens");
-  const double eps = config["rms_norm_eps"];
+  const Values& table = of(has_table ? layout.embed_tokens : layout.body + "embed_tokens");
+  const double eps = test::text_of(config)["rms_norm_eps"];
   const std::size_t size = table.columns();
   std::vector<double> both = normed(table.elements.data() + static_cast<std::size_t>(token) * size,
                                     of(layout.embedding_norm), layout.norm_offset, eps);
@@ -72,26 +72,33 @@ std::pair<json, Tensors> model_of_layer(json config, const Tensors& tensors,
                              name.starts_with(layout.block + "mlp.") ||
                              name.starts_with(layout.block + "input_layernorm.") ||
                              name.starts_with(layout.block + "post_attention_layernorm.");
-    if (is_of_block) alone["model.layers.0." + name.substr(layout.block.size())] = values;
+    if (is_of_block) alone[layout.body + "layers.0." + name.substr(layout.block.size())] = values;
   }
-  Values table = tensors.at("model.embed_tokens.weight");
+  Values table = tensors.at(layout.body + "embed_tokens.weight");
   for (std::size_t i = 0; i < rows.size(); ++i)
     std::ranges::copy(rows[i], table.elements.begin() + static_cast<std::ptrdiff_t>(i * table.columns()));
-  alone["model.embed_tokens.weight"] = table;
-  alone["model.norm.weight"] = tensors.at(layout.final_norm + ".weight");
+  alone[layout.body + "embed_tokens.weight"] = table;
+  alone[layout.body + "norm.weight"] = tensors.at(layout.final_norm + ".weight");
   const std::string own_head = layout.lm_head + ".weight";
-  alone["lm_head.weight"] = tensors.at(tensors.contains(own_head) ? own_head : "lm_head.weight");
-  config["num_hidden_layers"] = 1;
-  config["num_nextn_predict_layers"] = 0;
-  config["first_k_dense_replace"] = 0;
-  config["full_attention_interval"] = 1;
+  const std::string head =
+      tensors.contains("lm_head.weight") ? "lm_head.weight" : layout.body + "embed_tokens.weight";
+  alone["lm_head.weight"] = tensors.at(tensors.contains(own_head) ? own_head : head);
+  json& text = test::text_of(config);
+  text["num_hidden_layers"] = 1;
+  text["num_nextn_predict_layers"] = 0;
+  text["first_k_dense_replace"] = 0;
+  text["full_attention_interval"] = 1;
+  text["tie_word_embeddings"] = false;
+  text.erase("layer_types");
   return {config, alone};
 }
 
 std::vector<reference::Fixture> fixtures() {
   std::vector<reference::Fixture> all;
-  for (const char* const family : {"DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "Glm4MoeForCausalLM",
-                                   "Glm4MoeLiteForCausalLM", "Qwen3NextForCausalLM"})
+  for (const char* const family :
+       {"DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "Glm4MoeForCausalLM", "Glm4MoeLiteForCausalLM",
+        "Qwen3NextForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM",
+        "Qwen3_5MoeForConditionalGeneration"})
     for (const reference::Fixture& fixture : reference::fixtures_of({family})) all.push_back(fixture);
   return all;
 }
@@ -193,8 +200,9 @@ TEST(NextTokenLayer, IsRefusedOfFamiliesWithoutOne) {
   const ModelConfig config = load_config(reference::fixture("llama-gqa").folder);
   const std::string error = test::error_of<ConfigError>([&] { make_next_token_spec(config); });
   EXPECT_CONTAINS(error, "expected a family whose checkpoints have a layer for it");
-  EXPECT_CONTAINS(error,
-                  "DeepseekV3ForCausalLM, Glm4MoeForCausalLM, Glm4MoeLiteForCausalLM, Qwen3NextForCausalLM");
+  for (const char* family : {"DeepseekV3ForCausalLM, ", "Glm4MoeForCausalLM, ", "Glm4MoeLiteForCausalLM, ",
+                             "Qwen3NextForCausalLM"})
+    EXPECT_CONTAINS(error, family);
   EXPECT_CONTAINS(error, "found LlamaForCausalLM");
 }
 

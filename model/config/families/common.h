@@ -95,6 +95,11 @@ inline AttentionSpec& attention_of(BlockSpec& block) { return std::get<Attention
 // as blocks, too. Throws ConfigError.
 nlohmann::json gguf_next_token_layers(const ModelMetadata& model);
 
+// The sizes of Qwen3-Next's recurrent layers in a GGUF file, as fields of config.json; qwen3_next_config adds
+// the experts. Throw CheckpointError or ConfigError for impossible sizes.
+nlohmann::json gated_delta_net_config(const ModelMetadata& model);
+nlohmann::json qwen3_next_config(const ModelMetadata& model);
+
 // What GGUF files say of windows, as fields of config.json.
 nlohmann::json gguf_windows(const ModelMetadata& model);
 

@@ -9,7 +9,7 @@
 namespace tp::families {
 namespace {
 
-constexpr std::size_t kFirstPosition = 2;
+constexpr std::size_t kFirstLearnedPosition = 2;
 
 BlockNames opt_block(const std::string& prefix) {
   BlockNames names;
@@ -44,8 +44,8 @@ void norm_stream(DecoderSpec& spec) {
 
 DecoderSpec opt_spec(const ModelConfig& config) {
   DecoderSpec spec = gpt2_spec(config);
-  spec.first_learned_position = kFirstPosition;
-  spec.learned_positions += kFirstPosition;
+  spec.first_learned_position = kFirstLearnedPosition;
+  spec.learned_positions += kFirstLearnedPosition;
   if (!config.do_layer_norm_before) norm_stream(spec);
   if (config.embedding_size == 0 || config.embedding_size == config.hidden_size) return spec;
   spec.embedding_size = config.embedding_size;

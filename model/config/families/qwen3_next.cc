@@ -13,8 +13,16 @@ namespace {
 // Taps beyond any model's; a state has as many rows less one.
 constexpr std::size_t kMaxConvKernel = 256;
 
+// Throws ConfigError for a layer with neither full attention nor a recurrence.
 bool has_attention(const ModelConfig& config, std::size_t layer) {
-  if (!config.layer_types.empty()) return config.layer_types[layer] == "full_attention";
+  if (!config.layer_types.empty()) {
+    const std::string& type = config.layer_types[layer];
+    require<ConfigError>(type == "full_attention" || type == "linear_attention",
+                         "layer_types must be full_attention or linear_attention for {}, found {}; use a "
+                         "model without such layers",
+                         config.architecture, type);
+    return type == "full_attention";
+  }
   return config.full_attention_interval == 0 || (layer + 1) % config.full_attention_interval == 0;
 }
 
@@ -36,6 +44,7 @@ GatedDeltaNetSpec delta_net_of(const ModelConfig& config) {
 
 DecoderSpec qwen3_next_spec(const ModelConfig& config) {
   DecoderSpec spec = llama_spec(config);
+  ignore_next_token_layers(config, spec.names);
   const NormSpec norm{.eps = static_cast<float>(config.rms_norm_eps), .gain_offset = 1.0F};
   set_norms(spec, norm);
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
@@ -63,16 +72,19 @@ BlockNames qwen3_next_block(const std::string& prefix) {
                      .in_proj_qkv = recurrence + "in_proj_qkv",
                      .in_proj_z = recurrence + "in_proj_z",
                      .in_proj_ba = recurrence + "in_proj_ba",
+                     .in_proj_b = recurrence + "in_proj_b",
+                     .in_proj_a = recurrence + "in_proj_a",
                      .conv = recurrence + "conv1d",
                      .decay = recurrence + "A_log",
                      .decay_bias = recurrence + "dt_bias",
                      .norm = recurrence + "norm",
                      .out_proj = recurrence + "out_proj"};
+  names.next_token = next_token_names(prefix);
   return names;
 }
 
 BlockNames qwen3_next_mtp_block(const std::string& prefix) {
-  BlockNames names = llama_block(prefix);
+  BlockNames names = qwen3_next_block(prefix);
   names.next_token = {.projection = "mtp.fc",
                       .embedding_norm = "mtp.pre_fc_norm_embedding",
                       .state_norm = "mtp.pre_fc_norm_hidden",
@@ -80,25 +92,30 @@ BlockNames qwen3_next_mtp_block(const std::string& prefix) {
   return names;
 }
 
-// The block has attention and experts, whatever number it would have among the model's.
+// The block has attention and, if the model has them, experts, whatever number it would have among the
+// model's. Checkpoints store it beside the model, GGUF files after the model's blocks.
 DecoderSpec qwen3_next_mtp_spec(const ModelConfig& config) {
   ModelConfig single = config;
   single.num_hidden_layers = 1;
+  single.num_nextn_predict_layers = 0;
   single.layer_types = {"full_attention"};
   single.mlp_only_layers.clear();
   single.decoder_sparse_step = 1;
   DecoderSpec spec = qwen3_next_spec(single);
   spec.next_token = NextTokenSpec{.norm = *spec.final_norm};
-  // The layer is stored beside the model, and not in it.
-  TensorNames& names = spec.names;
-  for (std::string* name : {&names.embed_tokens, &names.final_norm}) *name = names.prefix + *name;
-  names.prefix.clear();
-  names.blocks = "mtp.layers.";
-  names.names_of_block = qwen3_next_mtp_block;
+  if (config.num_nextn_predict_layers != 0) {
+    spec.names.stored_blocks = {config.num_hidden_layers};
+    return spec;
+  }
+  spec.names.blocks = "mtp.layers.";
+  spec.names.blocks_have_prefix = false;
+  spec.names.names_of_block = qwen3_next_mtp_block;
   return spec;
 }
 
-nlohmann::json qwen3_next_config(const ModelMetadata& model) {
+}  // namespace
+
+nlohmann::json gated_delta_net_config(const ModelMetadata& model) {
   const std::uint64_t value_heads = model.whole("ssm.time_step_rank");
   const std::uint64_t inner_size = model.whole("ssm.inner_size");
   require<CheckpointError>(
@@ -106,20 +123,32 @@ nlohmann::json qwen3_next_config(const ModelMetadata& model) {
       "{}: expected an ssm.inner_size that is a multiple of ssm.time_step_rank, found {} "
       "and {}; convert the model again",
       model.files().name(), inner_size, value_heads);
-  return {{"num_experts", model.whole("expert_count")},
-          {"num_experts_per_tok", model.whole("expert_used_count")},
-          {"moe_intermediate_size", model.whole("expert_feed_forward_length")},
-          {"shared_expert_intermediate_size", model.whole("expert_shared_feed_forward_length")},
-          {"norm_topk_prob", true},
-          {"linear_num_value_heads", value_heads},
-          {"linear_value_head_dim", inner_size / value_heads},
-          {"linear_num_key_heads", model.whole("ssm.group_count")},
-          {"linear_key_head_dim", model.whole("ssm.state_size")},
-          {"linear_conv_kernel_dim", model.whole("ssm.conv_kernel")},
-          {"full_attention_interval", model.whole_or("full_attention_interval", 4)}};
+  nlohmann::json config = gguf_next_token_layers(model);
+  const char* const recurrent = "attention.recurrent_layers";
+  if (model.has(recurrent)) {
+    std::vector<bool> layers = model.booleans(recurrent);
+    layers.resize(std::min(layers.size(), config["num_hidden_layers"].get<std::size_t>()));
+    for (const bool is_recurrent : layers)
+      config["layer_types"].push_back(is_recurrent ? "linear_attention" : "full_attention");
+  }
+  config.update({{"linear_num_value_heads", value_heads},
+                 {"linear_value_head_dim", inner_size / value_heads},
+                 {"linear_num_key_heads", model.whole("ssm.group_count")},
+                 {"linear_key_head_dim", model.whole("ssm.state_size")},
+                 {"linear_conv_kernel_dim", model.whole("ssm.conv_kernel")},
+                 {"full_attention_interval", model.whole_or("full_attention_interval", 4)}});
+  return config;
 }
 
-}  // namespace
+nlohmann::json qwen3_next_config(const ModelMetadata& model) {
+  nlohmann::json config = gated_delta_net_config(model);
+  config.update({{"num_experts", model.whole("expert_count")},
+                 {"num_experts_per_tok", model.whole("expert_used_count")},
+                 {"moe_intermediate_size", model.whole("expert_feed_forward_length")},
+                 {"shared_expert_intermediate_size", model.whole("expert_shared_feed_forward_length")},
+                 {"norm_topk_prob", true}});
+  return config;
+}
 
 Family qwen3_next() {
   Family family = qwen3_moe();

@@ -26,18 +26,31 @@ StoredLayer delta_layer(const std::string& name, std::size_t rows, std::size_t h
   return {name, {rows, hidden_size}, reason, "hidden_size"};
 }
 
+void find_gates(const WeightSource& source, const GatedDeltaNetNames& names, const GatedDeltaNetSpec& spec,
+                std::size_t hidden_size, StoredDeltaNet& stored) {
+  const std::size_t all = spec.num_value_heads;
+  if (source.contains(tensor_names::weight_of(names.in_proj_b))) {
+    const char* const reason = "linear_num_value_heads";
+    stored.strength = {delta_layer(names.in_proj_b, all, hidden_size, reason), 0, all, all};
+    stored.decay = {delta_layer(names.in_proj_a, all, hidden_size, reason), 0, all, all};
+    return;
+  }
+  const std::size_t heads = all / spec.num_key_heads;  // value heads per key head
+  const StoredLayer ba = delta_layer(names.in_proj_ba, 2 * all, hidden_size, "2 x linear_num_value_heads");
+  stored.strength = {ba, 0, heads, 2 * heads};
+  stored.decay = {ba, heads, heads, 2 * heads};
+}
+
 // in_proj_qkvz and in_proj_ba are grouped by key head; each group also contains the value heads of its key
 // head. in_proj_qkv contains all queries, then all keys, then all values.
 StoredDeltaNet stored_delta_net(const WeightSource& source, const GatedDeltaNetNames& names,
                                 const GatedDeltaNetSpec& spec, std::size_t hidden_size) {
   const std::size_t key = spec.key_head_dim;
-  const std::size_t heads = spec.num_value_heads / spec.num_key_heads;  // value heads per key head
-  const std::size_t value = heads * spec.value_head_dim;
+  const std::size_t value = spec.num_value_heads / spec.num_key_heads * spec.value_head_dim;
   const std::size_t all_keys = spec.num_key_heads * key;
   const std::size_t all_values = spec.num_key_heads * value;
-  const StoredLayer ba =
-      delta_layer(names.in_proj_ba, 2 * spec.num_value_heads, hidden_size, "2 x linear_num_value_heads");
-  StoredDeltaNet stored{.strength = {ba, 0, heads, 2 * heads}, .decay = {ba, heads, heads, 2 * heads}};
+  StoredDeltaNet stored;
+  find_gates(source, names, spec, hidden_size, stored);
   if (source.contains(tensor_names::weight_of(names.in_proj_qkvz))) {
     const StoredLayer all = delta_layer(
         names.in_proj_qkvz, 2 * all_keys + 2 * all_values, hidden_size,
@@ -99,7 +112,7 @@ CausalConvolution load_conv(WeightLoader& loader, const std::string& name, const
 }  // namespace
 
 DeltaNetSizes::DeltaNetSizes(const GatedDeltaNetSpec& spec, TpRank tp)
-    : heads(shard_heads(spec.num_value_heads, spec.num_key_heads, tp)),
+    : heads(shard_heads_of_some(spec.num_value_heads, spec.num_key_heads, tp)),
       key(heads.local_kv_heads() * spec.key_head_dim),
       value(heads.local_heads() * spec.value_head_dim) {}
 

@@ -30,7 +30,7 @@ struct DeltaNetSizes {
 // value heads (see delta_rule.h).
 class GatedDeltaNet {
  public:
-  // Throws ConfigError if there are more ranks than value heads, CheckpointError for wrong tensors.
+  // A rank may have no value heads, if there are more ranks. Throws CheckpointError for wrong tensors.
   GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec, std::size_t hidden_size,
                 const BlockNames& names);
 

@@ -1,6 +1,7 @@
 // Chat templates of published models: calls that they render are read back.
 #include "runtime/chat/message_reader.h"
 #include "tests/runtime/chat/chat_fixture.h"
+#include "tests/runtime/chat/read_messages.h"
 
 #include <random>
 
@@ -63,6 +64,26 @@ TEST(ChatFixtures, SeveralCallsOfAMessageAreReadBack) {
     const std::string answer = answer_of(fixture, kCalls);
     EXPECT_EQ(calls_of(read_message(syntax, answer)), kCalls) << name << ": " << answer;
   }
+}
+
+TEST(ChatFixtures, Qwen35ThinksFromItsPromptOnAndCallsWithTags) {
+  const ChatFixture fixture(std::filesystem::path(TP_TEST_DATA) / "chat" / "qwen3.5.jinja");
+  const ThinkingMarkers& thinking = fixture.rendering.syntax().thinking;
+  Json input = fixture_conversation(Json::array({user()}));
+  input["add_generation_prompt"] = true;
+  EXPECT_TRUE(thinking.are_begun_by(fixture.chat.render(input).text()));
+  input["enable_thinking"] = false;
+  EXPECT_FALSE(thinking.are_begun_by(fixture.chat.render(input).text()));
+  const AnswerSyntax syntax{.is_plain = false,
+                            .syntax = fixture.rendering.syntax(),
+                            .begins_thinking = true,
+                            .tools = ToolSet(kTools)};
+  EXPECT_EQ(read(syntax,
+                 "I call <function=note>.\n</think>\n\nLet me see.\n\n<tool_call>\n<function=get_weather>\n"
+                 "<parameter=city>\nOslo\n</parameter>\n<parameter=days>\n2\n</parameter>\n</function>\n"
+                 "</tool_call>"),
+            message("Let me see.", only("get_weather", {{"city", "Oslo"}, {"days", 2}}),
+                    "I call <function=note>."));
 }
 
 // A model is told of its tools, whatever its template knows of them, and of what came of calls.

@@ -26,7 +26,10 @@ std::vector<TokenId> first(const std::vector<TokenId>& tokens, std::size_t count
 TEST(Engine, GeneratesTheFixturesGreedyTokens) {
   Communicator& comm = test::world();
   for (const Fixture& fixture : reference::fixtures_of(supported_architectures())) {
-    const int status = run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
+    EngineOptions options{.model = fixture.folder};
+    // Products in bf16 change its logits by more than its closest choice, 0.03.
+    if (fixture.name == "qwen35-bare-bf16") options.weights = WeightType::f32;
+    const int status = run_engine(comm, options, [&](Engine& engine) {
       const Continuation found =
           run_alone(engine, greedy_request(fixture.prompt, static_cast<int>(fixture.greedy.size())));
       EXPECT_EQ(found.tokens, fixture.greedy) << fixture.name;

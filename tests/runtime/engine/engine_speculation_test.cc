@@ -38,8 +38,9 @@ TEST(EngineSpeculation, ChangesNoTextOfAnyModelAndType) {
        {Setting{"llama-gqa", WeightType::f32}, Setting{"llama-gqa", WeightType::int8},
         Setting{"llama-gqa", WeightType::int4}, Setting{"llama-gqa-bf16", WeightType::bf16},
         Setting{"gemma2-bf16", WeightType::f16}, Setting{"deepseek3-yarn", WeightType::int8},
-        Setting{"qwen3next", WeightType::f32}, Setting{"qwen2moe", WeightType::bf16},
-        Setting{"mistral4", WeightType::f32}, Setting{"lfm2", WeightType::f32}}) {
+        Setting{"qwen3next", WeightType::f32}, Setting{"qwen35moe", WeightType::f32},
+        Setting{"qwen2moe", WeightType::bf16}, Setting{"mistral4", WeightType::f32},
+        Setting{"lfm2", WeightType::f32}}) {
     SCOPED_TRACE(testing::Message() << setting.model << ", " << name_of(setting.type));
     const reference::Fixture fixture = reference::fixture(setting.model);
     const ModelFolder folder(fixture);

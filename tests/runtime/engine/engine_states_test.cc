@@ -52,7 +52,8 @@ class RecurrentModel {
 
 // Of a recurrence, and of short convolutions.
 class EngineStates : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Models, EngineStates, testing::Values("qwen3next", "lfm2moe"));
+INSTANTIATE_TEST_SUITE_P(Models, EngineStates,
+                         testing::Values("qwen3next", "qwen35", "qwen35moe", "lfm2moe"));
 
 TEST_P(EngineStates, GiveTheSameTokensWhateverRunsBeside) {
   Communicator& comm = test::world();

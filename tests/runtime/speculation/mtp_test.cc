@@ -119,7 +119,7 @@ TEST(Mtp, ChangesNoTextHoweverStepsAreCut) {
 }
 
 TEST(Mtp, ChangesNoTextOfRecurrentLayersAndOfMeasuredRows) {
-  for (const char* const name : {"qwen3next", "deepseek3-yarn", "glm4moelite"}) {
+  for (const char* const name : {"qwen3next", "qwen35", "deepseek3-yarn", "glm4moelite"}) {
     const reference::Fixture fixture = reference::fixture(name);
     const WithRandomLayer model(fixture);
     const std::vector<Request> requests = {test::drawn(test::repetitive_prompt(fixture, 10, 5), 1),
