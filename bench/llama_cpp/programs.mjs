@@ -42,7 +42,7 @@ export class Ours {
   // Tokens/s of `batch` texts with `prompt` tokens each: {prefill, decode}.
   rates(model, {batch, prompt, generate}) {
     const output = this.run(["bench", "--model", model, "--prompt", String(prompt), "--generate", String(generate),
-                             "--batch", String(batch), "--max-batch", String(batch), "--json"]);
+                             "--batch", String(batch), "--json"]);
     const rows = output.split("\n").filter((line) => line.startsWith("{")).map((line) => JSON.parse(line));
     const rate = (phase) => rows.find((row) => row.phase === phase).tokens_per_s;
     return {prefill: rate("prefill"), decode: rate("decode")};

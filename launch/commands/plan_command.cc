@@ -148,7 +148,8 @@ void add_plan_command(CLI::App& app, int& status) {
   add_probe_options(*command, flags->probe, *probe);
   command->footer(
       "Loads no weights. Only --probe needs mpirun. Memory is computed as the engine does before it\n"
-      "loads a model. Times are estimates; bench/RESULTS.md compares them with measurements. `limit` is what\n"
+      "loads a model. Times are estimates; bench/RESULTS.md compares them with measurements. `limit` is "
+      "what\n"
       "takes most of a step's time.\n"
       "Examples:\n"
       "  tp-infer plan --model DIR --hosts 8 --ranks-per-host 2 --memory 256G --bandwidth 300GB/s --flops 4T "

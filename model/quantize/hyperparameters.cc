@@ -221,7 +221,7 @@ std::string_view rounding_taken_over(const Spec& in_file, std::size_t max_positi
   return "";
 }
 
-// What differs between two blocks apart from windows, or nothing.
+// Names the first difference between two blocks, apart from windows; empty if they are equal.
 std::string_view difference(BlockSpec one, BlockSpec other, std::size_t max_positions) {
   if (is_recurrent(one.attention) || is_recurrent(other.attention)) {
     if (one.attention != other.attention) return "its recurrent layers";

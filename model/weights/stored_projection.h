@@ -22,10 +22,11 @@ struct StoredProjection {
 };
 
 struct StoredQkv {
-  StoredProjection query;   // [num_attention_heads * head_dim, hidden_size]
-  StoredProjection key;     // [num_key_value_heads * head_dim, hidden_size]
-  StoredProjection value;   // [num_key_value_heads * head_dim, hidden_size]
-  StoredProjection gate{};  // like `query`: its own layer, or stored after each query head; empty without gates
+  StoredProjection query;  // [num_attention_heads * head_dim, hidden_size]
+  StoredProjection key;    // [num_key_value_heads * head_dim, hidden_size]
+  StoredProjection value;  // [num_key_value_heads * head_dim, hidden_size]
+  // Like `query`: its own layer, or stored after each query head. Empty without gates.
+  StoredProjection gate{};
 };
 StoredQkv stored_qkv(const BlockNames& names, const AttentionSpec& spec, std::size_t hidden_size);
 
