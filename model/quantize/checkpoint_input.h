@@ -36,10 +36,10 @@ class CheckpointInput final : public QuantizeInput {
   };
   // The source of a tensor's values.
   struct Origin {
-    std::vector<Stored> parts{};  // one, or a stack's one for every expert or head
+    std::vector<Stored> parts{};  // one part; in a stack, one part per expert or head
     GgufPlace place{};
     std::vector<std::size_t> rows{};     // checkpoint row of each row in the file; empty: same order
-    std::vector<std::size_t> columns{};  // the same for columns
+    std::vector<std::size_t> columns{};  // checkpoint column of each column in the file; empty: same order
     std::vector<float> values{};         // values of a tensor that is not in the checkpoint
   };
 
