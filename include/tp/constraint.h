@@ -39,7 +39,7 @@ struct Choice {
   std::vector<std::string> texts;
 };
 
-// Text that the rule `root` of a grammar derives. GBNF is llama.cpp's notation for grammars.
+// Text that matches a grammar's `root` rule. GBNF is llama.cpp's notation for grammars.
 struct Grammar {
   std::string gbnf;
 };

@@ -32,8 +32,8 @@ struct LeaderStatus {
   // prompt tokens, limited by max_queue_tokens.
   std::size_t queued_requests = 0;
   std::size_t queued_prompt_tokens = 0;
-  // Number of requests that submit() accepts now (queue_room) and when the engine is idle (most_queued). Both
-  // include requests that can begin at once. SIZE_MAX without EngineOptions::max_queue.
+  // How many requests submit() accepts: now (queue_room) and when the engine is idle (most_queued). Both
+  // include requests that can start immediately. SIZE_MAX without EngineOptions::max_queue.
   std::size_t queue_room = SIZE_MAX;
   std::size_t most_queued = SIZE_MAX;
   // Counts since the engine was opened.

@@ -25,7 +25,7 @@ struct RopeScaling {
   double beta_fast = 32.0;        // yarn
   double beta_slow = 1.0;         // yarn
   bool truncate = true;           // yarn: widen the interpolated range to whole dimensions
-  double attention_factor = 1.0;  // yarn, longrope: factor of cosines and sines
+  double attention_factor = 1.0;  // yarn, longrope: scales cosines and sines
   double score_factor = 1.0;      // yarn: DeepSeek multiplies attention scores by the square of score_factor
   // longrope: divisors of the frequencies, [rotary_dim / 2]. short_factor applies to sequences of at most
   // original_max_position_embeddings tokens, long_factor to longer sequences.
@@ -91,7 +91,7 @@ struct ModelConfig {
   std::size_t num_ln_in_parallel_attn = 0;  // 0: 2 with new_decoder_architecture, else 1
 
   double embedding_multiplier = 1.0;
-  double residual_multiplier = 1.0;   // factor of the outputs of attention and MLP
+  double residual_multiplier = 1.0;   // scales the outputs of attention and MLP
   double attention_multiplier = 0.0;  // factor of attention scores; 0: 1 / sqrt(head_dim)
   double logits_scaling = 1.0;        // divisor of logits
   double qk_scale_factor = 1.0;       // factor of attention scores, in addition to 1 / sqrt(head_dim)
@@ -178,7 +178,7 @@ struct ModelConfig {
   std::size_t lsh_num_chunks_before = 1;
   std::size_t lsh_num_chunks_after = 0;
   std::size_t num_hashes = 1;
-  std::vector<std::size_t> num_buckets{};  // factors of the bucket count; empty: by sequence length
+  std::vector<std::size_t> num_buckets{};  // bucket count's factors; empty: set by sequence length
   std::size_t hash_seed = 0;
   std::vector<std::size_t> axial_pos_shape{};      // rows and columns; empty: one table for all positions
   std::vector<std::size_t> axial_pos_embds_dim{};  // sizes of row vectors and column vectors

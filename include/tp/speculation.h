@@ -48,9 +48,9 @@ struct SpeculationOptions {
   // read its own copy. The draft model uses the request's random draws, so more draft tokens are accepted.
   std::filesystem::path model{};
   DraftRanks ranks = DraftRanks::automatic;  // always the first rank with EngineOptions::pipeline
-  // Capacity in tokens of the answer history, from which DraftKind::ngram and DraftKind::automatic take
-  // drafts; 0: none, otherwise at least 2. Each answer is stored with the last 16 tokens of its prompt. A
-  // token takes 90 to 180 bytes, and 200 bytes are reserved for it. A full history drops its older half.
+  // Capacity of the answer history in tokens; 0: none, otherwise at least 2. DraftKind::ngram and
+  // DraftKind::automatic draft from the history. Each answer is stored with the last 16 tokens of its prompt.
+  // 200 bytes are reserved per token; 90 to 180 are used. A full history drops its older half.
   // Timing can reveal that an answer was given before. Requests with a Request::cache_salt, or without
   // `cache_prompt`, therefore neither use the history nor add to it.
   std::size_t draft_history = 0;

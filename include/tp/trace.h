@@ -40,7 +40,7 @@ struct TraceEvent {
 // One rank's events, in the order of recording. Most events are recorded when they end.
 struct RankTrace {
   std::vector<TraceEvent> events;
-  std::uint64_t dropped = 0;  // events lost after the buffer was full
+  std::uint64_t dropped = 0;  // events lost once the buffer was full
 };
 
 }  // namespace tp

@@ -37,7 +37,7 @@ enum class UnmaskCache : std::uint8_t {
   dual,    // keys and values of the tokens before and after the block
 };
 
-// Names as on the command line ("exact", ...), and the list of all names.
+// Command-line names ("exact", ...), and the list of all names.
 std::string_view name_of(UnmaskCache cache);
 std::optional<UnmaskCache> find_unmask_cache(std::string_view name);
 std::vector<std::string> unmask_caches();

@@ -1,5 +1,5 @@
 // This rank's part of the whole model: embedding, blocks, final norm, head. An encoder is also a Decoder,
-// whose blocks see in both directions. A decoder may contain the encoder whose states it reads.
+// with bidirectional blocks. A decoder may contain the encoder whose states it reads.
 #pragma once
 
 #include "model/config/spec.h"
@@ -58,8 +58,8 @@ class Decoder {
                           std::optional<WeightType> weights, Stage stage = {},
                           const VocabTables& others = {});
 
-  // Runs one step. All-reduces: one for the embedding, one for each parallel block, two for each block of
-  // another kind, and one more for each cross-attention, ProjectionNorm and NextTokenInput. `on_logits`
+  // Runs one step. All-reduces: one for the embedding, one per parallel block, two per block of any other
+  // kind, and one more per cross-attention, ProjectionNorm and NextTokenInput. `on_logits`
   // receives the logits of the output rows in groups of at most kLogitRows: the index of the group's first
   // output and a tensor [rows, local_vocab]. Every rank calls `on_logits` with its own shard. `on_hidden`
   // receives the hidden rows after the final norm in similar groups: [rows, hidden_size], equal on every
@@ -102,7 +102,7 @@ class Decoder {
   // Floats of workspace that suffice for any step within the limits, with OpenMP's current number of threads.
   // Measured with shape-only steps.
   std::size_t workspace_floats(const StepLimits& limits) const;
-  // Peak of temporary memory in bytes, in addition to the weights, while ranks read columns together.
+  // Peak temporary memory in bytes, on top of the weights, while ranks read columns together.
   std::size_t largest_columns() const { return largest_columns_; }
   // Work of a step with this many tokens. This decoder must have its own vocabulary tables.
   StepWork work(std::size_t tokens) const;

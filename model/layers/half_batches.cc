@@ -29,7 +29,7 @@ void divide(const std::vector<T>& all, std::size_t cut, std::vector<T>& first, s
   second.assign(middle, all.end());
 }
 
-// Divides ascending rows. Rows of the second half are counted from the cut.
+// Splits ascending rows at `cut`, which becomes row 0 of the second half.
 void divide_rows(const std::vector<std::size_t>& rows, std::size_t cut, std::vector<std::size_t>& first,
                  std::vector<std::size_t>& second) {
   const auto middle = std::ranges::lower_bound(rows, cut);

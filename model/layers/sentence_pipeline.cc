@@ -67,7 +67,7 @@ PooledLayerSpec::Activation read_activation(const JsonNode& fields, const std::f
   return found->second;
 }
 
-// Rejects modules that read or write anything except sentence embeddings, which version 5.4 and later allow.
+// Rejects modules that read or write anything except sentence embeddings (possible since version 5.4).
 void require_of_sentence(const JsonNode& fields, const std::filesystem::path& file) {
   constexpr const char* kSentence = "sentence_embedding";
   for (const char* name : {"module_input_name", "module_output_name"}) {

@@ -12,7 +12,7 @@
 
 namespace tp {
 
-// Zeroed bytes, the same number for each rank. create() allocates each page in the NUMA domain of the rank
+// Zeroed shared memory, equal size per rank. create() allocates each page in the NUMA domain of the rank
 // that reads the page most often. A full /dev/shm therefore causes an error in create(), not on first access.
 class HostMemory {
  public:

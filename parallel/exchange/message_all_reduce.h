@@ -1,4 +1,4 @@
-// Sums over ranks by messages only.
+// All-reduce with messages only.
 #pragma once
 
 #include "parallel/exchange/exchange.h"

@@ -23,8 +23,7 @@ using namespace std::chrono_literals;
 // has no processor.
 constexpr int kSpins = 4000;
 
-// Seconds from the timeout until this rank ends, too: the rank that should report the timeout may be
-// unreachable.
+// Seconds after the timeout until any waiting rank throws: the reporting rank may be unreachable.
 constexpr double kGrace = 3.0;
 
 // Set by Wait::in_background for the calling thread.

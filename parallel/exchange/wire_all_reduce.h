@@ -23,7 +23,7 @@ enum class WireWay : std::uint8_t {
   doubling,  // in each round, pairs of hosts exchange all addends that they hold, so the number held doubles:
              // as many bytes as one_shot, but fewer messages; the number of hosts must be a power of two
 };
-// The ways that `hosts` hosts can use.
+// Algorithms usable by `hosts` hosts.
 std::vector<WireWay> wire_ways(std::size_t hosts);
 
 // The fastest way for sums of at most `bytes` bytes.

@@ -30,7 +30,7 @@ struct DeltaNetSizes {
 // value heads (see delta_rule.h).
 class GatedDeltaNet {
  public:
-  // A rank may have no value heads, if there are more ranks. Throws CheckpointError for wrong tensors.
+  // If ranks outnumber value heads, some have none. Throws CheckpointError for wrong tensors.
   GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec, std::size_t hidden_size,
                 const BlockNames& names);
 

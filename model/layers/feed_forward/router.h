@@ -59,7 +59,7 @@ class Router {
   std::size_t hidden_size_;
   Buffer<float> weight_;                // [num_experts, hidden_size]
   std::vector<float> bias_;             // [num_experts], added to the logits; or empty
-  std::vector<float> correction_bias_;  // [num_experts], added to scores for the choice only; or empty
+  std::vector<float> correction_bias_;  // [num_experts], added to scores for selection only; or empty
 };
 
 }  // namespace tp
