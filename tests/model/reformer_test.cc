@@ -110,8 +110,6 @@ TEST(Reformer, SaysWhatIsWrongWithAConfig) {
   EXPECT_EQ(error_of(json::object()), "");
   EXPECT_NE(error_of({{"attn_layers", {"local", "global"}}}).find("attn_layers must be local or lsh"),
             std::string::npos);
-  EXPECT_NE(error_of({{"tie_word_embeddings", true}}).find("must be false or missing, found true"),
-            std::string::npos);
   EXPECT_NE(error_of({{"num_buckets", 5}}).find("num_buckets must be even"), std::string::npos);
   EXPECT_NE(error_of({{"axial_pos_embds_dim", {8, 8}}}).find("two sizes that add up to hidden_size"),
             std::string::npos);

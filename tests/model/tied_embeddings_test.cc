@@ -108,7 +108,7 @@ TEST(TiedEmbeddings, HaveEitherNameOrBothInEveryFamily) {
   for (const reference::Fixture& fixture : reference::fixtures_of(supported_architectures())) {
     const bool is_one_file = std::filesystem::exists(fixture.folder / "model.safetensors");
     if (!is_one_file || load_config(fixture.folder).num_attention_heads < test::world().size()) continue;
-    if (fixture.name == "reformer") continue;  // refuses tied embeddings
+    if (fixture.name == "reformer") continue;  // its configs refuse tied embeddings
     ++models;
     const Outcome usual = outcome_of(fixture.folder, &TiedModel::store_as_embedding);
     // A vision tower, or a layer for multi-token prediction.

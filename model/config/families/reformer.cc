@@ -93,10 +93,6 @@ AxialPositionsSpec axial_of(const ModelConfig& config) {
 
 DecoderSpec reformer_spec(const ModelConfig& config) {
   require_layers(config);
-  require<ConfigError>(
-      !config.tie_word_embeddings,
-      "cannot tie the embeddings of a Reformer: its LM head reads two streams of hidden_size, "
-      "so `tie_word_embeddings` must be false or missing, found true");
   DecoderSpec spec = llama_spec(config);
   const NormSpec norm = layer_norm_of(config);
   set_norms(spec, norm);
