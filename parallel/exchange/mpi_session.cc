@@ -10,8 +10,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
-#include <initializer_list>
 #include <string>
 
 #include <mpi.h>
@@ -33,42 +31,13 @@ void prepare_for_slurm() {
   unsetenv("SLURM_STEPID");
 }
 
-// If a process was not started by mpirun, Open MPI starts a daemon, in case the process launches other
-// processes. Starting the daemon takes longer than loading the demo model.
-void do_without_daemon() { ::setenv("OMPI_MCA_ess_singleton_isolated", "1", /*overwrite=*/0); }
-
-// Whether a folder can be created in `place`, or in its nearest existing parent. False if the disk is full or
-// read-only.
-bool takes_folders(std::filesystem::path place) {
-  std::error_code ignored;
-  while (!place.empty() && !std::filesystem::exists(place, ignored)) place = place.parent_path();
-  std::string name = (place / "tp-infer.XXXXXX").string();
-  return ::mkdtemp(name.data()) != nullptr && ::rmdir(name.c_str()) == 0;
-}
-
-std::string variable_or(const char* name, const std::string& otherwise) {
-  const char* const value = std::getenv(name);
-  return value == nullptr || *value == '\0' ? otherwise : value;
-}
-
-// Open MPI needs a folder for temporary files. mpirun creates it for its ranks. For a process without mpirun,
-// this function chooses another folder if the usual folder is not writable.
-void find_temporary_folder() {
-  constexpr const char* kChosen = "OMPI_MCA_orte_tmpdir_base";
+// Without mpirun, a process is alone: Open MPI needs neither a daemon nor a folder for files shared with
+// other processes. Starting the daemon takes longer than loading the demo model. The folder has the same name
+// for all such processes, so one that starts while another ends would not find it.
+void prepare_to_start_alone() {
   if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMIX_RANK") != nullptr) return;
-  const std::string usual =
-      variable_or(kChosen, variable_or("TMPDIR", variable_or("TEMP", variable_or("TMP", "/tmp"))));
-  if (takes_folders(usual)) return;
-  for (const std::string& other :
-       {std::string("/dev/shm"), std::string("/var/tmp"), variable_or("HOME", "."), std::string(".")}) {
-    if (!takes_folders(other)) continue;
-    ::setenv(kChosen, other.c_str(), /*overwrite=*/1);
-    return;
-  }
-  throw_error<CommError>(
-      "cannot start MPI: expected a folder for its temporary files, found that {} is not writable; set "
-      "TMPDIR to a writable folder",
-      usual);
+  ::setenv("OMPI_MCA_ess_singleton_isolated", "1", /*overwrite=*/0);
+  ::setenv("OMPI_MCA_orte_create_session_dirs", "0", /*overwrite=*/0);
 }
 
 // Keeps Open MPI from loading network libraries on hosts without their networks: while loading, these
@@ -98,8 +67,7 @@ void exit_after(unsigned seconds) {
 
 MpiSession::MpiSession() {
   prepare_for_slurm();
-  find_temporary_folder();
-  do_without_daemon();
+  prepare_to_start_alone();
   do_without_fabrics();
   require_launcher_variables(launched_rank());
   int provided = MPI_THREAD_SINGLE;

@@ -1,5 +1,6 @@
 // Calls as Python writes them: [get_weather(city="Oslo", days=2), note()].
 #include "runtime/chat/blanks.h"
+#include "runtime/chat/bounded_json.h"
 #include "runtime/chat/call_reader.h"
 
 #include <algorithm>
@@ -13,6 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Kind = MessagePiece::Kind;
+
+constexpr auto kReplace = Json::error_handler_t::replace;  // for bytes that are not UTF-8
 
 // Follows a text of Python byte by byte: it is within quotes, within brackets, or outside.
 class Nesting {
@@ -55,28 +58,27 @@ std::size_t end_of_argument(std::string_view text) {
 }
 
 // Python's values are JSON with the scanner's repairs.
-std::optional<Json> value_of(std::string_view written) {
-  const std::optional<std::string> list = repaired_json("[" + std::string(written) + "]");
-  Json values = list ? Json::parse(*list, nullptr, false) : Json();
-  if (!values.is_array() || values.size() != 1) return std::nullopt;
-  return std::move(values.front());
+std::optional<std::string> json_of(std::string_view value) {
+  const std::optional<std::string> list = repaired_json("[" + std::string(value) + "]");
+  return list ? std::optional(list->substr(1, list->size() - 2)) : std::nullopt;
 }
 
 // The text between the brackets of a call: city="Oslo", days=2
 std::optional<Json> arguments_of(std::string_view text) {
-  Json arguments = Json::object();
+  std::string object;
   text = without_blanks(text);
   while (!text.empty()) {
     const std::string_view argument = text.substr(0, end_of_argument(text));
     const std::size_t sign = argument.find('=');
     if (sign == argument.npos) return std::nullopt;
     const std::string_view key = without_blanks(argument.substr(0, sign));
-    std::optional<Json> value = value_of(argument.substr(sign + 1));
+    const std::optional<std::string> value = json_of(argument.substr(sign + 1));
     if (key.empty() || key.find_first_of("\"'()[]{}, \n") != key.npos || !value) return std::nullopt;
-    arguments[std::string(key)] = *std::move(value);
+    object.append(object.empty() ? "{" : ",").append(Json(key).dump(-1, ' ', false, kReplace));
+    object.append(":").append(*value);
     text = without_blanks(text.substr(std::min(argument.size() + 1, text.size())));
   }
-  return arguments;
+  return BoundedJson().parse(object.empty() ? "{}" : object + "}");
 }
 
 class PythonicReader final : public CallReader {
@@ -146,7 +148,7 @@ class PythonicReader final : public CallReader {
     const std::optional<Json> arguments = byte == ')' ? arguments_of(arguments_) : std::nullopt;
     if (!arguments) return State::invalid;
     append(pieces, Kind::call, name_);
-    append(pieces, Kind::arguments, arguments->dump(-1, ' ', false, Json::error_handler_t::replace));
+    append(pieces, Kind::arguments, arguments->dump(-1, ' ', false, kReplace));
     append(pieces, Kind::call_end, "");
     name_.clear();
     arguments_.clear();

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace tp::test {
 namespace {
@@ -187,10 +188,17 @@ TEST(Starting, OfARankThatDoesNotComeIsToldAndEndsAfterTheTimeout) {
                   "tp-infer: waited 2 s for the other ranks to start, more than --timeout allows; ");
 }
 
-// mkdir fails in /proc, as it does on a full or read-only disk.
-TEST(Starting, OfOneProcessNeedsNoUsualTemporaryFolder) {
+// mkdir fails in /proc, as it does on a full or read-only disk. All processes would share Open MPI's folder,
+// so its name is taken here by a file.
+TEST(Starting, OfOneProcessNeedsNoTemporaryFolder) {
   const Arguments arguments = {"generate", "--prompt", "x", "--max-tokens", "1"};
   expect_success(run(kNoMpirun, arguments, {.variables = {"TMPDIR=/proc"}}));
+  char host[256] = "";
+  ASSERT_EQ(gethostname(host, sizeof host - 1), 0);
+  const std::string name = std::string(host).substr(0, std::string(host).find('.'));
+  const TemporaryDirectory folder;
+  folder.write("ompi." + name + "." + std::to_string(geteuid()), "");
+  expect_success(run(kNoMpirun, arguments, {.variables = {"TMPDIR=" + folder.path().string()}}));
 }
 
 // Open MPI 4.1.4 counts the same slots (mpirun --hostfile FILE --display-allocation --do-not-launch), except

@@ -341,6 +341,10 @@ TEST(MessageReader, SurvivesHostileText) {
   EXPECT_EQ(shown(read_message(syntax_of("<tool_call>"), complete + " x" + markers)),
             message("x" + markers, only("note", {{"a", 1}})));
   expect_same_byte_by_byte(syntax_of("<tool_call>"), complete + " x" + markers.substr(0, 20'000) + complete);
+  std::string arguments = "<|tool_call_start|>[note(";
+  for (int i = 0; i < 4000; ++i) arguments += "a" + std::to_string(i) + "=1, ";
+  arguments += "b=2)]<|tool_call_end|>";
+  EXPECT_EQ(shown(read_message(syntax_of("<|tool_list_start|>"), arguments)), message(arguments));
   std::string names;
   for (int i = 0; i < 50'000; ++i) names += "<tool_call>note<arg_key>";
   EXPECT_EQ(shown(read_message(syntax_of("<tool_call>"), names)), message(names));

@@ -1,6 +1,5 @@
-// What the engine generates with models whose layers are recurrent: beside others, in chunks, from prefixes,
-// in samples, after preemptions and beside requests that end early, the texts are those of requests that run
-// alone.
+// Models with recurrent layers generate the texts of requests that run alone: in batches, in chunks, from
+// prefixes, in samples, after preemptions, and together with requests that end early.
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tp/error.h"
@@ -50,7 +49,7 @@ class RecurrentModel {
   ModelFolder folder_;
 };
 
-// Of a recurrence, and of short convolutions.
+// Models with a gated delta net, and with short convolutions.
 class EngineStates : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Models, EngineStates,
                          testing::Values("qwen3next", "qwen35", "qwen35moe", "lfm2moe"));
