@@ -24,7 +24,7 @@ const std::vector<Family>& all_families() {
 std::set<std::string> gguf_architectures() {
   std::set<std::string> names;
   for (const Family& family : all_families()) names.insert(family.gguf.architecture);
-  names.erase("");  // of families that are not read from GGUF files
+  names.erase("");  // families without GGUF files
   return names;
 }
 
@@ -52,7 +52,7 @@ HeadCounts head_counts(const AttentionPartSpec& spec) {
     HeadCounts operator()(const AttentionSpec& part) const {
       return {part.num_attention_heads, part.num_key_value_heads};
     }
-    // Every rank has the one latent that all heads share.
+    // Every rank stores the latent, which all heads share.
     HeadCounts operator()(const LatentAttentionSpec& part) const { return {part.num_attention_heads, 1}; }
     HeadCounts operator()(const GatedDeltaNetSpec& part) const {
       return {part.num_value_heads, part.num_key_heads};
@@ -76,7 +76,7 @@ std::size_t leaf_heads(const DecoderSpec& spec) {
   if (!spec.same_bits) return 0;
   std::size_t most = 0;
   for (const BlockSpec& block : spec.blocks) {
-    // Channels are divided as columns of an MLP.
+    // Channels are divided like the columns of an MLP.
     if (std::holds_alternative<ShortConvolutionSpec>(block.attention)) continue;
     most = std::max(most, head_counts(block.attention).heads);
   }

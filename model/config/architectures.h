@@ -1,4 +1,4 @@
-// From a family's name to the parts of its decoder.
+// Finds a family by name, and makes the specs of its models.
 #pragma once
 
 #include "model/config/family.h"
@@ -10,14 +10,14 @@
 
 namespace tp {
 
-// Throws ConfigError for a family that is not supported, or a config that its parts cannot express.
+// Throws ConfigError if the family is not supported, or if its parts cannot express the config.
 DecoderSpec make_spec(const ModelConfig& config);
-// Of the model's layer that predicts the token after the next one. Checkpoints may lack it. Throws
-// ConfigError if the family has none.
+// The spec of the model's multi-token prediction layer, which checkpoints may lack. Throws ConfigError if the
+// family has no such layer.
 DecoderSpec make_next_token_spec(const ModelConfig& config);
 
-// The family of that name, as in `architectures` of config.json, or that of a GGUF model. Throws ConfigError
-// if it is not supported.
+// Finds a family by a name from config.json's `architectures`, or the family of a GGUF model. Throws
+// ConfigError if the family is not supported.
 const Family& family_of(const std::string& architecture);
 const Family& family_of(const ModelMetadata& model);
 

@@ -36,7 +36,7 @@ std::string architecture_of(const JsonNode& fields, const std::string& where) {
   return names.front();
 }
 
-// `folder`: contains the model's tensors; may be empty.
+// `folder` contains the model's tensors, for the error text; may be empty.
 const Family& family_in(const std::string& where, const std::string& architecture,
                         const std::filesystem::path& folder) {
   try {
@@ -46,7 +46,7 @@ const Family& family_in(const std::string& where, const std::string& architectur
   }
 }
 
-// The class in `architectures`, or that of the language model which text_config says it contains.
+// The class in `architectures`, or the class of the language model inside it, according to text_config.
 std::string language_model_class(const JsonNode& fields, const std::string& where,
                                  const std::filesystem::path& folder) {
   const std::string outer = architecture_of(fields, where);
@@ -57,8 +57,8 @@ std::string language_model_class(const JsonNode& fields, const std::string& wher
   return outer;
 }
 
-// Models of several modalities keep the config of their language model in text_config, and what checkpoints
-// of any kind have, such as torch_dtype, beside it.
+// Multimodal models have their language model's config in text_config, but general fields such as torch_dtype
+// may be outside.
 nlohmann::json language_model_of(const nlohmann::json& document) {
   nlohmann::json fields = document;
   const auto text = document.is_object() ? document.find("text_config") : document.end();
@@ -70,20 +70,20 @@ nlohmann::json language_model_of(const nlohmann::json& document) {
   return fields;
 }
 
-// The name of a size of the decoder, in files that have one of the encoder beside it.
+// A decoder size's field name: encoder-decoders use `of_decoder`, other models `names`.
 std::string own_name(const JsonNode& fields, std::initializer_list<std::string> of_decoder,
                      std::initializer_list<std::string> names) {
   const std::string own = fields.name_of(of_decoder);
   return fields.has(own) ? own : fields.name_of(names);
 }
 
-// A size that config.json must give, unless the family has a default.
+// A size that config.json must contain, unless the family has a default.
 std::size_t size_of(const JsonNode& fields, std::initializer_list<std::string> names, std::size_t otherwise) {
   const std::string name = fields.name_of(names);
   return otherwise == 0 ? fields.at(name).size() : fields.size_or(name, otherwise);
 }
 
-// The program has an object for each layer, expert and head, and a vector as long as the hidden size,
+// Limits sizes: the program has an object for each layer, expert and head, and vectors of hidden_size,
 // whatever it does with the model.
 void require_countable_parts(const std::string& where, const ModelConfig& config) {
   const auto require_most = [&](std::size_t most, std::string_view name, std::size_t found) {
@@ -117,7 +117,7 @@ void read_heads(const JsonNode& fields, const std::string& where, ModelConfig& c
                                        {own_name(fields, {"decoder_attention_heads"},
                                                  {"num_attention_heads", "n_head", "num_heads", "n_heads"})},
                                        config.num_attention_heads);
-  // Falcon's multi_query means one KV head; num_kv_heads then counts in the new architecture only.
+  // Falcon's multi_query means one KV head. Only its new architecture uses num_kv_heads.
   config.multi_query = fields.boolean_or("multi_query", config.multi_query);
   const bool one_kv_head = config.multi_query && !config.new_decoder_architecture;
   config.num_key_value_heads =
@@ -126,7 +126,7 @@ void read_heads(const JsonNode& fields, const std::string& where, ModelConfig& c
           : fields.size_or(
                 fields.name_of({"num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads"}),
                 config.num_key_value_heads == 0 ? config.num_attention_heads : config.num_key_value_heads);
-  // With latent attention it is the rotated part.
+  // With latent attention, head_dim is the size of the rotated part.
   config.head_dim = fields.size_or(
       fields.name_of({"qk_rope_head_dim", "head_dim", "attention_head_size", "d_kv"}), config.head_dim);
   if (config.head_dim == 0) {
@@ -155,7 +155,7 @@ void read_sizes(const JsonNode& fields, std::size_t intermediate_per_hidden, Mod
   config.intermediate_size = size_of(
       fields, {intermediate},
       intermediate_per_hidden == 0 ? config.intermediate_size : intermediate_per_hidden * config.hidden_size);
-  // Reformer's are what its list says.
+  // Reformer's config lists its layers and may omit their number.
   const std::size_t listed = fields.list_or_empty("attn_layers", &JsonNode::string).size();
   config.num_hidden_layers = size_of(fields,
                                      {own_name(fields, {"decoder_layers", "num_decoder_layers"},
@@ -170,8 +170,8 @@ void read_sizes(const JsonNode& fields, std::size_t intermediate_per_hidden, Mod
                      config.max_position_embeddings);
 }
 
-// Where layers with a window have a rope of their own, rope_parameters has one member for them and one for
-// the others, if there are others.
+// Returns the RoPE parameters of layers without a window. rope_parameters may have separate members for
+// layers with and without a window.
 JsonNode rope_of_full_layers(const JsonNode& ropes, const std::string& where, ModelConfig& config) {
   const std::optional<JsonNode> local = ropes.find("sliding_attention");
   if (!ropes.has("full_attention")) return local.value_or(ropes);
@@ -191,7 +191,7 @@ void read_rope(const JsonNode& fields, const std::string& where, ModelConfig& co
                                        config.rope_theta);
   config.rope_local_base_freq = fields.number_or(fields.name_of({"rope_local_base_freq", "local_rope_theta"}),
                                                  config.rope_local_base_freq);
-  // Latent attention rotates all of a part of each head that has a size of its own.
+  // Latent attention rotates a separate part of each head completely.
   const bool has_part = fields.has("qk_rope_head_dim");
   if (!has_part) {
     config.partial_rotary_factor =
@@ -199,7 +199,7 @@ void read_rope(const JsonNode& fields, const std::string& where, ModelConfig& co
                          config.partial_rotary_factor);
   }
   config.rotary_dim = fields.size_or("rotary_dim", config.rotary_dim);
-  // Newer configs keep all of it in rope_parameters.
+  // Newer configs have all RoPE fields in rope_parameters.
   for (const char* field : {"rope_scaling", "rope_parameters"}) {
     if (!fields.has(field)) continue;
     const JsonNode rope = rope_of_full_layers(fields.at(field), where, config);
@@ -227,7 +227,7 @@ void read_rope(const JsonNode& fields, const std::string& where, ModelConfig& co
       where, config.head_dim, config.partial_rotary_factor);
 }
 
-// A number that null disables; without the field the family's default applies.
+// null disables the number; if the field is missing, the family's default applies.
 double number_or_none(const JsonNode& fields, const std::string& field, double otherwise) {
   return fields.is_null(field) ? 0.0 : fields.number_or(field, otherwise);
 }
@@ -248,7 +248,7 @@ void read_attention(const JsonNode& fields, const std::string& where, ModelConfi
   config.scale_attn_by_inverse_layer_idx =
       fields.boolean_or("scale_attn_by_inverse_layer_idx", config.scale_attn_by_inverse_layer_idx);
   config.use_qk_norm = fields.boolean_or(fields.name_of({"use_qk_norm", "qk_layernorm"}), config.use_qk_norm);
-  // MPT has a part of them in an object of their own.
+  // MPT has some of these fields in attn_config.
   const JsonNode attention = fields.has("attn_config") ? fields.at("attn_config") : fields;
   config.alibi = attention.boolean_or("alibi", config.alibi);
   config.alibi_bias_max = attention.number_or("alibi_bias_max", config.alibi_bias_max);
@@ -261,7 +261,7 @@ void read_attention(const JsonNode& fields, const std::string& where, ModelConfi
 
 void read_query_scaling(const JsonNode& fields, const std::string& where, ModelConfig& config) {
   if (const std::optional<JsonNode> tuning = fields.find("attn_temperature_tuning")) {
-    // A number in early files.
+    // Early files have a number instead of a boolean.
     config.attn_temperature_tuning = tuning->value().is_number() ? tuning->number() != 0 : tuning->boolean();
   }
   config.attn_scale = fields.number_or("attn_scale", config.attn_scale);
@@ -307,7 +307,7 @@ void read_norms(const JsonNode& fields, const std::string& where, ModelConfig& c
   config.do_layer_norm_before = fields.boolean_or("do_layer_norm_before", config.do_layer_norm_before);
 }
 
-// A decoder whose config asks for what only encoders have.
+// Throws ConfigError if a decoder's config asks for bidirectional attention.
 void require_causal(ModelKind kind, const std::string& where, const ModelConfig& config) {
   require<ConfigError>(kind != ModelKind::decoder || !config.use_bidirectional_attention,
                        "{}: expected a model that generates text, found use_bidirectional_attention: it "
@@ -315,7 +315,7 @@ void require_causal(ModelKind kind, const std::string& where, const ModelConfig&
                        where);
 }
 
-// The field of that name, which has a dot where it is one of an object: "attn_config.qk_ln".
+// Finds a field. A dot in the name leads into an object: "attn_config.qk_ln".
 std::optional<JsonNode> find_field(const JsonNode& fields, const std::string& name) {
   const std::size_t dot = name.find('.');
   if (dot == name.npos) return fields.find(name);
@@ -349,7 +349,7 @@ ModelConfig read_config(const nlohmann::json& document, const std::string& name,
   config.use_parallel_residual = fields.boolean_or("use_parallel_residual", config.use_parallel_residual);
   read_sizes(fields, family.intermediate_per_hidden, config);
   read_heads(fields, name, config);
-  require_countable_parts(name, config);  // before lists of layers are made
+  require_countable_parts(name, config);  // before creating lists of layers
   read_rope(fields, name, config);
   if (config.conv_l_cache != 0) read_short_convolutions(fields, name, config);
   read_layers(fields, name, config);

@@ -1,4 +1,4 @@
-// config.json, or the metadata of a GGUF file, to ModelConfig.
+// Reads config.json or a GGUF file's metadata into a ModelConfig.
 #pragma once
 
 #include "tp/model_config.h"
@@ -8,14 +8,14 @@
 
 namespace tp {
 
-// Reads `file`, or config.json or the GGUF file in it if it is a folder. Throws CheckpointError if it cannot
-// be read or a value is missing or has the wrong type, and ConfigError if a value cannot work.
+// Reads `file`; if it is a folder, reads its config.json or GGUF file. Throws CheckpointError if the file
+// cannot be read, or if a value is missing or has the wrong type. Throws ConfigError if a value is invalid.
 ModelConfig load_config(const std::filesystem::path& file);
 
-// The same from JSON text; `name` stands for the file in error texts.
+// Like load_config, but reads JSON text. Errors call the file `name`.
 ModelConfig parse_config(const std::string& text, const std::string& name);
 
-// The number of a head's elements that RoPE rotates.
+// The number of elements per head that RoPE rotates.
 std::size_t rotary_dim(const ModelConfig& config);
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// How a ModelConfig travels to other ranks.
+// Serializes a ModelConfig, to send it to other ranks.
 #pragma once
 
 #include "model/config/config.h"
@@ -56,7 +56,7 @@ void serialize(Archive& archive, tp::ModelConfig& config, unsigned /*version*/) 
       .num_hashes& config.num_buckets& config.hash_seed& config.axial_pos_shape& config.axial_pos_embds_dim;
   archive& config.encoder_layers& config.encoder_attention_heads& config.encoder_intermediate_size& config
       .gated_mlp& config.scale_embedding;
-  // Boost 1.74 cannot archive a std::optional: -1 stands for none.
+  // Boost 1.74 cannot archive std::optional: -1 stands for nullopt.
   int out_bias = config.attention_out_bias ? int{*config.attention_out_bias} : -1;
   archive& out_bias;
   config.attention_out_bias = out_bias < 0 ? std::nullopt : std::optional(out_bias > 0);

@@ -1,4 +1,4 @@
-// How a family of diffusion language models is sampled.
+// How a family of diffusion language models generates text.
 #pragma once
 
 #include "tp/token_id.h"
@@ -9,23 +9,23 @@
 namespace tp {
 
 struct DiffusionSpec {
-  // How many positions the passes of a block settle.
+  // How many positions each pass over a block settles.
   enum class Schedule : std::uint8_t {
-    of_masks,  // its masks, divided evenly among the passes, the first ones taking what is left
-    of_block,  // the same of its length, masked or not
-    decaying,  // of the masks that are left the fraction by which a time from 1 to nearly 0 falls
+    of_masks,  // the block's masks, divided evenly among passes; the first passes get the remainder
+    of_block,  // the block's length, masked or not, divided evenly among passes
+    decaying,  // a share of the remaining masks: the fraction by which time falls, from 1 to nearly 0
   };
-  // What a threshold settles: all above it, and at least one; those above it among as many as an even
-  // schedule would have settled by then, and at least one; or all above it if these are as many as the
-  // schedule says, else so many of the most probable.
+  // The positions that a threshold settles, always at least one. all: all positions above the threshold.
+  // within_schedule: like all, but in total no more positions than an even schedule would have settled by
+  // then. no_fewer_than_schedule: like all, or the most confident positions if the schedule settles more.
   enum class Above : std::uint8_t { all, within_schedule, no_fewer_than_schedule };
 
   TokenId mask_token = 0;
-  // Tokens see those of their own block and of the blocks before it, which are so long unless a request says
-  // else; 0: all tokens see all.
+  // Block length in tokens, unless a request sets a different length. Tokens attend to their own block and to
+  // earlier blocks. 0: tokens attend to all tokens.
   std::size_t block_length = 0;
-  bool shifted = false;              // logits are for the position behind
-  bool filtered_confidence = false;  // confidences are of what temperature, top-k and top-p leave
+  bool shifted = false;              // logits predict the token at the next position
+  bool filtered_confidence = false;  // confidences are computed after temperature, top-k and top-p
   Schedule schedule = Schedule::of_masks;
   Above above = Above::all;
 };

@@ -9,7 +9,7 @@
 namespace tp {
 namespace {
 
-// The names of a classifier's labels: id2label, or else num_labels without names.
+// Reads a classifier's labels: id2label, or num_labels labels with generated names.
 void read_labels(const JsonNode& fields, const std::string& where, ModelConfig& config) {
   constexpr std::size_t kMostLabels = std::size_t{1} << 20;
   const std::optional<JsonNode> names = fields.find("id2label");
@@ -25,7 +25,7 @@ void read_labels(const JsonNode& fields, const std::string& where, ModelConfig& 
     config.labels.push_back(names->at(std::to_string(i)).string());
 }
 
-// Longformer's: one number for all layers, or a list.
+// Reads Longformer's window sizes: one number for all layers, or a list.
 void read_window_of_layers(const JsonNode& fields, const std::string& where, ModelConfig& config) {
   const std::optional<JsonNode> window = fields.find("attention_window");
   if (!window) return;

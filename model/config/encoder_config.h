@@ -1,4 +1,4 @@
-// The fields of config.json that only encoders have.
+// Reads config.json's fields for encoders and diffusion models.
 #pragma once
 
 #include "model/files/json_node.h"
@@ -8,9 +8,9 @@
 
 namespace tp {
 
-// Sizes have been read before. `where` names the file in errors. Throws ConfigError or CheckpointError.
+// Call after reading sizes. `where` names the file in errors. Throws ConfigError or CheckpointError.
 void read_encoder(const JsonNode& fields, const std::string& where, ModelConfig& config);
-// mask_token_id, which only diffusion language models have.
+// Reads mask_token_id, which only diffusion language models have.
 void read_mask_token(const JsonNode& fields, const std::string& where, ModelConfig& config);
 
 }  // namespace tp

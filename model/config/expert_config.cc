@@ -7,8 +7,8 @@
 namespace tp {
 namespace {
 
-// The layers before the first one with experts, by the list that transformers 5 writes in place of their
-// number.
+// The number of layers before the first layer with experts. transformers 5 writes a list of layer types
+// instead of this number.
 std::size_t dense_layers_at_start(const JsonNode& fields, std::size_t otherwise) {
   const std::vector<std::string> types = fields.list_or_empty("mlp_layer_types", &JsonNode::string);
   if (types.empty())
@@ -32,7 +32,7 @@ void read_experts(const JsonNode& fields, ModelConfig& config) {
   config.num_experts_per_tok = config.num_experts_per_tok == 0
                                    ? fields.at(per_token).size()
                                    : fields.size_or(per_token, config.num_experts_per_tok);
-  // Where all layers have experts, some families use intermediate_size for them.
+  // If all layers have experts, some families use intermediate_size for the experts.
   config.moe_intermediate_size = fields.size_or("moe_intermediate_size", config.moe_intermediate_size == 0
                                                                              ? config.intermediate_size
                                                                              : config.moe_intermediate_size);
@@ -58,7 +58,7 @@ void read_experts(const JsonNode& fields, ModelConfig& config) {
   config.moe_layer_interval = fields.size_or("moe_layer_interval", config.moe_layer_interval);
   config.moe_norm_min = fields.number_or("moe_norm_min", config.moe_norm_min);
   config.router_jitter_noise = fields.number_or("router_jitter_noise", config.router_jitter_noise);
-  // -1 is the last one.
+  // -1 means the last layer.
   if (fields.number_or("moe_layer_end_index", -1) != -1)
     config.moe_layer_end_index = fields.at("moe_layer_end_index").count();
 }

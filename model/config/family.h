@@ -1,5 +1,5 @@
-// A family of models: everything that the program knows about it. Each is a file of this folder, written as
-// its difference from another one; family_list.inc lists them.
+// A family of models. Each family is a file in families/, written as its difference from another family.
+// family_list.inc lists all families.
 #pragma once
 
 #include "model/config/spec.h"
@@ -16,21 +16,21 @@ namespace tp {
 
 class ModelMetadata;
 
-// What GGUF files say about a model of a family.
+// How GGUF files describe models of a family.
 struct GgufFamily {
-  std::string architecture;  // general.architecture; empty: no GGUF file is read as this family
-  // Where families share an architecture: whether the model is of this one.
+  std::string architecture;  // general.architecture; empty: GGUF files are not supported
+  // If families share an architecture: whether the model belongs to this family.
   bool (*is_of)(const ModelMetadata& model) = nullptr;
-  // The fields of config.json that differ from what gguf_config says for all families. Throws CheckpointError
-  // or ConfigError for metadata that cannot be right.
+  // Fields of config.json that differ from gguf_config's for all families. Throws CheckpointError or
+  // ConfigError for invalid metadata.
   nlohmann::json (*config)(const ModelMetadata& model) = nullptr;
-  bool stores_windows = false;  // files say which layers have a window
-  // Where models of the family differ in their tensors' names.
+  bool stores_windows = false;  // files list the layers with a window
+  // Changes `names` if models of the family have different ones. Null: no changes.
   void (*adapt_names)(const ModelMetadata& model, TensorNames& names) = nullptr;
 };
 
-// A field of config.json that may be absent or have this value, as JSON; others describe models that the
-// family's parts cannot express.
+// A field of config.json that must be absent or have this value, as JSON. The family's parts cannot express
+// models with other values.
 struct FixedField {
   std::string name;  // "attn_config.qk_ln"
   std::string value;
@@ -43,20 +43,20 @@ struct LanguageModel {
 };
 
 struct Family {
-  std::string architecture;  // in `architectures` of config.json
+  std::string architecture;  // in config.json's `architectures`
   ModelKind kind = ModelKind::decoder;
-  std::vector<std::string> aliases{};            // other names there for the same
-  std::vector<LanguageModel> language_models{};  // other families that its class may contain
-  // What config.json may leave out; numbers that are 0 here it must give.
+  std::vector<std::string> aliases{};            // other names of the same class in `architectures`
+  std::vector<LanguageModel> language_models{};  // families that the class may contain
+  // Defaults of fields that config.json may omit. Sizes that are 0 here are required.
   ModelConfig defaults{};
-  // intermediate_size as a multiple of hidden_size where config.json does not give it; 0: it must.
+  // intermediate_size as a multiple of hidden_size, if config.json omits it; 0: the field is required.
   std::size_t intermediate_per_hidden = 0;
   std::vector<FixedField> fixed_fields{};
   TensorNames names{};
   // Throws ConfigError for a config that the parts cannot express.
   DecoderSpec (*make_spec)(const ModelConfig& config) = nullptr;
-  // Of the layer that predicts the token after the next one, a decoder with one block; null: models have
-  // none.
+  // The spec of the multi-token prediction layer, a decoder with one block. Null: the family has no such
+  // layer.
   DecoderSpec (*make_next_token_spec)(const ModelConfig& config) = nullptr;
   GgufFamily gguf{};
 };

@@ -7,7 +7,7 @@
 namespace tp {
 namespace {
 
-// What random features cannot express, or nothing.
+// Names a property of attention that random features cannot express; empty: none.
 std::string_view obstacle(const AttentionSpec& attention) {
   if (!attention.pattern.causal) return "attention to tokens that follow";
   if (attention.softcap) return "soft caps of scores";

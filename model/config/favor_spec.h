@@ -1,4 +1,4 @@
-// Decoders whose attention is approximated by random features.
+// Approximates a decoder's attention by random features.
 #pragma once
 
 #include "model/config/spec.h"
@@ -7,9 +7,9 @@
 
 namespace tp {
 
-// Gives the layers that see all tokens before so many random features; those with windows or a recurrence
-// stay what they are, as their cost does not grow with a text. Throws ConfigError for a model whose attention
-// is more than a softmax of products.
+// Uses `favor_features` random features in each layer that attends to all earlier tokens. Layers with a
+// window or a recurrence do not change, because their cost per token does not grow with the text. Throws
+// ConfigError if the model's attention is more than a softmax of products.
 void approximate_attention(DecoderSpec& spec, std::size_t favor_features);
 
 }  // namespace tp

@@ -16,7 +16,7 @@
 namespace tp {
 namespace {
 
-// A whole number, which Python may have written as 50.0. Numbers beyond int become its bounds.
+// Reads a whole number, which Python may have written as 50.0. Numbers outside int become its limits.
 int whole_number(const JsonNode& field) {
   using Limits = std::numeric_limits<int>;
   const double number = field.number();
@@ -24,14 +24,14 @@ int whole_number(const JsonNode& field) {
   return static_cast<int>(std::clamp<double>(number, Limits::min(), Limits::max()));
 }
 
-// Reads a number whose values below 1 set no limit.
+// Reads a limit. Values below 1 mean no limit.
 void read_count(const JsonNode& fields, const char* name, std::size_t& count) {
   if (const std::optional<JsonNode> field = fields.find(name))
     count = static_cast<std::size_t>(std::max(whole_number(*field), 0));
 }
 
-// A token id or a list of them. Negative ids are in files that mean none. Larger ids than TokenId holds
-// become its largest, which no vocabulary has.
+// Reads a token id or a list of ids. Negative ids mean no token. Ids too large for TokenId become its largest
+// value, which no vocabulary contains.
 std::vector<TokenId> token_ids(const JsonNode& field) {
   std::vector<TokenId> ids;
   for (const JsonNode& node : field.is_array() ? field.elements() : std::vector<JsonNode>{field}) {
@@ -68,10 +68,10 @@ void read_beams(const JsonNode& fields, BeamSearch& beams) {
     beams.stop = stop->boolean() ? BeamSearch::Stop::early : BeamSearch::Stop::likely;
 }
 
-// Reads the fields that config.json may have in place of generation_config.json.
+// Reads the fields that config.json may have instead of generation_config.json.
 void read_tokens(const JsonNode& fields, GenerationDefaults& defaults) {
   read_id(fields, "decoder_start_token_id", defaults.decoder_start);
-  if (fields.boolean_or("force_bos_token_to_be_generated", false))  // BART's, before forced_bos_token_id
+  if (fields.boolean_or("force_bos_token_to_be_generated", false))  // BART's older field
     read_id(fields, "bos_token_id", defaults.forced_first);
   read_id(fields, "forced_bos_token_id", defaults.forced_first);
   read_id(fields, "forced_eos_token_id", defaults.forced_last);
@@ -86,19 +86,20 @@ void read_sampling(const JsonNode& fields, SamplingParams& sampling) {
   sampling.repetition_penalty = number_or(fields, "repetition_penalty", 1.0F);
   if (!fields.boolean_or("do_sample", false)) return;
   sampling.temperature = number_or(fields, "temperature", 1.0F);
-  // The default of transformers is the 50 best tokens; a file without top_k relies on it. 0 is all of them,
-  // and of other programs -1.
+  // transformers samples from the 50 best tokens by default, and files without top_k rely on this. 0 means
+  // all tokens; so does -1, which other programs write.
   const std::optional<JsonNode> top_k = fields.find("top_k");
   sampling.top_k = top_k ? std::max(whole_number(*top_k), 0) : 50;
   sampling.top_p = number_or(fields, "top_p", 1.0F);
-  if (sampling.top_p == 0.0F) {  // keeps the best token
+  if (sampling.top_p == 0.0F) {  // keeps only the best token
     sampling.top_p = 1.0F;
     sampling.top_k = 1;
   }
   sampling.min_p = number_or(fields, "min_p", 0.0F);
 }
 
-// [[[id], bias], ...]: those of single tokens. Returns whether there are others.
+// Reads [[[id], bias], ...]: biases of single tokens, and forbidden sequences (-Infinity). Returns whether
+// the list contains other entries.
 bool read_biases(const JsonNode& fields, GenerationConfig& config) {
   const std::optional<JsonNode> list = fields.find("sequence_bias");
   if (!list) return false;
@@ -158,8 +159,8 @@ void validate(const SamplingParams& sampling, const std::filesystem::path& path)
   }
 }
 
-// transformers once wrote its own default maximum into every config.json, and what a model was evaluated
-// with: the latter is no reason for a notice.
+// transformers once wrote its default maximum length and evaluation settings into every config.json. Ignores
+// the default, and drops the notice about settings.
 void leave_out_habits(GenerationConfig& config) {
   constexpr std::size_t kOldDefault = 20;
   if (config.generation.max_length == kOldDefault) config.generation.max_length = 0;

@@ -1,4 +1,4 @@
-// generation_config.json: what a checkpoint's authors recommend.
+// Reads generation_config.json, the defaults that a checkpoint's authors recommend.
 #pragma once
 
 #include "tp/request.h"
@@ -10,16 +10,16 @@
 namespace tp {
 
 struct GenerationConfig {
-  SamplingParams sampling;             // greedy if do_sample is false or absent
-  std::vector<TokenId> eos_token_ids;  // empty if the file names none
+  SamplingParams sampling;             // greedy if do_sample is false or missing
+  std::vector<TokenId> eos_token_ids;  // may be empty
   GenerationDefaults generation;
-  std::string notice;  // names fields of transformers that would change texts, but are not supported
+  std::string notice;  // names unsupported fields that would change texts
 };
 
-// Reads generation_config.json in a model's folder, or without it what older models have of it in
-// config.json; without either, the defaults: greedy. Tokens that begin, end and must not be in texts, and
-// settings of beam search, are config.json's where generation_config.json leaves them out. Throws
-// CheckpointError or ConfigError if a file is there but wrong.
+// Reads generation_config.json from a model's folder. Without this file, reads the fields that older models
+// have in config.json; without either file, returns the defaults (greedy). If generation_config.json omits
+// the decoder's start token, forced first and last tokens, forbidden tokens or beam search settings, they
+// come from config.json. Throws CheckpointError or ConfigError if a file is invalid.
 GenerationConfig load_generation_config(const std::filesystem::path& directory);
 
 }  // namespace tp

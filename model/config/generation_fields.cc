@@ -13,7 +13,7 @@ using enum GenerationField;
 constexpr GenerationFieldRule kFields[] = {
     {"assistant_confidence_threshold", without_use},
     {"assistant_early_exit", without_use},
-    {"assistant_ensemble_weight", without_use},  // with an assistant only
+    {"assistant_ensemble_weight", without_use},  // only used with an assistant model
     {"assistant_lookbehind", without_use},
     {"bad_words_ids", honoured},
     {"begin_suppress_tokens", honoured},
@@ -66,7 +66,7 @@ constexpr GenerationFieldRule kFields[] = {
     {"prefill_chunk_size", without_use},
     {"prompt_lookup_num_tokens", without_use},
     {"remove_invalid_values", without_use},  // NaN is an error
-    {"renormalize_logits", without_use},     // what is drawn from is normalized
+    {"renormalize_logits", without_use},     // tp-infer always normalizes probabilities before sampling
     {"repetition_penalty", honoured},
     {"return_dict_in_generate", without_use},
     {"sequence_bias", honoured},

@@ -1,4 +1,4 @@
-// The fields of transformers' GenerationConfig, and what becomes of each.
+// The fields of transformers' GenerationConfig, and how tp-infer treats each field.
 #pragma once
 
 #include "model/files/json_node.h"
@@ -11,24 +11,24 @@
 namespace tp {
 
 enum class GenerationField : std::uint8_t {
-  honoured,     // by load_generation_config, or wherever the tokenizer's and config.json's are
-  without_use,  // says how to compute, or what generate() returns, but changes no text
-  unsupported   // changes texts
+  honoured,     // read by load_generation_config, or from the tokenizer's files or config.json
+  without_use,  // affects computation or generate()'s results, but not texts
+  unsupported   // would change texts
 };
 
 struct GenerationFieldRule {
   std::string_view name;
   GenerationField becomes;
-  // The value of an unsupported field, in JSON, that changes nothing, like null.
+  // The JSON value of an unsupported field that has no effect; null never has an effect.
   std::string_view neutral = "null";
-  bool if_sampling = false;       // whether it counts with do_sample only
-  std::string_view instead = "";  // what to give in its place
+  bool if_sampling = false;       // the field has an effect only with do_sample
+  std::string_view instead = "";  // advice: the setting to use instead
 };
 
-// All of them, sorted by name.
+// All fields, sorted by name.
 std::span<const GenerationFieldRule> generation_fields();
 
-// The names of unsupported fields that have a value which changes texts, and what to give instead.
+// The names of unsupported fields whose values would change texts, with advice on alternatives.
 std::vector<std::string> unsupported_generation_fields(const JsonNode& fields);
 
 }  // namespace tp

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// The end-of-sequence tokens: of the text, of a turn and of a message. Ids without a token are left out.
+// The tokens that end a text, a turn and a message. Skips ids outside the vocabulary.
 json eos_token_ids(const GgufMetadata& metadata, std::size_t rows) {
   const std::size_t tokens =
       metadata.has("tokenizer.ggml.tokens") ? metadata.texts("tokenizer.ggml.tokens").size() : rows;
@@ -46,17 +46,17 @@ std::string torch_dtype(const GgufFiles& files) {
   return most == elements.end() ? "float32" : most->first;
 }
 
-// Models of experts only may not have it.
+// Models with experts in all layers may lack feed_forward_length.
 std::uint64_t intermediate_size(const ModelMetadata& model) {
   return model.has("feed_forward_length") ? model.whole("feed_forward_length")
                                           : model.whole("expert_feed_forward_length");
 }
 
-// What most families have, under Llama's names.
+// Fields that most families have, under Llama's names.
 json common_config(const ModelMetadata& model) {
   const GgufFiles::Entry* const embedding = model.files().find("token_embd.weight");
   const GgufFiles::Entry* const head = model.files().find("output.weight");
-  // Tied embeddings are stored under either name.
+  // A tied embedding may have either name.
   const GgufFiles::Entry* const table = embedding != nullptr ? embedding : head;
   if (table == nullptr || table->tensor.shape.size() != 2) {
     throw_error<CheckpointError>(

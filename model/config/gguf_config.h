@@ -1,4 +1,4 @@
-// The metadata of a GGUF model as a Hugging Face config.json.
+// Converts a GGUF model's metadata to a Hugging Face config.json.
 #pragma once
 
 #include "model/weights/gguf/gguf_files.h"
@@ -7,9 +7,9 @@
 
 namespace tp {
 
-// The config.json that the model's checkpoint had, as far as the metadata say: everything that parse_config
-// reads. Throws CheckpointError if the metadata lacks something or has a value of another kind, and
-// ConfigError for architectures that tp-infer does not know.
+// Reconstructs the original checkpoint's config.json from metadata: all fields that parse_config reads.
+// Throws CheckpointError if metadata is missing or has the wrong type, and ConfigError for unknown
+// architectures.
 nlohmann::json gguf_config(const GgufFiles& files);
 
 }  // namespace tp

@@ -13,14 +13,14 @@ namespace {
 
 using nlohmann::json;
 
-// Divisors of the frequencies, times `factor`.
+// Reads divisors of RoPE's frequencies and multiplies them by `factor`.
 std::vector<float> divisors(const ModelMetadata& model, std::string_view tensor, double factor) {
   std::vector<float> values = gguf_vector(model.files(), tensor);
   for (float& value : values) value = static_cast<float>(value * factor);
   return values;
 }
 
-// The elements of a head that RoPE rotates.
+// The number of elements per head that RoPE rotates.
 std::uint64_t rotated_elements(const ModelMetadata& model) {
   constexpr std::uint64_t kMost = 65536;
   const std::uint64_t rotated = model.whole_or("rope.dimension_count", model.head_dim());
@@ -36,7 +36,7 @@ std::uint64_t original_context(const ModelMetadata& model) {
   return model.whole_or("rope.scaling.original_context_length", model.whole("context_length"));
 }
 
-// A factor without a type is linear. Older files have another key for it; 0 stands for none.
+// Without a type, the factor is linear. Older files use another key. 0 means no factor.
 double linear_factor(const ModelMetadata& model) {
   const double factor = model.number_or("rope.scaling.factor", model.number_or("rope.scale_linear", 0.0));
   return factor == 0.0 ? 1.0 : factor;
@@ -52,7 +52,7 @@ constexpr const char* kCommonFactors = "rope_freqs.weight";
 constexpr const char* kShortFactors = "rope_factors_short.weight";
 constexpr const char* kLongFactors = "rope_factors_long.weight";
 
-// YaRN computes the frequencies from the metadata alone.
+// Refuses YaRN with stored factors: YaRN computes frequencies from metadata alone. Throws ConfigError.
 void require_no_factors(const ModelMetadata& model) {
   for (const char* const tensor : {kCommonFactors, kShortFactors, kLongFactors}) {
     require<ConfigError>(
@@ -70,7 +70,7 @@ json yarn_scaling(const ModelMetadata& model, double factor, double attention_fa
                   {"beta_fast", model.number_or("rope.scaling.yarn_beta_fast", 32.0)},
                   {"beta_slow", model.number_or("rope.scaling.yarn_beta_slow", 1.0)}};
   double usual = 0.1 * std::log(std::max(factor, 1.0)) + 1.0;
-  // DeepSeek's: a tenth of mscale_all_dim, which equals mscale in all its models.
+  // In DeepSeek's files, a tenth of mscale_all_dim, which equals mscale in all its models.
   if (model.has("rope.scaling.yarn_log_multiplier")) {
     scaling["mscale"] = scaling["mscale_all_dim"] = 10 * model.number("rope.scaling.yarn_log_multiplier");
     usual = 1.0;
@@ -79,8 +79,8 @@ json yarn_scaling(const ModelMetadata& model, double factor, double attention_fa
   return scaling;
 }
 
-// Frequency factors that are stored as tensors are Llama 3's scaling, or Phi-3's, which has two sets of them.
-// Llama.cpp applies them together with a linear factor and a factor of attention.
+// Tensors of frequency factors contain Llama 3's scaling, or Phi-3's, which has two sets of factors.
+// llama.cpp combines them with a linear factor and an attention factor.
 json longrope_scaling(const ModelMetadata& model, double factor, double attention_factor) {
   std::vector<float> short_factors = divisors(model, kCommonFactors, factor);
   std::vector<float> long_factors = short_factors;
@@ -102,7 +102,7 @@ json longrope_scaling(const ModelMetadata& model, double factor, double attentio
 
 json rope_scaling(const ModelMetadata& model) {
   const std::string_view type = model.text_or("rope.scaling.type", "linear");
-  // Asked for even where the type says not to use it: see require_known_rope.
+  // Looked up even if the type is "none", so that require_known_rope knows the key.
   const double stored_factor = linear_factor(model);
   const double factor = type == "none" ? 1.0 : stored_factor;
   const double attention_factor = model.number_or("rope.scaling.attn_factor", 1.0);
@@ -127,14 +127,15 @@ json gguf_rope(const ModelMetadata& model) {
     require_value(model, "attention.temperature_length", static_cast<double>(original_context(model)));
     rope["rope_scaling"]["llama_4_scaling_beta"] = beta;
   }
-  // Models without RoPE may have 0.
+  // Models without RoPE may have 0 rotated elements.
   const std::uint64_t rotated = rotated_elements(model);
   if (rotated != 0) rope["rotary_dim"] = rotated;
   return rope;
 }
 
 void require_known_rope(const ModelMetadata& model) {
-  // Keys without a meaning for texts, those of YaRN without YaRN, and what a model does without.
+  // Skips keys without effect: rope.scaling.finetuned, mRoPE's sections, YaRN's keys without YaRN, and a base
+  // for windows that equals rope.freq_base.
   const bool is_yarn = model.text_or("rope.scaling.type", "") == "yarn";
   const double theta = model.number_or("rope.freq_base", 10000.0);
   for (const std::string& key : model.unasked("rope.")) {

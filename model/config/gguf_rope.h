@@ -6,11 +6,12 @@
 
 namespace tp {
 
-// The fields of config.json that say how a model rotates positions. Throws CheckpointError or ConfigError for
-// metadata that cannot be honoured.
+// The fields of config.json that describe RoPE. Throws CheckpointError or ConfigError for unsupported
+// metadata.
 nlohmann::json gguf_rope(const ModelMetadata& model);
 
-// Throws ConfigError if the metadata says something of RoPE that nothing has asked for: it would be ignored.
+// Throws ConfigError if the metadata contains a key about RoPE that has not been looked up, because it would
+// be ignored.
 void require_known_rope(const ModelMetadata& model);
 
 }  // namespace tp

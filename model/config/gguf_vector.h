@@ -1,4 +1,4 @@
-// Small tensors of a GGUF file that belong to the model's description.
+// Reads small tensors of a GGUF file that are part of the config.
 #pragma once
 
 #include "model/weights/gguf/gguf_files.h"
@@ -8,8 +8,8 @@
 
 namespace tp {
 
-// All elements of a vector; none if the file has no tensor of that name. Throws CheckpointError for a tensor
-// that is no vector.
+// Reads all elements of a vector; returns an empty list if the tensor is missing. Throws CheckpointError if
+// the tensor is not a vector.
 std::vector<float> gguf_vector(const GgufFiles& files, std::string_view name);
 
 }  // namespace tp

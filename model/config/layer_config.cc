@@ -8,7 +8,8 @@
 namespace tp {
 namespace {
 
-// Tells by layer_rope_theta which layers have RoPE. Their theta must be that of the model.
+// Converts layer_rope_theta to no_rope_layers: layers with theta 0 have no RoPE. Other values must equal the
+// model's theta.
 std::vector<std::size_t> layers_with_theta(const JsonNode& fields, const std::string& where,
                                            const ModelConfig& config) {
   std::vector<std::size_t> layers;
@@ -22,7 +23,7 @@ std::vector<std::size_t> layers_with_theta(const JsonNode& fields, const std::st
   return layers;
 }
 
-// The layers that have RoPE: those of the list or, without one, all but every so many-th.
+// Reads which layers have RoPE: from a list, or all layers except every n-th.
 void read_layers_without_rope(const JsonNode& fields, const std::string& where, ModelConfig& config) {
   config.no_rope_layers = fields.has("layer_rope_theta")
                               ? layers_with_theta(fields, where, config)
@@ -38,8 +39,8 @@ void read_layers_without_rope(const JsonNode& fields, const std::string& where, 
       where, config.num_hidden_layers, config.no_rope_layers.size());
 }
 
-// layer_types as sliding_window_pattern gives them: every so many-th layer is full_attention, or letters such
-// as LLLG name the types of so many layers, local and global, in turn.
+// Sets layer_types from sliding_window_pattern: a number n makes every n-th layer full_attention. Letters,
+// repeated over all layers, give each layer's type: L is local, G is global.
 void read_window_pattern(const JsonNode& fields, ModelConfig& config) {
   const std::string name = fields.name_of({"sliding_window_pattern", "_sliding_window_pattern"});
   std::string letters;
@@ -66,7 +67,7 @@ void require_every_layer(std::size_t types, const std::string& where, const Mode
       config.num_hidden_layers, types);
 }
 
-// GPT-Neo has its own names of them, and instead of their list perhaps lists that are repeated.
+// GPT-Neo has other names for types, and may have lists with repeat counts instead of one list.
 std::vector<std::string> read_layer_types(const JsonNode& fields, const std::string& where,
                                           const ModelConfig& config) {
   std::vector<std::string> types =

@@ -7,9 +7,9 @@
 
 namespace tp {
 
-// Reads the fields of config.json that say how layers differ: RoPE, windows, chunks and recurrence. `config`
-// has the family's defaults and num_hidden_layers. Throws CheckpointError, or ConfigError if lists do not fit
-// the layers; `where` names the file.
+// Reads the fields of config.json that describe differences between layers: RoPE, windows, chunks and
+// recurrence. `config` contains the family's defaults and num_hidden_layers. Throws CheckpointError, or
+// ConfigError if a list does not match the number of layers; `where` names the file.
 void read_layers(const JsonNode& fields, const std::string& where, ModelConfig& config);
 
 }  // namespace tp

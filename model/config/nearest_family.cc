@@ -20,7 +20,8 @@ bool is_number(std::string_view word) {
   return !word.empty() && word.find_first_not_of("0123456789") == word.npos;
 }
 
-// "mlp.experts.#.up_proj" of "model.layers.3.mlp.experts.17.up_proj.weight"; nothing outside of blocks.
+// Extracts "mlp.experts.#.up_proj" from "model.layers.3.mlp.experts.17.up_proj.weight". Nothing for tensors
+// outside blocks.
 std::optional<std::string> layer_of(std::string_view tensor) {
   std::string layer;
   bool is_inside = false;
@@ -38,7 +39,7 @@ std::optional<std::string> layer_of(std::string_view tensor) {
 std::set<std::string> layers_of(std::span<const std::string> tensors) {
   std::set<std::string> layers;
   for (const std::string& tensor : tensors) {
-    // Layers beside the model predict more tokens, and a vision tower's blocks are another model's.
+    // Skips multi-token prediction layers and blocks of a vision tower.
     const auto is_of = [&](const char* part) { return tensor.find(part) != tensor.npos; };
     const bool is_beside = tensor.starts_with("mtp.") || is_of("vision") || is_of("visual");
     if (const std::optional<std::string> layer = layer_of(tensor); layer && !is_beside) layers.insert(*layer);
@@ -55,7 +56,7 @@ std::vector<std::string> unknown_to(const Family& family, const std::set<std::st
   return unknown;
 }
 
-// The names of the tensors in a folder, if they can be read.
+// The names of the tensors in a folder; empty if they cannot be read.
 std::vector<std::string> tensors_in(const std::filesystem::path& folder) {
   try {
     return folder.empty() ? std::vector<std::string>() : SafetensorsCheckpoint::open(folder)->names();
@@ -77,7 +78,7 @@ NearestFamily nearest_family(const std::string& architecture, std::span<const st
   if (const std::string similar = similar_name(architecture, decoders); !similar.empty())
     return {similar, unknown_to(family_of(similar), layers)};
   NearestFamily nearest{.architecture = {}, .unknown = {layers.begin(), layers.end()}};
-  // Most families are like Llama.
+  // Llama comes first, and therefore wins ties: most families resemble it.
   decoders.insert(decoders.begin(), "LlamaForCausalLM");
   for (const std::string& name : decoders) {
     std::vector<std::string> unknown = unknown_to(family_of(name), layers);

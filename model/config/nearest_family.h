@@ -1,4 +1,4 @@
-// The family that is most like a model whose own is not supported, for error texts.
+// Finds the supported family most similar to an unsupported model, for error texts.
 #pragma once
 
 #include <filesystem>
@@ -9,17 +9,17 @@
 namespace tp {
 
 struct NearestFamily {
-  std::string architecture;  // empty: none is like it
-  // Layers or tensors of the model's blocks that the family has no name for: "self_attn.sinks".
+  std::string architecture;  // empty: no family is similar
+  // Layers or tensors of the model's blocks that the family lacks: "self_attn.sinks".
   std::vector<std::string> unknown;
 };
 
-// The decoders' family whose architecture has a similar name, else the one with names for most of the
-// `tensors` of the model's blocks, which may be empty.
+// Finds the decoder family with a similar name, or else the family that has names for most of `tensors`.
+// `tensors` may be empty.
 NearestFamily nearest_family(const std::string& architecture, std::span<const std::string> tensors);
 
-// "; it is like Qwen3ForCausalLM, but has self_attn.sinks", by the safetensors files in the folder, if there
-// are any; or nothing.
+// "; it is like Qwen3ForCausalLM, but has self_attn.sinks", according to the folder's safetensors files.
+// Empty if no family is similar.
 std::string likeness(const std::string& architecture, const std::filesystem::path& folder);
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// The fields of config.json that only Reformer has.
+// Reads config.json's fields for Reformer.
 #pragma once
 
 #include "model/files/json_node.h"
@@ -6,7 +6,7 @@
 
 namespace tp {
 
-// Where layers are "local" or "lsh". Throws CheckpointError.
+// Has no effect if config.json lacks attn_layers. Throws CheckpointError.
 void read_reformer(const JsonNode& fields, ModelConfig& config);
 
 }  // namespace tp

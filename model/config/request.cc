@@ -11,7 +11,7 @@
 namespace tp {
 namespace {
 
-// NaN fails every comparison, so conditions say what is right, never what is wrong.
+// Callers compute `in_range` by comparisons that must hold, so that NaN fails.
 void check(bool in_range, std::string_view name, float found, std::string_view expected,
            std::string_view advice) {
   require<RequestError>(in_range, "cannot sample: `{}` is {}, expected {}; {}", name, found, expected,
@@ -61,7 +61,7 @@ void require_one_for_each_token(std::span<const std::uint8_t> list, std::size_t 
       name, list.size(), tokens);
 }
 
-// What is asked about the prompt itself.
+// Checks the outputs that a request asks for about its prompt.
 void validate_asked(const Request& request) {
   const int kinds = (request.score_from || request.prompt_logits ? 1 : 0) + (request.prompt_hidden ? 1 : 0) +
                     (request.pooling ? 1 : 0) + (request.candidates_at.empty() ? 0 : 1);
@@ -100,7 +100,7 @@ void validate_unmasking(const Unmasking& unmasking) {
                         unmasking.threshold);
 }
 
-// Beam search chooses by sums of log-probabilities and nothing else.
+// Rejects options that beam search cannot use: it chooses by sums of log-probabilities only.
 void validate_beam_search(const Request& request) {
   const int beams = request.beam_search->beams;
   require<RequestError>(beams >= 1 && beams <= BeamSearch::kMaxBeams,

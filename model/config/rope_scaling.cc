@@ -11,7 +11,7 @@ double yarn_mscale(double factor, double mscale) {
   return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
 }
 
-// The factor that yarn multiplies cosines and sines by; 0.1 ln(factor) + 1 unless the config names one.
+// YaRN's factor of cosines and sines: 0.1 ln(factor) + 1, unless the config contains one.
 double yarn_attention_factor(const JsonNode& fields, double factor) {
   if (fields.has("attention_factor")) return fields.at("attention_factor").number();
   if (fields.has("mscale") && fields.has("mscale_all_dim")) {
@@ -40,8 +40,8 @@ void read_yarn(const JsonNode& fields, const std::string& where, RopeScaling& sc
   scaling.score_factor = yarn_mscale(scaling.factor, fields.number_or("mscale_all_dim", 0.0));
 }
 
-// Ding et al., LongRoPE, 2024, as in Phi-3: the cosines and sines grow with the context as the entropy of
-// attention does.
+// Source: Ding et al., LongRoPE, 2024, as in Phi-3. Cosines and sines grow with the context, like the entropy
+// of attention.
 void read_longrope(const JsonNode& fields, const RopeContext& context, const std::string& where,
                    RopeScaling& scaling) {
   const auto factors = [&](const char* name) {
@@ -61,7 +61,7 @@ void read_longrope(const JsonNode& fields, const RopeContext& context, const std
   scaling.factor = fields.number_or("factor", growth);
   const double magnitude =
       scaling.factor <= 1 ? 1.0 : std::sqrt(1.0 + std::log(scaling.factor) / std::log(original));
-  // Phi-3.5-MoE names its own.
+  // Phi-3.5-MoE's config contains the factors.
   const char* const own = growth > 1 ? "long_mscale" : "short_mscale";
   scaling.attention_factor = fields.number_or(own, fields.number_or("attention_factor", magnitude));
 }
@@ -72,7 +72,7 @@ RopeScaling::Kind kind_of(const std::string& name, const std::string& where) {
   if (name == "linear") return Kind::linear;
   if (name == "llama3") return Kind::llama3;
   if (name == "yarn") return Kind::yarn;
-  if (name == "longrope" || name == "su") return Kind::longrope;  // "su" in early Phi-3 checkpoints
+  if (name == "longrope" || name == "su") return Kind::longrope;  // "su": early Phi-3 checkpoints
   throw_error<ConfigError>(
       "{}: rope_scaling of type \"{}\" is not supported; supported are linear, llama3, yarn, longrope, and "
       "dynamic with alpha",
@@ -83,7 +83,8 @@ std::string type_of(const JsonNode& fields) {
   return fields.has("rope_type") ? fields.at("rope_type").string() : fields.string_or("type", "default");
 }
 
-// Tencent's Hunyuan: theta is larger once and for all, whatever else such a config says.
+// Whether `alpha` increases theta once, as in Tencent's Hunyuan. All other fields of such a config are
+// ignored.
 bool scales_theta(const JsonNode& fields) {
   return type_of(fields) == "dynamic" && fields.number_or("alpha", 0.0) != 0.0;
 }

@@ -1,4 +1,4 @@
-// rope_scaling of config.json.
+// Reads config.json's rope_scaling.
 #pragma once
 
 #include "model/files/json_node.h"
@@ -9,18 +9,17 @@
 
 namespace tp {
 
-// What of a model's config the scaling depends on.
+// Fields of a model's config on which the scaling depends.
 struct RopeContext {
   std::size_t rotary_dim = 0;
   std::size_t max_position_embeddings = 0;
-  std::size_t original_max_position_embeddings = 0;  // where the scaling does not give it
+  std::size_t original_max_position_embeddings = 0;  // used if rope_scaling omits it
 };
 
-// Throws ConfigError, naming the file `where`, if the scaling is of a kind that is not supported or cannot
-// work.
+// Throws ConfigError if the kind of scaling is not supported or a value is invalid; `where` names the file.
 RopeScaling parse_rope_scaling(const JsonNode& fields, const RopeContext& context, const std::string& where);
 
-// rope_theta with what such a member makes of it: alpha of the type "dynamic". Throws ConfigError.
+// Applies alpha of the type "dynamic" to rope_theta; other types do not change it. Throws ConfigError.
 double scaled_theta(const JsonNode& fields, double theta, const RopeContext& context,
                     const std::string& where);
 

@@ -7,7 +7,8 @@
 namespace tp {
 namespace {
 
-// T5's: an activation, or "gated-" and one, where gelu is the approximation by a tanh.
+// T5's feed_forward_proj: an activation, or "gated-" and an activation, where gelu means the tanh
+// approximation.
 void read_feed_forward(const JsonNode& fields, ModelConfig& config) {
   constexpr std::string_view kGated = "gated-";
   if (!fields.has("feed_forward_proj")) return;

@@ -1,4 +1,4 @@
-// What config.json says about encoder-decoders only.
+// Reads config.json's fields for encoder-decoders.
 #pragma once
 
 #include "model/files/json_node.h"
@@ -8,7 +8,7 @@
 
 namespace tp {
 
-// After what all models have. `where` names the file in errors. Throws ConfigError.
+// Call after reading the fields of all models. `where` names the file in errors. Throws ConfigError.
 void read_seq2seq(const JsonNode& fields, const std::string& where, ModelConfig& config);
 
 }  // namespace tp

@@ -21,7 +21,7 @@ std::vector<std::string> types_by_list(const JsonNode& fields, const std::string
   return types;
 }
 
-// Two thirds of block_ff_dim, times a multiplier, rounded up to whole multiples.
+// Two thirds of block_ff_dim times a multiplier, rounded up to a multiple of block_multiple_of.
 std::size_t adjusted_width(const JsonNode& fields, const std::string& where, std::size_t block_ff_dim) {
   const std::size_t width = 2 * block_ff_dim / 3;
   if (fields.is_null("block_ffn_dim_multiplier")) return width;

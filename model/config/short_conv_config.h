@@ -1,4 +1,4 @@
-// LFM2's fields for its layers and for the width of its MLPs.
+// Reads LFM2's fields for types of layers and the width of MLPs.
 #pragma once
 
 #include "model/files/json_node.h"
@@ -8,7 +8,7 @@
 
 namespace tp {
 
-// Throws ConfigError, in whose text `where` names config.json.
+// Throws ConfigError; `where` names the file.
 void read_short_convolutions(const JsonNode& fields, const std::string& where, ModelConfig& config);
 
 }  // namespace tp

@@ -1,5 +1,5 @@
-// What parts a decoder has, as data. A family of models is a function from its config to this
-// (architectures.h).
+// A model's parts, as data. Each family of models has a function that makes a DecoderSpec from the model's
+// config (architectures.h).
 #pragma once
 
 #include "model/config/diffusion_spec.h"
@@ -24,8 +24,8 @@ struct NormSpec {
   Kind kind = Kind::rms;
   float eps = 1e-6F;
   float gain_offset = 0.0F;  // added to the stored gain
-  bool gain = true;          // without one it is 1
-  bool bias = true;          // of layer norms; without one it is 0
+  bool gain = true;          // false: the gain is 1
+  bool bias = true;          // layer norms only; false: the bias is 0
 
   bool operator==(const NormSpec&) const = default;
 };
@@ -33,7 +33,7 @@ struct NormSpec {
 struct RopeSpec {
   double theta = 10000.0;
   RopeScaling scaling;
-  std::size_t rotary_dim = 0;  // the first elements of every head, which are rotated
+  std::size_t rotary_dim = 0;  // number of rotated elements at the start of each head
 
   bool operator==(const RopeSpec&) const = default;
 };
@@ -41,12 +41,12 @@ struct RopeSpec {
 using kernels::Activation;
 using kernels::AttentionPattern;
 
-// Factors of queries, beside the scale of scores: 1 + factor * ln(1 + floor((position + first) /
+// Scales queries, in addition to AttentionSpec::scale, by 1 + factor * ln(1 + floor((position + first) /
 // step)). Source: Nakanishi, Scalable-Softmax Is Superior for Attention, 2025, as in Llama 4 and Mistral.
 struct QueryScalingSpec {
   double factor = 0.0;
   double step = 1.0;      // tokens
-  std::size_t first = 0;  // number of the first token: Llama 4 counts from 1
+  std::size_t first = 0;  // number of the first token; Llama 4 counts from 1
 
   bool operator==(const QueryScalingSpec&) const = default;
 };
@@ -55,46 +55,46 @@ struct AttentionSpec {
   std::size_t num_attention_heads = 0;
   std::size_t num_key_value_heads = 0;
   std::size_t head_dim = 0;
-  float scale = 1.0F;  // of query . key
+  float scale = 1.0F;  // factor of query . key
   bool qkv_bias = false;
   bool o_bias = false;
-  std::optional<RopeSpec> rope;            // none: positions come from elsewhere, or not at all
-  AttentionPattern pattern;                // which tokens a token attends to
-  std::optional<float> softcap;            // of scaled scores: softcap * tanh(score / softcap)
-  std::optional<NormSpec> query_key_norm;  // of every head, before positions, unless what follows says else
-  bool query_key_norm_per_head = false;    // every head has a gain of its own, [heads, head_dim]
+  std::optional<RopeSpec> rope;            // nullopt: no RoPE
+  AttentionPattern pattern;                // the tokens that a token attends to
+  std::optional<float> softcap;            // scaled scores become softcap * tanh(score / softcap)
+  std::optional<NormSpec> query_key_norm;  // per head, before RoPE, unless the next fields differ
+  bool query_key_norm_per_head = false;    // a gain for each head, [heads, head_dim]
   bool norms_after_rope = false;
-  bool norms_whole_projections = false;  // query_key_norm is of all heads together
+  bool norms_whole_projections = false;  // one norm over all heads
   bool interleaved_rope = false;         // pairs (2 i, 2 i + 1), not halves
-  std::optional<float> clip_qkv;         // of queries, keys and values: to [-clip_qkv, clip_qkv]
-  // What a score gains per position of its key, for every head; empty: nothing (ALiBi).
+  std::optional<float> clip_qkv;         // queries, keys and values are clipped to [-clip_qkv, clip_qkv]
+  // ALiBi: added to scores per position of their key, for each head; empty: no ALiBi.
   std::vector<float> alibi_slopes;  // [num_attention_heads]
-  bool sinks = false;               // a learned logit of every head joins its softmax's denominator
+  bool sinks = false;               // adds a learned logit per head to the softmax's denominator
   std::optional<QueryScalingSpec> query_scaling;
-  bool output_gate = false;    // queries come with gates, whose sigmoids are factors of what attention gives
-  bool relative_bias = false;  // scores gain the decoder's bias for their distance
-  bool global_projections = false;  // global tokens have queries of their own, and keys and values for these
-  // Not of the model: random features that approximate the softmax, with sums over the tokens before in place
-  // of keys and values (see kernels/favor.h); 0: it is exact.
+  bool output_gate = false;         // sigmoids of gates scale attention's output
+  bool relative_bias = false;       // add the decoder's relative_bias to scores
+  bool global_projections = false;  // global tokens have separate projections of queries, keys, values
+  // Set by the user, not by the model: the number of random features that approximate the softmax. Sums over
+  // earlier tokens then replace keys and values (see kernels/favor.h). 0: exact softmax.
   std::size_t favor_features = 0;
 
   bool operator==(const AttentionSpec&) const = default;
 };
 
-// Attention among tokens whose queries fall into the same buckets of a hash, and which come next to each
-// other when they are sorted by these: queries are keys, too. Source: Kitaev et al., Reformer, 2020.
+// Attention among tokens whose queries fall into the same hash bucket. Sorting by bucket makes these tokens
+// adjacent. Queries are also the keys. Source: Kitaev et al., Reformer, 2020.
 struct LshAttentionSpec {
   std::size_t num_attention_heads = 0;
   std::size_t head_dim = 0;
-  std::size_t chunk_length = 0;   // sorted tokens see those of their chunk
-  std::size_t chunks_before = 1;  // and of so many on either side of it
-  std::size_t chunks_after = 0;
+  std::size_t chunk_length = 0;   // sorted tokens attend to their own chunk,
+  std::size_t chunks_before = 1;  // to this many chunks before it,
+  std::size_t chunks_after = 0;   // and to this many after it
   std::size_t num_hashes = 1;
-  std::vector<std::size_t> num_buckets{};  // even factors of their number; empty: by the sequence's length
-  std::size_t max_buckets = 0;             // of a single factor, where it is by the length
+  std::vector<std::size_t> num_buckets{};  // even factors of the bucket count; empty: set by sequence length
+  std::size_t max_buckets = 0;             // if num_buckets is empty: the largest count with one factor
   std::uint64_t hash_seed = 0;
-  std::size_t padded_to = 1;  // sequences longer than `unpadded` are filled up to multiples of this
-  std::size_t unpadded = 0;
+  std::size_t padded_to = 1;  // pads sequences to multiples of this
+  std::size_t unpadded = 0;   // largest sequence that is not padded
 
   bool operator==(const LshAttentionSpec&) const = default;
 };
@@ -102,12 +102,12 @@ struct LshAttentionSpec {
 // Multi-head latent attention: keys and values of all heads are projected from one shared latent.
 struct LatentAttentionSpec {
   std::size_t num_attention_heads = 0;
-  std::optional<std::size_t> q_lora_rank;  // without one, queries come from the hidden state directly
+  std::optional<std::size_t> q_lora_rank;  // nullopt: the hidden state is projected to queries directly
   std::size_t kv_lora_rank = 0;
   std::size_t qk_nope_head_dim = 0;
   std::size_t qk_rope_head_dim = 0;
   std::size_t v_head_dim = 0;
-  float scale = 1.0F;  // of query . key
+  float scale = 1.0F;  // factor of query . key
   std::optional<RopeSpec> rope;
   bool interleaved_rope = true;  // pairs (2 i, 2 i + 1), not halves
   std::optional<QueryScalingSpec> query_scaling;
@@ -115,41 +115,41 @@ struct LatentAttentionSpec {
   bool operator==(const LatentAttentionSpec&) const = default;
 };
 
-// A recurrence in place of attention: every value head has a matrix that maps keys to values, which a token
-// first lets decay and then corrects towards its own value. Source: Yang, Kautz and Hatamizadeh, Gated Delta
-// Networks, 2024, as in Qwen3-Next.
+// A recurrence that replaces attention. The state of each value head is a matrix that maps keys to values.
+// Each token decays the matrix, then corrects it towards the token's value. Source: Yang, Kautz and
+// Hatamizadeh, Gated Delta Networks, 2024, as in Qwen3-Next.
 struct GatedDeltaNetSpec {
   std::size_t num_key_heads = 0;
   std::size_t num_value_heads = 0;
   std::size_t key_head_dim = 0;
   std::size_t value_head_dim = 0;
-  std::size_t conv_kernel = 0;  // tokens that queries, keys and values are convolved over, their own included
-  NormSpec norm;                // of every head's result, before its gate
+  std::size_t conv_kernel = 0;  // width in tokens, including the current token
+  NormSpec norm;                // norm of each head's output, before the output gate
 
   bool operator==(const GatedDeltaNetSpec&) const = default;
 };
 
-// A convolution over a token's channels and those of the tokens before it, in place of attention. Source:
-// Liquid AI, LFM2 Technical Report, 2025.
+// A convolution that replaces attention: it combines each channel's values at the current and earlier tokens.
+// Source: Liquid AI, LFM2 Technical Report, 2025.
 struct ShortConvolutionSpec {
   std::size_t channels = 0;
-  std::size_t conv_kernel = 0;  // tokens, the token's own included
+  std::size_t conv_kernel = 0;  // width in tokens, including the current token
 
   bool operator==(const ShortConvolutionSpec&) const = default;
 };
 
-// Attention, or what stands in its place.
+// Attention, or a replacement.
 using AttentionPartSpec = std::variant<AttentionSpec, LatentAttentionSpec, GatedDeltaNetSpec,
                                        LshAttentionSpec, ShortConvolutionSpec>;
 
-// The heads that ranks divide, and those that they share.
+// Head counts that determine how ranks divide the part. Ranks may share KV heads.
 struct HeadCounts {
   std::size_t heads = 0;
   std::size_t kv_heads = 0;
 };
 HeadCounts head_counts(const AttentionPartSpec& spec);
 
-// Whether it keeps a state in place of keys and values.
+// Whether the part has a state instead of keys and values.
 bool is_recurrent(const AttentionPartSpec& spec);
 
 // down(activation(gate(x)) * up(x))
@@ -166,43 +166,44 @@ struct PlainMlpSpec {
   std::size_t intermediate_size = 0;
   Activation activation = Activation::gelu;
   bool bias = false;
-  bool learned_xielu = false;  // in place of `activation`, with parameters that the layer stores
+  bool learned_xielu = false;  // replaces `activation`; each layer stores parameters
 
   bool operator==(const PlainMlpSpec&) const = default;
 };
 
 // How a token's experts are chosen from the router's logits.
 struct RouterSpec {
-  // sparse_mixer: the highest logits; the weight of one is its softmax over what is not chosen yet and within
-  // `tolerance` of it. Source: Liu et al., GRIN: GRadient-INformed MoE, 2024.
+  // sparse_mixer: chooses the highest logits one after the other. An expert's weight is its softmax among the
+  // experts that are not yet chosen and have logits within `tolerance`. Source: Liu et al., GRIN:
+  // GRadient-INformed MoE, 2024.
   enum class Scoring : std::uint8_t { softmax, sigmoid, sparse_mixer };
 
   std::size_t num_experts = 0;
   std::size_t num_experts_per_tok = 0;
   Scoring scoring = Scoring::softmax;
-  float tolerance = 0.0F;        // relative to the larger of the magnitudes
-  bool bias = false;             // of the logits
-  bool correction_bias = false;  // added to scores for the choice, but not to the weights
-  bool normalize = false;        // a token's weights sum up to `scale`
-  float least_sum = 1e-20F;      // what a token's scores are divided by at least for that
-  float added_to_sum = 0.0F;     // and what is added to that divisor
-  float scale = 1.0F;            // of the weights
-  // Experts are chosen from the best groups only, where there are several.
+  float tolerance = 0.0F;        // relative to max(|logit|, highest logit)
+  bool bias = false;             // added to the logits
+  bool correction_bias = false;  // added to scores for selection only
+  bool normalize = false;        // scales a token's weights so that they add up to `scale`
+  float least_sum = 1e-20F;      // smallest divisor for `normalize`
+  float added_to_sum = 0.0F;     // added to the sum of scores, the divisor for `normalize`
+  float scale = 1.0F;            // factor of the weights
+  // If there are several groups, experts are chosen from the best groups only.
   std::size_t num_groups = 1;
   std::size_t groups_per_tok = 1;
-  std::size_t experts_scoring_group = 1;  // a group's score is the sum over that many of its best experts
+  std::size_t experts_scoring_group = 1;  // a group's score is the sum of this many best scores
 
   bool operator==(const RouterSpec&) const = default;
 };
 
 struct MixtureOfExpertsSpec {
   RouterSpec router;
-  std::size_t intermediate_size = 0;         // of an expert
-  Activation activation = Activation::silu;  // of all experts
-  bool bias = false;                         // of the layers of the chosen experts
-  bool weigh_input = false;                  // a chosen expert's weight is a factor of what it reads
-  std::size_t shared_intermediate_size = 0;  // of the expert that every token is routed to; 0 without one
-  bool shared_expert_gate = false;           // which weighs that expert's result
+  std::size_t intermediate_size = 0;         // width of an expert
+  Activation activation = Activation::silu;  // activation of all experts
+  bool bias = false;                         // in the layers of routed experts
+  bool weigh_input = false;                  // scale an expert's input by its weight, instead of the output
+  std::size_t shared_intermediate_size = 0;  // width of the expert that every token uses; 0: none
+  bool shared_expert_gate = false;           // a gate scales the shared expert's output
 
   bool operator==(const MixtureOfExpertsSpec&) const = default;
 };
@@ -210,41 +211,41 @@ struct MixtureOfExpertsSpec {
 using FeedForwardSpec = std::variant<GatedMlpSpec, PlainMlpSpec, MixtureOfExpertsSpec>;
 
 struct BlockSpec {
-  // sequential: the feed-forward half reads what attention has added to; parallel: both read the same;
-  // post_norm: sequential, and the stream itself is normed behind either half; reversible: there are two
-  // streams, each of which one half reads and the other adds to.
+  // sequential: the feed-forward half reads the sum of its input and attention's output. parallel: both
+  // halves read the same input. post_norm: sequential, with norms of the stream itself after each half.
+  // reversible: two streams; each half reads one stream and adds to the other.
   enum class Wiring : std::uint8_t { sequential, parallel, post_norm, reversible };
 
   Wiring wiring = Wiring::sequential;
-  std::optional<NormSpec> input_norm;  // absent in a block that norms only what its halves add
+  std::optional<NormSpec> input_norm;  // nullopt: only the outputs of the halves are normed
   AttentionPartSpec attention;
-  std::optional<NormSpec> post_attention_norm;  // of what attention adds
-  // Of a decoder's block that reads what an encoder has made of its input, between the other halves. Its norm
-  // is where those of the other halves are.
+  std::optional<NormSpec> post_attention_norm;  // norm of attention's output
+  // Cross-attention to an encoder's states, between attention and the feed-forward half. Its norm has the
+  // same place as the norms of these halves.
   std::optional<AttentionSpec> cross_attention{};
   std::optional<NormSpec> cross_attention_norm{};
-  std::optional<NormSpec> pre_feed_forward_norm;  // absent too in a parallel block that has one norm for both
+  std::optional<NormSpec> pre_feed_forward_norm;  // nullopt also in parallel blocks with one norm
   FeedForwardSpec feed_forward;
-  std::optional<NormSpec> post_feed_forward_norm;  // of what the feed-forward half adds
-  float residual_scale = 1.0F;                     // of what either half adds
+  std::optional<NormSpec> post_feed_forward_norm;  // norm of the feed-forward half's output
+  float residual_scale = 1.0F;                     // scales the outputs of both halves
 
   bool operator==(const BlockSpec&) const = default;
 };
 
-// What all layers add to scores, by the distance of key and query: a table [num_buckets, heads], with a row
-// for every near distance and one for ranges of distances farther away. Source: Raffel et al., Exploring the
+// A bias of scores by the distance of key and query, shared by all layers: a table [num_buckets, heads]. Each
+// short distance has its own row; longer distances share rows by range. Source: Raffel et al., Exploring the
 // Limits of Transfer Learning (T5), 2020.
 struct RelativeBiasSpec {
   std::size_t num_buckets = 0;
-  std::size_t max_distance = 0;  // from which on all distances have the same row
-  bool bidirectional = true;     // half of the rows are for keys behind the query
+  std::size_t max_distance = 0;  // from this distance on, all distances share a row
+  bool bidirectional = true;     // half of the rows are for keys after the query
   std::size_t num_attention_heads = 0;
 
   bool operator==(const RelativeBiasSpec&) const = default;
 };
 
-// What stands between the last hidden state and the LM head: norm(activation(dense(x))) in masked language
-// models, dense(x) where token vectors have another size.
+// A layer between the last hidden state and the LM head: norm(activation(dense(x))) in masked language
+// models, dense(x) if token vectors are not of hidden_size.
 struct HeadTransformSpec {
   std::size_t size = 0;  // out_features
   bool of_body = false;  // its name has the prefix of the model without a head
@@ -270,22 +271,21 @@ struct PooledLayerSpec {
   bool operator==(const PooledLayerSpec&) const = default;
 };
 
-// Positions whose vector consists of two, one for the row and one for the column of a table that they are
-// laid out in. Source: Kitaev et al., Reformer, 2020.
+// Position vectors that consist of two parts, for the row and the column of the position in a table. Source:
+// Kitaev et al., Reformer, 2020.
 struct AxialPositionsSpec {
   std::size_t rows = 0;
   std::size_t columns = 0;
-  std::size_t row_size = 0;  // of the vectors
+  std::size_t row_size = 0;  // size of a row's vector
   std::size_t column_size = 0;
 
   bool operator==(const AxialPositionsSpec&) const = default;
 };
 
-// What the layer of a model that predicts the token after the next one reads, in place of an embedding:
-// projection([norm(vector of the token); norm(state behind the one before)]). Source: DeepSeek-V3 Technical
-// Report, 2024.
+// The input of a multi-token prediction layer, which replaces an embedding: projection([norm(vector of the
+// token); norm(state after the token before)]). Source: DeepSeek-V3 Technical Report, 2024.
 struct NextTokenSpec {
-  NormSpec norm;  // of both, with gains of their own
+  NormSpec norm;  // used for both norms; each norm has its own gain
 
   bool operator==(const NextTokenSpec&) const = default;
 };
@@ -293,64 +293,63 @@ struct NextTokenSpec {
 struct SequenceHeadSpec {
   Pooling pooling = Pooling::first;
   std::vector<PooledLayerSpec> layers;
-  bool may_be_missing = false;  // not all checkpoints have it
+  bool may_be_missing = false;  // some checkpoints lack the head
 
   bool operator==(const SequenceHeadSpec&) const = default;
 };
 
-// A stack of blocks: a decoder, or an encoder; or a decoder with the encoder that it reads.
+// A stack of blocks: an encoder, or a decoder, which may contain the encoder that it reads.
 struct DecoderSpec {
   TensorNames names;
   std::size_t vocab_size = 0;
   std::size_t hidden_size = 0;
-  std::size_t max_position_embeddings = 0;  // tokens of a sequence at most
+  std::size_t max_position_embeddings = 0;  // largest sequence in tokens
   float embedding_scale = 1.0F;
-  std::size_t learned_positions = 0;  // rows of a table of positions, added to the embedding; 0: no table
+  std::size_t learned_positions = 0;       // rows of the table that is added to the embedding; 0: no table
   std::size_t first_learned_position = 0;  // the row of position 0
-  bool sinusoidal_positions = false;       // sines and cosines of positions are added, which are not stored
-  std::optional<AxialPositionsSpec> axial_positions{};  // in place of such a table
-  std::size_t token_types = 0;  // rows of a table of kinds of tokens, added, too; 0: no table
-  // Of token vectors where it is not hidden_size, to which they are projected, else 0. What is added to them
-  // has the same size, unless it is added behind a projection, which then has no bias.
+  bool sinusoidal_positions = false;       // add computed sines and cosines of positions
+  std::optional<AxialPositionsSpec> axial_positions{};  // replaces the position table
+  std::size_t token_types = 0;  // rows of the token type table, which is also added; 0: no table
+  // Size of token vectors if they are projected to hidden_size; else 0. Positions and types have this size,
+  // too, unless adds_behind_projection: then they are added after the projection, which has no bias.
   std::size_t embedding_size = 0;
   bool adds_behind_projection = false;
   std::optional<NormSpec> embedding_norm;  // before the projection
   std::optional<RelativeBiasSpec> relative_bias;
   std::vector<BlockSpec> blocks;
-  std::optional<NormSpec> final_norm;  // absent where blocks norm the stream themselves
-  // Tokens see those that follow, too. A sequence is then computed in one step, and its keys and values are
-  // needed only while their layer is: all layers share the memory for them, unless keeps_sequences.
+  std::optional<NormSpec> final_norm;  // nullopt: blocks norm the stream themselves
+  // Tokens also attend to later tokens. Each sequence is computed in one step, and each layer needs keys and
+  // values only while it runs. All layers therefore share the memory for them, unless keeps_sequences.
   bool bidirectional = false;
-  // What a token gives depends on those that follow, though it does not see them, and so all of a sequence is
-  // computed again for every token that it generates.
+  // A token's results depend on later tokens, although it does not attend to them. The whole sequence is
+  // therefore computed again for each generated token.
   bool recomputes = false;
   bool has_lm_head = true;
-  std::optional<HeadTransformSpec> head_transform;  // in front of the LM head
+  std::optional<HeadTransformSpec> head_transform;  // before the LM head
   std::optional<SequenceHeadSpec> sequence_head;
   std::optional<DiffusionSpec> diffusion;
-  std::optional<NextTokenSpec> next_token{};  // of a model's layer that predicts the token after the next one
+  std::optional<NextTokenSpec> next_token{};  // set for multi-token prediction layers
   bool tied_embeddings = false;
   bool lm_head_bias = false;
   float logit_scale = 1.0F;
-  std::optional<float> logit_softcap;  // of scaled logits
-  // Of an encoder-decoder, whose blocks have cross-attention; it has the decoder's table of tokens. Null:
-  // none.
+  std::optional<float> logit_softcap;  // scaled logits become softcap * tanh(logit / softcap)
+  // The encoder of an encoder-decoder, which shares the decoder's token table. Null: no encoder.
   std::shared_ptr<const DecoderSpec> encoder{};
-  // Not of the model: whether results have the same bits on any number of ranks,
+  // Set by the user, not by the model: results have the same bits on any number of ranks.
   bool same_bits = false;
-  // and whether keys and values of a sequence that takes_whole_sequences() outlast its step, so that layers
-  // cannot share the memory for them.
+  // Set by the user: if takes_whole_sequences(), keys and values outlast the step, so layers cannot share
+  // memory.
   bool keeps_sequences = false;
 };
 
-// Whether all of a sequence is computed in the same step, and its keys and values are needed only there.
+// Whether each sequence is computed in one step, and its keys and values are needed only in this step.
 inline bool takes_whole_sequences(const DecoderSpec& spec) { return spec.bidirectional || spec.recomputes; }
-// Whether what a step computes of a token depends on no later one, so that a step can be divided.
+// Whether a token's results do not depend on later tokens, so that a step can be divided.
 inline bool can_divide_steps(const DecoderSpec& spec) {
   return !takes_whole_sequences(spec) && spec.encoder == nullptr;
 }
 
-// Streams of hidden_size between blocks, side by side behind the last one.
+// The number of streams of hidden_size between blocks. After the last block, streams are concatenated.
 inline std::size_t streams_of(const DecoderSpec& spec) {
   const bool two = !spec.blocks.empty() && spec.blocks.front().wiring == BlockSpec::Wiring::reversible;
   return two ? 2 : 1;
@@ -364,7 +363,7 @@ inline std::size_t embedding_size(const DecoderSpec& spec) {
   return spec.embedding_size != 0 ? spec.embedding_size : spec.hidden_size;
 }
 
-// The first block whose part is a Part, or none.
+// The first block's part of type Part; null if there is none.
 template <class Part>
 const Part* first_part(const DecoderSpec& spec) {
   for (const BlockSpec& block : spec.blocks) {
@@ -373,7 +372,7 @@ const Part* first_part(const DecoderSpec& spec) {
   return nullptr;
 }
 
-// With same_bits, the most attention heads that a block has, on which the sizes of leaves depend (see
+// With same_bits, the largest number of attention heads in a block, which determines the sizes of leaves (see
 // leaf_of); else 0.
 std::size_t leaf_heads(const DecoderSpec& spec);
 

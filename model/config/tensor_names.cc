@@ -74,7 +74,7 @@ std::vector<std::string> BlockNames::layers() const {
                                   short_convolution.out_proj};
   for (const std::string& part : {experts.parts.gate_proj, experts.parts.up_proj, experts.parts.down_proj})
     all.push_back(experts.experts + "#." + part);
-  const std::string end = ".weight";  // of stacks that are tensors
+  const std::string end = ".weight";  // stacks are tensors, whose names include it
   for (std::string& name : all) {
     if (name.ends_with(end)) name.erase(name.size() - end.size());
   }
@@ -99,7 +99,7 @@ TensorNames TensorNames::as_stored_in(const WeightSource& source) const {
     all.push_back({prefix, ""});
   }
   all.push_back({"", ""});
-  // Tied embeddings may be stored as the LM head, but the norm has its name.
+  // A tied embedding may be stored as the LM head only; the final norm then shows the prefix.
   const auto found = std::ranges::find_if(all, [&](const Prefixes& prefixes) {
     return has(prefixes.body + embed_tokens) || has(prefixes.body + final_norm);
   });

@@ -11,7 +11,7 @@ namespace {
 template <class T, std::size_t kCount>
 using Names = std::array<std::pair<T, std::string_view>, kCount>;
 
-// In the order of the enumerators.
+// In the enumerators' order.
 constexpr Names<UnmaskRule, 5> kUnmaskRules = {{
     {UnmaskRule::low_confidence, "low-confidence"},
     {UnmaskRule::margin, "margin"},

@@ -1,12 +1,12 @@
-// ALBERT: BERT whose layers share their weights, with token vectors that are smaller than hidden states.
-// Source: Lan et al., ALBERT, 2019.
+// ALBERT: BERT with layers that share weights, and token vectors that are smaller than hidden states. Source:
+// Lan et al., ALBERT, 2019.
 #include "model/config/families/encoders.h"
 #include "tp/internal/require.h"
 
 namespace tp::families {
 namespace {
 
-// Layers form num_hidden_groups groups of the same size.
+// num_hidden_groups groups of equal size divide the layers.
 DecoderSpec albert_body(const ModelConfig& config) {
   DecoderSpec spec = bert_body(config);
   const std::size_t layers = config.num_hidden_layers;

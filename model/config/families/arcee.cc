@@ -1,5 +1,5 @@
-// Arcee's AFM: Llama whose MLP has no gate. Apertus: the same with xIELU for an activation, whose parameters
-// every layer learns, and norms of queries and keys.
+// Arcee's AFM: Llama with an MLP without a gate. Apertus: AFM with norms of queries and keys, and xIELU
+// activations with parameters for each layer.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 

@@ -1,6 +1,6 @@
-// BART, and what is made like it: Marian, which is the original Transformer; mBART and Pegasus, whose blocks
-// norm what they read. Sources: Lewis et al., BART, 2019; Junczys-Dowmunt et al., Marian, 2018; Liu et al.,
-// Multilingual Denoising Pre-training (mBART), 2020; Zhang et al., PEGASUS, 2020.
+// BART, and similar models: Marian, the original Transformer; mBART and Pegasus, with norms before attention
+// and MLP. Sources: Lewis et al., BART, 2019; Junczys-Dowmunt et al., Marian, 2018; Liu et al., Multilingual
+// Denoising Pre-training (mBART), 2020; Zhang et al., PEGASUS, 2020.
 #include "model/config/families/seq2seq.h"
 
 #include <cmath>
@@ -41,7 +41,7 @@ TensorNames bart_names(const std::string& stack) {
   names.lm_head_bias_row = "final_logits_bias";
   names.blocks = stack + "layers.";
   names.names_of_block = bart_block;
-  // Positions are stored where they are computed, too.
+  // Checkpoints also store positions that are computed.
   names.buffers = {"coder.embed_tokens.weight", "coder.embed_positions.weight"};
   return names;
 }
@@ -66,7 +66,7 @@ DecoderSpec bart_stack(const ModelConfig& config) {
   return spec;
 }
 
-// Blocks that norm what their halves read, and a norm behind the last one.
+// Moves the norms before attention and the MLP, and adds a final norm.
 void norm_before(const ModelConfig& config, DecoderSpec& spec) {
   for (BlockSpec& block : spec.blocks) {
     block.wiring = BlockSpec::Wiring::sequential;
@@ -82,7 +82,7 @@ void set_sinusoidal(DecoderSpec& spec) {
   spec.embedding_norm.reset();
 }
 
-// `adapt(config, stack)` makes the family's of BART's stacks.
+// `adapt(config, stack)` turns a stack of BART's into one of the family's.
 template <class Adapt>
 DecoderSpec bart_like_spec(const ModelConfig& config, const Adapt& adapt) {
   const ModelConfig of_encoder = encoder_config(config);

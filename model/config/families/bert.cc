@@ -1,4 +1,4 @@
-// BERT, from which the other encoders start. Source: Devlin et al., BERT, 2018.
+// BERT, the basis of other encoders. Source: Devlin et al., BERT, 2018.
 #include "model/config/families/encoders.h"
 
 namespace tp::families {

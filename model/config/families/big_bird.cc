@@ -1,11 +1,11 @@
-// BigBird: BERT whose tokens attend by blocks. Source: Zaheer et al., Big Bird, 2020.
+// BigBird: BERT with attention between blocks of tokens. Source: Zaheer et al., Big Bird, 2020.
 #include "model/config/families/encoders.h"
 
 namespace tp::families {
 namespace {
 
-// Outside of training the original code draws no random blocks: each of them is the first block, which counts
-// as often.
+// Outside training, the original code replaces each random block by the first block, which therefore counts
+// repeatedly.
 DecoderSpec big_bird_body(const ModelConfig& config) {
   DecoderSpec spec = bert_body(config);
   for (BlockSpec& block : spec.blocks) {
@@ -22,7 +22,7 @@ DecoderSpec big_bird_spec(const ModelConfig& config) {
   return spec;
 }
 
-// Checkpoints of this class may have a pooler, too.
+// Checkpoints of this class may also have a pooler.
 DecoderSpec big_bird_masked_lm_spec(const ModelConfig& config) {
   DecoderSpec spec = big_bird_spec(config);
   set_masked_lm_head(config, layer_norm_of(config), spec);

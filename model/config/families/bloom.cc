@@ -1,4 +1,4 @@
-// BLOOM: Falcon's first generation with biases, sequential blocks, ALiBi and a norm of the embedding.
+// BLOOM: Falcon's first generation with biases, sequential blocks, ALiBi and an embedding norm.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 

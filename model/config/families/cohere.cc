@@ -1,6 +1,5 @@
-// Cohere's Command R: Llama with layer norms of a gain only, one for both halves of a block, rotated pairs
-// and scaled logits. Cohere 2, Command R7B and A: most layers have a sliding window, and the others no
-// positions.
+// Cohere's Command R: Llama with layer norms without biases, one norm per block, interleaved RoPE and scaled
+// logits. Cohere 2 (Command R7B and A): most layers have a sliding window; the other layers have no RoPE.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 

@@ -1,4 +1,4 @@
-// What several families have in common and none of them owns.
+// Parts that several families share.
 #include "model/config/families/common.h"
 
 #include "model/config/config.h"
@@ -69,8 +69,9 @@ void set_plain_mlps(const ModelConfig& config, DecoderSpec& spec) {
   }
 }
 
-// Press et al., Train Short, Test Long, 2022: powers of 2^(-8 / heads), and where the heads are no power of
-// two, those for the next lower power of two, then every second one for the next higher.
+// Slopes are powers of 2^(-8 / heads). If the number of heads is not a power of two, the slopes for the next
+// lower power of two come first, then every second slope for the next higher power. Source: Press et al.,
+// Train Short, Test Long, 2022.
 void set_alibi(const ModelConfig& config, DecoderSpec& spec) {
   const std::size_t heads = config.num_attention_heads;
   const std::size_t lower = std::bit_floor(heads);

@@ -1,4 +1,4 @@
-// What several families have in common, to start from.
+// Parts that several families share.
 #pragma once
 
 #include "model/config/family.h"
@@ -24,46 +24,46 @@ BlockNames llama_block(const std::string& prefix);
 BlockNames gpt_neox_block(const std::string& prefix);
 BlockNames gpt2_block(const std::string& prefix);
 TensorNames gpt2_names();
-// Llama's without norms in front of a block's halves, and with norms behind them: post_attention_layernorm is
-// what it says.
+// Llama's names, with norms after attention and MLP instead of before: post_attention_layernorm is the norm
+// after attention.
 BlockNames post_norm_block(const std::string& prefix);
-// Mixtral's: experts under block_sparse_moe.
+// Mixtral's names: experts under block_sparse_moe.
 BlockNames mixtral_block(const std::string& prefix);
 
 // A layer norm with gain and bias.
 NormSpec layer_norm_of(const ModelConfig& config);
 
-// Gives the halves of all blocks and the end this norm.
+// Uses this norm before attention and MLP of all blocks, and as the final norm.
 void set_norms(DecoderSpec& spec, const NormSpec& norm);
 
-// Makes the halves of all blocks read the same, behind one norm.
+// Makes all blocks parallel, with one norm.
 void share_input(DecoderSpec& spec);
 
-// Makes the feed-forward halves of all blocks plain MLPs.
+// Gives all blocks plain MLPs.
 void set_plain_mlps(const ModelConfig& config, DecoderSpec& spec);
 
-// Positions come from what scores gain, by slopes that fall to 2^-bias_max over the heads, in place of RoPE.
+// Replaces RoPE by ALiBi, with slopes that fall to 2^-alibi_bias_max over the heads.
 void set_alibi(const ModelConfig& config, DecoderSpec& spec);
 
-// One tensor for queries, keys and values.
+// Names one tensor for queries, keys and values.
 void set_qkv(BlockNames& names, const std::string& name);
 
-// The layers of a gated MLP under Llama's names.
+// A gated MLP's layers, under Llama's names.
 GatedMlpNames gated_mlp(const std::string& prefix);
 
-// Mistral's growth of queries with their position, if the model has it. Throws ConfigError.
+// Mistral's scaling of queries by position, if the model has it. Throws ConfigError.
 std::optional<QueryScalingSpec> query_scaling_of(const ModelConfig& config);
 
-// What configs of mixtures of experts have in common.
+// Makes the spec of experts from common fields of configs.
 MixtureOfExpertsSpec experts_of(const ModelConfig& config);
 
-// DeepSeek-V3's choice of experts: by a sigmoid and a bias, from the best groups.
+// DeepSeek-V3's router: sigmoid scores plus a bias, and experts from the best groups only.
 RouterSpec router_with_correction_bias(const ModelConfig& config);
 
-// Throws ConfigError unless a token finds its experts.
+// Throws ConfigError if the router's sizes or the activation are not possible.
 void require_experts(const ModelConfig& config, const MixtureOfExpertsSpec& spec);
 
-// Gives layers the experts for which `has_experts(layer)` is true. Throws ConfigError.
+// Puts experts into the layers for which `has_experts(layer)` is true. Throws ConfigError.
 template <class HasExperts>
 void set_experts(const ModelConfig& config, const MixtureOfExpertsSpec& experts, DecoderSpec& spec,
                  const HasExperts& has_experts) {
@@ -73,50 +73,51 @@ void set_experts(const ModelConfig& config, const MixtureOfExpertsSpec& experts,
   }
 }
 
-// Experts in every decoder_sparse_step-th layer, except those in mlp_only_layers. Throws ConfigError.
+// Puts experts into every decoder_sparse_step-th layer, except mlp_only_layers. Throws ConfigError.
 void set_experts_by_step(const ModelConfig& config, const MixtureOfExpertsSpec& experts, DecoderSpec& spec);
 
-// Of the layer behind the last one, which predicts the token after the next one: `make_spec`'s block of that
-// number.
+// Makes the spec of a multi-token prediction layer that is stored after the last layer: the block that
+// `make_spec` makes for this layer.
 DecoderSpec next_token_spec(const ModelConfig& config, DecoderSpec (*make_spec)(const ModelConfig& config));
-// What such a layer has under the names of DeepSeek-V3, where `prefix` is its block's.
+// A multi-token prediction layer's tensors outside its block, under DeepSeek-V3's names. `prefix` is the
+// block's.
 NextTokenNames next_token_names(const std::string& prefix);
 
-// Takes no notice of the layers behind the last one, which predict more tokens at a time.
+// Ignores multi-token prediction layers, which are stored after the last layer.
 void ignore_next_token_layers(const ModelConfig& config, TensorNames& names);
 
-// hidden_act. Throws ConfigError for one that is not supported.
+// hidden_act. Throws ConfigError if the activation is not supported.
 Activation activation_of(const ModelConfig& config);
 
-// A block's attention, where it is the usual one.
+// A block's attention, which must be an AttentionSpec.
 inline AttentionSpec& attention_of(BlockSpec& block) { return std::get<AttentionSpec>(block.attention); }
 
-// The numbers of layers, as fields of config.json: GGUF files count those that predict more tokens at a time
-// as blocks, too. Throws ConfigError.
+// Numbers of layers, as fields of config.json. GGUF's block count includes multi-token prediction layers.
+// Throws ConfigError.
 nlohmann::json gguf_next_token_layers(const ModelMetadata& model);
 
-// The sizes of Qwen3-Next's recurrent layers in a GGUF file, as fields of config.json; qwen3_next_config adds
-// the experts. Throw CheckpointError or ConfigError for impossible sizes.
+// Sizes of Qwen3-Next's recurrent layers in a GGUF file, as fields of config.json. qwen3_next_config adds the
+// experts. Both functions throw CheckpointError or ConfigError for invalid sizes.
 nlohmann::json gated_delta_net_config(const ModelMetadata& model);
 nlohmann::json qwen3_next_config(const ModelMetadata& model);
 
-// What GGUF files say of windows, as fields of config.json.
+// GGUF metadata about windows, as fields of config.json.
 nlohmann::json gguf_windows(const ModelMetadata& model);
 
-// Norms what the halves of a block add in the way that they would have normed what they read, and not that.
+// Moves the norms before attention and MLP to their outputs.
 void norm_results_only(DecoderSpec& spec);
 
-// Takes RoPE from the layers whose entry in no_rope_layers is 0.
+// Removes RoPE from layers whose entry in no_rope_layers is 0.
 void remove_rope(const ModelConfig& config, DecoderSpec& spec);
 
-// Layers with a window have RoPE with this theta, and without scaling.
+// Gives layers with a window RoPE with this theta and without scaling.
 void set_local_rope(const ModelConfig& config, double theta, DecoderSpec& spec);
 
-// Throws ConfigError if layer_types asks for a window and the config has none.
+// Throws ConfigError if layer_types contains windows and the config has no window size.
 void require_window(const ModelConfig& config);
 
-// Gives layers the sliding window: those that layer_types names if config.json has it, else those for which
-// `slides(layer)` is true. Throws ConfigError.
+// Gives layers the sliding window: according to config.json's layer_types, or else if `slides(layer)` is
+// true. Throws ConfigError.
 template <class Slides>
 void set_windows(const ModelConfig& config, DecoderSpec& spec, const Slides& slides) {
   if (config.sliding_window == 0 || !config.use_sliding_window) return require_window(config);

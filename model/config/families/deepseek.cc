@@ -1,5 +1,5 @@
-// DeepSeek-V2 and V3: latent attention and experts, some of them shared. GLM-4.7-Flash is a V3 of other
-// sizes.
+// DeepSeek-V2 and V3: latent attention and experts, including shared experts. GLM-4.7-Flash is a V3 with
+// different sizes.
 #include "model/config/config.h"
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
@@ -93,15 +93,16 @@ BlockNames deepseek_block(const std::string& prefix) {
   return names;
 }
 
-// Versions differ in how experts are chosen: by a sigmoid (2 in the file) in version 3, whose early files may
-// not say so, but have its bias.
+// Version 3 chooses experts by a sigmoid (2 in the file). Early files of version 3 may lack this number, but
+// have a bias.
 bool is_version_3(const ModelMetadata& model) {
   const std::uint64_t dense = model.whole_or("leading_dense_block_count", 0);
   const bool has_bias = model.has_tensor(fmt::format("blk.{}.exp_probs_b.bias", dense));
   return model.whole_or("expert_gating_func", has_bias ? 2 : 1) == 2;
 }
 
-// Newer files describe heads of the compressed cache, and those of the model in keys that end in _mla.
+// In newer files, keys that end in _mla describe the model's heads; keys without _mla describe the compressed
+// cache.
 nlohmann::json deepseek_config(const ModelMetadata& model) {
   const std::uint64_t groups = std::max<std::uint64_t>(1, model.whole_or("expert_group_count", 1));
   const std::uint64_t rotary = model.whole("rope.dimension_count");
@@ -143,7 +144,7 @@ Family deepseek2() {
   Family family{.architecture = "DeepseekV2ForCausalLM", .names = llama_names(), .make_spec = deepseek_spec};
   family.make_next_token_spec = deepseek_next_token_spec;
   family.names.names_of_block = deepseek_block;
-  // What F8 elements are multiplied by; it belongs to their tensors.
+  // Factors of F8 elements, part of their tensors.
   family.names.buffers.emplace_back(".weight_scale_inv");
   family.gguf = {.architecture = "deepseek2",
                  .is_of = [](const ModelMetadata& model) { return !is_version_3(model); },
@@ -165,7 +166,7 @@ Family deepseek3() {
   return family;
 }
 
-// GGUF files of it are DeepSeek-V3's.
+// Its GGUF files are read as DeepSeek-V3.
 Family glm4_moe_lite() {
   Family family = deepseek3();
   family.architecture = "Glm4MoeLiteForCausalLM";

@@ -1,4 +1,4 @@
-// DistilBERT: BERT with half the layers, without types of tokens and without a pooler. Source: Sanh et al.,
+// DistilBERT: BERT with half the layers, without token types and without a pooler. Source: Sanh et al.,
 // DistilBERT, 2019.
 #include "model/config/families/encoders.h"
 
@@ -33,7 +33,7 @@ BlockNames distilbert_block(const std::string& prefix) {
   return names;
 }
 
-// Positions are stored, even if config.json says that they were sinusoids (sinusoidal_pos_embds).
+// Checkpoints store positions even if config.json describes them as sinusoids (sinusoidal_pos_embds).
 Family distilbert_like() {
   Family family = bert_like();
   family.defaults.type_vocab_size = 0;

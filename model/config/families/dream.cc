@@ -1,6 +1,6 @@
-// Dream: Qwen 2 whose tokens see those that follow, too. Its logits are, as they were before it became a
-// diffusion model, for the position behind. Source: Ye et al., Dream 7B: Diffusion Large Language Models,
-// 2025, and its code.
+// Dream: Qwen 2 with bidirectional attention. Like before its conversion to a diffusion model, logits predict
+// the token at the next position. Source: Ye et al., Dream 7B: Diffusion Large Language Models, 2025, and its
+// code.
 #include "model/config/families/common.h"
 
 namespace tp::families {

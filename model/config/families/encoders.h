@@ -1,4 +1,4 @@
-// What encoders have in common, to start from.
+// Parts that encoders share.
 #pragma once
 
 #include "model/config/families/common.h"
@@ -8,33 +8,33 @@
 
 namespace tp::families {
 
-// BERT's stack, without a head: post-norm blocks that see in both directions, learned positions, types.
+// BERT's stack without a head: bidirectional post-norm blocks, learned positions, token types.
 DecoderSpec bert_body(const ModelConfig& config);
 BlockNames bert_block(const std::string& prefix);
-// The tensors of BERT's body and of its heads.
+// Names of tensors in BERT's body and heads.
 TensorNames bert_names();
-// Family::defaults and fixed_fields of BERT and those like it.
+// Family::defaults and fixed_fields for BERT and similar encoders.
 Family bert_like();
 
-// Positions begin behind the padding token's: the table has as many rows more than a sequence has tokens.
+// Numbers positions from the padding token's id plus 1. The position table has as many extra rows.
 void begin_positions_behind_padding(const ModelConfig& config, DecoderSpec& spec);
 
-// Nothing follows the last block but, where checkpoints have it, this pooler.
+// Adds a pooler after the last block, for checkpoints that have one.
 void set_pooler(const ModelConfig& config, DecoderSpec& spec, const std::string& name);
-// dense, activation and norm in front of an LM head with a bias, which is tied to the embedding.
+// Adds a dense layer, an activation and a norm before an LM head with a bias, which is tied to the embedding.
 void set_masked_lm_head(const ModelConfig& config, const NormSpec& norm, DecoderSpec& spec);
-// Layers over the first token's state, of which the last one scores labels.
+// Adds layers over the first token's state; the last layer computes the labels' scores.
 void set_classifier(const ModelConfig& config, std::vector<PooledLayerSpec> layers, DecoderSpec& spec);
 
-// A layer of hidden_size.
+// A layer with hidden_size output features.
 PooledLayerSpec pooled_layer(const ModelConfig& config, const std::string& name,
                              PooledLayerSpec::Activation activation);
 
-// RoBERTa's heads: their names, and a classifier of two layers.
+// RoBERTa's heads: the names of the masked LM head, and a classifier of two layers.
 void set_roberta_head(TensorNames& names);
 void set_roberta_classifier(const ModelConfig& config, DecoderSpec& spec);
 
-// The family as another model class of another kind.
+// Copies the family for another model class of a different kind.
 Family model_class(Family family, const std::string& architecture, ModelKind kind,
                    DecoderSpec (*make_spec)(const ModelConfig& config));
 

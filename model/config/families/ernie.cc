@@ -1,4 +1,4 @@
-// ERNIE 4.5: Llama whose rotary pairs are neighbours.
+// ERNIE 4.5: Llama with interleaved RoPE.
 #include "model/config/families/common.h"
 
 namespace tp::families {

@@ -1,4 +1,4 @@
-// ERNIE 4.5 with experts, chosen by a softmax and a bias.
+// ERNIE 4.5 with experts, chosen by softmax scores plus a bias.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 

@@ -1,5 +1,5 @@
-// EXAONE 4: Llama that norms what the halves of a block add instead of what they read, and every query and
-// key head. Where some layers have a window, the others have no positions.
+// EXAONE 4: Llama with norms of the outputs of attention and MLP instead of the inputs, and of each query and
+// key head. If some layers have a window, the other layers have no RoPE.
 #include "model/config/families/common.h"
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,7 @@ namespace {
 DecoderSpec exaone4_spec(const ModelConfig& config) {
   DecoderSpec spec = llama_spec(config);
   norm_results_only(spec);
-  set_windows(config, spec, [](std::size_t) { return false; });  // config.json, or the default, names them
+  set_windows(config, spec, [](std::size_t) { return false; });  // layer_types decides
   for (BlockSpec& block : spec.blocks) {
     AttentionSpec& attention = attention_of(block);
     attention.query_key_norm = spec.final_norm;

@@ -1,5 +1,4 @@
-// Falcon: GPT-NeoX with fewer KV heads, without most biases, and with one norm for both halves of a block or
-// one each.
+// Falcon: GPT-NeoX with fewer KV heads and almost no biases. Attention and MLP share a norm or have one each.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 
@@ -8,8 +7,8 @@
 namespace tp::families {
 namespace {
 
-// Whether the halves of a block have a norm each: sequential blocks do, and so does the new architecture by
-// default.
+// Whether attention and MLP have separate norms: always in sequential blocks, and by default in the new
+// architecture.
 bool has_two_norms(const ModelConfig& config) {
   if (!config.new_decoder_architecture) return !config.parallel_attn;
   return config.num_ln_in_parallel_attn != 1;
@@ -45,7 +44,7 @@ DecoderSpec falcon_spec(const ModelConfig& config) {
   }
   if (!config.alibi) return spec;
   set_alibi(config, spec);
-  // The original scales scores after it has added to them.
+  // The original code scales scores after adding ALiBi's biases.
   for (BlockSpec& block : spec.blocks) {
     AttentionSpec& attention = attention_of(block);
     for (float& slope : attention.alibi_slopes) slope *= attention.scale;
@@ -53,7 +52,7 @@ DecoderSpec falcon_spec(const ModelConfig& config) {
   return spec;
 }
 
-// The newer generation (40B, 180B) has a norm for each half of a block.
+// The newer generation (40B, 180B) has separate norms for attention and MLP.
 bool is_new(const ModelMetadata& model) { return model.has_tensor("blk.0.attn_norm_2.weight"); }
 
 nlohmann::json falcon_config(const ModelMetadata& model) {

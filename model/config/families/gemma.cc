@@ -1,6 +1,6 @@
-// Gemma: Llama with another activation, gains that are stored less 1, and a scaled embedding. Gemma 2 has
-// norms after the halves of a block too, softcaps, and a window in every other layer. Gemma 3 has norms of
-// queries and keys instead of softcaps, and RoPE of its own in layers with a window.
+// Gemma: Llama with a different activation, gains stored minus 1, and a scaled embedding. Gemma 2 adds norms
+// after attention and MLP, softcaps, and a window in every other layer. Gemma 3 replaces softcaps by norms of
+// queries and keys, and has a separate RoPE in layers with a window.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 
@@ -13,7 +13,7 @@ namespace tp::families {
 namespace {
 
 DecoderSpec gemma_spec(ModelConfig config) {
-  // Its first config.json files say "gelu" and mean the approximation.
+  // Early config.json files say "gelu", but mean the tanh approximation.
   if (config.hidden_act == "gelu") config.hidden_act = "gelu_pytorch_tanh";
   DecoderSpec spec = llama_spec(config);
   spec.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
@@ -29,7 +29,7 @@ std::optional<float> cap_of(double value) {
   return value == 0 ? std::nullopt : std::optional(static_cast<float>(value));
 }
 
-// What Gemma 2 and 3 have in common.
+// The common parts of Gemma 2 and 3.
 DecoderSpec post_norm_spec(const ModelConfig& config) {
   DecoderSpec spec = gemma_spec(config);
   spec.logit_softcap = cap_of(config.final_logit_softcapping);
@@ -52,12 +52,12 @@ DecoderSpec gemma2_spec(const ModelConfig& config) {
 DecoderSpec gemma3_spec(const ModelConfig& config) {
   DecoderSpec spec = post_norm_spec(config);
   for (BlockSpec& block : spec.blocks) attention_of(block).query_key_norm = spec.final_norm;
-  set_windows(config, spec, [](std::size_t) { return false; });  // config.json, or the default, names them
+  set_windows(config, spec, [](std::size_t) { return false; });  // layer_types decides
   set_local_rope(config, config.rope_local_base_freq, spec);
   return spec;
 }
 
-// Here post_attention_layernorm is what it says.
+// In Gemma 2, post_attention_layernorm is the norm after attention.
 BlockNames gemma2_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
   names.post_attention_norm = prefix + "post_attention_layernorm";
@@ -68,9 +68,9 @@ BlockNames gemma2_block(const std::string& prefix) {
 
 nlohmann::json gemma_config(const ModelMetadata&) { return {{"hidden_act", "gelu_pytorch_tanh"}}; }
 
-// The file does not say what attention scores are divided by. It is the square root of head_dim in the
-// released models with heads of 256 elements (2B, 9B), and of hidden_size / num_attention_heads in the others
-// (27B).
+// The file lacks the divisor of attention scores. It is the square root of head_dim in the released models
+// with heads of 256 elements (2B, 9B), and the square root of hidden_size / num_attention_heads in the other
+// one (27B).
 nlohmann::json gemma2_config(const ModelMetadata& model) {
   nlohmann::json config = gemma_config(model);
   config["query_pre_attn_scalar"] =
@@ -82,8 +82,8 @@ nlohmann::json gemma2_config(const ModelMetadata& model) {
   return config;
 }
 
-// 27B, the model of 62 layers, divides scores by the square root of hidden_size / num_attention_heads, others
-// by that of head_dim. Files may leave out what all models have in common.
+// 27B, which has 62 layers, divides scores by the square root of hidden_size / num_attention_heads; other
+// models divide by the square root of head_dim. Files may omit values that all models share.
 nlohmann::json gemma3_config(const ModelMetadata& model) {
   constexpr std::uint64_t kLayersOf27B = 62;
   nlohmann::json config = gemma_config(model);
@@ -98,7 +98,7 @@ nlohmann::json gemma3_config(const ModelMetadata& model) {
   return config;
 }
 
-// EmbeddingGemma: Gemma 3 whose tokens see those that follow, too, in a window of sliding_window in all.
+// EmbeddingGemma: Gemma 3 with bidirectional attention, in windows of sliding_window tokens in total.
 DecoderSpec embedding_gemma_spec(const ModelConfig& config) {
   DecoderSpec spec = gemma3_spec(config);
   spec.has_lm_head = false;
@@ -160,14 +160,13 @@ Family gemma3() {
   return family;
 }
 
-// Its language model; configs on the Hub give no more than what differs from the defaults.
+// The language model of multimodal Gemma 3. Configs on the Hub contain only fields that differ from the
+// defaults.
 Family gemma3_multimodal() {
   Family family = gemma3();
   family.architecture = "Gemma3ForConditionalGeneration";
   family.names.part_prefix = "language_model.";
-  family.gguf.is_of = [](const ModelMetadata&) {
-    return false;
-  };  // files of it are those of the other family
+  family.gguf.is_of = [](const ModelMetadata&) { return false; };  // files are read as Gemma3ForCausalLM
   return family;
 }
 

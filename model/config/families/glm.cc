@@ -1,6 +1,6 @@
-// GLM: Llama whose rotary pairs are neighbours, among the first half of a head's elements, and whose gate and
-// up projections are stored as one. GLM 4 (0414) has norms after the halves of a block, too. GGUF files of
-// ChatGLM are GLM's, with queries, keys and values in one tensor.
+// GLM: Llama with interleaved RoPE of the first half of each head, and one tensor for gate and up
+// projections. GLM 4 (0414) adds norms after attention and MLP. GGUF files of ChatGLM are read as GLM, with
+// queries, keys and values in one tensor.
 #include "model/config/families/common.h"
 
 namespace tp::families {

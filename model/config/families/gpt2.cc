@@ -1,4 +1,4 @@
-// GPT-2: GPT-NeoX with a table of positions, and weights that are stored transposed.
+// GPT-2: GPT-NeoX with a position table and transposed weights.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 

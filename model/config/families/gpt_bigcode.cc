@@ -1,5 +1,5 @@
-// GPT-BigCode, the first StarCoder: GPT-2 whose heads share one key and value head, and whose weights are not
-// transposed. Models without multi-query attention store every head's query, key and value together.
+// GPT-BigCode, the first StarCoder: GPT-2 with one KV head, and weights that are not transposed. Models
+// without multi-query attention store the query, key and value of each head together.
 #include "model/config/families/common.h"
 
 namespace tp::families {

@@ -1,5 +1,5 @@
-// GPT-Neo: GPT-2 whose scores are not scaled, where every second layer has a window, with queries, keys and
-// values in tensors of their own, without biases.
+// GPT-Neo: GPT-2 with unscaled scores, a window in every second layer, and separate tensors without biases
+// for queries, keys and values.
 #include "model/config/families/common.h"
 
 namespace tp::families {

@@ -1,4 +1,4 @@
-// GPT-NeoX: Llama with layer norms, a plain MLP, biases, and blocks whose halves read the same.
+// GPT-NeoX: Llama with layer norms, a plain MLP, biases, and parallel blocks.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 

@@ -1,5 +1,5 @@
 // GPT-OSS: Mistral with windows in every second layer, attention sinks, biases everywhere, and experts with a
-// clamped activation, which are stored in stacks.
+// clamped activation, stored in stacks.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 
@@ -14,7 +14,7 @@ DecoderSpec gpt_oss_spec(const ModelConfig& config) {
   MixtureOfExpertsSpec experts = experts_of(config);
   experts.router.bias = true;
   experts.router.normalize = true;
-  // swiglu_limit is not a parameter of the original code either, which clamps to 7.
+  // Like the original code, ignores swiglu_limit and always clamps to 7.
   experts.activation = Activation::clamped_swiglu;
   experts.bias = true;
   set_experts(config, experts, spec, [](std::size_t) { return true; });

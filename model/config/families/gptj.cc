@@ -1,5 +1,5 @@
-// GPT-J: GPT-NeoX with one norm for both halves of a block, rotated pairs and a bias of the LM head, but none
-// in attention.
+// GPT-J: GPT-NeoX with one norm per block, interleaved RoPE, a bias in the LM head, and no biases in
+// attention.
 #include "model/config/families/common.h"
 
 namespace tp::families {

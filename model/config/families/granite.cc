@@ -1,5 +1,5 @@
-// Granite: Llama with multipliers of the embedding, of attention scores, of what the halves of a block add,
-// and of logits.
+// Granite: Llama with factors of the embedding, attention scores, the outputs of attention and MLP, and
+// logits.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 

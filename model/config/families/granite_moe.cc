@@ -1,4 +1,4 @@
-// Granite with experts, whose matrices are stored in stacks.
+// Granite with experts, stored in stacks.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 

@@ -1,4 +1,4 @@
-// Helium: Llama whose rotary pairs are neighbours.
+// Helium: Llama with interleaved RoPE.
 #include "model/config/families/common.h"
 
 namespace tp::families {

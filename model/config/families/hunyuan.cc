@@ -1,4 +1,4 @@
-// Hunyuan: Llama with norms of queries and keys after their rotation.
+// Hunyuan: Llama with norms of queries and keys after RoPE.
 #include "model/config/families/common.h"
 
 namespace tp::families {

@@ -1,5 +1,5 @@
-// LFM2: Llama with norms of queries and keys, most layers of which have a short convolution in place of
-// attention; and its mixture of experts.
+// LFM2: Llama with norms of queries and keys, and short convolutions instead of attention in most layers.
+// Also its version with experts.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 
@@ -54,7 +54,7 @@ BlockNames lfm2_block(const std::string& prefix) {
   return names;
 }
 
-// Layers without keys and values have convolutions. The width of MLPs is the adjusted one.
+// Layers without KV heads have convolutions. The file contains the adjusted width of MLPs.
 nlohmann::json lfm2_config(const ModelMetadata& model) {
   nlohmann::json config = {{"norm_eps", model.number("attention.layer_norm_rms_epsilon")},
                            {"conv_L_cache", model.whole("shortconv.l_cache")},

@@ -1,5 +1,5 @@
-// LLaDA: Llama whose tokens see those that follow, too, and whose logits are for the token at their own
-// position. Source: Nie et al., Large Language Diffusion Models, 2025, and its code.
+// LLaDA: Llama with bidirectional attention. Logits predict the token at their own position. Source: Nie et
+// al., Large Language Diffusion Models, 2025, and its code.
 #include "model/config/families/common.h"
 
 namespace tp::families {

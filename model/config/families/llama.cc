@@ -1,4 +1,4 @@
-// Llama, from which most families start.
+// Llama, the basis of most families.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/config/families/common.h"
@@ -78,7 +78,7 @@ TensorNames llama_names() {
           .names_of_block = llama_block};
 }
 
-// GGUF files of Mistral are Llama's, too; their window is not stored.
+// GGUF files of Mistral are also read as Llama; they lack the window.
 Family llama() {
   Family family{.architecture = "LlamaForCausalLM", .names = llama_names(), .make_spec = llama_spec};
   family.names.gguf.interleaved_query_key = true;

@@ -1,5 +1,5 @@
-// Llama 4: Llama whose layers see their own chunk of a sequence, except some without RoPE that see all of it,
-// and whose experts weigh what they read.
+// Llama 4: Llama with attention within chunks, except in some layers, which have no RoPE and attend to the
+// whole sequence. Experts scale their inputs, not their outputs.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
@@ -66,7 +66,7 @@ BlockNames llama4_block(const std::string& prefix) {
   return names;
 }
 
-// Only Maverick, with its 128 experts, has no norms of queries and keys; files do not say so.
+// Only Maverick (128 experts) has no norms of queries and keys. Files do not store this.
 nlohmann::json llama4_config(const ModelMetadata& model) {
   const std::uint64_t experts = model.whole("expert_count");
   return {{"num_local_experts", experts},
@@ -87,7 +87,7 @@ Family llama4() {
   family.names.part_prefix = "language_model.";
   family.names.names_of_block = llama4_block;
   family.gguf = {.architecture = "llama4", .config = llama4_config};
-  // Those of Llama4TextConfig: the config of a multimodal model may leave them out.
+  // Llama4TextConfig's defaults: configs of multimodal models may omit these fields.
   family.defaults.hidden_size = 5120;
   family.defaults.intermediate_size = 8192;
   family.defaults.intermediate_size_mlp = 16384;

@@ -1,5 +1,5 @@
-// Longformer: RoBERTa with windows, and with global tokens that have projections of their own. Source:
-// Beltagy et al., Longformer, 2020.
+// Longformer: RoBERTa with windows, and global tokens with separate projections. Source: Beltagy et al.,
+// Longformer, 2020.
 #include "model/config/families/encoders.h"
 #include "tp/internal/require.h"
 

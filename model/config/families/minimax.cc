@@ -1,5 +1,5 @@
-// MiniMax-M2: Llama whose queries and keys are normed as a whole, with Mixtral's tensors and DeepSeek-V3's
-// choice of experts.
+// MiniMax-M2: Llama with one norm over all query heads and one over all key heads, Mixtral's tensor names,
+// and DeepSeek-V3's choice of experts.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 

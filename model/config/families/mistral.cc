@@ -1,5 +1,5 @@
-// Mistral: Llama with a sliding window; Ministral: in some layers only. Mixtral: Mistral whose feed-forward
-// halves are mixtures of experts.
+// Mistral: Llama with a sliding window. Ministral: with a window in some layers only. Mixtral: Mistral with
+// experts instead of MLPs.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 
@@ -42,7 +42,7 @@ Family mistral() {
   family.defaults.sliding_window = 4096;
   family.defaults.max_position_embeddings = 4096 * 32;
   family.names.gguf.interleaved_query_key = true;
-  // Files of it are Llama's, and say nothing of a window.
+  // GGUF files are read as Llama and lack the window.
   family.gguf = {.architecture = "llama", .is_of = [](const ModelMetadata&) { return false; }};
   return family;
 }

@@ -1,5 +1,5 @@
-// Mistral 3: Mistral whose queries may grow with their position, alone or in a model that sees. Mistral 4:
-// DeepSeek-V2 in such a model, with softmax scores that sum up to 1.
+// Mistral 3: Mistral, possibly with queries scaled by position, alone or in a multimodal model. Mistral 4:
+// DeepSeek-V2 in a multimodal model, with softmax scores that are normalized to add up to 1.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 
@@ -8,7 +8,7 @@
 namespace tp::families {
 namespace {
 
-// The number that is a tenth of mscale_all_dim in other files is all of it in those of Mistral 3.
+// This key contains mscale_all_dim in Mistral 3's files, and a tenth of it in other files.
 nlohmann::json mistral3_config(const ModelMetadata& model) {
   const char* const key = "rope.scaling.yarn_log_multiplier";
   if (!model.has(key)) return nlohmann::json::object();

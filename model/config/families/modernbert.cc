@@ -1,4 +1,4 @@
-// ModernBERT: an encoder of Llama's kind, with layer norms, without biases, and with windows in most layers.
+// ModernBERT: an encoder like Llama, with layer norms, without biases, and with windows in most layers.
 // Source: Warner et al., Smarter, Better, Faster, Longer, 2024.
 #include "model/config/families/encoders.h"
 #include "tp/internal/require.h"
@@ -6,7 +6,8 @@
 namespace tp::families {
 namespace {
 
-// Every n-th layer sees all, from the first one on; the others see half of local_attention on either side.
+// Layers 0, n, 2n, ... attend to all tokens. Other layers attend to half of local_attention tokens on each
+// side.
 void set_local_layers(const ModelConfig& config, DecoderSpec& spec) {
   require<ConfigError>(config.global_attn_every_n_layers >= 1,
                        "global_attn_every_n_layers must be at least 1, found {}; check config.json",

@@ -1,5 +1,4 @@
-// MPNet: RoBERTa without types of tokens, whose scores depend on distances, too. Source: Song et al., MPNet,
-// 2020.
+// MPNet: RoBERTa without token types, and with a relative position bias. Source: Song et al., MPNet, 2020.
 #include "model/config/families/encoders.h"
 
 namespace tp::families {

@@ -1,6 +1,6 @@
-// MPT: BLOOM without biases, also in layer norms, and without a norm of the embedding; it may clip queries,
-// keys and values. As in Hugging Face's code, feed-forward layers are four times as wide as the model,
-// whatever its config says (expansion_ratio).
+// MPT: BLOOM without biases (also in layer norms) and without an embedding norm. May clip queries, keys and
+// values. As in Hugging Face's code, MLPs are four times as wide as the hidden state, and expansion_ratio is
+// ignored.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 

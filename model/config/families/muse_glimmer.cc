@@ -1,5 +1,5 @@
-// Muse Glimmer: Llama with normed embeddings, gates of what attention gives, norms after the halves of blocks
-// and softcapped logits. Layers with a window have RoPE; the others have none.
+// Muse Glimmer: Llama with normed embeddings, gated attention outputs, norms after attention and MLP, and
+// softcapped logits. Layers with a window have RoPE; the other layers have no RoPE.
 #include "model/config/families/common.h"
 #include "model/config/gguf_vector.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
@@ -14,7 +14,7 @@ namespace tp::families {
 namespace {
 
 DecoderSpec muse_glimmer_spec(ModelConfig config) {
-  // Every fourth layer, counted from the last one, is of another kind.
+  // Counting backwards, the last layer and every fourth layer before it have full attention.
   const auto is_local = [layers = config.num_hidden_layers](std::size_t layer) {
     return (layers - 1 - layer) % 4 != 0;
   };
@@ -55,7 +55,8 @@ BlockNames muse_glimmer_block(const std::string& prefix) {
   return names;
 }
 
-// The element that all of a layer's vector are. Throws CheckpointError for others.
+// Returns the value that all elements of a vector have. Throws CheckpointError if elements differ or the
+// tensor is missing.
 float element_of(const ModelMetadata& model, const std::string& tensor) {
   const std::vector<float> values = gguf_vector(model.files(), tensor);
   if (values.empty() || std::ranges::any_of(values, [&](float x) { return x != values.front(); })) {
@@ -67,7 +68,7 @@ float element_of(const ModelMetadata& model, const std::string& tensor) {
   return values.front();
 }
 
-// Files have the factor of scores as gains of norms.
+// Files store the factor of attention scores as gains of norms.
 double score_factor(const ModelMetadata& model) {
   const auto factor_of = [&](std::uint64_t layer) {
     return element_of(model, fmt::format("blk.{}.attn_q_norm.weight", layer)) *

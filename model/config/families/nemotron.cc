@@ -1,5 +1,5 @@
-// Nemotron and Minitron: Llama with layer norms whose gains are stored less 1, a plain MLP, and heads of
-// which a part is rotated.
+// Nemotron and Minitron: Llama with layer norms whose gains are stored minus 1, a plain MLP, and partial
+// RoPE.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 

@@ -1,4 +1,4 @@
-// OLMo: Llama whose layer norms have no parameters, and which may clip queries, keys and values.
+// OLMo: Llama with layer norms without parameters. May clip queries, keys and values.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 

@@ -1,5 +1,6 @@
-// OLMo 2: Llama that norms what the halves of a block add instead of what they read, and queries and keys as
-// a whole. OLMo 3 has windows in three of four layers; the others' RoPE may be scaled.
+// OLMo 2: Llama with norms of the outputs of attention and MLP instead of the inputs, one norm over all query
+// heads, and one over all key heads. OLMo 3 has windows in three of four layers; the RoPE of the other layers
+// may be scaled.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 
@@ -20,7 +21,7 @@ DecoderSpec olmo2_spec(const ModelConfig& config) {
 
 DecoderSpec olmo3_spec(const ModelConfig& config) {
   DecoderSpec spec = olmo2_spec(config);
-  set_windows(config, spec, [](std::size_t) { return false; });  // config.json, or the default, names them
+  set_windows(config, spec, [](std::size_t) { return false; });  // layer_types decides
   set_local_rope(config, config.rope_theta, spec);
   return spec;
 }

@@ -1,4 +1,5 @@
-// OLMoE: Llama with norms of whole projections, clipped queries, keys and values, and experts.
+// OLMoE: Llama with one norm over all query heads, one over all key heads, clipped queries, keys and values,
+// and experts.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 

@@ -1,6 +1,6 @@
-// OPT: GPT-2 whose table of positions has two more rows at its beginning, with queries, keys and values in
-// tensors of their own. opt-350m norms the stream behind the halves of a block, and has smaller token vectors
-// than hidden states: it projects them before it adds positions, and hidden states before the LM head.
+// OPT: GPT-2 with two extra rows at the start of the position table, and separate tensors for queries, keys
+// and values. opt-350m norms the stream after attention and MLP, and its token vectors are smaller than
+// hidden states: it projects them before it adds positions, and projects hidden states before the LM head.
 // Source: Zhang et al., OPT, 2022.
 #include "model/config/families/common.h"
 
@@ -24,7 +24,7 @@ BlockNames opt_block(const std::string& prefix) {
   return names;
 }
 
-// The norms have the same names as those in front of the halves.
+// These norms have the names of the norms before attention and MLP in other OPT models.
 BlockNames opt_post_norm_block(const std::string& prefix) {
   BlockNames names = opt_block(prefix);
   std::swap(names.input_norm, names.post_attention_norm);

@@ -1,5 +1,5 @@
-// Phi (1, 1.5 and 2): GPT-NeoX with one norm for both halves of a block, a bias of the LM head, and queries,
-// keys and values in tensors of their own.
+// Phi (1, 1.5 and 2): GPT-NeoX with one norm per block, a bias in the LM head, and separate tensors for
+// queries, keys and values.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 
@@ -19,7 +19,7 @@ DecoderSpec phi_spec(const ModelConfig& config) {
 
 BlockNames phi_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
-  names.qkv_proj = prefix + "self_attn.Wqkv";  // of GGUF files that were made of its first checkpoints
+  names.qkv_proj = prefix + "self_attn.Wqkv";  // in GGUF files made from its first checkpoints
   names.q_norm = prefix + "self_attn.q_layernorm";
   names.k_norm = prefix + "self_attn.k_layernorm";
   names.o_proj = prefix + "self_attn.dense";

@@ -1,4 +1,4 @@
-// Phi-3: Mistral whose projections are stored as one, with rotary scaling of its own (longrope).
+// Phi-3: Mistral with fused projections and its own RoPE scaling (longrope).
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 

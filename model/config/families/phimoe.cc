@@ -1,4 +1,4 @@
-// Phi-3.5-MoE: Mixtral with layer norms, biases, and experts chosen one after the other.
+// Phi-3.5-MoE: Mixtral with layer norms, biases, and sparse_mixer routing.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 
@@ -32,7 +32,7 @@ nlohmann::json phimoe_config(const ModelMetadata& model) {
 Family phimoe() {
   Family family = mixtral();
   family.architecture = "PhimoeForCausalLM";
-  family.aliases = {"PhiMoEForCausalLM"};  // of the code that comes with published checkpoints
+  family.aliases = {"PhiMoEForCausalLM"};  // name in the code of published checkpoints
   family.make_spec = phimoe_spec;
   family.names.gguf = {};
   family.gguf = {.architecture = "phimoe", .config = phimoe_config};

@@ -1,5 +1,5 @@
-// Qwen: Llama with biases of queries, keys and values (2) or norms of queries and keys (3), and both with
-// experts.
+// Qwen: Llama with biases of queries, keys and values (Qwen 2) or norms of queries and keys (Qwen 3), with or
+// without experts.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 

@@ -1,10 +1,10 @@
-// Qwen3.5, 3.6 and 3.8: Qwen3-Next, without experts too, whose recurrent layers have their projections in
-// four tensors. Published checkpoints have the language model beside a vision tower.
+// Qwen3.5, 3.6 and 3.8: Qwen3-Next with or without experts. The recurrent layers' projections are stored in
+// four tensors. Published checkpoints also contain a vision tower.
 #include "model/config/families/common.h"
 
 namespace tp::families {
 
-// Texts have the same position in all three rows of mRoPE, which makes it plain RoPE.
+// In texts, all three positions of mRoPE are equal, so mRoPE equals plain RoPE.
 Family qwen3_5_moe() {
   Family family = qwen3_next();
   family.architecture = "Qwen3_5MoeForConditionalGeneration";

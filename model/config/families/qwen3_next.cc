@@ -1,4 +1,4 @@
-// Qwen3-Next: Qwen3 with experts, three of four layers of which have a recurrence in place of attention.
+// Qwen3-Next: Qwen3 with experts, and a recurrence instead of attention in three of four layers.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
@@ -10,10 +10,11 @@
 namespace tp::families {
 namespace {
 
-// Taps beyond any model's; a state has as many rows less one.
+// More taps than any known model has. A state has kMaxConvKernel - 1 rows at most.
 constexpr std::size_t kMaxConvKernel = 256;
 
-// Throws ConfigError for a layer with neither full attention nor a recurrence.
+// Whether a layer has full attention. Throws ConfigError for a layer with neither full attention nor a
+// recurrence.
 bool has_attention(const ModelConfig& config, std::size_t layer) {
   if (!config.layer_types.empty()) {
     const std::string& type = config.layer_types[layer];
@@ -92,8 +93,8 @@ BlockNames qwen3_next_mtp_block(const std::string& prefix) {
   return names;
 }
 
-// The block has attention and, if the model has them, experts, whatever number it would have among the
-// model's. Checkpoints store it beside the model, GGUF files after the model's blocks.
+// The multi-token prediction block has attention and, if the model has experts, experts. Checkpoints store it
+// under "mtp.", GGUF files after the model's blocks.
 DecoderSpec qwen3_next_mtp_spec(const ModelConfig& config) {
   ModelConfig single = config;
   single.num_hidden_layers = 1;

@@ -1,5 +1,5 @@
-// Reformer: layers of attention by hashes and by chunks in turn, in reversible blocks. Source: Kitaev et al.,
-// Reformer: The Efficient Transformer, 2020.
+// Reformer: reversible blocks that alternate between LSH attention and attention within chunks. Source:
+// Kitaev et al., Reformer: The Efficient Transformer, 2020.
 #include "model/config/families/common.h"
 #include "tp/internal/require.h"
 
@@ -29,7 +29,7 @@ void require_layers(const ModelConfig& config) {
       chunks, length, config.num_hashes);
 }
 
-// How the original code fills up sequences that are longer than the shortest chunk.
+// How the original code pads sequences that are longer than the shortest chunk.
 struct Padding {
   std::size_t multiple = 1;
   std::size_t shortest = SIZE_MAX;
@@ -131,7 +131,7 @@ BlockNames reformer_block(const std::string& prefix) {
 
 }  // namespace
 
-// The weights of two streams cannot be tied to an embedding of one.
+// The LM head reads two streams, so it cannot be tied to the embedding of one stream.
 Family reformer() {
   Family family{.architecture = "ReformerModelWithLMHead",
                 .fixed_fields = {{"is_decoder", "true"}, {"tie_word_embeddings", "false"}},

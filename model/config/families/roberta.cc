@@ -1,5 +1,5 @@
-// RoBERTa, and XLM-RoBERTa, which differs in its vocabulary only: BERT whose positions begin behind the
-// padding token's, with heads of its own.
+// RoBERTa: BERT with positions numbered from the padding token's id plus 1, and with different heads.
+// XLM-RoBERTa differs only in its vocabulary.
 #include "model/config/families/encoders.h"
 
 namespace tp::families {
@@ -17,7 +17,7 @@ DecoderSpec roberta_spec(const ModelConfig& config) {
   return spec;
 }
 
-// The head has this activation, whatever the blocks have.
+// The head always uses this activation, even if the blocks use another one.
 DecoderSpec roberta_masked_lm_spec(const ModelConfig& config) {
   DecoderSpec spec = roberta_body(config);
   set_masked_lm_head(config, layer_norm_of(config), spec);

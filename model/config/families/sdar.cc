@@ -1,5 +1,5 @@
-// SDAR: Qwen 3 whose tokens see their whole block of a few tokens, and the blocks before it. Source: Cheng et
-// al., SDAR: A Synergistic Diffusion-AutoRegression Paradigm, 2025, and its code.
+// SDAR: Qwen 3 with attention to the token's own block, a few tokens long, and to earlier blocks. Source:
+// Cheng et al., SDAR: A Synergistic Diffusion-AutoRegression Paradigm, 2025, and its code.
 #include "model/config/families/common.h"
 
 namespace tp::families {

@@ -1,4 +1,4 @@
-// Seed-OSS: Llama whose config says of the output projection's bias by itself.
+// Seed-OSS: Llama whose config has a separate field for the output projection's bias.
 #include "model/config/families/common.h"
 
 namespace tp::families {

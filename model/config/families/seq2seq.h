@@ -1,21 +1,21 @@
-// What encoder-decoders have in common, to start from.
+// Parts that encoder-decoders share.
 #pragma once
 
 #include "model/config/families/common.h"
 
 namespace tp::families {
 
-// The encoder's layers, as the config of a model of its own.
+// Makes a config that describes the encoder as a separate model.
 ModelConfig encoder_config(const ModelConfig& config);
 
-// Makes a stack one that sees in both directions and ends with its hidden states.
+// Makes a stack bidirectional, without an LM head.
 void make_encoder(DecoderSpec& spec);
 
-// Gives all blocks a half that reads the encoder, alike to their own attention but without positions, and the
-// decoder that encoder.
+// Adds the encoder to the decoder. Each block gets cross-attention, which equals the block's self-attention
+// except for positions.
 void add_encoder(DecoderSpec encoder, DecoderSpec& spec);
 
-// Family::defaults and what else they share.
+// Family::defaults and other common settings.
 Family seq2seq_like();
 
 }  // namespace tp::families

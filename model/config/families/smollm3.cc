@@ -1,5 +1,4 @@
-// SmolLM3: Llama in which every fourth layer has no positions; where there is a window, only those layers
-// have it.
+// SmolLM3: Llama without RoPE in every fourth layer. If there is a window, only these layers have it.
 #include "model/config/families/common.h"
 
 namespace tp::families {

@@ -1,5 +1,5 @@
-// StableLM: Llama with layer norms, of which a part of every head is rotated. Larger models norm every head
-// of queries and keys with a gain of its own, and the halves of their blocks read the same.
+// StableLM: Llama with layer norms and partial RoPE. Larger models have a norm with its own gain for each
+// query and key head, and parallel blocks.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 

@@ -1,4 +1,4 @@
-// StarCoder2: GPT-NeoX with Llama's names and wiring, biases everywhere and perhaps a sliding window.
+// StarCoder2: GPT-NeoX with Llama's names and wiring, biases everywhere, and an optional sliding window.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 

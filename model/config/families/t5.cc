@@ -1,6 +1,6 @@
-// T5, versions 1.0 and 1.1 (and Flan-T5): no positions but what scores gain by distances, the same in all
-// layers of a stack, scores without a scale, RMS norms. Source: Raffel et al., Exploring the Limits of
-// Transfer Learning, 2020.
+// T5, versions 1.0 and 1.1 (and Flan-T5): a relative position bias, shared by all layers of a stack, instead
+// of other positions; unscaled scores; RMS norms. Source: Raffel et al., Exploring the Limits of Transfer
+// Learning, 2020.
 #include "model/config/families/seq2seq.h"
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kRelativeBias = "block.0.layer.0.SelfAttention.relative_attention_bias";
 
-// `feed_forward`: the number of the block's last part.
+// `feed_forward`: the number of the block's MLP, its last part.
 BlockNames t5_block(const std::string& prefix, const std::string& feed_forward, bool is_gated) {
   const std::string attention = prefix + "layer.0.SelfAttention.";
   const std::string cross = prefix + "layer.1.EncDecAttention.";
@@ -41,7 +41,7 @@ TensorNames t5_names(const std::string& stack) {
   names.final_norm = stack + "final_layer_norm";
   names.lm_head = "lm_head";
   names.blocks = stack + "block.";
-  // The last one is of early files, whose code did not use it either.
+  // The last buffer is in early files; their code did not use it either.
   names.buffers = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
                    "EncDecAttention.relative_attention_bias.weight"};
   return names;
