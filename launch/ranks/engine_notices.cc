@@ -17,15 +17,15 @@ namespace tp {
 
 namespace {
 
-// A few names as they are. Of many, a vision tower's for example, the parts of the checkpoint that they
-// belong to: "vision_tower (439 tensors)".
+// Returns a few names unchanged. Summarizes many names, for example a vision tower's, by part of the
+// checkpoint: "vision_tower (439 tensors)".
 std::vector<std::string> by_part(const std::vector<std::string>& tensors) {
   constexpr std::size_t kFew = 4;
   if (tensors.size() <= kFew) return tensors;
   const std::string whole = "model.";
   std::map<std::string, std::size_t> parts;
   for (const std::string& tensor : tensors) {
-    if (tensor.ends_with(')')) continue;  // says itself how many it stands for
+    if (tensor.ends_with(')')) continue;  // already a summary
     const std::size_t begin = tensor.starts_with(whole) ? whole.size() : 0;
     ++parts[tensor.substr(0, tensor.find('.', begin))];
   }

@@ -24,7 +24,7 @@ struct Stretch {
 
 constexpr std::size_t kVector = 16;
 
-// Row `index` of the state's rows and the run's tokens, in this order. Null: zeros.
+// Row `index` of the state's rows followed by the run's tokens. Null: zeros.
 const float* row_of(const RecurrentRun& run, std::size_t state_rows, TensorView<const float> x,
                     std::size_t index) {
   if (index >= state_rows) return x.row(run.first_token + index - state_rows);
@@ -70,7 +70,7 @@ struct Strip {
   std::size_t stride = 0;  // floats from one row of the state to the next
   std::size_t rows = 0;
 
-  // Columns in whole vectors.
+  // The number of columns, rounded up to whole vectors.
   std::size_t stored_columns() const { return (columns.size() + kVector - 1) / kVector * kVector; }
   void clear(float* state) const {
     for (std::size_t row = 0; row < rows; ++row)
@@ -165,7 +165,7 @@ void delta_rule(const DeltaRule& rule, std::span<const RecurrentRun> runs) {
 void delta_gates(std::span<const float> rate, std::span<const float> bias, TensorView<float> decay,
                  TensorView<float> strength) {
   if (decay.empty()) return;
-  constexpr std::size_t kWork = 64;  // operations of the functions for a head
+  constexpr std::size_t kWork = 64;  // approximate operations of the functions per head
   for_thread_parts(decay.rows(), decay.size() * kWork, [&](std::size_t begin, std::size_t end) {
     for (std::size_t token = begin; token < end; ++token) {
       for (std::size_t head = 0; head < rate.size(); ++head) {

@@ -1,5 +1,5 @@
-// Kernels of the gated delta rule's recurrence. Tokens are computed one by one in order, whatever else is in
-// the batch.
+// Kernels for the gated delta rule's recurrence. They compute tokens one by one, in order, so results do not
+// depend on the rest of the batch.
 #pragma once
 
 #include "model/kernels/simd/vector/activation.h"
@@ -21,14 +21,14 @@ struct StateCopy {
 struct RecurrentRun {
   std::size_t first_token = 0;  // row in the batch
   std::size_t tokens = 0;
-  bool begins = false;  // at the beginning of the sequence: the state is zero, whatever is in memory
+  bool begins = false;  // the sequence starts here: the state is zero, whatever is in memory
   float* state = nullptr;
   std::span<const StateCopy> copies{};  // in ascending order
 };
 
-// out = activation(the sum over taps j of weight[j] * x of the token `taps` - 1 - j before), channel by
-// channel; the sum itself without an activation. x, out: [tokens, channels], weight: [taps, channels]. A
-// state is the last taps - 1 rows of x: [taps - 1, channels].
+// For each channel: out[token] = activation(sum over j < taps of weight[j] * x[token - (taps - 1 - j)]);
+// without an activation, the sum itself. x, out: [tokens, channels], weight: [taps, channels]. A state is the
+// last taps - 1 rows of x: [taps - 1, channels].
 void causal_convolution(TensorView<const float> x, TensorView<const float> weight,
                         std::optional<Activation> activation, std::span<const RecurrentRun> runs,
                         TensorView<float> out);
@@ -45,7 +45,7 @@ struct DeltaRule {
   TensorView<float> out;  // [tokens, value heads * value_dim]
 };
 
-// Floats of a state: a matrix [key_dim, value_dim] for each value head. Its rows are whole vectors.
+// Floats of a state: a matrix [key_dim, value_dim] for each value head, with rows padded to whole vectors.
 std::size_t delta_state_floats(std::size_t value_heads, std::size_t key_dim, std::size_t value_dim);
 
 // For each token of a run: S *= decay; S += k (strength (v - S^T k))^T; out = S^T q.

@@ -28,7 +28,7 @@ void clip(float limit, TensorView<float> x);
 // out = activation(gate) * up. gate_up: [tokens, 2 * size], gates first; out: [tokens, size].
 void activate_and_multiply(Activation activation, TensorView<const float> gate_up, TensorView<float> out);
 
-// x = activation(gate) * x. Both [tokens, size].
+// x *= activation(gate). Both [tokens, size].
 void multiply_activated(Activation activation, TensorView<const float> gate, TensorView<float> x);
 
 // x *= factors. Both [tokens, size].
@@ -51,7 +51,7 @@ void add(TensorView<const float> x, TensorView<float> y);
 void add_bias(std::span<const float> bias, TensorView<float> y);
 // add_bias for sums of leaves (see matmul). The bias is rounded like a leaf.
 void add_bias(std::span<const float> bias, TensorView<double> y);
-// add_bias with a factor of the bias for each row. factors: [tokens].
+// add_bias with a bias that each row scales by its own factor. factors: [tokens].
 void add_bias(std::span<const float> bias, std::span<const float> factors, TensorView<float> y);
 void add_bias(std::span<const float> bias, std::span<const float> factors, TensorView<double> y);
 

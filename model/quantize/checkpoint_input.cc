@@ -25,11 +25,11 @@ namespace {
 constexpr std::array kEndKeys = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                  "tokenizer.ggml.eom_token_id"};
 
-// Tensors of the checkpoint that are several in the file.
+// GGUF names of tensors that are split into several tensors.
 constexpr std::string_view kSplitKvB = "attn_kv_b.weight";
 constexpr std::string_view kGateUp = "ffn_gate_up_exps.weight";
 
-// The checkpoint's row (or column) of each row (or column) of the file; empty if their order is the same.
+// The checkpoint's row (or column) for each row (or column) of the file; empty if the order is the same.
 std::vector<std::size_t> in_file_order(const GgufOrder& order, std::size_t places) {
   if (order.keeps_places()) return {};
   std::vector<std::size_t> result(places);
@@ -81,12 +81,12 @@ void CheckpointInput::add_tensor(const GgufNames& names, std::string name, Matri
   }
   if (place->is_stack) return add_experts(*place, {std::move(name), shape});
   if (place->tensor.ends_with(kSplitKvB)) return add_split_kv_b(place->tensor, {std::move(name), shape});
-  // A tied embedding may be stored as the LM head only.
+  // A tied embedding may be stored only as the LM head.
   if (spec_.tied_embeddings && place->tensor == "output.weight") place->tensor = "token_embd.weight";
   const bool is_vector = shape.rows == 1;
   const MatrixShape in_file = place->is_transposed ? MatrixShape{shape.columns, shape.rows} : shape;
   const auto known = std::ranges::find(tensors_, place->tensor, &Tensor::name);
-  if (known != tensors_.end()) {  // another expert
+  if (known != tensors_.end()) {  // a further expert
     origins_[static_cast<std::size_t>(known - tensors_.begin())].parts.push_back(
         {std::move(name), shape, {0, shape.rows}});
     ++known->shape.front();
@@ -114,7 +114,7 @@ void CheckpointInput::add_stack(const std::string& tensor, const ModelTensor& wh
   origins_.push_back(std::move(origin));
 }
 
-// Most readers know the matrices that an expert's columns are gated by in a stack of their own only.
+// Splits gate_up_proj into two stacks: most readers support only separate gate and up matrices.
 void CheckpointInput::add_experts(const GgufPlace& place, const ModelTensor& stack) {
   const std::size_t period = stack.shape.rows / facts_.experts;
   const std::size_t both = place.tensor.find(kGateUp);
@@ -124,7 +124,7 @@ void CheckpointInput::add_experts(const GgufPlace& place, const ModelTensor& sta
   add_stack(block + "ffn_up_exps.weight", stack, {period / 2, period}, period);
 }
 
-// As GgufSplitKvB reads it: of every head its keys' rows, transposed, and its values'.
+// Writes two stacks like those that GgufSplitKvB reads: each head's key rows, transposed, and its value rows.
 void CheckpointInput::add_split_kv_b(const std::string& tensor, const ModelTensor& whole) {
   const LatentAttentionSpec& spec = *first_part<LatentAttentionSpec>(spec_);
   const std::size_t keys = spec.qk_nope_head_dim;

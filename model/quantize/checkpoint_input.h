@@ -12,8 +12,8 @@
 
 namespace tp {
 
-// A Hugging Face checkpoint as input. Gives tensors their names, order of rows and columns, and values in
-// GGUF files; GgufCheckpoint reverses this.
+// A Hugging Face checkpoint as input. Gives tensors the names, orders of rows and columns, and values of GGUF
+// files; GgufCheckpoint reverses this.
 class CheckpointInput final : public QuantizeInput {
  public:
   // Throws CheckpointError or ConfigError if the checkpoint cannot become a GGUF file.
@@ -28,7 +28,7 @@ class CheckpointInput final : public QuantizeInput {
   void check_header(const std::filesystem::path& file) const override;
 
  private:
-  // Rows of a matrix of the checkpoint, which may be a stack's, or a vector of one row.
+  // Rows of a matrix in the checkpoint. The matrix may be part of a stack, or a vector as one row.
   struct Stored {
     std::string name;
     MatrixShape shape;  // all rows
@@ -43,11 +43,11 @@ class CheckpointInput final : public QuantizeInput {
     std::vector<float> values{};         // values of a tensor that is not in the checkpoint
   };
 
-  // One number per layer, in order, by metadata key.
+  // Numbers of all layers, in order, by metadata key.
   using Lists = std::map<std::string, std::vector<float>>;
 
   void add_tensor(const GgufNames& names, std::string name, MatrixShape shape, Lists& lists);
-  // A tensor of matrices: `rows` of every `period` rows of `whole`.
+  // Adds a stack of matrices, which consist of `rows` of each `period` rows of `whole`.
   void add_stack(const std::string& tensor, const ModelTensor& whole, Range rows, std::size_t period,
                  bool is_transposed = false);
   void add_experts(const GgufPlace& place, const ModelTensor& stack);

@@ -34,7 +34,7 @@ GgufInput::GgufInput(const std::filesystem::path& first) : files_(first) {
             .has_lm_head = model.has_tensor("output.weight"),
             .has_grouped_queries = model.has("attention.head_count") && model.kv_heads() < model.heads()};
   for (const auto& [name, entry] : files_.tensors()) entries_.push_back(&entry);
-  // In the order of the files, which is layer by layer.
+  // Tensors stay in the files' order, which is layer by layer.
   std::ranges::stable_sort(entries_, {}, [](const GgufFiles::Entry* entry) {
     return std::pair(entry->file.name(), entry->tensor.bytes.begin);
   });

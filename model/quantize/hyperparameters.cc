@@ -21,7 +21,7 @@ namespace {
 
 using Kind = RopeScaling::Kind;
 
-// Keys that begin with the architecture.
+// Writes values whose keys begin with the architecture.
 class ArchitectureValues {
  public:
   ArchitectureValues(const std::string& architecture, GgufValues& values)
@@ -40,7 +40,7 @@ class ArchitectureValues {
     std::copy_n(numbers.begin(), std::min(numbers.size(), all.size()), all.begin());
     wholes(key, all);
   }
-  // Values that some models lack.
+  // Writes a value unless it is 0, which means that the model lacks it.
   void whole_if(const char* key, std::size_t value) {
     if (value != 0) whole(key, value);
   }
@@ -53,7 +53,7 @@ class ArchitectureValues {
   GgufValues& values_;
 };
 
-// Llama 3's scaling is in a tensor only.
+// Llama 3's scaling is stored only in a tensor.
 void write_rope(const ModelConfig& config, const RopeSpec& rope, bool is_latent, ArchitectureValues& values) {
   const RopeScaling& scaling = rope.scaling;
   if (!config.mrope_section.empty()) values.sections("rope.dimension_sections", config.mrope_section);
@@ -70,13 +70,14 @@ void write_rope(const ModelConfig& config, const RopeSpec& rope, bool is_latent,
   if (scaling.kind == Kind::linear) return;
   values.number("rope.scaling.yarn_beta_fast", scaling.beta_fast);
   values.number("rope.scaling.yarn_beta_slow", scaling.beta_slow);
-  // mscale_all_dim, of which files of latent attention have a tenth.
+  // mscale_all_dim. Files of latent attention contain a tenth of it.
   if (scaling.attention_factor == 1.0 && scaling.score_factor != 1.0)
     values.number("rope.scaling.yarn_log_multiplier",
                   (is_latent ? 1 : 10) * (scaling.score_factor - 1.0) / std::log(scaling.factor));
 }
 
-// Llama.cpp caches what all heads share, as one key and value head; the heads have keys of their own.
+// llama.cpp caches the latent, which all heads share, as one KV head. Keys that end in _mla describe the
+// actual heads.
 void write_latent_attention(const LatentAttentionSpec& attention, ArchitectureValues& values) {
   values.whole("attention.head_count_kv", 1);
   values.whole("attention.key_length", attention.kv_lora_rank + attention.qk_rope_head_dim);
@@ -95,7 +96,7 @@ const RouterSpec* router_of(const DecoderSpec& spec) {
   return nullptr;
 }
 
-// Values for DeepSeek's choice of experts.
+// Writes values for DeepSeek's choice of experts.
 void write_correction(const ModelConfig& config, const RouterSpec& router, ArchitectureValues& values) {
   constexpr std::size_t kSoftmax = 1;
   constexpr std::size_t kSigmoid = 2;
@@ -111,7 +112,7 @@ void write_correction(const ModelConfig& config, const RouterSpec& router, Archi
                   std::max(config.first_k_dense_replace, config.moe_layer_start_index));
 }
 
-// The number of KV heads: one number, or one per layer if some layers have none.
+// Writes the number of KV heads: one number, or a list of all layers if some layers have none.
 void write_kv_heads(const AttentionSpec& attention, const DecoderSpec& spec, ArchitectureValues& values) {
   const char* const key = "attention.head_count_kv";
   if (first_part<ShortConvolutionSpec>(spec) == nullptr)
@@ -131,7 +132,7 @@ void write_attention(const AttentionSpec& attention, const DecoderSpec& spec, Ar
   values.number_if("attn_logit_softcapping", attention.softcap.value_or(0.0F));
 }
 
-// Recurrent layers use the keys of state space models.
+// Recurrent layers use the metadata keys of state space models.
 void write_recurrence(const ModelConfig& config, const DecoderSpec& spec, ArchitectureValues& values) {
   if (const auto* const convolution = first_part<ShortConvolutionSpec>(spec))
     values.whole("shortconv.l_cache", convolution->conv_kernel);
@@ -191,7 +192,7 @@ std::size_t largest_window(const DecoderSpec& spec) {
 
 bool is_close(float one, float other) { return std::abs(one - other) <= 1e-6F * std::abs(one); }
 
-// Whether two RoPEs give the same angles, however they are described.
+// Whether two RoPEs give the same angles, even if they are described differently.
 bool rotate_alike(const std::optional<RopeSpec>& one, const std::optional<RopeSpec>& other,
                   std::size_t max_positions) {
   if (!one || !other) return !one && !other;
@@ -207,7 +208,8 @@ bool rotate_alike(const std::optional<RopeSpec>& one, const std::optional<RopeSp
   return true;
 }
 
-// Takes over numbers that are close from attention of the same kind. Returns what is not close, or nothing.
+// Copies numbers that are close from attention of the same kind, so that rounding does not count as a
+// difference. Names the first number that is not close; empty: none.
 template <class Spec>
 std::string_view rounding_taken_over(const Spec& in_file, std::size_t max_positions, Spec& attention) {
   if (!rotate_alike(attention.rope, in_file.rope, max_positions)) return "its rotary positions";
@@ -339,7 +341,8 @@ std::vector<DescribingVector> rope_factors(const DecoderSpec& spec) {
   return {{"rope_freqs.weight", factors}};
 }
 
-// Gains of norms of queries and keys, which have none in the checkpoint.
+// Adds gains of norms of queries and keys, which GGUF files have and the checkpoint lacks. They contain the
+// factor of attention scores.
 void append_score_factors(const DecoderSpec& spec, std::vector<DescribingVector>& vectors) {
   const BlockNames& names = spec.names.gguf.block;
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {

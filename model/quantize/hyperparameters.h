@@ -1,4 +1,4 @@
-// Metadata of GGUF files that describes a model's architecture.
+// GGUF metadata that describes a model's architecture.
 #pragma once
 
 #include "model/config/spec.h"
@@ -12,7 +12,7 @@
 namespace tp {
 
 // Throws ConfigError, naming the model, if GGUF has no architecture for its family, or tp-infer cannot write
-// it.
+// this architecture.
 void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, const std::string& model,
                            GgufValues& values);
 
@@ -24,8 +24,8 @@ struct DescribingVector {
 };
 std::vector<DescribingVector> describing_vectors(const DecoderSpec& spec);
 
-// Throws ConfigError unless the header of a GGUF file describes this model. Only windows may be missing,
-// because the architecture llama has none; `misses_windows` reports that.
+// Checks that a GGUF file's header describes this model, else throws ConfigError. Only windows may be
+// missing, because the architecture "llama" has none; `misses_windows` reports missing windows.
 struct HeaderCheck {
   bool misses_windows = false;
 };

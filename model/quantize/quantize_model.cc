@@ -45,7 +45,7 @@ class Conversion {
     for (const GgufOutput& tensor : writer.tensors()) all_ += tensor.rows() * tensor.columns();
   }
 
-  // Vectors are written first: they are small, and check_header needs some of them.
+  // Vectors come first: they are small, and check_header needs some of them.
   void write_vectors() {
     for_tensors([](const GgufOutput& tensor) { return tensor.shape.size() == 1; });
   }

@@ -30,12 +30,12 @@ struct QuantizeReport {
   std::vector<std::string> notices;  // facts about the result that the user should know
 };
 
-// Called now and then with the elements done and the total; may throw to stop.
+// Called repeatedly with the number of finished elements and the total; may throw to stop the conversion.
 using QuantizeProgress = std::function<void(std::uint64_t done, std::uint64_t all)>;
 
-// Reads the model tensor by tensor, on all threads of OpenMP. The file gets its name when it is complete.
-// Throws CheckpointError if weights cannot be read or are not finite, ConfigError if a GGUF file cannot hold
-// the model, and Error if the file cannot be written.
+// Converts the model tensor by tensor, with all OpenMP threads. The file gets its name when it is complete.
+// Throws CheckpointError if weights cannot be read or are not finite, ConfigError if a GGUF file cannot
+// contain the model, and Error if the file cannot be written.
 QuantizeReport quantize_model(const QuantizeOptions& options, const QuantizeProgress& progress);
 
 }  // namespace tp

@@ -52,7 +52,7 @@ constexpr std::array kFallbacks = {
 
 GgufType type_named(std::string_view name) { return *find_gguf_type(name); }
 
-// 3 for "blk.3.attn_v.weight".
+// The layer's number: 3 for "blk.3.attn_v.weight".
 std::size_t layer_of(std::string_view tensor) {
   constexpr std::string_view kBlocks = "blk.";
   std::size_t layer = 0;
@@ -115,7 +115,7 @@ std::string_view TypeChoice::mixed_type(std::string_view tensor) const {
   if (contains(tensor, "attn_v.weight")) {
     if (has_eight_experts) return "Q8_0";
     if (is_sensitive(layer, facts_.layers)) return more_;
-    // In a 70B model, eight query heads share a value head, so that more bits cost little.
+    // In a 70B model, eight query heads share a value head, so extra bits cost little.
     return is_q4 && facts_.layers == 80 && facts_.has_grouped_queries ? "Q5_K" : type_;
   }
   if (contains(tensor, "attn_k.weight") && has_eight_experts) return "Q8_0";

@@ -31,7 +31,7 @@ class TypeChoice {
   // `name` is one of names().
   TypeChoice(std::string_view name, ModelFacts facts);
 
-  // "int4", "q4_k", "q4_k_m", ...
+  // All names: "int4", "q4_k", "q4_k_m", ...
   static std::vector<std::string> names();
 
   // Whether a tensor is a weight matrix to quantize. Other tensors keep their type.

@@ -19,14 +19,14 @@ namespace tp {
 namespace {
 
 constexpr std::size_t kControlTokens = 258;
-constexpr std::size_t kMostTokenBytes = 1024;  // no known token has more than 128
+constexpr std::size_t kMostTokenBytes = 1024;  // the longest known token has 128
 
 struct RankedToken {
   std::string bytes;
   std::size_t rank = 0;
 };
 
-// "IHRoZQ== 290"
+// Reads a line: "IHRoZQ== 290".
 RankedToken token_of(std::string_view line, std::size_t number, const std::string& file) {
   const std::size_t space = std::min(line.find(' '), line.size());
   const std::optional<std::string> bytes = decoded_base64(line.substr(0, space));
@@ -42,7 +42,7 @@ RankedToken token_of(std::string_view line, std::size_t number, const std::strin
   return token;
 }
 
-// In the byte-level alphabet, by rank.
+// The tokens in the byte-level alphabet, indexed by rank. Missing ranks are empty.
 std::vector<std::string> read_tokens(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   require<CheckpointError>(stream.good(),
@@ -69,7 +69,8 @@ std::vector<std::string> read_tokens(const std::filesystem::path& file) {
   return tokens;
 }
 
-// Without a token the ids behind it would be others; without a token for every byte some texts have none.
+// Throws CheckpointError if ranks are missing, tokens are equal, or a byte has no token: some texts could not
+// be encoded then.
 void require_complete(const std::vector<std::string>& tokens, const std::string& file) {
   const auto missing = std::ranges::find_if(tokens, &std::string::empty);
   require<CheckpointError>(missing == tokens.end(),

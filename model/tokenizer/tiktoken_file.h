@@ -6,16 +6,16 @@
 
 namespace tp {
 
-// The file of the tokenizer of Kimi's repositories.
+// The tokenizer's file in Kimi's repositories.
 constexpr const char* kTiktokenFile = "tiktoken.model";
 
-// A tiktoken.model: a line for every token, with its bytes in base64 and its rank, which is its id, too. The
-// tokens are bytes that are merged in the order of the ranks of the results. The file says nothing of words
-// and control tokens, which the code beside it has: these are Kimi's. There are 258 control tokens behind the
-// others, <|reserved_token_N|> unless tokenizer_config.json names them. Source: tokenization_kimi.py of
-// moonshotai/Kimi-K2-Instruct.
+// Reads a tiktoken.model. Each line contains a token's bytes in base64 and its rank, which is also its id.
+// Encoding merges the bytes of a word in the order of the merged tokens' ranks. The rules for words and the
+// control tokens are not in the file but in the repository's code; this function implements Kimi's. The 258
+// control tokens follow the last rank and are named <|reserved_token_N|>, unless tokenizer_config.json names
+// them. Source: tokenization_kimi.py of moonshotai/Kimi-K2-Instruct.
 //
-// Throws CheckpointError for a file that is damaged.
+// Throws CheckpointError if the file is damaged.
 TokenizerParts parts_from_tiktoken(const std::filesystem::path& file);
 
 }  // namespace tp

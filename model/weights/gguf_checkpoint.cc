@@ -16,8 +16,8 @@
 namespace tp {
 namespace {
 
-// The matrix of one expert in a stack, or of all experts, one below the other. A vector is a matrix of one
-// row. Empty for other shapes.
+// The shape of one expert's matrix in a stack, or of all experts' matrices, one below the other. A vector is
+// a matrix with one row. Returns nothing for other shapes.
 std::optional<MatrixShape> matrix_shape(const GgufPlace& place, const std::vector<std::size_t>& stored) {
   if (place.is_stack)
     return stored.size() == 3 ? std::optional(MatrixShape{stored[0] * stored[1], stored[2]}) : std::nullopt;
@@ -29,15 +29,15 @@ std::optional<MatrixShape> matrix_shape(const GgufPlace& place, const std::vecto
   return MatrixShape{rows, stored.back()};
 }
 
-// The type that holds the elements and scales of a stored type unchanged, if there is one.
+// The type that keeps the elements and scales of a stored type unchanged, if there is one.
 std::optional<WeightType> held_groups(const GgufType& type) {
   if (type.name == "Q4_0") return WeightType::int4;
   if (type.name == "Q8_0") return WeightType::int8;
   return quantized_type(type);
 }
 
-// Whether the elements of a type's groups are also adjacent in the checkpoint. A super-block is longer than a
-// head.
+// Whether the elements of each group are also adjacent in the checkpoint. Reordering heads splits
+// super-blocks, which are longer than a head.
 bool keeps_groups(const GgufType& type, const GgufOrder& columns) {
   constexpr std::size_t kGroup = kernels::PackedLayout::kGroup;
   if (columns.keeps_places()) return true;
@@ -56,7 +56,8 @@ Range blocks_of(const GgufType& type, Range elements) {
   return {elements.begin / width * type.block_bytes, (elements.end + width - 1) / width * type.block_bytes};
 }
 
-// The elements that reading a part of a row touches: whole super-blocks for types that keep them in memory.
+// The elements that a partial read of a row needs: whole super-blocks for types that stay quantized in
+// memory.
 Range window_of(const GgufType& type, Range elements, std::size_t row_elements) {
   constexpr std::size_t kSuper = kernels::QuantizedRows::kColumns;
   if (!quantized_type(type)) return elements;
@@ -64,9 +65,10 @@ Range window_of(const GgufType& type, Range elements, std::size_t row_elements) 
           std::min(row_elements, (elements.end + kSuper - 1) / kSuper * kSuper)};
 }
 
-// The file's columns that contain the checkpoint's `columns`: a few ranges, or one that covers them all.
+// The file's columns that contain the checkpoint's `columns`: a few ranges, or one range that covers all of
+// them.
 std::vector<Range> fetched_ranges(const GgufOrder& order, Range columns) {
-  constexpr std::size_t kFew = 4;  // a reader fetches as many of a matrix
+  constexpr std::size_t kFew = 4;  // a reader fetches at most this many ranges of a matrix
   std::vector<Range> ranges = order.stored_ranges(columns);
   if (ranges.size() > kFew) ranges = {{ranges.front().begin, ranges.back().end}};
   return ranges;
@@ -125,7 +127,7 @@ std::vector<std::string> GgufCheckpoint::names() const {
   return {result.begin(), result.end()};
 }
 
-// Several tensors of a file may belong to one tensor of the checkpoint.
+// A tensor of the checkpoint counts as read if any of its tensors in the file was read.
 std::vector<std::string> GgufCheckpoint::unread() const {
   std::set<std::string> unread;
   std::set<std::string> read;
@@ -154,8 +156,8 @@ std::optional<WeightType> GgufCheckpoint::group_type(const std::string& name, Ra
   return held;
 }
 
-// Whether the tensor's rows are rows of its matrix in the checkpoint. In GPT-2, they are columns; DeepSeek's
-// kv_b is in two parts; super-blocks of Qwen3.5's out_proj have columns of several heads.
+// Whether the tensor's rows are also rows of the matrix in the checkpoint. GPT-2's rows are columns,
+// DeepSeek's kv_b is in two parts, and super-blocks of Qwen3.5's out_proj contain columns of several heads.
 bool GgufCheckpoint::is_stored_by_rows(const GgufTensor& tensor) const {
   for (const std::string& name : names_.in_checkpoint(tensor)) {
     const std::optional<GgufPlace> place = names_.find(name);
@@ -261,7 +263,7 @@ void GgufCheckpoint::read_rows(const Matrix& matrix, const Columns& stored, cons
   count_read(matrix, slice.rows.size(), slice.columns);
 }
 
-// The slice's columns are rows of the file.
+// The slice's columns are rows in the file.
 void GgufCheckpoint::read_transposed(const Matrix& matrix, const Columns& stored, const TensorSlice& slice,
                                      TensorView<float> out) const {
   std::vector<float> row_of_file(slice.rows.size());

@@ -17,8 +17,8 @@
 
 namespace tp {
 
-// Tensors have the names, rows, columns and values of the Hugging Face checkpoint. Only pages that `read`
-// touches are read from disk: for a slice of columns, the blocks with these columns.
+// Tensors have the names, rows, columns and values of the Hugging Face checkpoint. `read` reads only the
+// pages that contain the slice: for a slice of columns, the blocks with these columns.
 class GgufCheckpoint final : public WeightSource {
  public:
   // `first`: as returned by find_gguf. Throws CheckpointError if a file is missing or damaged.
@@ -27,7 +27,7 @@ class GgufCheckpoint final : public WeightSource {
   bool contains(const std::string& name) const override;
   // The names of the tensors in the Hugging Face checkpoint.
   std::vector<std::string> names() const override;
-  // bf16 for quantized types: products of a small integer and a scale are less precise than its 8 bits.
+  // bf16 for quantized types, because the product of a small integer and a scale is less precise than bf16.
   // Quantized matrices that the file stores transposed or in parts are kept in memory as bf16.
   DType dtype(const std::string& name) const override;
   std::optional<WeightType> group_type(const std::string& name, Range columns) const override;
@@ -71,8 +71,7 @@ class GgufCheckpoint final : public WeightSource {
     }
   };
 
-  // Columns of the file's rows in memory. These may be fetched blocks, of which the first row begins at
-  // `data`.
+  // Columns of the file's rows in memory. Fetched blocks begin with the first row at `data`.
   struct Columns {
     const std::byte* data;
     std::size_t stride;

@@ -87,7 +87,7 @@ GgufHeads heads_of(const DecoderSpec& spec) {
 
 bool GgufOrder::fits(std::size_t rows) const {
   if (kind == Kind::as_it_was) return true;
-  if (kind == Kind::tiled) {  // the product of a file's numbers may overflow
+  if (kind == Kind::tiled) {  // a product of numbers from the file could overflow
     const std::size_t heads = head_dim == 0 || rows < first ? 0 : (rows - first) / head_dim;
     return heads != 0 && (rows - first) % head_dim == 0 && heads % groups == 0 && heads / groups == per_group;
   }
@@ -109,7 +109,7 @@ std::size_t GgufOrder::stored(std::size_t row) const {
       const std::size_t head = row / head_dim % (per_group + 2);
       const std::size_t stored_head = head < per_group
                                           ? group * per_group + head
-                                          : groups * head + group;  // head: per_group, or one more
+                                          : groups * head + group;  // key: per_group; value: one more
       return stored_head * head_dim + row % head_dim;
     }
     case Kind::tiled: {
@@ -168,7 +168,7 @@ void GgufNames::add(const std::string& name, GgufPlace place) {
   places_[name] = std::move(place);
 }
 
-// Fused projections are added several times, with equal results.
+// A fused projection is added several times, with the same result.
 void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
   const BlockNames block = names.names_of_block(blocks_ + "#.");
   const BlockNames& stored = names.gguf.block;
@@ -260,10 +260,10 @@ void GgufNames::add_experts(const ExpertNames& names, const ExpertNames& stored)
     add(names.experts + "#." + names.parts.*part, {.tensor = kBlock + stored.parts.*part});
   }
   const ExpertStackNames stacks = names.all_experts();
-  if (stacks.transposed || stacks.alternating) return;  // the file has other rows and columns
+  if (stacks.transposed || stacks.alternating) return;  // the file has a different layout
   const std::string gate_up = kBlock + stored.stacks.gate_up_proj;
   add(stacks.gate_up_proj, {.tensor = gate_up, .is_stack = true});
-  // In the file it is also that of experts whose other matrices are in two stacks.
+  // The file uses this tensor for down_proj even if the other two matrices of experts have separate stacks.
   places_[stacks.down_proj] = {.tensor = kBlock + stored.stacks.down_proj, .is_stack = true};
 }
 

@@ -1,4 +1,4 @@
-// Finds tensors of a Hugging Face checkpoint in a GGUF file, and reverses their rearrangement.
+// Maps tensors of a Hugging Face checkpoint to tensors of a GGUF file, and reverses rearrangements.
 //
 // Layers request tensors by the names of Hugging Face checkpoints, and expect the rows, columns and values of
 // these checkpoints. TensorNames contains the names in GGUF files. GgufNames reverses, by index, the changes
@@ -31,7 +31,7 @@ struct GgufOrder {
     // The checkpoint has a group's query heads, key head and value head together. The file has all queries
     // first, then all keys, then all values.
     by_kind,
-    // The file orders heads by their place in their groups: all first ones, then all second ones.
+    // The first head of each group, then the second head of each group, and so on.
     tiled,
   };
   // Adjacent places, from `begin` on in the checkpoint, that are also adjacent in the file.
@@ -42,9 +42,9 @@ struct GgufOrder {
 
   Kind kind = Kind::as_it_was;
   std::size_t head_dim = 0;
-  std::size_t groups = 0;     // by_kind, tiled: heads of keys
-  std::size_t per_group = 0;  // by_kind: heads of queries; tiled: of values
-  std::size_t first = 0;      // tiled: places before those of the heads
+  std::size_t groups = 0;     // by_kind, tiled: number of key heads
+  std::size_t per_group = 0;  // heads per group: query heads (by_kind) or value heads (tiled)
+  std::size_t first = 0;      // tiled: number of places before the heads
 
   bool keeps_places() const { return kind == Kind::as_it_was; }
   // Whether a tensor with `rows` rows (or columns) can have this order.
@@ -79,7 +79,7 @@ struct GgufHeads {
   std::size_t heads = 1;
   std::size_t kv_heads = 1;
   std::size_t head_dim = 0;
-  // The heads of layers with a gated delta net.
+  // Heads of layers with a gated delta net.
   std::size_t delta_key_heads = 1;
   std::size_t delta_value_heads = 1;
   std::size_t delta_key_dim = 0;
@@ -92,15 +92,14 @@ class GgufNames {
   // Throws ConfigError if the model's family is not supported, and CheckpointError if its metadata lacks the
   // number of heads.
   explicit GgufNames(const ModelMetadata& model);
-  // For a model that need not be in a file yet.
+  // For a model that is not in a file yet.
   GgufNames(const TensorNames& names, const GgufHeads& heads);
 
-  // Nothing if the family has no tensor with this name.
+  // Returns nothing if the family has no tensor with this name.
   std::optional<GgufPlace> find(std::string_view name) const;
 
   // The names of the checkpoint's tensors that a tensor of the file contains: several for a stack of experts,
-  // none for a part of the config. A tensor that the family does not have keeps its name, except for the
-  // prefix of its block.
+  // none for a part of the config. If the family lacks the tensor, only the prefix of its block changes.
   std::vector<std::string> in_checkpoint(const GgufTensor& tensor) const;
 
  private:
@@ -111,7 +110,7 @@ class GgufNames {
 
   // Patterns: names of layers or tensors with # for the number of a block, then of an expert.
   std::map<std::string, GgufPlace, std::less<>>
-      places_;  // by the checkpoint's pattern; `tensor` is the file's
+      places_;  // by the checkpoint's pattern; `tensor` is the file's pattern
   std::map<std::string, std::string, std::less<>> stored_;  // from the file's patterns to the checkpoint's
   std::string blocks_;                                      // "model.layers."
 };

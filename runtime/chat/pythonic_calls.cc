@@ -1,4 +1,4 @@
-// Calls as Python writes them: [get_weather(city="Oslo", days=2), note()].
+// Reads calls in Python's notation: [get_weather(city="Oslo", days=2), note()].
 #include "runtime/chat/blanks.h"
 #include "runtime/chat/bounded_json.h"
 #include "runtime/chat/call_reader.h"
@@ -15,9 +15,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Kind = MessagePiece::Kind;
 
-constexpr auto kReplace = Json::error_handler_t::replace;  // for bytes that are not UTF-8
+constexpr auto kReplace = Json::error_handler_t::replace;  // for invalid UTF-8
 
-// Follows a text of Python byte by byte: it is within quotes, within brackets, or outside.
+// Tracks quotes and brackets in Python code, byte by byte.
 class Nesting {
  public:
   void push(char byte) {
@@ -37,7 +37,7 @@ class Nesting {
     }
   }
 
-  // Brackets that are open; less than 0 after one too many was closed.
+  // The number of open brackets; negative after an unmatched closing bracket.
   int depth() const { return quote_ == '\0' ? depth_ : std::max(depth_, 0); }
   bool is_outside() const { return quote_ == '\0' && depth_ == 0; }
 
@@ -57,13 +57,13 @@ std::size_t end_of_argument(std::string_view text) {
   return text.size();
 }
 
-// Python's values are JSON with the scanner's repairs.
+// Converts a Python value to JSON with the scanner's repairs.
 std::optional<std::string> json_of(std::string_view value) {
   const std::optional<std::string> list = repaired_json("[" + std::string(value) + "]");
   return list ? std::optional(list->substr(1, list->size() - 2)) : std::nullopt;
 }
 
-// The text between the brackets of a call: city="Oslo", days=2
+// Converts a call's arguments, without the parentheses, to JSON: city="Oslo", days=2
 std::optional<Json> arguments_of(std::string_view text) {
   std::string object;
   text = without_blanks(text);
@@ -105,14 +105,14 @@ class PythonicReader final : public CallReader {
     return part_ == Part::between ? State::ended : State::invalid;
   }
 
-  // A call is passed on when it is complete.
+  // A call is delivered only when it is complete.
   bool is_in_call() const override { return json_ && json_->is_in_call(); }
   std::string rest() const override { return json_ ? json_->rest() : rest_; }
 
  private:
   enum class Part : std::uint8_t { begin, name, arguments, between };
 
-  // Before the first name. Objects are calls in JSON.
+  // Reads the text before the first name. A "{" means that the calls are JSON.
   State begin(char byte, MessagePieces& pieces) {
     opening_ += byte;
     if (is_blank(byte)) return State::reads;
@@ -127,7 +127,7 @@ class PythonicReader final : public CallReader {
     return state;
   }
 
-  // Only known tools count: else a marker in plain text would hold back all that follows.
+  // Accepts only names of known tools: otherwise a marker in plain text would hold back all text after it.
   State name(char byte) {
     part_ = Part::name;
     if (is_blank(byte) && name_.empty()) return State::reads;
@@ -169,7 +169,7 @@ class PythonicReader final : public CallReader {
 
   const ToolSet& tools_;
   JsonCalls json_form_;
-  std::unique_ptr<CallReader> json_{};  // once the calls are known to be JSON
+  std::unique_ptr<CallReader> json_{};  // set if the calls are JSON
   Part part_ = Part::begin;
   std::string opening_{};
   bool is_list_ = false;

@@ -1,4 +1,4 @@
-// Fixtures' tensors as GGUF files, like those of llama.cpp's converter.
+// Converts fixtures to GGUF files, like llama.cpp's converter.
 #pragma once
 
 #include "model/config/config.h"
@@ -24,8 +24,8 @@ struct TensorValues {
   std::vector<float> elements;
 };
 
-// A GGUF file under construction: general metadata, and tensors of a fixture under GGUF's names. Metadata
-// keys begin with the architecture.
+// A GGUF file under construction: general metadata, and a fixture's tensors under GGUF's names. Metadata keys
+// begin with the architecture.
 class GgufConversion {
  public:
   GgufConversion(const reference::Fixture& fixture, const std::string& architecture)
@@ -91,7 +91,7 @@ class GgufConversion {
       if (contains(name)) copy(fmt::format("blk.{}.{}", layer, to), name);
     }
   }
-  // Writes the tensors of all experts as one. `from` is a format string for the expert's number.
+  // Writes all experts' tensors as one stack. `from` is a format string for the expert's number.
   void stack(std::size_t layer, const std::string& to, const std::string& from) {
     TensorValues all;
     for (std::size_t expert = 0; expert < config_.num_experts; ++expert) {
@@ -111,12 +111,12 @@ class GgufConversion {
  private:
   ModelConfig config_;
   std::unique_ptr<SafetensorsCheckpoint> source_;
-  std::string part_;  // prefix of all names if the model is a part of a larger one
+  std::string part_;  // prefix of all names if the model is part of a larger one
   std::string architecture_;
   GgufBuilder file_;
 };
 
-// GGUF's names of the tensors in a block, and the checkpoint's, without prefixes.
+// Maps GGUF's names of a block's tensors to the checkpoint's names, without prefixes.
 inline const std::map<std::string, std::string> kLlamaBlock = {
     {"attn_norm.weight", "input_layernorm.weight"},
     {"attn_q.weight", "self_attn.q_proj.weight"},
@@ -138,16 +138,16 @@ inline const std::map<std::string, std::string> kLlamaBlock = {
     {"ffn_up_shexp.weight", "mlp.shared_experts.up_proj.weight"},
     {"ffn_down_shexp.weight", "mlp.shared_experts.down_proj.weight"}};
 
-// Every `apart`-th element of the innermost dimension, from `first` on.
+// Takes every `apart`-th element of the innermost dimension, starting at `first`.
 TensorValues every(const TensorValues& values, std::size_t first, std::size_t apart);
 
-// The matrices of a stack, transposed.
+// Transposes the matrices of a stack.
 TensorValues transposed(const TensorValues& values);
 
-// Rows of heads whose halves are interleaved, as llama.cpp's RoPE expects.
+// Interleaves the halves of each head's rows, as llama.cpp's RoPE expects.
 TensorValues permuted(TensorValues values, std::size_t head_dim);
 
-// `count` rows of each matrix in a stack, from `begin` on.
+// Takes `count` rows of each matrix in a stack, starting at row `begin`.
 TensorValues rows_of(const TensorValues& stack, std::size_t begin, std::size_t count);
 
 }  // namespace tp::test

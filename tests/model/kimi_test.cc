@@ -1,4 +1,4 @@
-// Kimi K2 without the wrapper of K2.5, under the classes that its repositories name.
+// Kimi K2 without K2.5's wrapper, under the class names in its repositories.
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/model/decoder_under_test.h"

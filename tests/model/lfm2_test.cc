@@ -1,4 +1,4 @@
-// LFM2, most layers of which are short convolutions: what the fixtures alone do not show.
+// LFM2's short convolutions and configs: cases that the fixtures do not cover.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
@@ -31,7 +31,7 @@ TEST(Lfm2, GivesTheSameLogitsInStepsOfAnyLength) {
   }
 }
 
-// Two inputs of the convolution for each of a rank's channels, in whole cache lines.
+// Two inputs of the convolution for each local channel, rounded up to whole cache lines.
 TEST(Lfm2, HoldsTheLastInputsOfARanksChannels) {
   const Fixture fixture = reference::fixture("lfm2");
   DecoderSpec spec = make_spec(load_config(fixture.folder));
@@ -42,7 +42,7 @@ TEST(Lfm2, HoldsTheLastInputsOfARanksChannels) {
   std::size_t all = 0;
   for (std::size_t rank = 0; rank < 8; ++rank) all += floats({rank, 8})[0];
   EXPECT_EQ(all, 128U);
-  // With leaves of 16 channels, some ranks have none.
+  // With leaves of 16 channels, some ranks have no channels.
   spec.same_bits = true;
   EXPECT_EQ(floats({0, 8})[0], 32U);
   EXPECT_EQ(floats({7, 8})[0], 0U);

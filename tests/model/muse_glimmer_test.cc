@@ -1,4 +1,4 @@
-// Muse Glimmer: what a config that leaves fields out means.
+// Muse Glimmer: defaults of fields that config.json omits.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "tests/model/weights/checkpoint_files.h"
@@ -16,7 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-// The fixture's config.json without, or with other, fields of the language model.
+// Makes the spec after changing the language model's `fields` in the fixture's config.json; "absent" removes
+// a field.
 DecoderSpec muse_with(const json& fields) {
   json config;
   std::ifstream(reference::fixture("museglimmer").folder / "config.json") >> config;

@@ -1,4 +1,4 @@
-// The family that is named in the error for an unknown architecture.
+// The similar family that the error for an unknown architecture names.
 #include "model/config/nearest_family.h"
 
 #include "model/config/config.h"
@@ -28,7 +28,7 @@ TEST(NearestFamily, HasASimilarNameAndOtherTensors) {
   EXPECT_EQ(nearest_family("Qwen3SinkForCausalLM", {}).architecture, "Qwen3ForCausalLM");
 }
 
-// Experts one by one and in stacks, prefixes of larger models, and layers beside the model.
+// Covers separate and stacked experts, prefixes of larger models, and layers outside the model.
 TEST(NearestFamily, IsFoundByTensorsWhateverItsNameIs) {
   for (const auto& [fixture, architecture] : {std::pair{"llama-gqa", "LlamaForCausalLM"},
                                               {"deepseek3-yarn", "DeepseekV2ForCausalLM"},

@@ -1,5 +1,5 @@
-// Tensors as transformers 5 writes them: all experts in one tensor, and language models under the names of
-// the larger model that they are a part of.
+// Checkpoints as written by transformers 5: all experts in one tensor, and language models under the names of
+// the larger model that contains them.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "tests/model/computed_sequence.h"
@@ -30,14 +30,14 @@ void append(Values one, Values& stack) {
   stack.elements.insert(stack.elements.end(), one.elements.begin(), one.elements.end());
 }
 
-// The experts of every block in two tensors, whose names end with `ending`.
+// Moves each block's experts to two tensors with names that end with `ending`.
 Tensors with_stacks(const reference::Fixture& fixture, const std::string& ending) {
   const ModelConfig config = load_config(fixture.folder);
   const TensorNames names = make_spec(config).names;
   Tensors tensors = test::tensors_of(fixture.folder);
   for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     const ExpertNames experts = names.names_of_block(fmt::format("model.layers.{}.", layer)).experts;
-    if (!tensors.contains(experts.expert(0).gate_proj + ".weight")) continue;  // no experts in it
+    if (!tensors.contains(experts.expert(0).gate_proj + ".weight")) continue;  // no experts in this layer
     Values gate_up;
     Values down;
     for (std::size_t index = 0; index < config.num_experts; ++index) {
@@ -66,7 +66,7 @@ TEST(NewerCheckpoints, HaveAllExpertsInOneTensor) {
   }
 }
 
-// Mistral 3 as published, as written again, and alone.
+// Mistral 3's names: as published, as written by transformers 5, and as a text model alone.
 TEST(NewerCheckpoints, HaveLanguageModelsUnderThreeNames) {
   const reference::Fixture fixture = reference::fixture("mistral3-wrapper");
   const nlohmann::json config = test::config_in(fixture.folder);

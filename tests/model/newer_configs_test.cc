@@ -1,4 +1,4 @@
-// config.json as transformers 5 writes it: the same models as in older files.
+// config.json as written by transformers 5 gives the same models as older files.
 #include "model/config/architectures.h"
 #include "tests/model/small_config.h"
 
@@ -53,7 +53,8 @@ json small_latent_config() {
                                {"num_experts_per_tok", 2}});
 }
 
-// Mistral 4's factor is of a head with its other elements, GLM-4.7-Flash's of the rotated ones.
+// Mistral 4's partial_rotary_factor is a share of the whole head, GLM-4.7-Flash's a share of the rotated
+// part.
 TEST(NewerConfigs, RotateAllOfThePartOfLatentHeadsThatIsRotated) {
   for (const double factor : {0.5, 1.0}) {
     const json inside = {

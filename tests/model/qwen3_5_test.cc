@@ -1,4 +1,4 @@
-// Qwen3.5: what its fixtures do not show.
+// Qwen3.5: cases that the fixtures do not cover.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
@@ -25,7 +25,7 @@ std::vector<float> logits_of(const std::filesystem::path& folder, const std::vec
   return decoder.append(prompt);
 }
 
-// With its tensors changed.
+// The logits of a fixture with changed tensors.
 std::vector<float> changed_logits(const reference::Fixture& fixture,
                                   const std::function<void(Tensors&)>& change) {
   const test::TemporaryDirectory folder;
@@ -43,7 +43,7 @@ void name_as_layers(Tensors& tensors) {
   tensors = std::move(renamed);
 }
 
-// Matrix `index` of a stack, or rows of it.
+// `rows` rows of a stack's matrix `index`, from row `first` on.
 Values part_of(const Values& stack, std::size_t index, std::size_t first, std::size_t rows) {
   const std::size_t columns = stack.columns();
   const auto begin =
@@ -97,7 +97,7 @@ TEST(Qwen35, RefusesVariantsByTheFieldThatDiffers) {
       "sliding_attention");
 }
 
-// As configs of CausalLM files may leave it out.
+// Configs of text-only models may omit layer_types.
 TEST(Qwen35, HasAttentionInEveryFourthLayerWithoutLayerTypes) {
   json config = test::config_in(reference::fixture("qwen35-bare-bf16").folder);
   const DecoderSpec listed = make_spec(parse_config(config.dump(), "config.json"));

@@ -141,8 +141,8 @@ GatedDeltaNet::GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec
   for (float& rate : decay_rate_) rate = std::exp(rate);
   for (std::size_t head = 0; head < sizes.heads.local_heads(); ++head)
     key_of_head_.push_back(sizes.heads.local_kv_of(head));
-  // With these gains, an RMS norm divides by the root of the sum of squares instead of the root of their
-  // mean. The gain of queries also contains the scale 1 / sqrt(size).
+  // With these gains, an RMS norm divides by the root of the sum of squares instead of the root of the mean
+  // square. The queries' gain also contains the scale 1 / sqrt(size).
   const auto size = static_cast<float>(spec.key_head_dim);
   key_gain_.assign(spec.key_head_dim, 1.0F / std::sqrt(size));
   query_gain_.assign(spec.key_head_dim, 1.0F / size);

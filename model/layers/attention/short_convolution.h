@@ -1,4 +1,4 @@
-// A short convolution that replaces attention, between two gates that depend on the token.
+// A short convolution that replaces attention, with gates before and after it that depend on the token.
 #pragma once
 
 #include "model/config/spec.h"

@@ -18,7 +18,7 @@ T load(const std::byte* from) {
   return value;
 }
 
-// A number of any kind as a double, which is exact for whole numbers up to 2^53.
+// Converts any kind of number to a double, which is exact for whole numbers up to 2^53.
 std::optional<double> number_at(GgufKind kind, const std::byte* from) {
   switch (kind) {
     case GgufKind::u8:
@@ -46,7 +46,7 @@ std::optional<double> number_at(GgufKind kind, const std::byte* from) {
   }
 }
 
-// Some files have lists for all layers.
+// Also accepts lists of equal numbers: some files have a number for each layer.
 constexpr std::string_view kWhole = "a whole number that is not negative, the same for all layers";
 
 bool is_whole(double number) {

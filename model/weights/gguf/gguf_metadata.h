@@ -45,7 +45,7 @@ class GgufMetadata {
   // element per layer.
   std::uint64_t whole(std::string_view key) const;
   std::uint64_t whole_or(std::string_view key, std::uint64_t otherwise) const;
-  // Such numbers of all layers, which may differ; one for a value that is no list.
+  // Whole numbers of all layers, which may differ. A value that is not a list gives one number.
   std::vector<std::uint64_t> wholes(std::string_view key) const;
   // A finite number, whole or not.
   double number(std::string_view key) const;

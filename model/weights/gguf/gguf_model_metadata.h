@@ -45,13 +45,13 @@ class ModelMetadata {
   std::vector<bool> booleans(std::string_view key) const { return metadata_.booleans(full(key)); }
 
   std::uint64_t heads() const { return whole("attention.head_count"); }
-  // KV heads of the layers that have any: others keep no keys and values, and have 0 in a list of all layers.
+  // The number of KV heads in layers with keys and values. Other layers have 0, if the metadata is a list.
   std::uint64_t kv_heads() const {
     if (!has("attention.head_count_kv")) return heads();
     const std::vector<std::uint64_t> all = wholes("attention.head_count_kv");
     const std::uint64_t most = std::ranges::max(all);
     const bool agree = std::ranges::all_of(all, [&](std::uint64_t n) { return n == 0 || n == most; });
-    return agree ? most : whole("attention.head_count_kv");  // which throws
+    return agree ? most : whole("attention.head_count_kv");  // throws CheckpointError
   }
   std::uint64_t head_dim() const {
     return whole_or("attention.key_length", whole("embedding_length") / std::max<std::uint64_t>(1, heads()));

@@ -10,7 +10,7 @@
 namespace tp {
 namespace {
 
-// A row of a stack, counted through all of its matrices.
+// Row `row` of a stack, counted through all matrices.
 const std::byte* row_of(const GgufFiles::Entry& entry, std::size_t row) {
   return entry.file.bytes().data() + entry.tensor.bytes.begin + row * entry.tensor.row_bytes();
 }
@@ -67,7 +67,7 @@ std::size_t GgufSplitKvB::read(const TensorSlice& slice, TensorView<float> out) 
   return bytes;
 }
 
-// Columns of the matrix are rows of the file.
+// The matrix's columns are rows in the file.
 std::size_t GgufSplitKvB::read_keys(std::size_t head, Range rows, Range columns,
                                     TensorView<float> out) const {
   std::vector<float> stored(rows.size());

@@ -14,8 +14,8 @@ struct GgufSplitKvB {
   const GgufFiles::Entry* keys = nullptr;    // [heads, kv_lora_rank, qk_nope_head_dim]: transposed
   const GgufFiles::Entry* values = nullptr;  // [heads, v_head_dim, kv_lora_rank]
 
-  // Finds both stacks of `tensor`, "blk.3.attn_kv_b.weight". Nothing if this is another tensor or has no
-  // stacks. Throws CheckpointError if the stacks do not fit together.
+  // Finds the two stacks of `tensor`, for example "blk.3.attn_kv_b.weight". Returns nothing for other tensors
+  // and if there are no stacks. Throws CheckpointError if the stacks' shapes do not match.
   static std::optional<GgufSplitKvB> find(const GgufFiles& files, const std::string& tensor);
 
   std::size_t heads() const { return keys->tensor.shape[0]; }
@@ -24,9 +24,9 @@ struct GgufSplitKvB {
   // The shape of the whole matrix in the checkpoint.
   MatrixShape shape() const { return {heads() * (key_rows() + value_rows()), keys->tensor.shape[1]}; }
 
-  // Like MappedFile::will_need, for the heads that `rows` touches.
+  // Like MappedFile::will_need, for the heads that contain `rows`.
   void will_need(Range rows) const;
-  // Reads a part of the matrix. Returns the bytes of the blocks that it touched.
+  // Reads a slice of the matrix. Returns the bytes of the blocks that it reads.
   std::size_t read(const TensorSlice& slice, TensorView<float> out) const;
 
  private:

@@ -1,4 +1,4 @@
-// GGUF files of LFM2 and Muse Glimmer, as llama.cpp's converter makes them of a checkpoint's tensors.
+// GGUF files of LFM2 and Muse Glimmer, with the names and values that llama.cpp's converter writes.
 #include "model/config/config.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "tests/model/decoder_under_test.h"
@@ -26,7 +26,7 @@ using test::le;
 using test::TestTensor;
 using Names = std::vector<std::pair<std::string, std::string>>;
 
-// The file's name of a tensor.
+// Converts a tensor's name to GGUF's.
 std::string converted_name(std::string name, const Names& names) {
   for (const auto& [from, to] : names) {
     if (const std::size_t place = name.find(from); place != name.npos) name.replace(place, from.size(), to);
@@ -79,7 +79,7 @@ const Names kLfm2Names = {{"model.embed_tokens", "token_embd"},
                           {"feed_forward.w2", "ffn_down"},
                           {"feed_forward.w3", "ffn_up"}};
 
-// Experts follow each other in a stack of each of their matrices.
+// GGUF stacks each of these matrices over all experts.
 const Names kExpertNames = {{"w1", "ffn_gate_exps"}, {"w2", "ffn_down_exps"}, {"w3", "ffn_up_exps"}};
 
 void add_lfm2_tensors(const std::string& fixture, GgufBuilder& file) {
@@ -154,7 +154,7 @@ std::vector<float> floats_of(const TestTensor& tensor) {
   return values;
 }
 
-// Row i of a head's first half, row i of the second.
+// Interleaves each head's rows: row i of the first half, then row i of the second half.
 std::vector<float> rows_in_pairs(const TestTensor& tensor, std::size_t head_dim) {
   const std::vector<float> values = floats_of(tensor);
   const std::size_t columns = tensor.shape.back();
@@ -185,7 +185,7 @@ const Names kMuseNames = {{"model.language_model.embed_tokens", "token_embd"},
                           {"mlp.up_proj", "ffn_up"},
                           {"mlp.down_proj", "ffn_down"}};
 
-// `last_factor`: the gain of the last layer's norm of queries.
+// `last_factor`: the gain of the last layer's query norm.
 std::string muse_file(float last_factor) {
   GgufBuilder file = described("muse-glimmer",
                                {{"context_length", 131072},

@@ -1,4 +1,4 @@
-// Qwen3.5's GGUF files, in which value heads are in another order. Source of names, order and values:
+// Qwen3.5's GGUF files, which have a different order of value heads. Source of names, order and values:
 // llama.cpp, conversion/qwen.py.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
@@ -72,7 +72,7 @@ std::string in_gguf(std::string name) {
   return name;
 }
 
-// mtp.* behind the model's layers, as the converter renames it first.
+// Like the converter, first renames mtp.* to a block after the model's layers.
 std::string behind_the_model(std::string name, std::size_t layers) {
   const std::string block = fmt::format("model.layers.{}.", layers);
   for (const auto& [from, to] : NewNames{{"mtp.layers.0.", block},
@@ -86,7 +86,7 @@ std::string behind_the_model(std::string name, std::size_t layers) {
   return name;
 }
 
-// A fixture as llama.cpp's converter writes it.
+// A fixture, as llama.cpp's converter writes it.
 class Qwen35File {
  public:
   Qwen35File(const Fixture& fixture, const std::string& architecture)
@@ -160,8 +160,8 @@ class Qwen35File {
     store(in_gguf(name), std::move(values));
   }
 
-  // [key heads, value heads of each] -> [value heads of each, key heads], of heads of so many elements, from
-  // `begin` on.
+  // Reorders heads of `head` elements each, from `begin` on: [key heads, value heads per key head] -> [value
+  // heads per key head, key heads].
   void tile(std::vector<float>& elements, std::size_t begin, std::size_t head) const {
     const std::vector<float> grouped = elements;
     for (std::size_t key = 0; key < keys_; ++key) {
@@ -173,7 +173,7 @@ class Qwen35File {
     }
   }
 
-  // Gates are above what they multiply.
+  // Splits gate_up_proj: the gate rows come first.
   void split(const std::string& name, const Values& values) {
     const std::size_t experts = values.shape[0];
     const std::size_t half = values.shape[1] / 2 * values.shape[2];
@@ -197,7 +197,7 @@ class Qwen35File {
 
   json text_;
   std::size_t keys_;
-  std::size_t per_key_;  // value heads of a key head
+  std::size_t per_key_;  // value heads per key head
   std::size_t key_dim_;
   std::size_t value_dim_;
   GgufBuilder file_;
@@ -240,7 +240,7 @@ TEST_P(GgufQwen35, HasTheLayerForMultiTokenPrediction) {
                    .logits);
 }
 
-// The reader would undo whatever the writer does.
+// Compares the file itself, because the reader would reverse any order that the writer used.
 TEST_P(GgufQwen35, IsWrittenAsLlamaCppWritesIt) {
   const std::filesystem::path written = directory_.path() / "written.gguf";
   quantize_model({.model = fixture_.folder, .name = "model", .weights = "f32", .output = written},
@@ -249,7 +249,7 @@ TEST_P(GgufQwen35, IsWrittenAsLlamaCppWritesIt) {
   EXPECT_EQ(files.metadata().text("general.architecture"), GetParam().second);
   EXPECT_TRUE(files.metadata().has(fmt::format("{}.rope.dimension_sections", GetParam().second)));
   for (const auto& [name, values] : file_.tensors()) {
-    if (name.starts_with("blk.4.")) continue;  // predicts more tokens
+    if (name.starts_with("blk.4.")) continue;  // multi-token prediction
     const GgufFiles::Entry* const entry = files.find(name);
     ASSERT_NE(entry, nullptr) << name;
     EXPECT_EQ(entry->tensor.shape, values.shape) << name;
@@ -265,7 +265,7 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, GgufQwen35,
                          testing::Values(std::pair{"qwen35", "qwen35"}, std::pair{"qwen35moe", "qwen35moe"}),
                          [](const auto& info) { return std::string(info.param.first); });
 
-// A file with nothing but one layer's ssm_out, [1, 4 value heads of 128], of 2 key heads.
+// A file that contains only one layer's ssm_out, [2, 4 value heads * 128], with 2 key heads.
 std::unique_ptr<GgufCheckpoint> with_one_row(const test::TemporaryDirectory& directory, const char* type,
                                              const std::string& blocks) {
   GgufBuilder file;
@@ -291,7 +291,7 @@ TEST(GgufColumns, InAnotherOrderAreHeldAsTheyAreStoredIfGroupsStayTogether) {
   }
   const test::TemporaryDirectory directory;
   const auto source = with_one_row(directory, "Q8_0", blocks);
-  constexpr Range kColumns{96, 384};  // a part of head 0, all of head 1, and head 2
+  constexpr Range kColumns{96, 384};  // part of head 0, and heads 1 and 2
   EXPECT_EQ(source->group_type(kOutProj, kColumns), WeightType::int8);
   std::vector<std::int8_t> elements(2 * kColumns.size());
   std::vector<std::uint16_t> scales(elements.size() / 32);
@@ -299,7 +299,7 @@ TEST(GgufColumns, InAnotherOrderAreHeldAsTheyAreStoredIfGroupsStayTogether) {
                       {{elements.data(), 2, kColumns.size()}, {scales.data(), 2, kColumns.size() / 32}});
   std::vector<float> floats(elements.size());
   source->read(kOutProj, {2, 512}, {{0, 2}, kColumns}, {floats.data(), 2, kColumns.size()});
-  const std::size_t in_file[] = {0, 2, 1, 3};  // heads of a key follow each other in the checkpoint
+  const std::size_t in_file[] = {0, 2, 1, 3};  // in the checkpoint, value heads of a key head are adjacent
   for (std::size_t row = 0; row < 2; ++row) {
     for (std::size_t column = kColumns.begin; column < kColumns.end; ++column) {
       const std::size_t stored = row * 512 + in_file[column / 128] * 128 + column % 128;

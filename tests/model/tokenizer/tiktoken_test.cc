@@ -1,4 +1,5 @@
-// Kimi's tiktoken.model against an implementation of its own: bytes merged by the rank of what they make.
+// Compares Kimi's tiktoken.model with an independent implementation, which merges bytes by the rank of the
+// merged token.
 #include "model/tokenizer/tokenizer_files.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
 #include "tp/error.h"
@@ -30,7 +31,7 @@ std::string to_base64(const std::string& bytes) {
   return text;
 }
 
-// All bytes, and tokens of two parts each; the bytes of a character of Han are merged from the left.
+// All bytes, then tokens that merge two earlier tokens. The bytes of a Han character merge from the left.
 const std::vector<std::string>& tokens_in_order() {
   static const std::vector<std::string> kTokens = [] {
     std::vector<std::string> tokens;
@@ -50,7 +51,7 @@ std::string tiktoken_file() {
   return file;
 }
 
-// The ids of one word, by the definition: the neighbours whose union has the lowest rank become one.
+// The ids of one word, by definition: merges the adjacent parts with the lowest rank first.
 Ids merged(const std::string& word) {
   std::map<std::string, TokenId> ranks;
   for (const std::string& token : tokens_in_order()) ranks.emplace(token, static_cast<TokenId>(ranks.size()));
@@ -111,16 +112,16 @@ class Tiktoken : public ::testing::Test {
   testing::TemporaryFolder folder_;
 };
 
-// The words are those that Kimi's pattern finds in each text.
+// Each text is given as the words that Kimi's pattern finds.
 TEST_F(Tiktoken, MergesTheBytesOfWordsByTheRanksOfTheirUnions) {
   EXPECT_TRUE(holds_tokenizer(folder_.path()));
   const Tokenizer tokenizer = Tokenizer::load(folder_.path());
   const std::vector<std::vector<std::string>> texts = {
       {"the", " thing"},
-      {"in", "中文", "in"},  // runs of Han are words of their own
+      {"in", "中文", "in"},  // runs of Han characters are separate words
       {"中文", " ", "中", " the"},
       {"かな", "中", "ひ"},
-      {"the's", " re'RE", " '", "S"},  // contractions belong to their word
+      {"the's", " re'RE", " '", "S"},  // contractions belong to the word before
       {"123", "451", "2", " ", "12"},
       {"The", "Thing"},
       {" ", " the", "\n\n", "ab"},
@@ -134,7 +135,7 @@ TEST_F(Tiktoken, MergesTheBytesOfWordsByTheRanksOfTheirUnions) {
     EXPECT_EQ(tokenizer.encode(text, AddSpecial::yes), merged_words(words)) << text;
     EXPECT_EQ(tokenizer.decode(merged_words(words), SkipSpecial::yes), text);
   }
-  // "bc" comes first, then "abc".
+  // Merges "bc" first, then "abc".
   EXPECT_EQ(tokenizer.encode("abcd", AddSpecial::no), (Ids{275, 255 - 'd'}));
 }
 
