@@ -266,8 +266,8 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, GgufQwen35,
                          [](const auto& info) { return std::string(info.param.first); });
 
 // A file that contains only one layer's ssm_out, [2, 4 value heads * 128], with 2 key heads.
-std::unique_ptr<GgufCheckpoint> with_one_row(const test::TemporaryDirectory& directory, const char* type,
-                                             const std::string& blocks) {
+std::unique_ptr<GgufCheckpoint> with_two_rows(const test::TemporaryDirectory& directory, const char* type,
+                                              const std::string& blocks) {
   GgufBuilder file;
   file.text("general.architecture", "qwen35");
   for (const auto& [key, number] : {std::pair{"embedding_length", 32U},
@@ -290,7 +290,7 @@ TEST(GgufColumns, InAnotherOrderAreHeldAsTheyAreStoredIfGroupsStayTogether) {
     for (std::size_t i = 0; i < 32; ++i) blocks += le(static_cast<std::int8_t>(3 * block + i - 60));
   }
   const test::TemporaryDirectory directory;
-  const auto source = with_one_row(directory, "Q8_0", blocks);
+  const auto source = with_two_rows(directory, "Q8_0", blocks);
   constexpr Range kColumns{96, 384};  // part of head 0, and heads 1 and 2
   EXPECT_EQ(source->group_type(kOutProj, kColumns), WeightType::int8);
   std::vector<std::int8_t> elements(2 * kColumns.size());
@@ -313,7 +313,7 @@ TEST(GgufColumns, InAnotherOrderAreHeldAsTheyAreStoredIfGroupsStayTogether) {
 
 TEST(GgufColumns, InAnotherOrderAreNotHeldInSuperBlocks) {
   const test::TemporaryDirectory directory;
-  const auto source = with_one_row(directory, "Q4_K", std::string(4 * 144, '\0'));
+  const auto source = with_two_rows(directory, "Q4_K", std::string(4 * 144, '\0'));
   EXPECT_FALSE(source->group_type(kOutProj, {0, 512}).has_value());
   ASSERT_EQ(source->types().size(), 1U);
   EXPECT_EQ(source->types().front().held_as, WeightType::bf16);
