@@ -35,7 +35,7 @@ std::string error_of(const Chosen& chosen) {
          "one allowed token); exclude fewer";
 }
 
-// add_text checks for stop texts.
+// Does not look for stop texts; add_text does.
 FinishReason finish_reason_of(const Sequence& sequence, TokenId token) {
   if (std::ranges::find(sequence.state->end_ids, token) != sequence.state->end_ids.end())
     return FinishReason::stop;
@@ -43,7 +43,7 @@ FinishReason finish_reason_of(const Sequence& sequence, TokenId token) {
   return FinishReason::none;
 }
 
-// Adds the text that the token completes to the event. Ends the sequence if the text contains a stop text.
+// Adds the text completed by the token to the event. Ends the sequence if the text contains a stop text.
 void add_text(Sequence& sequence, const Tokenizer& tokenizer, TokenEvent& event) {
   const Request& request = sequence.state->request;
   if (!sequence.text) sequence.text.emplace(tokenizer, request);
@@ -55,7 +55,7 @@ void add_text(Sequence& sequence, const Tokenizer& tokenizer, TokenEvent& event)
   event.matched_stop = sequence.text->stop();
 }
 
-// Advances the constraint. Ends the sequence if the constraint allows no further token.
+// Advances the constraint, and ends the sequence if no further token is allowed.
 void advance_constraint(Sequence& sequence, TokenId token) {
   const constraint::RequestConstraint& constraint = *sequence.state->constraint;
   sequence.progress = constraint.after(sequence.constraint_progress(), token);

@@ -1,4 +1,4 @@
-// Counts of generated tokens, and of continuations by how they ended.
+// Counts generated tokens, and continuations by finish reason.
 #pragma once
 
 #include "tp/event.h"
@@ -16,12 +16,12 @@ inline void count_end(FinishCounts& counts, FinishReason reason, std::size_t con
   if (reason == FinishReason::error) counts.error += continuations;
 }
 
-// Counts for requests that consist of several passes. The leader does not count passes.
+// Counts for requests that consist of several passes, because the leader does not count passes.
 struct AnswerCounts {
   std::uint64_t generated_tokens = 0;
   FinishCounts finished;
 
-  // `Counts`: AnswerCounts, or LeaderStatus.
+  // `Counts`: AnswerCounts or LeaderStatus.
   template <class Counts>
   void add_to(Counts& sum) const {
     sum.generated_tokens += generated_tokens;

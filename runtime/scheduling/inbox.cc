@@ -13,8 +13,8 @@
 namespace tp {
 namespace {
 
-// Predicted seconds until all waiting requests are done. Steps that both compute prompts and generate are
-// counted twice, so the prediction tends to be too high.
+// Predicted seconds until all waiting requests are done. The prediction tends to be too high, because the
+// time of steps that both compute prompts and generate is counted twice.
 double seconds_of_queue(const LeaderStatus& status) {
   const auto seconds = [](double tokens, double rate) { return rate > 0.0 ? tokens / rate : 0.0; };
   const auto continuations = static_cast<double>(status.finished.total() + status.running);
@@ -41,7 +41,7 @@ RequestId Inbox::submit(const std::shared_ptr<RequestState>& state) {
 RequestId Inbox::submit_again(const std::shared_ptr<RequestState>& state) {
   {
     const std::lock_guard lock(mutex_);
-    state->has_left_queue = true;  // already admitted, so it needs no room in the queue
+    state->has_left_queue = true;  // already admitted, so it takes no room in the queue
     enqueue(state);
   }
   changed_.notify_one();
@@ -53,7 +53,6 @@ RequestId Inbox::reserve_id() {
   return next_request_++;
 }
 
-// The caller must hold the mutex.
 void Inbox::add(const std::shared_ptr<RequestState>& state) {
   enqueue(state);
   ++submitted_.requests;
@@ -61,7 +60,6 @@ void Inbox::add(const std::shared_ptr<RequestState>& state) {
   unpublished_prompts_.push_back(state->request.prompt.size());
 }
 
-// The caller must hold the mutex.
 void Inbox::enqueue(const std::shared_ptr<RequestState>& state) {
   contents_.submitted.push_back(state);
   state->id = next_request_++;
@@ -89,11 +87,11 @@ void Inbox::require_room(std::size_t prompt_tokens) const {
     refuse(tokens, "prompt tokens", "max_queue_tokens", limits_.prompt_tokens);
 }
 
-// The number of free sequences at the time of the last published status. `left_` dates from the same time.
+// How many more sequences could run when the last status was published. `left_` dates from the same time.
 std::size_t Inbox::free_sequences() const { return sequences_ - std::min(sequences_, status_.running); }
 
-// Excludes the prompts of requests that can begin in the next step. Requests that the leader has left waiting
-// begin before unpublished requests.
+// Excludes prompts that can start in the next step. Requests that the leader has seen but not started go
+// before newer requests.
 std::size_t Inbox::waiting_prompt_tokens() const {
   const std::size_t tokens = submitted_.prompt_tokens - left_.prompt_tokens;
   const std::size_t left_waiting = submitted_.requests - left_.requests - unpublished_prompts_.size();

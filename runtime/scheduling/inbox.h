@@ -15,7 +15,8 @@
 
 namespace tp {
 
-// Maximum number of waiting requests, and of their prompt tokens; 0: no limit. See EngineOptions.
+// Limits on the number of waiting requests and on the total tokens of their prompts; 0: no limit. See
+// EngineOptions.
 struct QueueLimits {
   std::size_t requests = 0;
   std::size_t prompt_tokens = 0;
@@ -29,30 +30,31 @@ class Inbox {
     std::vector<RequestId> cancelled;
   };
 
-  // `sequences`: the maximum number of running sequences. Requests that can begin immediately don't count as
+  // `sequences`: maximum number of running sequences. Requests that can start immediately don't count as
   // waiting.
   Inbox(QueueLimits limits, std::size_t sequences) : limits_(limits), sequences_(sequences) {}
 
-  // Assigns a number to the request and returns the number. Throws OverloadedError if the queue is full.
+  // Queues the request and returns its new number. Throws OverloadedError if the queue is full.
   RequestId submit(const std::shared_ptr<RequestState>& state);
-  // Submits a further pass of an admitted request. Queue limits do not apply to it.
+  // Queues another pass of a request that was already admitted, regardless of queue limits.
   RequestId submit_again(const std::shared_ptr<RequestState>& state);
-  // Returns a number that no other request will have.
+  // Returns an unused request number.
   RequestId reserve_id();
   void cancel(RequestId request);
   // Ends the current wait(), or the next wait() if no thread is waiting.
   void wake();
-  // The last published status, plus the requests submitted since then.
+  // The last published status, plus requests submitted since then.
   LeaderStatus status() const;
 
-  // Only the leader's thread calls the following members.
+  // Only the leader's thread may call the following members.
 
   bool empty() const;
   // Waits until the inbox is not empty, wake() is called, or the timeout expires.
   void wait(std::chrono::nanoseconds timeout);
   // Removes and returns all contents.
   Contents take();
-  // Publishes a status that covers all contents taken so far. `left_queue`: requests that no longer wait.
+  // Publishes a status that covers everything taken so far. `left_queue`: all requests so far that no longer
+  // wait.
   void publish(const LeaderStatus& status, const RequestCounts& left_queue);
 
  private:
@@ -74,10 +76,10 @@ class Inbox {
   RequestId next_request_ = 1;
   bool woken_ = false;
   LeaderStatus status_;
-  RequestCounts submitted_;                       // all requests so far, except from submit_again
-  RequestCounts left_;                            // requests that no longer wait
-  std::size_t unpublished_ = 0;                   // continuations that status_ does not cover
-  std::vector<std::size_t> unpublished_prompts_;  // tokens of submitted requests that left_ does not cover
+  RequestCounts submitted_;                       // all requests so far, not counting submit_again
+  RequestCounts left_;                            // submitted requests that no longer wait
+  std::size_t unpublished_ = 0;                   // continuations not yet in status_
+  std::vector<std::size_t> unpublished_prompts_;  // prompt lengths of requests not yet in status_
 };
 
 }  // namespace tp

@@ -55,7 +55,7 @@ RequestId Leader::submit_pass(Request request, EventSink sink, bool is_first, Pa
 }
 
 // Sets the attention mask that the model needs. With attention by blocks, requests share prefixes only if
-// they have the same block length and a cache block consists of whole attention blocks.
+// their attention blocks have the same length, and this length divides the cache's block size.
 void Leader::complete_attention(Request& request) const {
   if (options_.bidirectional) request.attention = AttentionMask::bidirectional;
   if (!options_.diffusion || options_.diffusion->block_length == 0) return;
@@ -91,14 +91,14 @@ std::shared_ptr<RequestState> Leader::make_state(Request request, EventSink sink
   return state;
 }
 
-// Applies the endings that the model's files define. A request with a constraint has no forced tokens, and
-// the constraint defines where the text ends.
+// Adds the endings and forced tokens from the model's files. With a constraint, no token is forced, and the
+// constraint defines where the text ends.
 void Leader::add_endings(const GenerationDefaults& defaults, Request& request, RequestState& state) const {
   if (request.constraint) return request.forced_first.reset();
   for (const std::string& text : defaults.stop) {
     if (tokenizer_ == nullptr || request.ignore_eos) break;
     const std::optional<TokenId> token = tokenizer_->token_to_id(text);
-    // A control token's text never appears in the output, so the token itself ends the text.
+    // A control token's text is never output, so the token itself must end the text.
     if (token && tokenizer_->is_special(*token))
       state.end_ids.push_back(*token);
     else
@@ -219,8 +219,8 @@ std::optional<TokenId> token_at(const Sequence& sequence, std::size_t position) 
 
 }  // namespace
 
-// The row of a draft token is valid only if the model chose this token and all drafts before it. The row then
-// equals the row that a step without drafts would compute. Rows after a rejected draft are ignored.
+// A draft token's row is valid only if the model chose this token and all drafts before it. The row is then
+// identical to the row of a step without drafts. Rows after a rejected draft are ignored.
 void Leader::settle_chunk(const PlannedStep& step, const PlannedStep::Chunk& chunk, const Outputs& outputs,
                           Delivery& delivery) {
   Sequence& sequence = *chunk.sequence;
@@ -252,7 +252,7 @@ void Leader::tell_progress(const PlannedStep::Chunk& chunk, Delivery& delivery) 
                              .processed = input.tokens_until(sequence.computed_tokens + chunk.tokens)});
 }
 
-// Ends the sequence with an error if its mask could not be computed.
+// Ends the sequence with an error if its mask computation failed.
 void Leader::check_mask(Sequence& sequence, const std::shared_future<TokenMask>& mask, Delivery& delivery) {
   if (sequence.finished()) return;
   try {
@@ -339,7 +339,6 @@ void Leader::settle_candidates(Sequence& sequence, const RowCandidates& row, Del
   delivery.emplace_back(state, PromptCandidates{state->id, *place - state->input.positions, row.best});
 }
 
-// A request's last event is sent when its last continuation has ended.
 void Leader::end_sequences(Delivery& delivery) {
   for (const std::shared_ptr<Sequence>& sequence : scheduler_.remove_finished()) {
     if (!sequence->state->is_pass) count_end(counters_.finished, sequence->finish_reason);
@@ -348,7 +347,8 @@ void Leader::end_sequences(Delivery& delivery) {
   }
 }
 
-// Called when one of the request's continuations has ended.
+// Called when a continuation of the request ends. After the last continuation, sends the request's final
+// event.
 void Leader::end(const std::shared_ptr<RequestState>& state, Delivery& delivery) {
   if (--state->open_samples > 0) return;
   state->times.finished = Clock::now();

@@ -35,12 +35,12 @@ namespace tp {
 struct LeaderOptions {
   std::string model;  // for error messages
   std::size_t vocab_size = 0;
-  std::size_t max_length = 0;  // maximum tokens per sequence
+  std::size_t max_length = 0;  // maximum length of a sequence, in tokens
   std::vector<TokenId> eos_token_ids;
   GenerationDefaults generation{};
   ModelKind kind = ModelKind::decoder;
   bool bidirectional = false;                // all prompts use bidirectional attention
-  bool recomputes = false;                   // recomputes the whole sequence for every generated token
+  bool recomputes = false;                   // the whole sequence is recomputed for each generated token
   std::size_t token_types = 0;               // number of token types; 0: the model has none
   bool has_global_tokens = false;            // prompts may have global tokens
   std::optional<DiffusionSpec> diffusion{};  // set for diffusion language models
@@ -57,48 +57,47 @@ class Leader {
   // tokens.
   Leader(LeaderOptions options, const Tokenizer* tokenizer, std::unique_ptr<Speculator> speculator = nullptr);
 
-  // From any thread. Compiles the request's constraint, if any, and keeps the result for submit(). Throws
-  // RequestError.
+  // The members up to wake() are thread-safe.
+
+  // Compiles the request's constraint, if any, and keeps the result for submit(). Throws RequestError.
   void compile_constraint(const Request& request);
-  // From any thread. Queues a request; `sink` receives the request's events. Throws RequestError if the
-  // request can never be served, TooLongError if it is too long, and OverloadedError if the queue is full or
-  // there is currently no memory for the request.
+  // Queues a request; `sink` receives its events. Throws RequestError if the request can never be served,
+  // TooLongError if it is too long, and OverloadedError if the queue is full or there is currently no memory
+  // for the request.
   RequestId submit(Request request, EventSink sink);
-  // Reserves a number for a request that runs as several passes. If the queue is full, only a first pass is
-  // refused.
+  // Reserves a number for a request that runs as several passes. A full queue refuses only a first pass.
   RequestId reserve_id() { return inbox_.reserve_id(); }
   RequestId submit_pass(Request request, EventSink sink, bool is_first, PassCache cache = {});
-  // From any thread. Ends the request with RequestCancelled, unless it ends on its own first.
+  // Ends the request with RequestCancelled, unless it has ended before.
   void cancel(RequestId request);
-  // From any thread. The load at the last call of plan() or settle(), plus the requests submitted since then.
+  // The load at the last call of plan() or settle(), plus requests submitted since then.
   LeaderStatus status() const;
-  // From any thread: ends wait_for_work().
+  // Ends wait_for_work(). If no thread is waiting, the next wait returns immediately.
   void wake();
 
   // All other members must be called from a single thread.
 
-  // Releases the cache blocks kept for passes with this PassCache::key. Sinks may call it.
+  // Releases the cache blocks kept for passes with this PassCache::key. Sinks may call this.
   void release_passes(RequestId key);
 
-  // Whether there are requests that have not ended, or cancellations to process.
+  // Whether any request is unfinished or any cancellation unprocessed.
   bool has_work() const;
-  // Waits until there is work, wake() is called, or the timeout expires. Returns has_work(). If no thread is
-  // waiting when wake() is called, the next wait returns immediately.
+  // Waits until there is work, wake() is called, or the timeout expires. Returns has_work().
   bool wait_for_work(std::chrono::nanoseconds timeout);
 
-  // Plans the next step. The step is empty if there is nothing to compute, or if all sequences await a step
-  // in flight.
+  // Plans the next step. The step is empty if there is nothing to compute, or if every sequence is waiting
+  // for a step in flight.
   PlannedStep plan();
 
-  // Processes the results of a step that took `seconds` (0: unknown). Several steps may be in flight; settle
+  // Processes the results of a step that took `seconds` (0: unknown). If several steps are in flight, settle
   // them in the order in which they were planned.
   void settle(const PlannedStep& step, const Outputs& outputs, double seconds = 0.0);
 
-  // Throws std::logic_error naming the first invariant that does not hold.
+  // Throws std::logic_error naming the first violated invariant.
   void check_invariants() const;
 
  private:
-  // Events to deliver. Sinks are called last, when the leader's state is consistent.
+  // Events to deliver. Sinks are called last, once the leader's state is consistent.
   using Delivery = std::vector<std::pair<std::shared_ptr<RequestState>, Event>>;
 
   void complete_attention(Request& request) const;
@@ -123,7 +122,7 @@ class Leader {
 
   LeaderOptions options_;
   const Tokenizer* tokenizer_;
-  std::optional<constraint::ConstraintCompiler> constraints_;  // if there is a tokenizer
+  std::optional<constraint::ConstraintCompiler> constraints_;  // set if there is a tokenizer
   BlockManager blocks_;
   Scheduler scheduler_;
   LeaderStatus counters_;  // counters that the scheduler does not keep

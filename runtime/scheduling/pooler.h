@@ -10,7 +10,7 @@
 namespace tp {
 
 // Receives the hidden states of a sequence's tokens in order, in parts of any size. Sums are computed in
-// float64, in token order, so the division into parts does not change the result.
+// float64 in token order, so the sizes of the parts don't affect the result.
 class Pooler {
  public:
   explicit Pooler(Pooling pooling) : pooling_(pooling) {}
@@ -18,13 +18,13 @@ class Pooler {
   // Adds the states of the next tokens, [tokens, columns].
   void add(std::span<const float> states, std::size_t columns);
 
-  // Returns the pooled state, [columns]. At least one token must have been added.
+  // Returns the pooled state, [columns]. Requires at least one token.
   std::vector<float> pooled() const;
 
  private:
   Pooling pooling_;
   std::size_t tokens_ = 0;
-  std::vector<double> state_;  // sum of all states, or the first or last state
+  std::vector<double> state_;  // [columns]: sum of all states, or the first or last state
 };
 
 }  // namespace tp

@@ -52,7 +52,7 @@ void check_marks(const Request& request, const LeaderOptions& options) {
       "out; leave the field out");
 }
 
-// Checks the prompt's attention and tokens, and the length of the prompt with its longest continuation.
+// Checks the prompt's attention mask and tokens, and the length of the prompt with its longest continuation.
 void check_length(const Request& request, const LeaderOptions& options) {
   const std::size_t prompt = request.prompt.size();
   if (request.max_tokens == 0) {

@@ -12,24 +12,24 @@
 namespace tp {
 namespace {
 
-// Sort key of turns: the most urgent sequence first, then the sequence that has waited longest for a turn.
+// Sort key for turns: the most urgent sequence first, then the sequence that has waited longest for a turn.
 std::pair<int, std::uint64_t> place_in_turn(const std::shared_ptr<Sequence>& sequence) {
   return {sequence->priority(), sequence->last_turn};
 }
 
-// Sort key of preemption: the last sequence is preempted first.
+// Sort key for preemption: the last sequence in this order is preempted first.
 std::pair<int, std::uint64_t> place_in_cache(const std::shared_ptr<Sequence>& sequence) {
   return {sequence->priority(), sequence->admission};
 }
 
-// Whether only the sequence's last token is left to compute, apart from tokens to compute again. These
-// sequences are planned before prompts.
+// Whether only the sequence's last token has yet to be planned, apart from `redo`. These sequences are
+// planned before prompts.
 bool lacks_one_token(const Sequence& sequence) {
   return sequence.planned_tokens + sequence.redo + 1 == sequence.tokens.size();
 }
 
-// If attention is by blocks, rounds `tokens`, the number of the sequence's next tokens in a step, to whole
-// blocks. The result is at least one block, or 0 if there is not enough `room`.
+// Rounds the number of a sequence's next tokens down to whole attention blocks, but to at least one block.
+// Returns 0 if the result exceeds `room`.
 std::size_t in_whole_blocks(const Sequence& sequence, std::size_t tokens, std::size_t room) {
   const std::size_t block = sequence.attention_block();
   const std::size_t left = sequence.work() - sequence.planned_tokens;
@@ -40,8 +40,8 @@ std::size_t in_whole_blocks(const Sequence& sequence, std::size_t tokens, std::s
   return tokens <= room ? tokens : 0;
 }
 
-// Appends the marks (such as token types) of a prompt's tokens [begin, end), which are the batch's tokens
-// from `first` on. 0 means no mark. If no prompt has marks, `all` stays empty.
+// Appends the marks (token types, for example) of a prompt's tokens [begin, end), which start at token
+// `first` of the batch. Tokens without a mark get 0. If no prompt has marks, `all` stays empty.
 void append_marks(const std::vector<std::uint8_t>& marks, std::size_t begin, std::size_t end,
                   std::size_t first, std::vector<std::uint8_t>& all) {
   if (marks.empty() || begin >= marks.size()) return;
@@ -67,7 +67,7 @@ PlannedStep Scheduler::plan() {
   if (speculator_) add_drafts(step);
   PlannedStep planned;
   for (const std::shared_ptr<Sequence>& sequence : step.sequences) add_chunk(sequence, planned);
-  // Tokens after the last marked token get no mark.
+  // Pad with 0, which means no mark.
   if (!planned.forward.token_types.empty()) planned.forward.token_types.resize(planned.forward.tokens.size());
   if (!planned.forward.is_global.empty()) planned.forward.is_global.resize(planned.forward.tokens.size());
   planned.failed = std::move(step.failed);
@@ -94,7 +94,8 @@ void Scheduler::add_decoding(Step& step) {
   }
 }
 
-// Largest number of generating sequences in a step. A pipeline divides them among its steps in flight.
+// Maximum number of generating sequences in a step. A pipeline divides all generating sequences evenly among
+// its steps in flight.
 std::size_t Scheduler::decoding_limit() const {
   const auto generates = [](const auto& sequence) { return sequence->decodes() && !sequence->finished(); };
   const auto all = static_cast<std::size_t>(std::ranges::count_if(running_, generates));
@@ -102,7 +103,7 @@ std::size_t Scheduler::decoding_limit() const {
 }
 
 void Scheduler::add_prompts(Step& step) {
-  constexpr std::size_t kMostTurns = 64;  // per step; bounds the work of planning
+  constexpr std::size_t kMostTurns = 64;  // turns per step; limits planning time
   const std::size_t budget = prompt_budget(step);
   const std::size_t end = step.tokens + budget;
   const std::size_t turn = std::max(StepTimes::kLeastPromptTokens, budget / kMostTurns);
@@ -127,7 +128,7 @@ void Scheduler::add_prompts(Step& step) {
   }
 }
 
-// Number of prompt tokens that the step may compute.
+// Maximum number of prompt tokens to add to the step.
 std::size_t Scheduler::prompt_budget(const Step& step) const {
   const std::size_t room = limits_.step_tokens - step.tokens;
   const bool generates = std::ranges::any_of(
@@ -136,7 +137,7 @@ std::size_t Scheduler::prompt_budget(const Step& step) const {
   return std::min({room, limits_.prefill_chunk, times_.prompt_tokens_in(limits_.step_ms / 1000.0)});
 }
 
-// Number of further tokens of the sequence that the step could compute.
+// How many more of the sequence's tokens could be added to the step if there is room.
 std::size_t Scheduler::grantable(const Sequence& sequence) const {
   if (sequence.admission == 0 || sequence.idle()) return 0;  // preempted, or nothing to do
   if (sequence.encodes()) return sequence.granted == 0 ? sequence.least_chunk() : 0;
@@ -160,9 +161,9 @@ bool Scheduler::try_grant(const std::shared_ptr<Sequence>& shared, std::size_t t
   return true;
 }
 
-// Reserves blocks for the sequence. For its first tokens in a step, preempts other sequences if necessary.
-// Never preempts sequences in flight; preempts sequences with tokens in this step only if they are less
-// urgent.
+// Reserves blocks for the sequence. Preempts other sequences if necessary, but only for the sequence's first
+// tokens in a step. Never preempts sequences in flight, and preempts sequences with tokens in this step only
+// if they are less urgent.
 bool Scheduler::try_reserve(const Sequence& sequence, std::size_t total_tokens, Step& step) {
   std::vector<BlockId> new_blocks;
   while (!blocks_.try_reserve(sequence.id, total_tokens, new_blocks)) {
@@ -196,15 +197,15 @@ void Scheduler::take_back(const std::shared_ptr<Sequence>& sequence) {
   waiting_.put_back(sequence);
 }
 
-// Whether another sequence may begin. After a preemption, no sequence may begin, because the cache is full.
+// Whether another sequence may start. None may start after a preemption, because the cache is full.
 bool Scheduler::is_open(const QueueTurn& queue, const Step& step) {
   return !queue.closed && !step.preempts && queue.next != waiting_.end() &&
          running_.size() < limits_.max_sequences &&
          (blocks_.free_blocks() > 0 || (*queue.next)->has_blocks_waiting());
 }
 
-// Admits the next sequence that can begin, with up to `tokens` tokens in the step, and returns it. Returns
-// null if no sequence can begin or if a sequence has failed.
+// Admits the next sequence that can start, with up to `tokens` tokens in the step, and returns it. Returns
+// null if no sequence can start or if a sequence has failed.
 std::shared_ptr<Sequence> Scheduler::admit_next(QueueTurn& queue, std::size_t tokens, Step& step) {
   while (queue.next != waiting_.end()) {
     const std::shared_ptr<Sequence> sequence = *queue.next;
@@ -227,7 +228,7 @@ std::shared_ptr<Sequence> Scheduler::admit_next(QueueTurn& queue, std::size_t to
   return nullptr;
 }
 
-// Admits a sequence and adds its first tokens to the step, if possible.
+// Admits a sequence, if possible, and adds its first tokens to the step.
 Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& sequence, std::size_t tokens,
                                           Step& step) {
   try {
@@ -314,7 +315,7 @@ void Scheduler::settle(const PlannedStep& step, double seconds) {
     advance(chunk);
     computed_prompt_tokens_ += std::min(sequence.computed_tokens, sequence.prompt_tokens()) - before;
     const FinishReason reason = sequence.finish_reason;
-    const bool is_kept = sequence.state->pass_cache.key != 0;  // commit releases blocks outside of windows
+    const bool is_kept = sequence.state->pass_cache.key != 0;  // commit() frees blocks outside of windows
     if (reason != FinishReason::error && reason != FinishReason::cancelled && !is_kept)
       blocks_.commit(sequence.id, sequence.tokens, sequence.computed_tokens);
     if (sequence.state->recomputes && sequence.generated_tokens() > 0 && !sequence.finished())

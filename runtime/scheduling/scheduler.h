@@ -27,11 +27,11 @@ struct SchedulerLimits {
   std::size_t step_tokens = 512;    // maximum tokens per step
   std::size_t max_sequences = 16;   // maximum running sequences
   double step_ms = 0.0;             // see EngineOptions
-  std::size_t stages = 1;           // pipeline stages, which work on different steps at the same time
-  bool generates = true;            // whether sequences may generate token by token
+  std::size_t stages = 1;           // pipeline stages, each of which works on a different step
+  bool generates = true;            // whether sequences can generate token by token
 
-  // Maximum tokens of an indivisible sequence. A step with an indivisible sequence also has room for a token
-  // of every generating sequence.
+  // Maximum length of an indivisible sequence, in tokens. The step that computes it must also have room for a
+  // token of every generating sequence.
   std::size_t indivisible_tokens() const {
     if (!generates) return prefill_chunk;
     const std::size_t others = std::min(max_sequences, step_tokens) - 1;
@@ -39,121 +39,120 @@ struct SchedulerLimits {
   }
 };
 
-// A step, and the sequences of its chunks and outputs. Several steps may be in flight.
+// A step to run, and the sequence of each chunk. Several steps may be in flight.
 struct PlannedStep {
   struct Chunk {
     std::shared_ptr<Sequence> sequence;
-    std::size_t tokens = 0;         // tokens of the sequence; `drafts` follow them in the forward pass
+    std::size_t tokens = 0;         // tokens of the sequence; `drafts` follow in the forward pass
     std::size_t end = 0;            // position after these tokens
-    std::vector<TokenId> drafts{};  // draft tokens; if any, each output of the chunk chooses a token
+    std::vector<TokenId> drafts{};  // draft tokens; with drafts, every output of the chunk is a choice
     std::size_t first_output = 0;   // index of this chunk's first output in forward.outputs
     std::size_t outputs = 0;
   };
 
-  // Waits for an output's mask. If the mask could not be computed, returns an empty mask, which allows no
-  // token.
+  // Waits for an output's mask. Returns an empty mask, which allows no token, if computing the mask failed.
   TokenMask mask(std::size_t output) const noexcept;
 
   Forward forward;
   std::vector<Chunk> chunks;                                   // parallel to forward.chunks
-  std::map<std::size_t, std::shared_future<TokenMask>> masks;  // by output
-  std::shared_future<void> mask_work;                          // thread that computes most of the masks
-  std::size_t prompt_tokens = 0;                               // tokens of chunks that compute prompts
+  std::map<std::size_t, std::shared_future<TokenMask>> masks;  // by output index
+  std::shared_future<void> mask_work;                          // thread that computes masks of constraints
+  std::size_t prompt_tokens = 0;                               // tokens in chunks that compute prompts
   std::size_t decoding = 0;                                    // number of chunks that only generate
-  // Sequences that could not begin because memory ran out. They are no longer in the queue.
+  // Sequences that could not start because memory ran out. They have left the queue.
   std::vector<std::shared_ptr<Sequence>> failed;
 };
 
-// Continuous batching. Every step computes the next token of each decoding sequence, and divides the rest of
-// its token budget among prompts.
+// Continuous batching. Every step computes the next token of each generating sequence, and divides the rest
+// of its token budget among prompts.
 //
-// Turns: prompts take turns of a few tokens. The prompt that has waited longest is next, so a long prompt
-// does not delay a short prompt. The queue takes turns, too: in its turn, a new prompt begins. More urgent
-// prompts get as many turns as they can use. While any sequence generates, SchedulerLimits::step_ms also
-// limits the budget, based on the measured time of past steps.
+// Turns: prompts take turns of a few tokens. The prompt that has waited longest goes next, so long prompts do
+// not delay short ones. The queue takes turns, too: on its turn, a new prompt starts. More urgent prompts get
+// as many turns as they can use. While any sequence generates, SchedulerLimits::step_ms also limits the
+// tokens for prompts, based on the speed of past steps.
 //
-// Preemption: when the cache is full, the scheduler preempts the last admitted sequence of the lowest
-// priority. It releases the sequence's blocks, and later recomputes the sequence, including generated tokens.
-// The text does not change. A prompt begins only if the cache has room for the whole prompt and for the rest
-// of all prompts that have begun. So prompts never displace each other.
+// Preemption: when the cache is full, the scheduler preempts the most recently admitted sequence of the
+// lowest priority. It releases the sequence's blocks and later recomputes the sequence, including generated
+// tokens. The text does not change. A prompt starts only if the cache has room for all of it and for the rest
+// of every prompt already started, so prompts never displace each other.
 //
-// Waiting: while the cache has no room for a sequence, at most kMaxOvertaken later sequences may begin before
-// it. A sequence that shares a prefix with a running sequence of the same or higher priority waits until the
-// common blocks are computed.
+// Waiting: while a sequence waits for room in the cache, at most kMaxOvertaken later sequences may start
+// before it. A sequence that shares a prefix with a running sequence of the same or higher priority waits
+// until the shared blocks are computed.
 //
-// Indivisible sequences: such a sequence begins in a step that has room for all of its tokens, regardless of
-// step_ms. Until then, it waits as if the cache had no room. The input of an encoder-decoder is indivisible,
-// too, unless it is cached; the decoder's tokens follow in later steps.
+// Indivisible sequences: an indivisible sequence starts in a step that has room for all of its tokens,
+// regardless of step_ms. Until then, it waits as if the cache had no room. An encoder-decoder's input is also
+// indivisible, unless it is cached; the decoder's tokens follow in later steps.
 //
-// Drafts: with a Speculator, draft tokens may follow the tokens of a sequence that generates, if the step and
-// the cache have room after everything else is planned. Nothing is preempted for drafts. Results of accepted
-// drafts are kept; later tokens overwrite the cache positions of rejected drafts. The state of a recurrent
-// layer cannot be rolled back, so drafts are computed on a copy of the state. If any draft is rejected, the
-// sequence's next step has no drafts and recomputes the accepted drafts from the old state.
+// Drafts: with a Speculator, draft tokens may follow the tokens of a generating sequence, if the step and the
+// cache have room after everything else is planned. Nothing is preempted for drafts. Results of accepted
+// drafts are kept; later tokens overwrite rejected drafts in the cache. A recurrent layer's state cannot be
+// rolled back, so drafts are computed on a copy of the state. If any draft is rejected, the sequence's next
+// step has no drafts and recomputes the accepted drafts from the old state.
 //
-// Passes: a pass with a PassCache leaves its blocks to the next pass over the same text. The next pass
-// precedes all other sequences and takes over the blocks. Until then, nothing displaces the blocks: their
-// keys and values were computed before other tokens of the text changed, so they cannot be recomputed. Blocks
-// are kept for a pass only if every prompt is indivisible, so sequences that have begun need no more blocks.
+// Passes: a pass with a PassCache leaves its blocks to the next pass over the same text. The next pass takes
+// over the blocks and starts before all other sequences. Until then, nothing may evict the blocks: they
+// cannot be recomputed, because other tokens of the text have changed since. Blocks are kept for a pass only
+// if every prompt is indivisible, so sequences that have started need no more blocks.
 //
-// Recomputation: a sequence that is recomputed for every token returns to the front of the queue after each
-// token.
+// Recomputation: if the model recomputes the whole sequence for every token, the sequence returns to the
+// front of the queue after each token.
 //
-// Steps in flight: a step may be planned while other steps are in flight. The tokens of steps in flight count
-// as planned. Sequences that await a token are skipped, and sequences in flight are not preempted. Steps are
-// settled in the order in which they were planned.
+// Steps in flight: a step may be planned while others are in flight. Tokens in flight count as planned.
+// Sequences that await a token are skipped, and sequences in flight are not preempted. Steps are settled in
+// the order in which they were planned.
 class Scheduler {
  public:
   static constexpr std::size_t kMaxOvertaken = 64;
-  // Largest number of waiting sequences that a step considers but cannot admit.
+  // Maximum number of waiting sequences that planning a step examines without admitting them.
   static constexpr std::size_t kMaxLookedAt = 64;
 
-  // `blocks` must outlive the scheduler. Without a speculator there are no drafts.
+  // `blocks` must outlive the scheduler. Without a speculator, steps have no drafts.
   Scheduler(BlockManager& blocks, SchedulerLimits limits, std::unique_ptr<Speculator> speculator = nullptr)
       : blocks_(blocks), limits_(limits), speculator_(std::move(speculator)) {}
 
   // Queues a request's samples. The prompt and the continuation of each sample must fit into the cache.
   void add(const std::shared_ptr<RequestState>& state) { waiting_.add(state); }
-  // Stops counting a request as waiting after it could not be added, and releases the blocks kept for it.
+  // For a request that could not be added: stops counting it as waiting, and releases the blocks kept for it.
   void drop(RequestState& state) {
     waiting_.leave(state);
     release(state.pass_cache.key);
   }
 
   bool has_work() const { return !waiting_.empty() || !running_.empty(); }
-  // Requests that no longer wait.
+  // All requests so far that no longer wait.
   const RequestCounts& left_queue() const { return waiting_.left(); }
   const StepTimes& times() const { return times_; }
-  // Fills in the scheduler's fields of `status`.
+  // Sets the scheduler's fields of `status`.
   void describe(LeaderStatus& status) const;
 
-  // Plans the next step. If there is work and nothing is in flight, the step computes at least one token, or
-  // a sequence has failed.
+  // Plans the next step. If there is work and nothing is in flight, the step computes at least one token or
+  // reports a failed sequence.
   PlannedStep plan();
 
-  // Processes a step that took `seconds` (0: unknown). Before the call, the chosen tokens must be appended to
-  // the sequences, and Sequence::accepted must be set. Adds the computed blocks to the prefix cache, except
-  // those of sequences that failed or were cancelled.
+  // Processes a step that took `seconds` (0: unknown). Before the call, append the chosen tokens to the
+  // sequences and set Sequence::accepted. Adds the computed blocks to the prefix cache, except for failed and
+  // cancelled sequences and for passes with a PassCache.
   void settle(const PlannedStep& step, double seconds = 0.0);
 
-  // Removes and returns ended sequences, and releases their blocks. Sequences in flight stay until their step
-  // is settled. Blocks that are kept for another pass stay, too (RequestState::pass_cache).
+  // Removes and returns ended sequences, and releases their blocks, except blocks kept for another pass
+  // (RequestState::pass_cache). Sequences in flight stay until their steps are settled.
   std::vector<std::shared_ptr<Sequence>> remove_finished();
 
-  // Releases the blocks kept for a pass with this key. Call it after the last pass.
+  // Releases the blocks kept for a pass with this key. Call this after the last pass.
   void release(RequestId key);
 
   // Ends the request's running and waiting sequences with FinishReason::cancelled. Drops the samples that
-  // have not begun, and returns their number.
+  // have not started, and returns their number.
   std::size_t cancel(RequestId request);
 
-  // Throws std::logic_error naming the first invariant that does not hold.
+  // Throws std::logic_error naming the first violated invariant.
   void check_invariants() const;
 
  private:
   using Sequences = std::vector<std::shared_ptr<Sequence>>;
 
-  // The step that is being planned.
+  // The step being planned.
   struct Step {
     Sequences sequences;  // sequences with tokens in this step
     std::size_t tokens = 0;
@@ -163,15 +162,15 @@ class Scheduler {
   // A step's progress through the queue.
   struct QueueTurn {
     WaitingQueue::Place next;
-    bool closed = false;  // no further sequence can begin in this step
+    bool closed = false;  // no further sequence can start in this step
     std::size_t looked_at = 0;
     Sequences without_room;
   };
   enum class Admission : std::uint8_t {
     admitted,
-    waits,    // for a prefix that another sequence is computing
-    no_room,  // in the cache or the step
-    failed,   // because memory ran out
+    waits,    // another sequence is computing a shared prefix
+    no_room,  // no room in the cache or the step
+    failed,   // memory ran out
   };
 
   void add_decoding(Step& step);
@@ -209,12 +208,12 @@ class Scheduler {
   std::unique_ptr<Speculator> speculator_;
   StepTimes times_;
   WaitingQueue waiting_;
-  std::list<std::shared_ptr<Sequence>> running_;  // in the order of admission
-  std::vector<SequenceId> ended_;                 // not yet reported to the ranks
+  std::list<std::shared_ptr<Sequence>> running_;  // in order of admission
+  std::vector<SequenceId> ended_;                 // ended sequences not yet reported to the ranks
   std::map<RequestId, SequenceId> kept_;          // ended sequences with kept blocks, by PassCache::key
   std::uint64_t admissions_ = 0;
   std::uint64_t turns_ = 0;
-  std::uint64_t queue_turn_ = 0;  // the queue's last turn
+  std::uint64_t queue_turn_ = 0;  // `turns_` at the queue's last turn
   std::size_t steps_in_flight_ = 0;
   std::uint64_t computed_prompt_tokens_ = 0;
   std::uint64_t prefix_queries_ = 0;

@@ -1,4 +1,4 @@
-// The scheduler's use of the cache: prefixes, room for prompts, and blocks that the ranks must know.
+// The scheduler's use of the cache: prefixes, room for prompts, and blocks to announce to the ranks.
 #include "runtime/cache/snapshots.h"
 #include "runtime/scheduling/scheduler.h"
 #include "tp/internal/require.h"
@@ -8,13 +8,12 @@
 
 namespace tp {
 
-// Looks up the sequence's prefix in the cache, if the request allows it. A pass takes over the blocks that
-// were kept for it.
+// Looks up the sequence's prefix in the cache, if the request allows it. A pass takes over the blocks kept
+// for it.
 void Scheduler::begin(Sequence& sequence) {
   const PassCache& passes = sequence.state->pass_cache;
   const std::span<const TokenId> tokens(sequence.tokens);
-  // An output at a prompt position needs the position's logits, even if the position's keys and values are
-  // cached.
+  // A prompt position with outputs must be computed, even if its keys and values are cached.
   const std::size_t needed = sequence.is_asked() ? sequence.asked_from + 1 : sequence.work();
   if (passes.is_filled) {
     const auto kept = kept_.extract(passes.key);
@@ -36,7 +35,7 @@ void Scheduler::begin(Sequence& sequence) {
   sequence.announced = false;
 }
 
-// Keeps the blocks of an ended sequence if another pass over the same text may follow.
+// Keeps an ended sequence's blocks if another pass over the same text may follow; otherwise releases them.
 void Scheduler::leave_blocks(const Sequence& sequence) {
   const RequestId key = sequence.state->pass_cache.key;
   if (key != 0 && sequence.finish_reason == FinishReason::length)
@@ -50,8 +49,8 @@ void Scheduler::release(RequestId key) {
   if (const auto kept = kept_.extract(key); !kept.empty()) blocks_.end_sequence(kept.mapped());
 }
 
-// Whether the cache has room for the whole prompt of a sequence that has just begun, in addition to the rest
-// of all prompts being computed.
+// Whether the cache has room for the whole prompt of a sequence that has just begun, on top of the rest of
+// all prompts being computed.
 bool Scheduler::has_room_for_prompt(const Sequence& sequence) const {
   const auto missing = [&](const Sequence& prompt) {
     return blocks_.missing_blocks(prompt.id, prompt.work(), limits_.prefill_chunk);
@@ -63,8 +62,8 @@ bool Scheduler::has_room_for_prompt(const Sequence& sequence) const {
   return blocks <= blocks_.free_blocks();
 }
 
-// Whether a running sequence of the same or higher priority is computing full blocks that `sequence` will
-// find in the cache. Compares each pair of sequences only once.
+// Whether a running sequence of the same or higher priority is computing whole blocks that `sequence` can
+// then share. Compares each pair of sequences only once.
 bool Scheduler::waits_for_prefix(Sequence& sequence) {
   if (!sequence.uses_prefix_cache()) return false;
   const auto still_computing = [&](const Sequence* other) {
@@ -93,8 +92,8 @@ bool Scheduler::waits_for_prefix(Sequence& sequence) {
   return !sequence.ahead.expired();
 }
 
-// Asks a running sequence to keep its state at a position that it has not computed yet. Returns false if the
-// position is already in flight.
+// Asks a running sequence to save its state at a later position. Returns false if that position is already in
+// flight.
 bool Scheduler::will_keep_state(Sequence& running, std::size_t position) const {
   if (blocks_.awaits_save(running.id, position)) return true;
   if (position <= running.planned_tokens - running.granted) return false;
@@ -102,8 +101,8 @@ bool Scheduler::will_keep_state(Sequence& running, std::size_t position) const {
   return true;
 }
 
-// The entries of the sequence's tables that the ranks don't have yet: new blocks and, with the first chunk,
-// cached blocks.
+// The entries of the sequence's block tables that the ranks don't have yet: new blocks and, with the first
+// chunk, cached blocks.
 std::vector<BlockId> Scheduler::take_unsent_blocks(Sequence& sequence) const {
   std::vector<BlockId> unsent;
   for (std::size_t group = 0; group < blocks_.groups(); ++group) {
@@ -114,7 +113,8 @@ std::vector<BlockId> Scheduler::take_unsent_blocks(Sequence& sequence) const {
   return unsent;
 }
 
-// The sequence's state, and the positions among these tokens at which copies of the state are saved.
+// The sequence's state for a chunk with the positions `computed`, and the positions in the chunk where copies
+// of the state are saved.
 ChunkState Scheduler::take_states(Sequence& sequence, Range computed) {
   const SnapshotPositions positions =
       snapshot_positions(computed, sequence.prompt_tokens(), sequence.left_at, blocks_.block_size());

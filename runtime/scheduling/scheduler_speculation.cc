@@ -11,8 +11,8 @@ namespace tp {
 namespace {
 
 // Whether drafts may follow the sequence's last token in this step. The sequence must be generating, and the
-// step must compute its last token. Sequences with a mask callback have no drafts, because the callback must
-// see only tokens that the model has chosen.
+// step must compute its last token. Sequences with a mask callback get no drafts, because the callback must
+// only see tokens that the model has chosen.
 bool can_speculate(const Sequence& sequence) {
   const Request& request = sequence.state->request;
   const bool has_last = sequence.planned_tokens == sequence.tokens.size();
@@ -20,8 +20,8 @@ bool can_speculate(const Sequence& sequence) {
          sequence.granted == 1 && sequence.redo == 0;
 }
 
-// Whether a draft source that reads the model's hidden states can process this sequence while the prompt is
-// still being computed.
+// Whether a draft source that reads the model's hidden states can already process the sequence's prompt while
+// the model is still computing it.
 bool can_follow(const Sequence& sequence) {
   const Request& request = sequence.state->request;
   const bool computes_prompt = sequence.generated_tokens() == 0 || sequence.granted > 1;
@@ -29,7 +29,7 @@ bool can_follow(const Sequence& sequence) {
          sequence.computed_tokens > 0;
 }
 
-// A query for up to `most` drafts after the first `tokens` tokens of a sequence.
+// A query for up to `most` draft tokens after the sequence's first `tokens` tokens.
 DraftQuery query_about(const Sequence& sequence, std::size_t tokens, std::size_t most) {
   return {.sequence = sequence.id,
           .tokens = std::span(sequence.tokens).first(tokens),
@@ -40,8 +40,7 @@ DraftQuery query_about(const Sequence& sequence, std::size_t tokens, std::size_t
           .sample = static_cast<std::uint64_t>(sequence.sample)};
 }
 
-// Number of draft tokens that rank 0 cannot rule out: the tokens before the first token that ends the text or
-// violates the constraint.
+// Number of draft tokens before the first that ends the text or violates the constraint.
 std::size_t possible_tokens(const Sequence& sequence, std::span<const TokenId> tokens) {
   const RequestState& state = *sequence.state;
   const auto end = std::ranges::find_first_of(tokens, state.end_ids);
@@ -61,11 +60,11 @@ std::size_t possible_tokens(const Sequence& sequence, std::span<const TokenId> t
 
 }  // namespace
 
-// Adds drafts to the step's sequences, as many as pay off.
+// Adds as many drafts to the step's sequences as pay off.
 void Scheduler::add_drafts(Step& step) {
   Sequences able;
   std::vector<DraftQuery> queries;
-  std::size_t choices = 0;  // tokens that the step chooses without drafts
+  std::size_t choices = 0;  // number of tokens that the step chooses without drafts
   for (const std::shared_ptr<Sequence>& sequence : step.sequences) {
     if (sequence->planned_tokens == sequence->tokens.size() && sequence->state->max_tokens > 0) ++choices;
     const std::size_t most = can_speculate(*sequence) ? draft_room(*sequence, step) : 0;
@@ -75,7 +74,7 @@ void Scheduler::add_drafts(Step& step) {
   }
   for (const std::shared_ptr<Sequence>& sequence : step.sequences) {
     if (!speculator_->follows_prompts() || !can_follow(*sequence)) continue;
-    // The token after the computed tokens is known, too.
+    // The token after the computed tokens is also known.
     const std::size_t known = std::min(sequence->computed_tokens + 1, sequence->tokens.size());
     queries.push_back(query_about(*sequence, known, 0));
   }
@@ -98,19 +97,19 @@ void Scheduler::add_drafts(Step& step) {
   }
 }
 
-// Largest number of drafts for the sequence.
+// Maximum number of draft tokens for the sequence in this step.
 std::size_t Scheduler::draft_room(const Sequence& sequence, const Step& step) const {
   const std::size_t end = sequence.planned_tokens;
-  // A step chooses one token more than the number of accepted drafts.
+  // A step adds one token on top of the accepted drafts.
   std::size_t to_generate = sequence.state->max_tokens - sequence.generated_tokens() - 1;
   if (sequence.state->forced_last && to_generate > 0) --to_generate;  // a forced token has its own step
   const std::size_t room = limits_.step_tokens - std::min(limits_.step_tokens, step.tokens);
   std::size_t most =
       std::min({speculator_->most(), to_generate, room, limits_.prefill_chunk - sequence.granted});
-  // Each draft may be a thinking token, so drafts stop before the end of thinking is forced.
+  // Each draft may be a thinking token, so drafts must stop before the end of thinking is forced.
   if (sequence.text) most = std::min(most, sequence.text->tokens_until_forced());
   if (!blocks_.keeps_states() || most == 0) return most;
-  // A state that other sequences begin with must be saved by a chunk without drafts, because a chunk with
+  // States that other sequences start from must be saved by a chunk without drafts, because a chunk with
   // drafts may be recomputed.
   if (!sequence.announced) return 0;
   const SnapshotPositions saves = snapshot_positions(
@@ -121,13 +120,13 @@ std::size_t Scheduler::draft_room(const Sequence& sequence, const Step& step) co
   return first > end ? first - end - 1 : 0;
 }
 
-// A copy of the sequence's state, used to compute the last token and the drafts.
+// A copy of the sequence's state, on which the last token and the drafts are computed.
 ChunkState Scheduler::take_trial_state(const Sequence& sequence) {
   const StateSlot from = blocks_.state(sequence.id);
   return {.slot = blocks_.take_trial_state(sequence.id), .from = from, .saves = {}};
 }
 
-// Advances a sequence by the results of its chunk.
+// Updates a sequence's token counts after a step has computed its chunk.
 void Scheduler::advance(const PlannedStep::Chunk& chunk) {
   Sequence& sequence = *chunk.sequence;
   const std::size_t accepted = std::exchange(sequence.accepted, 0);
@@ -142,7 +141,7 @@ void Scheduler::advance(const PlannedStep::Chunk& chunk) {
   }
 }
 
-// Must be called before the sequences advance, because advance() resets Sequence::accepted.
+// Must run before advance(), which resets Sequence::accepted.
 void Scheduler::count_drafts(const PlannedStep& step, double seconds) {
   Speculator::StepOutcome outcome{.rows = step.forward.tokens.size(),
                                   .seconds = step.prompt_tokens == 0 ? seconds : 0.0};

@@ -1,4 +1,4 @@
-// One continuation of a prompt while it is being generated.
+// A continuation of a prompt during generation.
 #pragma once
 
 #include "runtime/cache/block_manager.h"
@@ -23,12 +23,12 @@ class RequestConstraint;
 }
 
 // Keys and values shared by passes over the same text. When a pass ends, its cache blocks are kept for the
-// next pass until they are released.
+// next pass, until they are released.
 struct PassCache {
   RequestId key = 0;       // equal for all passes of a text; 0: nothing is shared
   bool is_filled = false;  // an earlier pass has filled the cache
-  std::size_t begin = 0;   // first position that this pass computes if the cache is filled
-  // Length of the whole text, including tokens after the pass's prompt. The pass sees all of these tokens.
+  std::size_t begin = 0;   // first position to compute if the cache is filled
+  // Length of the whole text, including tokens after the pass's prompt. The pass attends to the whole text.
   std::size_t tokens = 0;
 };
 
@@ -37,34 +37,34 @@ struct RequestState {
   RequestId id = 0;
   Request request;
   std::uint64_t seed = 0;        // the request's seed, or a random seed
-  std::size_t max_tokens = 0;    // tokens to generate, limited by the maximum length of a sequence
-  std::vector<TokenId> end_ids;  // tokens that end a continuation, including the model's own
+  std::size_t max_tokens = 0;    // maximum tokens to generate, capped by the maximum sequence length
+  std::vector<TokenId> end_ids;  // tokens that end a continuation, including the model's end tokens
   TokenBans bans;
   // Set for encoder-decoders. `request.prompt` then contains the input, padded to whole blocks, followed by
-  // the decoder's prompt, and requested positions count from the start of the sequence.
+  // the decoder's prompt. Positions in the request count from the start of the whole sequence.
   EncodedInput input;
   std::optional<TokenId> forced_last;
   std::shared_ptr<const constraint::RequestConstraint> constraint;  // null: none
   constraint::Progress constraint_start;
   EventSink sink;
   RequestTimes times;
-  int not_begun = 0;     // samples that have not begun, out of request.n
-  int open_samples = 0;  // samples that have not ended, including those that have not begun
+  int not_begun = 0;     // samples that have not started, out of request.n
+  int open_samples = 0;  // samples that have not ended, including samples that have not started
   bool cancelled = false;
-  std::size_t cached_tokens = 0;  // cached tokens of the first sample, set at its end
-  bool is_pass = false;           // whether this is a pass of a larger request; passes are not counted
+  std::size_t cached_tokens = 0;  // Sequence::cached_tokens of the first sample, set when that sample ends
+  bool is_pass = false;           // whether this is a pass of a larger request; statistics don't count passes
   PassCache pass_cache{};         // cache shared with other passes
-  bool recomputes = false;        // recomputes the whole sequence for every generated token
-  bool has_left_queue = false;    // part of the request was scheduled, or it has ended
+  bool recomputes = false;        // the whole sequence is recomputed for each generated token
+  bool has_left_queue = false;    // a sample has left the queue, or the request has ended
 
-  // Number of prompt tokens to compute. The last token is left out if the request asks only for scores,
+  // Number of prompt tokens to compute. If the request asks only for scores, the last token is left out,
   // because nothing is predicted from it.
   std::size_t prompt_work() const {
     const bool only_scores = max_tokens == 0 && request.score_from && !request.prompt_logits;
     return only_scores ? request.prompt.size() - 1 : request.prompt.size();
   }
 
-  // The prompt positions that have outputs: [first_asked, asked_end).
+  // The prompt positions with outputs: [first_asked, asked_end).
   std::size_t first_asked() const {
     if (request.prompt_logits) return input.positions;
     if (request.score_from) return *request.score_from - 1;
@@ -78,8 +78,8 @@ struct RequestState {
     if (request.score_from) return all - 1;
     return request.candidates_at.empty() ? 0 : request.candidates_at.back() + 1;
   }
-  // The end of the positions whose hidden states are requested. For an encoder-decoder, these are positions
-  // in the input.
+  // The position after the last requested hidden state. For an encoder-decoder, this is a position in the
+  // input.
   std::size_t end_of_states() const {
     if (request.pooling == Pooling::first) return 1;
     return input.tokens != 0 ? input.tokens : request.prompt.size();
@@ -91,46 +91,46 @@ struct Sequence {
   std::shared_ptr<RequestState> state;
   int sample = 0;  // index of the continuation; sample 0 delivers the prompt's outputs
 
-  std::vector<TokenId> tokens;      // prompt and generated tokens; empty until considered for admission
-  std::size_t cached_tokens = 0;    // prompt tokens found in the prefix cache at the first start
-  std::size_t planned_tokens = 0;   // tokens in the cache after the steps in flight
+  std::vector<TokenId> tokens;      // prompt and generated tokens; empty until admission is first tried
+  std::size_t cached_tokens = 0;    // prompt tokens found in the cache when the prompt last started
+  std::size_t planned_tokens = 0;   // tokens that will be in the cache after the steps in flight
   std::size_t computed_tokens = 0;  // tokens in the cache now
-  std::size_t granted = 0;          // tokens granted in the step that is being planned
+  std::size_t granted = 0;          // tokens granted so far in the step being planned
   std::vector<TokenId> drafts{};    // draft tokens after the granted tokens
   std::size_t in_flight = 0;        // unsettled steps that compute tokens of this sequence
-  bool awaits_token = false;        // a step in flight chooses its next token
-  std::size_t accepted = 0;         // accepted drafts of the step that is being settled
-  // For models with recurrent layers: number of tokens, not counting the last, that must be computed again
-  // because a draft of the same step was rejected.
+  bool awaits_token = false;        // a step in flight chooses the sequence's next token
+  std::size_t accepted = 0;         // accepted drafts of the step being settled
+  // For models with recurrent layers: number of tokens to recompute before the sequence's last token, because
+  // a draft after them was rejected.
   std::size_t redo = 0;
   std::size_t drafted_tokens = 0;   // draft tokens in all steps
   std::size_t accepted_tokens = 0;  // accepted draft tokens in all steps
   std::size_t asked_from = 0;       // first position of the prompt with an undelivered output
   std::optional<Pooler> pooler{};   // pools delivered states
-  std::vector<std::vector<TokenLogprob>> prompt_top{};  // top tokens of positions that still lack scores
-  std::vector<std::size_t> left_at{};  // positions where waiting sequences diverge, for recurrent layers
-  std::size_t sent_blocks = 0;         // number of blocks per table that the ranks know
+  std::vector<std::vector<TokenLogprob>> prompt_top{};  // top tokens, delivered with the next scores
+  std::vector<std::size_t> left_at{};  // positions where waiting sequences diverge; for recurrent layers
+  std::size_t sent_blocks = 0;         // blocks per table that the ranks know
   bool announced = false;              // whether the ranks know this sequence
   std::optional<TextStream> text;      // set at the first generated token, if there is a tokenizer
   std::optional<constraint::Progress> progress;  // set at the first generated token
   FinishReason finish_reason = FinishReason::none;
 
   // Used while the sequence waits.
-  std::size_t overtaken = 0;            // number of later sequences admitted before this sequence
-  std::uint64_t compared_to = 0;        // sequences up to this `admission` have been compared
+  std::size_t overtaken = 0;            // later sequences that were admitted before this sequence
+  std::uint64_t compared_to = 0;        // already compared with running sequences up to this `admission`
   std::weak_ptr<const Sequence> ahead;  // running sequence that is computing a prefix of this sequence
-  std::size_t shared_tokens = 0;        // length of the common prefix
+  std::size_t shared_tokens = 0;        // length of the prefix shared with `ahead`, in whole blocks
 
   // Admission number (1, 2, ...) while the sequence runs; 0 while it waits.
   std::uint64_t admission = 0;
-  std::uint64_t last_turn = 0;  // the scheduler's turn count at this prompt's last turn
+  std::uint64_t last_turn = 0;  // the scheduler's turn count at the prompt's last turn
 
-  // The constraint's progress after all tokens.
+  // The constraint's progress after all tokens so far.
   constraint::Progress constraint_progress() const { return progress.value_or(state->constraint_start); }
-  // Whether a mask limits the next token.
+  // Whether a mask restricts the next token.
   bool is_masked() const { return state->constraint || state->request.allowed_tokens; }
   int priority() const { return state->request.priority; }
-  // Whether cache blocks of an earlier pass are kept for this sequence.
+  // Whether an earlier pass has left cache blocks for this sequence.
   bool has_blocks_waiting() const { return state->pass_cache.is_filled; }
   std::size_t prompt_tokens() const { return state->request.prompt.size(); }
   std::size_t generated_tokens() const { return tokens.size() - prompt_tokens(); }
@@ -144,13 +144,13 @@ struct Sequence {
     return limit ? ThinkingWatch(*limit).forced_next() : std::nullopt;
   }
   bool finished() const { return finish_reason != FinishReason::none; }
-  // Number of tokens whose keys and values the next output needs.
+  // Number of tokens whose keys and values are needed for the next output.
   std::size_t work() const { return generated_tokens() == 0 ? state->prompt_work() : tokens.size(); }
-  // Whether nothing can be planned: the sequence has ended, or a step in flight must be settled first.
+  // Whether no token can be planned: the sequence has ended, or a step in flight must be settled first.
   bool idle() const { return finished() || awaits_token || planned_tokens == work(); }
-  // Whether only the next token is left to compute, apart from `redo` and tokens in flight.
+  // Whether the sequence generates, and at most its last token has yet to be planned, apart from `redo`.
   bool decodes() const { return generated_tokens() > 0 && planned_tokens + redo + 1 >= tokens.size(); }
-  // Whether this is the request's newest sample, and more samples must still be created.
+  // Whether this is the request's newest sample and there are more samples to create.
   bool is_last_begun() const {
     return state->not_begun > 0 && sample + 1 == state->request.n - state->not_begun;
   }
@@ -158,21 +158,21 @@ struct Sequence {
   bool indivisible() const {
     return state->recomputes || state->request.attention == AttentionMask::bidirectional;
   }
-  // Number of consecutive tokens that one step must compute together.
+  // Number of consecutive tokens that must be computed in the same step.
   std::size_t attention_block() const {
     const Request& request = state->request;
     return request.attention == AttentionMask::by_blocks ? request.attention_block : 1;
   }
-  // Smallest number of next tokens that a step may compute: the whole sequence, an input to encode, or 1.
+  // Minimum number of tokens in the next chunk: a whole indivisible sequence, a whole input to encode, or 1.
   std::size_t least_chunk() const {
     if (indivisible()) return work() - state->pass_cache.begin;
     return planned_tokens < state->input.positions ? state->input.positions : 1;
   }
-  // Whether the step that is being planned encodes the input. Such a step computes none of the decoder's
-  // tokens.
+  // Whether the step being planned encodes the input. If so, the sequence's decoder tokens wait for a later
+  // step.
   bool encodes() const { return planned_tokens - granted < state->input.positions; }
   bool uses_prefix_cache() const { return state->request.cache_prompt && !indivisible(); }
-  // Whether the prompt has undelivered outputs from `asked_from` on.
+  // Whether the prompt has undelivered outputs.
   bool is_asked() const { return sample == 0 && asked_from < state->asked_end(); }
 };
 

@@ -18,7 +18,7 @@ using MaskTask = std::packaged_task<TokenMask()>;
 using MaskTasks = std::vector<MaskTask>;
 
 // The constraint's mask for the token after the sequence's tokens and these drafts. If the constraint has not
-// computed the mask of this state before, the work is appended to `slow`.
+// computed this mask before, the work is appended to `slow`.
 std::shared_future<TokenMask> constraint_mask(const Sequence& sequence, std::span<const TokenId> drafts,
                                               MaskTasks& slow) {
   constraint::Progress progress = sequence.constraint_progress();
@@ -28,8 +28,7 @@ std::shared_future<TokenMask> constraint_mask(const Sequence& sequence, std::spa
   return slow.emplace_back(compute).get_future().share();
 }
 
-// The mask from the request's callback. The callback runs on its own thread, because it may take any amount
-// of time.
+// The mask from the request's callback, which runs on its own thread because it may take any amount of time.
 std::shared_future<TokenMask> function_mask(const Sequence& sequence) {
   const auto first = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(sequence.prompt_tokens());
   std::vector<TokenId> generated(first, sequence.tokens.end());
@@ -50,7 +49,7 @@ std::shared_future<TokenMask> start_mask(const Sequence& sequence, std::span<con
   }
 }
 
-// Whether the constraint allows the token. The end of thinking may not be allowed yet, for example in the
+// Whether the constraint allows the token. It may forbid the end of thinking for now, for example in the
 // middle of a character.
 bool allows(const Sequence& sequence, TokenId token) {
   if (!sequence.state->constraint) return true;

@@ -1,4 +1,4 @@
-// Masks of the tokens that the outputs of a step may choose.
+// Masks of allowed tokens for a step's outputs.
 #pragma once
 
 #include "runtime/scheduling/scheduler.h"
@@ -7,7 +7,7 @@
 
 namespace tp {
 
-// Starts computing the masks of a step's outputs, concurrently with its forward pass. All constraints share
+// Starts computing the masks of a step's outputs, to run alongside the forward pass. All constraints share
 // one thread, because most masks take less time than creating a thread.
 void start_masks(PlannedStep& planned, std::size_t vocab_size);
 

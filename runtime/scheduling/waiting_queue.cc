@@ -10,8 +10,8 @@
 namespace tp {
 namespace {
 
-// Sort key of the queue. Sequences with kept blocks come first, because other sequences cannot use these
-// blocks and might wait until the blocks are free.
+// Sort key of the queue. Sequences with kept blocks come first, because only they can use these blocks, and
+// others may be waiting for the room.
 std::pair<bool, int> rank_of(const std::shared_ptr<Sequence>& sequence) {
   return {!sequence->has_blocks_waiting(), sequence->priority()};
 }

@@ -1,5 +1,5 @@
-// The sequences that wait to be scheduled. Sequences with kept cache blocks come first. The others are
-// ordered by priority, and by age within a priority.
+// The sequences waiting to be scheduled. Sequences with kept cache blocks come first. Otherwise, the order is
+// by priority, then by age.
 #pragma once
 
 #include "runtime/scheduling/sequence.h"
@@ -13,14 +13,13 @@
 
 namespace tp {
 
-// Number of requests, and of their prompt tokens.
+// Number of requests, and total length of their prompts in tokens.
 struct RequestCounts {
   std::size_t requests = 0;
   std::size_t prompt_tokens = 0;
 };
 
-// Contains only one sample of a request that has not begun. The next sample is created when this sample
-// leaves the queue.
+// At most one sample per request waits to start. When that sample leaves the queue, the next one is created.
 class WaitingQueue {
  public:
   using Sequences = std::list<std::shared_ptr<Sequence>>;
@@ -32,25 +31,25 @@ class WaitingQueue {
   // blocks.
   void put_back(const std::shared_ptr<Sequence>& sequence);
   // Removes a sequence. The next sample of its request, if any, takes its place. Returns the entry now at
-  // this place.
+  // that place.
   Place dequeue(Place place);
-  // Counts a request as no longer waiting, because part of it was scheduled or it has ended.
+  // Counts a request as no longer waiting: a sample has left the queue, or the request has ended.
   void leave(RequestState& state);
-  // Removes the sequences that have ended, and appends them to `removed`.
+  // Removes ended sequences and appends them to `removed`.
   void remove_finished(std::vector<std::shared_ptr<Sequence>>& removed);
-  // Drops a request's samples that have not begun, and returns their number.
+  // Drops a request's samples that have not started, and returns their number.
   std::size_t drop_samples(RequestState& state);
 
   const Sequences& sequences() const { return sequences_; }
   Place begin() { return sequences_.begin(); }
   Place end() { return sequences_.end(); }
   bool empty() const { return sequences_.empty(); }
-  // Number of waiting samples, including samples that are not created yet.
+  // Number of waiting samples, including samples not created yet.
   std::size_t size() const { return size_; }
-  // Requests that have left since the queue was created.
+  // All requests that have left the queue so far.
   const RequestCounts& left() const { return left_; }
 
-  // Throws std::logic_error naming the first invariant that does not hold.
+  // Throws std::logic_error naming the first violated invariant.
   void check_invariants() const;
 
  private:

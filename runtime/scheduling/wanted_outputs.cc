@@ -54,7 +54,7 @@ void ask_for_candidates(const Sequence& sequence, std::size_t begin, std::size_t
   }
 }
 
-// Adds the outputs for the prompt's positions [begin, end) of this chunk. Candidates precede scores, as
+// Adds the outputs for the chunk's prompt positions [begin, end). Candidates come before scores, as
 // Leader::settle_result expects.
 void ask_about_prompt(const Sequence& sequence, std::size_t begin, std::size_t end, std::size_t first_row,
                       std::vector<Output>& outputs) {
@@ -90,7 +90,7 @@ std::vector<Output> outputs_of(const Sequence& sequence, std::size_t begin, std:
     ask_about_prompt(sequence, first, last, first_row + (first - begin), outputs);
   if (sequence.state->max_tokens == 0 || end != sequence.tokens.size()) return outputs;
   const bool is_masked = sequence.is_masked() || sequence.forced_next().has_value();
-  // Only the decoder's part of an encoder-decoder's sequence is text.
+  // In an encoder-decoder's sequence, only the decoder's tokens are text.
   const std::size_t input = sequence.state->input.positions;
   const std::span<const TokenId> text = std::span(sequence.tokens).subspan(input);
   const auto choose = [&](std::size_t row, std::span<const TokenId> text_so_far) {
