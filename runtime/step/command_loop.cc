@@ -51,7 +51,7 @@ void CommandLoop::stop(int exit_status) noexcept {
     Command command = Stop{exit_status};
     announce(command);
   } catch (const std::exception&) {
-    // The other ranks have already ended, and the rank that failed reports the reason.
+    // The other ranks have already ended, and the failed rank reports the reason.
   }
 }
 

@@ -1,4 +1,4 @@
-// Broadcasts rank 0's commands to the other ranks.
+// Runs rank 0's commands on all ranks.
 #pragma once
 
 #include "runtime/protocol/command.h"
@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// Rank 0's side: makes all ranks run a command.
+// Rank 0's side of the loop.
 class CommandLoop {
  public:
   // Both arguments must outlive this object.
@@ -19,12 +19,12 @@ class CommandLoop {
   // run(), begin() and finish() throw LockstepError if anything fails, because the other ranks are then
   // waiting in a collective and cannot be notified.
   Outputs run(Command command, const MaskSource& masks = {});
-  // begin() and finish() together run a step. With several stages, further steps may begin before the first
+  // Together, begin() and finish() run a step. With several stages, further steps may begin before the first
   // one finishes. Steps finish in the order in which they begin.
   void begin(Forward forward, const MaskSource& masks);
   Outputs finish();
   // Makes follow() return this status on the other ranks. Does nothing after a LockstepError, because the
-  // other ranks cannot be reached.
+  // other ranks can no longer be reached.
   void stop(int exit_status) noexcept;
 
  private:
@@ -35,10 +35,10 @@ class CommandLoop {
   void announce(Command& command);
 
   bool broken_ = false;
-  std::deque<Outputs> begun_;  // unfinished steps, with outputs if there is only one stage
+  std::deque<Outputs> begun_;  // unfinished steps; with several stages, their outputs are still empty
 };
 
-// On ranks other than 0: runs rank 0's commands until Stop, and returns the exit status in Stop.
+// On ranks other than 0: runs rank 0's commands until Stop, and returns Stop's exit status.
 int follow(Communicator& comm, Worker& worker);
 
 }  // namespace tp

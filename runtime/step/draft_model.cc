@@ -19,10 +19,11 @@
 namespace tp {
 namespace {
 
-// Bytes of weights per rank below which messages cost more time than additional ranks save. Measured with two
+// With fewer weight bytes per rank, messages cost more time than additional ranks save. Measured with two
 // ranks on one host.
 constexpr std::size_t kWorthDividing = std::size_t{2} << 20;
-// Bytes of weights above which a draft model is divided over hosts: an estimate, not measured.
+// A draft model with at least this many weight bytes is divided over several hosts. An estimate, not
+// measured.
 constexpr std::size_t kWorthDividingOverHosts = std::size_t{96} << 20;
 
 std::string token_of(const Tokenizer& tokenizer, std::size_t id) {
@@ -33,7 +34,8 @@ std::string token_of(const Tokenizer& tokenizer, std::size_t id) {
   }
 }
 
-// Compares tokens instead of sizes, because a model's tables may have more rows than there are tokens.
+// Compares tokens instead of sizes if possible, because a model's tables may have more rows than its
+// vocabulary has tokens.
 void require_same_vocabulary(const EnginePlan& draft, const EnginePlan& target) {
   std::filesystem::path folder(target.model);
   if (target.synthetic) folder = folder.parent_path();
@@ -87,7 +89,7 @@ EnginePlan plan_on(std::size_t ranks, const EngineOptions& options, const Engine
   return make_plan(own, ranks);
 }
 
-// Whether to divide a draft model among all ranks. `plan`: the plan for a single rank.
+// Whether to divide a draft model among all ranks. `plan`: the plan for one rank.
 bool divides(const EnginePlan& plan, const WeightSource& source, const Communicator& comm, DraftRanks where,
              const EnginePlan& target) {
   const std::size_t ranks = comm.size();
@@ -121,8 +123,8 @@ DraftPlan plan_next_token(const Communicator& comm, const EngineOptions& options
   return draft;
 }
 
-// The tables that the multi-token prediction layer shares with the model on this rank. None if the layer and
-// the model are divided differently over the ranks.
+// The tables that the multi-token prediction layer shares with the model on this rank: none if the layer and
+// the model are divided differently.
 SameTables tables_of_both(const Communicator& comm, const DraftPlan& draft, const EnginePlan& target) {
   const EnginePlan& layer = draft.plan;
   const bool is_divided_alike =
@@ -131,8 +133,8 @@ SameTables tables_of_both(const Communicator& comm, const DraftPlan& draft, cons
   return same_tables(layer.spec(), *open_weights(layer), layer.tp(comm.rank()));
 }
 
-// Number of the draft model's cache blocks per cache block of the target. A sequence has the same number of
-// blocks in every group of layers.
+// How many of the draft model's cache blocks to allocate per block of the target. A sequence has the same
+// number of blocks in every group of layers.
 std::uint64_t blocks_beside(const EnginePlan& draft, const EnginePlan& target) {
   const std::size_t own = CacheGroups::of(draft.spec()).windows.size();
   const std::size_t others = CacheGroups::of(target.spec()).windows.size();
@@ -155,7 +157,7 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
     const bool is_model =
         speculation.drafts == DraftKind::model || (is_automatic && !speculation.model.empty());
     if (speculation.drafts == DraftKind::mtp) require_next_token_layer(target);
-    // A wrapped source makes drafts for a different model, whose hidden states are not available here.
+    // A wrapped source drafts for a different model, whose hidden states are not available here.
     const bool has_layer =
         is_automatic && !is_model && !options.wrap_draft_source && has_next_token_layer(target);
     const bool is_layer = speculation.drafts == DraftKind::mtp || has_layer;
@@ -173,7 +175,7 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
     draft.plan.model = speculation.model.string();
   if (draft.on_all_ranks) agree_on_arithmetic(comm, draft.plan);
   fail_together(comm, [&] {
-    start_threads(comm, options);  // used to compare tables
+    start_threads(comm, options);  // for comparing tables
     draft.same = tables_of_both(comm, draft, target);
   });
   return draft;

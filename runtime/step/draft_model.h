@@ -1,5 +1,4 @@
-// A draft model, or the model's own multi-token prediction layer, on all ranks of an engine or only on the
-// first rank.
+// A draft model, or the model's own multi-token prediction layer, on all ranks or only on the first rank.
 #pragma once
 
 #include "runtime/setup/engine_setup.h"
@@ -16,45 +15,44 @@
 
 namespace tp {
 
-// The plan that all ranks agree on.
 struct DraftPlan {
   EnginePlan plan;
   bool on_all_ranks = false;
   SameTables same{};  // tables that the multi-token prediction layer shares with the model
 };
 
-// Returns rank 0's plan. nullopt if the options name no draft model and the multi-token prediction layer is
-// missing or disabled. `target`: the plan of the model that verifies the drafts. Collective; throws
+// Returns rank 0's plan, or nullopt if the options name no draft model and the multi-token prediction layer
+// is missing or disabled. `target`: the plan of the model that verifies the drafts. Collective; throws
 // AgreedError if the draft model does not fit the target.
 std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions& options,
                                         const EnginePlan& target);
 
-// The memory that this rank needs for the draft model, with a cache for as many tokens as the target's cache.
-// Throws like Decoder's constructor.
+// The memory that this rank needs for the draft model, with a cache for as many tokens as the target's.
+// Throws the same errors as Decoder's constructor.
 MemoryNeed draft_need(const Communicator& comm, const DraftPlan& draft, const EnginePlan& target);
 
 class DraftModel {
  public:
   // `ranks`: the ranks of `comm` that run the draft model. `others`: the target's tables that the draft model
-  // uses. Collective over `ranks`; throws AgreedError.
+  // shares. Collective over `ranks`; throws AgreedError.
   DraftModel(const Communicator& comm, const std::vector<std::size_t>& ranks, EnginePlan plan,
              std::size_t threads, const VocabTables& others);
 
   Worker& worker() { return worker_; }
-  // Number of the target's hidden states to keep for this draft model; 0 if it reads none.
+  // How many of the target's hidden states to keep for this draft model; 0 if it reads none.
   std::size_t kept_states() const;
   void read_states(const HiddenStates& states) { worker_.read_states(states, plan_.max_sequences); }
   DraftModelLimits limits() const;
   DraftInfo info() const;
 
  private:
-  Communicator comm_;  // separate communicator, so that sums don't mix with the target's
+  Communicator comm_;  // separate communicator, to keep its sums apart from the target's
   EnginePlan plan_;
   VocabTables others_;
   Worker worker_;
 };
 
-// Loads the draft model, after the target. `tables`: the target's tables. Returns null on ranks that do not
+// Loads the draft model after the target. `tables`: the target's tables. Returns null on ranks that do not
 // run the draft model. Collective; throws AgreedError.
 std::unique_ptr<DraftModel> load_draft(Communicator& comm, const DraftPlan& draft, const EnginePlan& target,
                                        std::size_t threads, const VocabTables& tables);

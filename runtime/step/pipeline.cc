@@ -21,8 +21,7 @@ std::string text_of(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// One rank's part of the elements. The ranks of a stage divide the elements among them, so that each element
-// is sent only once.
+// A rank's part of the elements that two stages exchange.
 Range part_of(std::size_t elements, std::size_t rank, std::size_t ranks) {
   return split_evenly(elements, {rank, ranks});
 }
@@ -66,7 +65,7 @@ void Pipeline::send_mask(const TokenMask& mask) {
 TokenMask Pipeline::receive_mask(std::size_t vocab_size) {
   const std::vector<std::byte> bytes = mailbox_.receive(0, Mailbox::Kind::mask, kCommand);
   TokenMask mask(vocab_size);
-  // A mask that could not be computed arrives empty. The result then allows no token.
+  // An empty message means that rank 0 could not compute the mask. The mask then allows no token.
   if (bytes.size() == mask.words().size_bytes()) std::memcpy(mask.words().data(), bytes.data(), bytes.size());
   return mask;
 }
@@ -81,7 +80,7 @@ std::vector<Result> Pipeline::receive_results() {
   return results;
 }
 
-// Each rank sends only its part, so that no element is sent twice between the stages.
+// Each rank sends only its part, so no element is sent twice between the stages.
 void Pipeline::send_rows(TensorView<const float> x) {
   Communicator& group = tensor();
   const Range part = part_of(x.size(), group.rank(), group.size());

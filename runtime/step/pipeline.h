@@ -17,8 +17,8 @@
 namespace tp {
 
 // Rank 0 is the first rank of the first stage. The first rank of the last stage collects results. All ranks
-// execute commands in the order in which rank 0 sends them. A stage can therefore work on one step while an
-// earlier stage works on the next. All members throw CommError.
+// execute rank 0's commands in order. A stage can work on one step while an earlier stage works on the next.
+// All members throw CommError.
 class Pipeline {
  public:
   // Collective over `world`, which must outlive this object. Throws ConfigError on all ranks if the ranks
@@ -33,20 +33,20 @@ class Pipeline {
   // A decoder's links to the neighbouring stages; empty if there is only one stage.
   Decoder::StageLinks links();
 
-  // With several stages: rank 0 sends, the other ranks receive.
+  // For several stages only: rank 0 sends, and the other ranks receive.
   void send_command(const Command& command);
   Command receive_command();
-  // Rank 0 sends to the first rank of the last stage, in the order of outputs.
+  // Rank 0 sends masks to the first rank of the last stage, in the order of outputs.
   void send_mask(const TokenMask& mask);
   TokenMask receive_mask(std::size_t vocab_size);
-  // The first rank of the last stage sends to rank 0.
+  // The first rank of the last stage sends results to rank 0.
   void send_results(const std::vector<Result>& results);
   std::vector<Result> receive_results();
 
  private:
   void send_rows(TensorView<const float> x);
   void receive_rows(TensorView<float> x);
-  // The rank of another stage that has the same tensor-parallel share as this rank.
+  // The rank of another stage with the same tensor-parallel share as this rank.
   std::size_t counterpart(std::size_t stage) const;
   std::size_t collector() const;
 

@@ -90,7 +90,7 @@ void RankSequences::lay_out_input(const Entry& entry, const SequenceChunk& chunk
                                   .block_table = entry.tables.front()});
 }
 
-// The blocks of the decoder's tokens follow the blocks of the input.
+// The blocks of the decoder's tokens come after the blocks of the input.
 void RankSequences::lay_out_decoder(const Entry& entry, const SequenceChunk& chunk, Batch& batch) {
   const EncodedInput& input = entry.start.input;
   const std::span<const BlockId> table(entry.tables.front());

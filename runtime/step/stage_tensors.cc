@@ -15,7 +15,7 @@
 namespace tp {
 namespace {
 
-// Every rank's text, on rank 0.
+// Gathers every rank's text on rank 0.
 std::vector<std::string> gather_texts(Communicator& comm, const std::string& own) {
   const std::vector<std::size_t> sizes = gather_values(comm, own.size());
   std::vector<std::string> all;

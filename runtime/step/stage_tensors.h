@@ -1,4 +1,4 @@
-// The tensors of a checkpoint that no stage of a pipeline uses.
+// Checkpoint tensors that no stage of a pipeline uses.
 #pragma once
 
 #include "model/config/tensor_names.h"
@@ -10,10 +10,10 @@
 
 namespace tp {
 
-// Like find_unused_tensors, for a pipeline whose stages have all loaded. `unread`: the tensors that this
-// rank's stage has not read at all; used only on the first rank of a stage. Returns the unused tensors on
-// rank 0, and an empty vector on other ranks. Collective over `world`, the ranks of `pipeline`; throws
-// AgreedError.
+// Like find_unused_tensors, but for a pipeline, after all stages have loaded. `unread`: the tensors that this
+// rank's stage has not read at all; only the value on each stage's first rank is used. Returns the unused
+// tensors on rank 0, and an empty vector on other ranks. Collective over `world`, the ranks of `pipeline`;
+// throws AgreedError.
 std::vector<std::string> unused_by_all_stages(Communicator& world, Pipeline& pipeline,
                                               const TensorNames& names,
                                               const std::vector<std::string>& unread);

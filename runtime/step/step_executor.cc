@@ -15,7 +15,7 @@
 namespace tp {
 namespace {
 
-// Allocates the results of an output's rows.
+// Allocates an output's results, except whole rows.
 Result room_for(const Output& output) {
   struct Visitor {
     std::size_t rows;
@@ -34,7 +34,8 @@ bool is_guess(const Output& output) { return std::holds_alternative<want::Guess>
 bool is_hidden(const Output& output) { return std::holds_alternative<want::Hidden>(output.want); }
 bool is_whole(const Output& output) { return std::holds_alternative<want::Logits>(output.want); }
 
-// This rank's contribution to a row with candidates or a score. `first_id`: the rank's first token.
+// This rank's contribution to a row with candidates or a score. `first_id`: the first token of the rank's
+// shard.
 ShardRow part_of(const Output& output, std::size_t offset, std::span<const float> logits, TokenId first_id,
                  std::optional<float> row_max) {
   if (is_whole(output)) return {};
@@ -96,7 +97,7 @@ StepExecutor::StepExecutor(Communicator& comm, const Decoder& decoder, const KvC
   for (const Range& shard : vocab_shards_) largest_shard_ = std::max(largest_shard_, shard.size());
 }
 
-// Copies in the order of the chunks, because a chunk may overwrite a slot that an earlier chunk copies from.
+// Copies in chunk order, because a chunk may overwrite a slot that an earlier chunk copies from.
 void StepExecutor::restore_states(const Forward& forward) const {
   for (const SequenceChunk& chunk : forward.chunks) {
     if (chunk.state.from == kNoSlot) continue;
@@ -111,7 +112,7 @@ void StepExecutor::read_states(const HiddenStates& states, std::size_t own_rows)
   kept_states_ = &*own_states_;
 }
 
-// Finds the state that each token reads. Overwritten states are replaced with zeros, which only makes drafts
+// Finds the state that each token reads. Missing states are replaced with zeros, which only makes drafts
 // worse.
 void StepExecutor::find_states(const Forward& forward, Batch& batch) const {
   batch.states_before.assign(batch.tokens.size(), nullptr);
@@ -127,7 +128,7 @@ void StepExecutor::find_states(const Forward& forward, Batch& batch) const {
 }
 
 // The rows whose states are kept. A model keeps the states of all rows. A multi-token prediction layer keeps
-// only the state of each chunk's last row, from which it may continue.
+// only the state of each chunk's last row, because its next chunk may start from there.
 std::vector<StepExecutor::HiddenRow> StepExecutor::kept_rows(const Forward& forward) const {
   std::vector<HiddenRow> rows;
   if (kept_states_ == nullptr) return rows;
@@ -150,9 +151,9 @@ std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& 
     decoder_.forward(comm_, batch, cache_, workspace_, {}, {}, links_);
     return {};
   }
-  std::vector<Row> rows;  // rows with logits, of all outputs
+  std::vector<Row> rows;  // rows with logits, for all outputs
   std::vector<HiddenRow> hidden = kept_rows(forward);
-  // The hidden states requested from an encoder-decoder are the states of its inputs.
+  // Hidden states requested from an encoder-decoder belong to its input.
   std::vector<std::size_t>& hidden_rows = batch.inputs ? batch.inputs->hidden_rows : batch.hidden_rows;
   results_.clear();
   masks_.clear();
@@ -169,7 +170,7 @@ std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& 
       }
     }
   }
-  // Sorted on every rank, even if the rank keeps no states: unsorted rows prevent half-batches (halves_of),
+  // Sorted on every rank, even if the rank keeps no states: unsorted rows rule out half-batches (halves_of),
   // and all ranks must divide a step in the same way.
   std::ranges::stable_sort(hidden, {}, &HiddenRow::row);
   for (const HiddenRow& row : hidden) hidden_rows.push_back(row.row);
@@ -205,7 +206,7 @@ void StepExecutor::collect(std::span<const Row> rows, TensorView<const float> lo
   }
 }
 
-// Collects all rows except rows of whole logits, with a single gather.
+// Collects all rows except whole rows of logits, in a single gather.
 void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const float> local_logits) {
   const TraceSpan span(comm_, Activity::choose, rows.size());
   const Range own = vocab_shards_[comm_.rank()];
@@ -246,8 +247,8 @@ void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const flo
   }
 }
 
-// The largest logit of each row over all ranks. nullopt if no row needs sums, or if sums may depend on the
-// number of ranks.
+// Each row's largest logit over all ranks. nullopt if no row needs sums, or if sums may depend on the number
+// of ranks.
 std::vector<std::optional<float>> StepExecutor::row_maxima(std::span<const Row> rows,
                                                            TensorView<const float> local_logits) {
   const auto wants_sums = [&](const Row& row) {
@@ -296,7 +297,7 @@ std::vector<ChoiceRow> StepExecutor::choice_rows(std::span<const Row> rows,
     ChoiceRow& choice = choices.emplace_back();
     choice.logits = {local_logits.row(i), vocab_shards_[comm_.rank()].size()};
     choice.params = &start.sampling;
-    // In a decoder that reads states, sequences lack their first token, so positions are smaller by one.
+    // A decoder that reads states does not see a sequence's first token, so its positions are smaller by one.
     const std::size_t position = sequences_.position_after(output.sequence, row);
     choice.key = {start.seed, start.sample, decoder_.reads_states() ? position + 1 : position};
     const auto& choose = std::get<want::Choose>(output.want);

@@ -1,4 +1,4 @@
-// Executes forward passes on a rank.
+// Runs forward passes on a rank.
 #pragma once
 
 #include "model/layers/decoder.h"
@@ -20,8 +20,8 @@
 
 namespace tp {
 
-// Returns the allowed tokens of a masked output, possibly after waiting for them. Does not throw. An empty
-// mask allows no token.
+// Returns a masked output's allowed tokens, possibly after waiting for them. Must not throw. An empty mask
+// allows no token.
 using MaskSource = std::function<TokenMask(std::size_t output)>;
 
 // Runs the model and collects the requested outputs on the first rank of the last stage.
@@ -33,17 +33,17 @@ class StepExecutor {
                std::size_t vocab_size, std::vector<Range> vocab_shards, Stage stage,
                Decoder::StageLinks links, bool same_bits = false);
 
-  // Keeps the hidden states of all rows from now on.
+  // From now on, keeps the hidden states of all rows in `states`.
   void keep_states(HiddenStates& states) { kept_states_ = &states; }
-  // For a decoder that reads hidden states: sets the model's states, which the decoder reads, and the number
-  // of the decoder's own states to keep.
+  // For a decoder that reads the model's hidden states: sets the states to read, and how many of the
+  // decoder's own states to keep.
   void read_states(const HiddenStates& states, std::size_t own_rows);
 
   // Collective: every rank runs the same pass. Only the last stage's first rank returns valid results and
   // calls `masks`, after the logits are computed.
   std::vector<Result> run(const Forward& forward, const MaskSource& masks);
 
-  // Seconds spent choosing tokens and collecting results, including the wait for other ranks.
+  // Seconds spent choosing tokens and collecting results, including time waiting for other ranks.
   double collecting_seconds() const { return collecting_seconds_; }
 
  private:
@@ -51,10 +51,10 @@ class StepExecutor {
   struct Row {
     const Output* output = nullptr;
     std::size_t index = 0;   // index of the output
-    std::size_t offset = 0;  // row of the output, from 0
+    std::size_t offset = 0;  // row within the output
   };
 
-  // A row whose hidden state is an output, or is kept.
+  // A row whose hidden state is requested as an output or kept.
   struct HiddenRow {
     std::size_t row = 0;  // row of the batch
     SequenceId sequence = 0;
@@ -87,11 +87,11 @@ class StepExecutor {
   bool same_bits_;
   RankSequences sequences_;
   HiddenStates* kept_states_ = nullptr;
-  const HiddenStates* read_states_ = nullptr;  // the model's states, if this decoder reads them
-  std::optional<HiddenStates> own_states_;     // the decoder's own states after each chunk
+  const HiddenStates* read_states_ = nullptr;  // the model's states; null if this decoder reads none
+  std::optional<HiddenStates> own_states_;     // the decoder's own states, each from the end of a chunk
   ShardedChoice choice_;
   std::vector<Result> results_;             // results of the current pass
-  std::map<std::size_t, TokenMask> masks_;  // masks of the current pass, by output
+  std::map<std::size_t, TokenMask> masks_;  // masks of the current pass, by output index
   double collecting_seconds_ = 0.0;
 };
 

@@ -6,7 +6,7 @@
 
 namespace tp {
 
-// Seconds spent in the collectives that choose and collect outputs.
+// Seconds spent in collectives other than all-reduces.
 double StepStatistics::exchange_seconds() const {
   const CommStats& stats = comm_.stats();
   return stats.gather.seconds + stats.exchange.seconds + stats.broadcast.seconds;

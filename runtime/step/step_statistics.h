@@ -9,7 +9,7 @@
 
 namespace tp {
 
-// Measures the time in steps and between steps, since construction or the last reset.
+// Measures the time in and between steps. All times count from construction or the last reset.
 class StepStatistics {
  public:
   explicit StepStatistics(Communicator& comm) : comm_(comm) {}
@@ -19,11 +19,11 @@ class StepStatistics {
   void end_step(double collecting);
   void reset();
 
-  // Seconds since construction or the last reset.
+  // Includes the time between steps.
   double wall_seconds() const { return step_seconds_ + between_seconds_ + watch_.seconds(); }
-  // The parts of this rank's time in steps. The time of collectives includes waiting.
+  // This rank's time in steps by activity, with waiting time included in `collectives`.
   TimeParts own_time() const;
-  // Fills in the report's fields about steps, all-reduces and time. Collective, because the ranks compare how
+  // Sets the report's fields about steps, all-reduces and time. Collective, because the ranks compare how
   // long they waited.
   void fill(RankReport& report) const;
 
@@ -36,7 +36,7 @@ class StepStatistics {
   double step_seconds_ = 0.0;
   double between_seconds_ = 0.0;
   double collecting_seconds_ = 0.0;  // part of step_seconds_
-  double exchange_seconds_ = 0.0;    // collectives while collecting, including the wait for other ranks
+  double exchange_seconds_ = 0.0;    // part of step_seconds_: gathers, exchanges and broadcasts
   double exchanged_before_ = 0.0;    // exchange_seconds() before the current step
 };
 

@@ -83,7 +83,7 @@ std::string fit_into_memory(Communicator& comm, Pipeline& pipeline, EnginePlan& 
   return std::move(cache.notice);
 }
 
-// A stage's error, which is reported to the other stages.
+// An error in one stage, to be reported to the other stages.
 class StageError : public Error {
  public:
   explicit StageError(const AgreedError& error) : Error(error.what()), kind_(error.kind()) {}
@@ -93,7 +93,7 @@ class StageError : public Error {
   ErrorKind kind_;
 };
 
-// Loads weights with communication inside the stage. After an error, all ranks of the stage must stop loading
+// Loads weights with communication within the stage. After an error, all ranks of the stage must stop loading
 // before the other stages learn of the error.
 void load_in_stage(Communicator& tensor, const std::function<void()>& load) {
   std::optional<PackedCacheError> damage;
@@ -111,7 +111,7 @@ void load_in_stage(Communicator& tensor, const std::function<void()>& load) {
   if (damage) throw PackedCacheError(*damage);
 }
 
-// Whether the ranks use a packed cache. Throws if only some ranks do. Collective.
+// Whether the ranks use a packed cache. Throws if only some of them do. Collective.
 bool use_packed_cache(Communicator& comm, const WorkerOptions& options) {
   const bool own = !options.packed_cache.empty();
   fail_together(comm, [&] {
@@ -152,7 +152,7 @@ std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOption
                       "copy the same files to every host");
   });
   bool in_two_phases = false;
-  // Number of hosts of the stage that spans the most hosts.
+  // Number of hosts of the stage with the most hosts.
   const std::int64_t hosts =
       max_over_ranks(comm_, static_cast<std::int64_t>(tensor.placement().hosts.size()));
   fail_together(comm_, [&] { in_two_phases = reads_in_two_phases(static_cast<std::size_t>(hosts)); });

@@ -23,24 +23,23 @@ class DraftModel;
 
 struct WorkerOptions {
   std::size_t threads = 1;               // threads of this rank
-  std::size_t cache_tokens = 0;          // as in EngineOptions; rank 0's value applies
+  std::size_t cache_tokens = 0;          // as in EngineOptions; rank 0's value is used
   std::filesystem::path packed_cache{};  // as in EngineOptions
-  MemoryNeed beside{};                   // memory that this rank needs for other purposes
+  MemoryNeed beside{};                   // memory needed for other things, such as a draft model
   bool cache_is_planned = false;         // whether plan.cache_blocks is already final
   VocabTables others{};                  // tables shared with another worker; see Decoder
 };
 
 class Worker {
  public:
-  // Collective. Sets plan.cache_blocks according to the memory of all ranks, and loads this rank's slices of
-  // the model. The plan must be equal on every rank, except for the model's path. Throws AgreedError.
+  // Collective. Sets plan.cache_blocks to fit the memory of all ranks, and loads this rank's slices of the
+  // model. Except for the model's path, the plan must be equal on every rank. Throws AgreedError.
   Worker(Communicator& comm, EnginePlan& plan, const WorkerOptions& options,
          const Engine::Progress& progress);
   ~Worker();
 
   // Sets this rank's part of the draft model, which DraftForward commands run. `draft` may be null. If the
-  // draft model reads hidden states, this model's states are kept from now on. Collective; throws
-  // AgreedError.
+  // draft model reads this model's hidden states, they are kept from now on. Collective; throws AgreedError.
   void add_draft(std::unique_ptr<DraftModel> draft);
   DraftModel* draft() { return draft_.get(); }
   // See StepExecutor::read_states.
@@ -54,19 +53,19 @@ class Worker {
   // Tables that a multi-token prediction layer may share.
   VocabTables tables() const;
 
-  // The pipeline of stages that the ranks form.
   Pipeline& pipeline() { return pipeline_; }
 
   // Collective: every rank runs the same command. Only rank 0 passes masks and gets outputs. With several
   // stages, the outputs of a Forward arrive later, in Pipeline::receive_results.
   Outputs run(const Command& command, const MaskSource& masks = {});
 
-  // Rank 0: applies the model's sequence head to a pooled hidden state. Throws ConfigError if there is none.
+  // Rank 0: applies the model's sequence head to a pooled hidden state. Throws ConfigError if the model has
+  // none.
   std::vector<float> sequence_head(std::vector<float> pooled) const;
 
   double wall_seconds() const { return statistics_.wall_seconds(); }
   TimeParts own_time() const { return statistics_.own_time(); }
-  // Seconds spent in sums between hosts since the last reset of the statistics.
+  // Seconds spent in sums between hosts since the last reset.
   double wire_seconds() { return pipeline_.tensor().stats().wire.seconds; }
 
  private:
@@ -92,7 +91,7 @@ class Worker {
   std::unique_ptr<Model> model_;
   StepExecutor executor_;
   StepStatistics statistics_;
-  std::optional<HiddenStates> states_;  // states that the draft model reads
+  std::optional<HiddenStates> states_;  // hidden states that the draft model reads
   std::unique_ptr<DraftModel> draft_;   // null: none, or not on this rank
 };
 
