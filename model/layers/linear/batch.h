@@ -1,4 +1,4 @@
-// The input of one step: tokens of several sequences, end to end.
+// The input of one step: concatenated tokens of several sequences.
 #pragma once
 
 #include "model/kernels/paged_cache.h"
@@ -11,39 +11,39 @@
 
 namespace tp {
 
-// The slots of the state cache that one span uses.
+// The state cache slots of one span.
 struct StateSpan {
-  // A copy of the state after the first `tokens` tokens of the span, saved in another slot.
+  // A copy, in another slot, of the state after the span's first `tokens` tokens.
   struct Save {
     std::size_t tokens = 0;
     std::size_t slot = 0;
   };
 
   std::size_t slot = 0;       // state before the span; the step replaces it with the state after the span
-  std::vector<Save> saves{};  // by ascending `tokens`
+  std::vector<Save> saves{};  // in ascending order of `tokens`
 };
 
-// A ragged batch. Prefill chunks and single decode tokens can be mixed; the model does not distinguish them.
+// A ragged batch. It may mix prefill chunks and single decode tokens, which the model does not distinguish.
 struct Batch {
   std::vector<TokenId> tokens{};         // [tokens]
   std::vector<std::size_t> positions{};  // [tokens] index of each token in its sequence
-  std::vector<std::uint8_t> types{};     // [tokens] if the model distinguishes types; empty: all 0
-  // [tokens] 1: a global token, which sees all tokens and is seen by all tokens; only in models with windows;
-  // empty: none.
+  std::vector<std::uint8_t> types{};     // [tokens] token types; empty: all 0
+  // [tokens] 1 for global tokens, which see and are seen by all tokens (only in models with windows); empty:
+  // no global tokens.
   std::vector<std::uint8_t> is_global{};
-  // For each group of layers with a common block table: one span per sequence, in order. The spans cover all
-  // tokens.
+  // Layers that share block tables form a group. Each group has one span per sequence, in order; its spans
+  // cover all tokens.
   std::vector<std::vector<kernels::AttentionSpan>> spans{{}};  // [groups][sequences]
   std::vector<StateSpan> states{};         // [sequences] if the model has recurrent layers; else empty
   std::vector<std::size_t> output_rows{};  // [outputs] rows whose logits are needed
   std::vector<std::size_t> hidden_rows{};  // rows whose hidden states are needed
-  // For encoder-decoders. `tokens` are then the decoder's tokens. `contexts`: for each sequence, a span of
-  // the encoded input that its tokens see. `inputs`: a batch of encoder inputs; the step encodes them into
-  // the blocks of `contexts`; null: none.
+  // Only for encoder-decoders; `tokens` belong to the decoder. `contexts`: for each sequence, a span of its
+  // tokens whose keys are the encoded input. `inputs`: a batch of encoder inputs, which the step encodes and
+  // caches first; null: nothing to encode.
   std::vector<kernels::AttentionSpan> contexts{};
   std::shared_ptr<Batch> inputs{};
-  // [tokens] For a multi-token prediction layer: the hidden state after the previous token, [hidden_size],
-  // equal on every rank; null: zeros.
+  // [tokens] Only for multi-token prediction layers: the previous token's hidden state, [hidden_size], equal
+  // on every rank; null: zeros.
   std::vector<const float*> states_before{};
 };
 

@@ -9,7 +9,7 @@
 namespace tp {
 namespace {
 
-// The gains of all heads, [heads, head_dim]. The gains are small, so every rank reads all of them.
+// The gains of all heads, [heads, head_dim], which every rank reads because they are small.
 std::vector<float> load_gains(WeightLoader& loader, const std::string& layer, MatrixShape shape,
                               bool tensor_per_head) {
   std::vector<float> gains(shape.size());

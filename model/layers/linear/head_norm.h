@@ -1,4 +1,3 @@
-// Norms of query heads or key heads.
 #pragma once
 
 #include "model/layers/linear/norm.h"
@@ -10,14 +9,14 @@
 
 namespace tp {
 
-// Normalizes each head of a projection separately. All heads share one gain, or each head has its own gain.
+// Normalizes each head of a projection separately. The heads share one gain, or each has its own.
 class HeadNorm {
  public:
   // One gain for all heads. Throws CheckpointError.
   HeadNorm(WeightLoader& loader, const std::string& layer, std::size_t head_dim, const NormSpec& spec);
 
-  // One gain per head, stored as a matrix of `shape`, [heads, head_dim], or, with `tensor_per_head`, as one
-  // vector per head whose name contains the head's number. `own`: this rank's heads. Throws CheckpointError.
+  // One gain per head, stored as a matrix of `shape`, [heads, head_dim]. With `tensor_per_head`, each head
+  // has its own tensor, named by the head's index. `own`: this rank's heads. Throws CheckpointError.
   HeadNorm(WeightLoader& loader, const std::string& layer, MatrixShape shape, const NormSpec& spec, Range own,
            bool tensor_per_head);
 

@@ -23,7 +23,7 @@ void HeadwiseLinear::operator()(TensorView<const float> x, TensorView<float> y,
   };
   const std::size_t work = x.rows() * first.out_features() * first.in_features();  // multiplications per head
   if (heads < threads && work >= kMinParallelWork) {
-    // With fewer heads than threads, the threads share every matmul.
+    // With fewer heads than threads, all threads share each matmul.
     for (std::size_t head = 0; head < heads; ++head) multiply(head);
     return;
   }

@@ -20,21 +20,20 @@ using LocalActivations = std::variant<TensorView<float>, kernels::TiledRows>;
 
 class RowParallelLinear;
 
-// Each rank owns some output features and needs the whole input. Nothing is communicated.
+// Each rank owns some output features and needs the whole input. No communication is needed.
 class ColumnParallelLinear {
  public:
-  // The owned rows of all `parts` become one matmul, or one matmul per run of rows with the same type. Throws
-  // CheckpointError.
+  // The owned rows of all `parts` are multiplied in one matmul, or in one matmul per run of rows with the
+  // same type. Throws CheckpointError.
   ColumnParallelLinear(WeightLoader& loader, std::span<const OwnedRows> parts, bool bias);
 
   // x: [tokens, in_features] -> [tokens, local out_features]
   TensorView<float> operator()(TensorView<const float> x, const StepContext& step) const;
 
-  // activation(gates) * ups, for a layer whose output is gates followed by ups. -> [tokens, local
-  // out_features / 2]
+  // activation(gates) * ups, for a layer that outputs gates, then ups. -> [tokens, local out_features / 2]
   TensorView<float> gated(TensorView<const float> x, kernels::Activation activation,
                           const StepContext& step) const;
-  // The result of gated(), in the form that suits the next layer best.
+  // Like gated(), but returns tiles if both layers support them.
   LocalActivations gated_for(const RowParallelLinear& next, TensorView<const float> x,
                              kernels::Activation activation, const StepContext& step) const;
 
@@ -42,11 +41,11 @@ class ColumnParallelLinear {
   std::size_t out_features() const;
 
   std::vector<LocalWeight> weights_;  // stacked vertically
-  std::vector<float> bias_;           // [local out_features] or empty
+  std::vector<float> bias_;           // [local out_features], or empty
 };
 
-// Each rank owns some input features and reads only its part of the input. The result is an addend of the sum
-// over ranks.
+// Each rank owns some input features and reads only its part of the input. The result is this rank's addend
+// of the sum over ranks.
 class RowParallelLinear {
  public:
   // `columns`: the owned input features. `leaf`: see PackedLayout. Only the first rank holds the bias. Throws
@@ -54,20 +53,20 @@ class RowParallelLinear {
   RowParallelLinear(WeightLoader& loader, const StoredLayer& layer, Range columns, bool bias,
                     std::size_t leaf = 0);
 
-  // x: [tokens, local in_features] -> an addend of [tokens, out_features]
+  // x: [tokens, local in_features] -> this rank's addend, [tokens, out_features]
   PartialSum operator()(const LocalActivations& x, const StepContext& step) const;
-  // Like operator(), but multiplies the bias by each token's factor. factors: [tokens]
+  // Like operator(), but scales the bias by each token's factor. factors: [tokens]
   PartialSum with_scaled_bias(TensorView<float> x, std::span<const float> factors,
                               const StepContext& step) const;
 
-  // An addend of zeros, [tokens, out_features], to which this layer's results can be added.
+  // A zero addend, [tokens, out_features], to which this layer's results can be added.
   PartialSum nothing(std::size_t tokens, const StepContext& step) const;
 
-  // Whether an input with this many tokens may be in tiles.
+  // Whether an input of this many tokens may be tiled.
   bool takes_tiles(std::size_t tokens) const { return weight_.takes_tiles(tokens); }
 
  private:
-  // Calls add_bias(product) if this rank holds the bias.
+  // Multiplies, then calls add_bias(product) if this rank holds the bias.
   template <class AddBias>
   PartialSum multiply(const LocalActivations& x, const StepContext& step, const AddBias& add_bias) const;
 

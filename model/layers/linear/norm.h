@@ -1,4 +1,3 @@
-// Norms of the residual stream and of heads.
 #pragma once
 
 #include "model/config/spec.h"
@@ -10,15 +9,15 @@
 
 namespace tp {
 
-// RMS norm, x / rms(x) * gain, or layer norm, (x - mean(x)) / deviation(x) * gain + bias. Every rank holds
-// the whole gain and bias.
+// An RMS norm, x / rms(x) * gain, or a layer norm, (x - mean(x)) / deviation(x) * gain + bias. Every rank
+// holds the whole gain and bias.
 class Norm {
  public:
-  // `reason`: the config value that determines `size`, for errors. Throws CheckpointError.
+  // `reason`: the config value that determines `size`, for error messages. Throws CheckpointError.
   Norm(WeightLoader& loader, const std::string& layer, std::size_t size, const NormSpec& spec,
        const std::string& reason = "hidden_size");
 
-  // Uses parameters that are already loaded, [size] each; `bias` is empty for an RMS norm.
+  // `gain` and `bias`: [size] each; `gain` includes gain_offset, and an RMS norm has an empty `bias`.
   Norm(const NormSpec& spec, std::vector<float> gain, std::vector<float> bias)
       : kind_(spec.kind), eps_(spec.eps), gain_(std::move(gain)), bias_(std::move(bias)) {}
 

@@ -1,4 +1,3 @@
-// Norms of whole queries and keys, whose heads are divided among ranks.
 #pragma once
 
 #include "model/config/spec.h"
@@ -11,16 +10,16 @@
 
 namespace tp {
 
-// RMS norms over all heads of a query, and over all heads of a key. One small all-reduce adds up the ranks'
-// sums of squares for queries and keys. If several ranks hold a head, only the head's owner counts it.
+// RMS norms of whole queries and keys, whose heads are divided among ranks. One small all-reduce adds up the
+// ranks' sums of squares for queries and keys. If several ranks hold a head, only the head's owner counts it.
 class ProjectionNorm {
  public:
   // Throws CheckpointError, and ConfigError unless query_key_norm is an RMS norm.
   ProjectionNorm(WeightLoader& loader, const AttentionSpec& spec, const BlockNames& names,
                  const HeadShard& shard);
 
-  // Works in place. query: [tokens, local_heads * head_dim], key: [tokens, local_kv_heads * head_dim].
-  // Collective, except in a shape-only step; throws CommError.
+  // Normalizes in place. query: [tokens, local_heads * head_dim], key: [tokens, local_kv_heads * head_dim].
+  // Collective except in shape-only steps; throws CommError.
   void operator()(TensorView<float> query, TensorView<float> key, const StepContext& step) const;
 
  private:

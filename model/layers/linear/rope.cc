@@ -13,15 +13,16 @@ using std::numbers::pi;
 // frequencies in between are interpolated.
 double llama3_frequency(double frequency, const RopeScaling& scaling) {
   const auto original = static_cast<double>(scaling.original_max_position_embeddings);
-  const double turns = original * frequency / (2 * pi);  // rotations in the original context
+  const double turns = original * frequency / (2 * pi);  // rotations within the original context
   const double between = scaling.high_freq_factor - scaling.low_freq_factor;
   const double above = turns - scaling.low_freq_factor;
   const double blend = between > 0 ? std::clamp(above / between, 0.0, 1.0) : above > 0 ? 1.0 : 0.0;
   return (1 - blend) * frequency / scaling.factor + blend * frequency;
 }
 
-// Like llama3_frequency, but blends linearly in the dimension's index, between the dimensions that complete
-// beta_fast and beta_slow rotations within the original context. Source: Peng et al., YaRN, 2023.
+// Like llama3_frequency, but the blend is linear in the dimension's index, from the dimension that completes
+// beta_fast rotations within the original context to the one that completes beta_slow. Source: Peng et al.,
+// YaRN, 2023.
 class YarnBlend {
  public:
   explicit YarnBlend(const RopeSpec& spec) : factor_(spec.scaling.factor) {
@@ -84,7 +85,7 @@ RopeAngles Rope::operator()(std::span<const std::size_t> positions, Workspace& w
   if (angles.cosine.empty()) return angles;
   for (std::size_t token = 0; token < positions.size(); ++token) {
     for (std::size_t i = 0; i < frequencies_.size(); ++i) {
-      // In float32, as in the original implementations: at far positions, the rounding is part of the model.
+      // In float32, like the original code: at large positions, the rounding is part of the model.
       const float angle = static_cast<float>(positions[token]) * frequencies_[i];
       angles.cosine(token, i) = magnitude_ * std::cos(angle);
       angles.sine(token, i) = magnitude_ * std::sin(angle);
@@ -99,7 +100,7 @@ std::vector<Rope> distinct_ropes(const DecoderSpec& spec) {
     const std::optional<RopeSpec> rope = std::visit(
         [](const auto& part) -> std::optional<RopeSpec> {
           if constexpr (requires { part.rope; }) return part.rope;
-          return std::nullopt;  // no RoPE: positions come from the recurrence or the embedding
+          return std::nullopt;  // this kind of part never uses RoPE
         },
         block.attention);
     if (rope && std::ranges::find(ropes, *rope, &Rope::spec) == ropes.end())

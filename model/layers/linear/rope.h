@@ -1,4 +1,4 @@
-// Rotary position embeddings with scaling.
+// Rotary position embeddings (RoPE), with scaling for long contexts.
 #pragma once
 
 #include "model/config/spec.h"
@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// Cosines and sines for a batch's tokens, computed once per step for all layers with this RopeSpec.
+// Cosines and sines for a batch's tokens, computed once per step and shared by all layers with this RopeSpec.
 struct RopeAngles {
   const RopeSpec* spec = nullptr;
   TensorView<float> cosine;  // [tokens, rotary_dim / 2]
@@ -19,19 +19,19 @@ struct RopeAngles {
 
 class Rope {
  public:
-  // `max_positions`: maximum tokens per sequence. longrope has one set of factors for short sequences and one
-  // for long sequences. Keys are rotated before they are cached, so `max_positions` selects one set for all
-  // sequences.
+  // `max_positions`: maximum tokens per sequence. longrope has one set of factors for short sequences and
+  // another for long sequences. Keys are rotated before they are cached, so `max_positions` selects one set
+  // for all sequences.
   Rope(const RopeSpec& spec, std::size_t max_positions);
 
   const RopeSpec& spec() const { return spec_; }
 
-  // The result refers to this object.
+  // The result points to this object's spec, so this object must outlive it.
   RopeAngles operator()(std::span<const std::size_t> positions, Workspace& workspace) const;
 
   // Radians per position, [rotary_dim / 2].
   std::span<const float> frequencies() const { return frequencies_; }
-  // Factor of cosines and sines (yarn, longrope).
+  // Scales cosines and sines (yarn, longrope).
   float magnitude() const { return magnitude_; }
 
  private:
@@ -40,7 +40,7 @@ class Rope {
   float magnitude_ = 1.0F;
 };
 
-// One Rope for each distinct RopeSpec of the model's blocks.
+// One Rope for each distinct RopeSpec among the model's blocks.
 std::vector<Rope> distinct_ropes(const DecoderSpec& spec);
 
 }  // namespace tp

@@ -16,7 +16,7 @@ namespace tp {
 class Communicator;
 class RelativeBias;
 
-// The sums over ranks that a shape-only step counts instead of computing.
+// Counts a shape-only step's sums over ranks, which are not computed.
 struct SumTally {
   std::size_t sums = 0;
   std::size_t bytes = 0;  // bytes of one rank's addends
@@ -33,17 +33,17 @@ struct SumTally {
   }
 };
 
-// Everything that layers need to know about the current step.
+// Everything layers need to know about the current step.
 struct StepContext {
   const Batch& batch;
   Workspace& workspace;
-  std::span<const RopeAngles> ropes{};  // angles for each RopeSpec of the model
-  Tracer* tracer = nullptr;             // null: no tracing
-  std::size_t cache_group = 0;          // cache group of the current layer
-  LayerStates states{};                 // states of the current layer, if it is recurrent
-  Communicator* comm = nullptr;         // null: a shape-only step, or a step whose blocks don't communicate
+  std::span<const RopeAngles> ropes{};          // one per distinct RopeSpec of the model
+  Tracer* tracer = nullptr;                     // null: no tracing
+  std::size_t cache_group = 0;                  // the current layer's cache group
+  LayerStates states{};                         // the current layer's states, if it is recurrent
+  Communicator* comm = nullptr;                 // null in shape-only steps, or if no layer communicates
   const RelativeBias* relative_bias = nullptr;  // null: the model has none
-  SumTally* tally = nullptr;                    // counts the sums of a shape-only step; null: no counting
+  SumTally* tally = nullptr;                    // counts a shape-only step's sums; null: no counting
 
   // Counts a sum over ranks that a shape-only step skips.
   void count_sum(const PartialSum& sum) const {
@@ -56,7 +56,7 @@ struct StepContext {
     assert(found != ropes.end());
     return *found;
   }
-  // Spans with the block tables of the current layer.
+  // Spans with the current layer's block tables.
   std::span<const kernels::AttentionSpan> spans() const { return batch.spans[cache_group]; }
 };
 
