@@ -16,7 +16,7 @@
 namespace tp {
 namespace {
 
-// The rows of a projection that belong to a range of heads.
+// A projection's rows for a range of heads.
 Range features_of(Range heads, std::size_t head_dim) {
   return {heads.begin * head_dim, heads.end * head_dim};
 }
@@ -54,7 +54,7 @@ std::optional<Favor> random_features(const AttentionSpec& spec, const HeadShard&
   return Favor(shard.kv_heads, spec.favor_features, spec.head_dim);
 }
 
-// Rows of the batch, in the order in which a dilated layer stores each sequence's tokens.
+// The batch's rows, in the order in which a dilated layer stores each sequence's tokens.
 std::vector<std::size_t> rows_by_residue(std::span<const kernels::AttentionSpan> spans,
                                          std::size_t dilation) {
   std::vector<std::size_t> rows;
@@ -202,8 +202,8 @@ TensorView<float> Attention::attend(TensorView<const float> query, const StepCon
   return attended;
 }
 
-// The keys and values of the global projections replace the cached keys and values, which this layer no
-// longer needs.
+// Overwrites the cached keys and values, which this layer no longer needs, with keys and values from the
+// global projections.
 void Attention::attend_globally(TensorView<const float> x, const StepContext& step,
                                 const kernels::PagedCache& cache, TensorView<float> attended) const {
   std::vector<std::size_t> rows;

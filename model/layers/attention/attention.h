@@ -21,27 +21,27 @@ namespace tp {
 
 class Attention {
  public:
-  // Throws ConfigError if there are more ranks than heads, CheckpointError for wrong tensors.
+  // Throws CheckpointError, and ConfigError if there are more ranks than heads.
   Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
             const BlockNames& names);
 
-  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]. Writes the tokens' keys and values to the
-  // cache. Collective if the layer has a ProjectionNorm; throws CommError.
+  // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]. Writes the tokens' keys and values
+  // to the cache. Collective if the layer has a ProjectionNorm; throws CommError.
   PartialSum operator()(TensorView<const float> x, const StepContext& step,
                         const kernels::PagedCache& cache) const;
 
   // Cache layout on this rank; empty if random features approximate attention.
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
-  // Floats of one sequence's state on this rank; 0 if attention is exact.
+  // Size of one sequence's state on this rank, in floats; 0 for exact attention.
   std::size_t state_floats() const { return favor_ ? favor_->state_floats() : 0; }
 
  private:
-  // Adds the tokens to the cache and computes exact attention. query: [tokens, query_size], key, value:
-  // [tokens, kv_size] -> [tokens, query_size].
+  // Writes the tokens' keys and values to the cache and computes exact attention. query: [tokens,
+  // query_size], key, value: [tokens, kv_size] -> [tokens, query_size].
   TensorView<float> attend_to_cache(TensorView<const float> query, TensorView<const float> key,
                                     TensorView<const float> value, const StepContext& step,
                                     const kernels::PagedCache& cache) const;
-  // Like attend_to_cache, for dilated windows: sorts the tokens by residue first (see Residues).
+  // Like attend_to_cache, but for dilated windows: first sorts the tokens by residue (see Residues).
   TensorView<float> attend_by_residues(TensorView<const float> query, TensorView<const float> key,
                                        TensorView<const float> value, const StepContext& step,
                                        const kernels::PagedCache& cache) const;

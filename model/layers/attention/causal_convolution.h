@@ -1,4 +1,4 @@
-// A causal depthwise convolution over tokens. Its last inputs are part of a sequence's state.
+// A causal depthwise convolution over tokens.
 #pragma once
 
 #include "model/config/spec.h"
@@ -13,18 +13,18 @@
 
 namespace tp {
 
-// The first [taps - 1, local channels] floats of the layer's state are the convolution's last inputs.
+// The layer's state begins with the convolution's last inputs, [taps - 1, local channels].
 class CausalConvolution {
  public:
-  // `layer`: the whole model's weights, [channels, taps]. The weights are small, so every rank reads all of
-  // them. `own`: ranges of channels that this rank owns. Throws CheckpointError.
+  // `layer`: all channels' weights, [channels, taps], which every rank reads because they are small. `own`:
+  // the channels that this rank owns. Throws CheckpointError.
   CausalConvolution(WeightLoader& loader, const StoredLayer& layer, const std::vector<Range>& own);
 
   // x: [tokens, local channels] -> [tokens, local channels]. Advances the states of the batch's sequences.
   TensorView<float> operator()(TensorView<const float> x, std::optional<Activation> activation,
                                const StepContext& step) const;
 
-  // Floats of one sequence's state on this rank, rounded up to whole cache lines.
+  // Size of one sequence's state on this rank, in floats, rounded up to whole cache lines.
   std::size_t state_floats() const;
 
  private:

@@ -1,4 +1,4 @@
-// Attention of a decoder's tokens to the encoder's states.
+// Attention from the decoder's tokens to the encoder's states.
 #pragma once
 
 #include "model/config/spec.h"
@@ -15,10 +15,10 @@
 namespace tp {
 
 // Keys and values are projected once, when the input is encoded. The cache of the layer's self-attention
-// stores them in separate blocks at the beginning of a sequence.
+// stores them in separate blocks, before the blocks of the decoder's tokens.
 class CrossAttention {
  public:
-  // Throws ConfigError if there are more ranks than heads, CheckpointError for wrong tensors.
+  // Throws CheckpointError, and ConfigError if there are more ranks than heads.
   CrossAttention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
                  const CrossAttentionNames& names);
 
@@ -27,7 +27,7 @@ class CrossAttention {
   void remember(TensorView<const float> states, const StepContext& step,
                 const kernels::PagedCache& cache) const;
 
-  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
+  // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]
   PartialSum operator()(TensorView<const float> x, const StepContext& step,
                         const kernels::PagedCache& cache) const;
 

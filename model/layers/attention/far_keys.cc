@@ -7,7 +7,7 @@
 namespace tp {
 namespace {
 
-// Adding log(n) to a key's score makes the key count n times: the first block counts block_repeats + 1 times.
+// Adding log(n) to a key's score makes the key count n times. The first block counts block_repeats + 1 times.
 std::vector<float> bias_of_outer_blocks(const kernels::AttentionPattern& pattern, std::size_t keys) {
   std::vector<float> bias(keys, -INFINITY);
   const std::size_t last = (keys - 1) / pattern.block_size * pattern.block_size;

@@ -1,4 +1,4 @@
-// Keys that are visible at any distance: keys of global tokens, or of a sequence's first and last blocks.
+// Keys that are visible from any distance: keys of global tokens, or of a sequence's first and last blocks.
 #pragma once
 
 #include "model/kernels/attention_pattern.h"
@@ -13,7 +13,7 @@ class FarKeys {
  public:
   FarKeys(const kernels::AttentionPattern& pattern, const StepContext& step);
 
-  // The step's spans, with the biases of far keys. Valid as long as this object exists.
+  // The step's spans. Spans with far keys have key biases. Valid during this object's lifetime.
   std::span<const kernels::AttentionSpan> spans() const { return spans_; }
 
  private:

@@ -7,7 +7,7 @@
 namespace tp {
 namespace {
 
-constexpr std::uint64_t kFeatureSeed = 20210101;  // seed of the first KV head
+constexpr std::uint64_t kFeatureSeed = 20210101;  // seed of KV head 0; other heads add their index
 
 }  // namespace
 

@@ -11,8 +11,7 @@
 
 namespace tp {
 
-// Random features of this rank's KV heads. Each head's features depend only on the head's number in the
-// model.
+// Random features of this rank's KV heads. A head's features depend only on its index in the model.
 class Favor {
  public:
   Favor(Range kv_heads, std::size_t num_features, std::size_t head_dim);
@@ -23,7 +22,7 @@ class Favor {
                                TensorView<const float> value, std::span<const std::size_t> kv_of_head,
                                float scale, const StepContext& step) const;
 
-  // Floats of one sequence's state on this rank.
+  // Size of one sequence's state on this rank, in floats.
   std::size_t state_floats() const;
 
  private:

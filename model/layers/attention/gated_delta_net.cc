@@ -9,7 +9,7 @@
 namespace tp {
 namespace {
 
-// Added to the sum of squares of a query or key before taking the root, as in the original code.
+// Added to a query's or key's sum of squares before taking the root, as in the original code.
 constexpr float kSquaresEps = 1e-6F;
 
 struct StoredDeltaNet {
@@ -41,8 +41,8 @@ void find_gates(const WeightSource& source, const GatedDeltaNetNames& names, con
   stored.decay = {ba, heads, heads, 2 * heads};
 }
 
-// in_proj_qkvz and in_proj_ba are grouped by key head; each group also contains the value heads of its key
-// head. in_proj_qkv contains all queries, then all keys, then all values.
+// Rows of in_proj_qkvz and in_proj_ba are grouped by key head; a group includes the value heads that read its
+// key head. in_proj_qkv contains all queries, then all keys, then all values.
 StoredDeltaNet stored_delta_net(const WeightSource& source, const GatedDeltaNetNames& names,
                                 const GatedDeltaNetSpec& spec, std::size_t hidden_size) {
   const std::size_t key = spec.key_head_dim;
@@ -141,8 +141,8 @@ GatedDeltaNet::GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec
   for (float& rate : decay_rate_) rate = std::exp(rate);
   for (std::size_t head = 0; head < sizes.heads.local_heads(); ++head)
     key_of_head_.push_back(sizes.heads.local_kv_of(head));
-  // With these gains, an RMS norm divides by the root of the sum of squares instead of the root of the mean
-  // square. The queries' gain also contains the scale 1 / sqrt(size).
+  // With these gains, an RMS norm scales vectors to length 1. The queries' gain includes the scale 1 /
+  // sqrt(size).
   const auto size = static_cast<float>(spec.key_head_dim);
   key_gain_.assign(spec.key_head_dim, 1.0F / std::sqrt(size));
   query_gain_.assign(spec.key_head_dim, 1.0F / size);
@@ -166,7 +166,7 @@ PartialSum GatedDeltaNet::operator()(TensorView<const float> x, const StepContex
   return out_proj_(result, step);
 }
 
-// mixed: [tokens, channels], gates: [tokens, 2 * heads], strengths first -> out: [tokens, value]
+// mixed: [tokens, channels], gates (strengths, then decays): [tokens, 2 * heads] -> out: [tokens, value]
 void GatedDeltaNet::recur(TensorView<float> mixed, TensorView<float> gates, const StepContext& step,
                           TensorView<float> out) const {
   if (mixed.empty()) return;

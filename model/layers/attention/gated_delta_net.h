@@ -1,4 +1,4 @@
-// The gated delta rule, a recurrent layer that replaces attention.
+// The gated delta net, a recurrent layer that replaces attention.
 #pragma once
 
 #include "model/config/spec.h"
@@ -15,7 +15,7 @@
 
 namespace tp {
 
-// This rank's share: value heads, and the key heads that they read.
+// This rank's share: some value heads, and the key heads that they read.
 struct DeltaNetSizes {
   DeltaNetSizes(const GatedDeltaNetSpec& spec, TpRank tp);
 
@@ -26,19 +26,19 @@ struct DeltaNetSizes {
   std::size_t channels() const { return 2 * key + value; }  // channels of queries, keys and values
 };
 
-// A state contains the last inputs of the convolution, [conv_kernel - 1, channels], then the matrices of the
-// value heads (see delta_rule.h).
+// A state contains the convolution's last inputs, [conv_kernel - 1, channels], then the value heads' matrices
+// (see delta_rule.h).
 class GatedDeltaNet {
  public:
-  // If ranks outnumber value heads, some have none. Throws CheckpointError for wrong tensors.
+  // If ranks outnumber value heads, some ranks have none. Throws CheckpointError.
   GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec, std::size_t hidden_size,
                 const BlockNames& names);
 
-  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]. Advances the states of the batch's
+  // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]. Advances the states of the batch's
   // sequences.
   PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
 
-  // Floats of one sequence's state on this rank.
+  // Size of one sequence's state on this rank, in floats.
   std::size_t state_floats() const;
 
  private:
@@ -51,8 +51,7 @@ class GatedDeltaNet {
   GatedDeltaNetSpec spec_;
   DeltaNetSizes sizes_;
   std::vector<std::size_t> key_of_head_;  // [local value heads]
-  // [2 * key + 2 * value + 2 * heads, hidden_size]: queries, keys, values, gates of the results, strengths,
-  // decays
+  // [2 * key + 2 * value + 2 * heads, hidden_size]: queries, keys, values, output gates, strengths, decays
   ColumnParallelLinear in_proj_;
   CausalConvolution conv_;         // over queries, keys and values
   std::vector<float> decay_rate_;  // [local value heads]

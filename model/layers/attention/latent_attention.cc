@@ -12,10 +12,10 @@
 namespace tp {
 namespace {
 
-// The original code does not use the config's epsilon for the norms of latents.
+// The original code ignores the config's epsilon in the norms of latents.
 constexpr NormSpec kLatentNorm{.eps = 1e-6F};
 
-// Appends the rows of a layer that contain elements [begin, begin + size) of each head.
+// Appends a layer's rows for elements [begin, begin + size) of each head.
 void append_heads(std::vector<OwnedRows>& parts, const StoredLayer& layer, Range heads, std::size_t head_size,
                   std::size_t begin, std::size_t size) {
   for (std::size_t head = heads.begin; head < heads.end; ++head) {
@@ -155,8 +155,8 @@ PartialSum LatentAttention::operator()(TensorView<const float> x, const StepCont
   }
   kernels::store_keys_values(rope_key, latent, step.spans(), cache);
 
-  // For each head, the absorbed query followed by the rotated part, as in the cache: [tokens, heads *
-  // latent].
+  // For each head: the absorbed query, then the rotated part, in the same order as in the cache. [tokens,
+  // heads * latent]
   const TensorView<float> absorbed = step.workspace.take(x.rows(), sizes_.heads.size() * sizes_.latent);
   absorb_proj_(query_nope, absorbed, step);
   place_rotated(query_rope, spec_.qk_rope_head_dim, absorbed);

@@ -21,28 +21,29 @@ struct LatentAttentionSizes {
   Range heads;
   std::size_t query_nope = 0;  // heads * qk_nope_head_dim
   std::size_t query_rope = 0;  // heads * qk_rope_head_dim
-  // Rows of down_proj for the query: the size of its latent, or of its heads if there is no latent.
+  // Rows of down_proj for the query: q_lora_rank, or query_nope + query_rope if queries have no latent.
   std::size_t query_in = 0;
   std::size_t latent = 0;  // kv_lora_rank + qk_rope_head_dim
   std::size_t value = 0;   // heads * v_head_dim
 };
 
 // Keys and values of all heads are projections of one small latent per token. Only the latent and one rotated
-// key, which all heads share, are cached. Each rank owns some heads; latents and their cache are equal on
+// key, which all heads share, are cached. Each rank owns some heads. Latents and their cache are equal on
 // every rank.
 //
 // The up-projections are never applied to the cache: score = query . (W_uk latent) = (W_uk^T query) . latent,
-// and the weighted sum of values is W_uv times the weighted sum of latents. Prefill uses this form, too. This
-// form needs more multiplications per key than expanded keys and values (kv_lora_rank instead of a head's
-// size). However, chunks need not expand the whole cache again, and no buffer grows with the sequence.
+// and the weighted sum of values is W_uv times the weighted sum of latents. Prefill works this way, too. This
+// takes more multiplications per key than expanded keys and values would (kv_lora_rank instead of a head's
+// size), but prefill chunks don't expand the whole cache again, and no buffer grows with the sequence.
 // Source: DeepSeek-AI, DeepSeek-V2, 2024, section 2.1.
 class LatentAttention {
  public:
-  // Throws ConfigError if there are more ranks than heads, CheckpointError for wrong tensors.
+  // Throws CheckpointError, and ConfigError if there are more ranks than heads.
   LatentAttention(WeightLoader& loader, const LatentAttentionSpec& spec, std::size_t hidden_size,
                   const BlockNames& names);
 
-  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]. Writes the tokens' latents to the cache.
+  // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]. Writes the tokens' latents to the
+  // cache.
   PartialSum operator()(TensorView<const float> x, const StepContext& step,
                         const kernels::PagedCache& cache) const;
 
@@ -53,11 +54,11 @@ class LatentAttention {
   LatentAttention(WeightLoader& loader, const LatentAttentionSpec& spec, std::size_t hidden_size,
                   const LatentAttentionNames& names, const LatentAttentionSizes& sizes);
 
-  // query: [tokens, heads * latent] -> out: [tokens, heads * kv_lora_rank], weighted sums of latents.
+  // query: [tokens, heads * latent] -> out: [tokens, heads * kv_lora_rank], the weighted sums of latents.
   void attend(TensorView<const float> query, const StepContext& step, const kernels::PagedCache& cache,
               TensorView<float> out) const;
 
-  // Projects a query's latent to heads.
+  // Expands a query's latent to heads.
   struct QueryExpansion {
     Norm norm;                    // [q_lora_rank]
     ColumnParallelLinear b_proj;  // [query_nope + query_rope, q_lora_rank]
@@ -65,9 +66,9 @@ class LatentAttention {
 
   LatentAttentionSpec spec_;
   LatentAttentionSizes sizes_;
-  std::vector<std::size_t> latent_of_head_;  // all 0: heads share one latent
+  std::vector<std::size_t> latent_of_head_;  // all 0: all heads share one latent
   ColumnParallelLinear down_proj_;           // [query_in + latent, hidden_size]
-  std::optional<QueryExpansion> q_proj_;     // set if there is a q_lora_rank
+  std::optional<QueryExpansion> q_proj_;     // set if the spec has a q_lora_rank
   Norm kv_a_norm_;                           // [kv_lora_rank]
   HeadwiseLinear absorb_proj_;               // W_uk^T of every head: [kv_lora_rank, qk_nope_head_dim]
   HeadwiseLinear value_proj_;                // W_uv of every head: [v_head_dim, kv_lora_rank]

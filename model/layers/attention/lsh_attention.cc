@@ -59,7 +59,7 @@ kernels::LshLimits LshAttention::limits(std::size_t tokens) const {
                          : std::accumulate(fixed.begin(), fixed.end(), std::size_t{1}, std::multiplies<>())};
 }
 
-// Rotations for each sequence, which depend on its number of buckets; empty if all sequences use rotations_.
+// Rotations for each sequence, drawn for its number of buckets; empty if all sequences use rotations_.
 std::vector<std::vector<float>> LshAttention::rotations_of(
     std::span<const std::vector<std::size_t>> factors) const {
   std::vector<std::vector<float>> rotations;

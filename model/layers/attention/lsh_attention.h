@@ -13,14 +13,14 @@
 
 namespace tp {
 
-// Steps compute whole sequences and cache nothing, because sorting depends on all tokens of a sequence.
+// A step computes whole sequences and caches nothing, because sorting depends on all of a sequence's tokens.
 class LshAttention {
  public:
-  // Throws ConfigError if there are more ranks than heads, CheckpointError for wrong tensors.
+  // Throws CheckpointError, and ConfigError if there are more ranks than heads.
   LshAttention(WeightLoader& loader, const LshAttentionSpec& spec, std::size_t hidden_size,
                const BlockNames& names);
 
-  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
+  // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]
   PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
 
  private:
@@ -32,7 +32,7 @@ class LshAttention {
   std::vector<std::vector<float>> rotations_of(std::span<const std::vector<std::size_t>> factors) const;
 
   LshAttentionSpec spec_;
-  Range heads_;                    // heads of this rank
+  Range heads_;                    // this rank's heads
   std::vector<float> rotations_;   // set if all sequences have the same number of buckets
   ColumnParallelLinear qkv_proj_;  // [2 * local heads * head_dim, hidden_size]: queries, values
   RowParallelLinear o_proj_;       // [hidden_size, local heads * head_dim]

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kAtOnce = 16;
 
-// Box-Muller transform of 16 numbers from [0, 1): the first half gives radii, the second half angles.
+// Applies the Box-Muller transform to 16 numbers from [0, 1). The first half determines radii, the second
+// half angles.
 void make_normal(float* numbers) {
   constexpr std::size_t kHalf = kAtOnce / 2;
   for (std::size_t i = 0; i < kHalf; ++i) {
@@ -31,7 +32,7 @@ std::vector<float> torch_randn(std::uint64_t seed, std::size_t count) {
   std::vector<float> numbers(std::max(count, kAtOnce));
   std::ranges::generate(numbers, uniform);
   for (std::size_t i = 0; i + kAtOnce <= numbers.size(); i += kAtOnce) make_normal(numbers.data() + i);
-  if (numbers.size() % kAtOnce != 0) {  // like PyTorch, draws the last 16 numbers again
+  if (numbers.size() % kAtOnce != 0) {  // like PyTorch, redraws the last 16 numbers
     float* const last = numbers.data() + numbers.size() - kAtOnce;
     std::generate_n(last, kAtOnce, uniform);
     make_normal(last);

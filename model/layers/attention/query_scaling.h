@@ -1,4 +1,4 @@
-// Scales queries by factors that grow with their positions.
+// Scales queries by factors that grow with position.
 #pragma once
 
 #include "model/config/spec.h"
@@ -10,7 +10,8 @@
 
 namespace tp {
 
-// Multiplies each row of `query`, [tokens, any size], by the factor for its position; positions: [tokens].
+// Multiplies each row of `query`, [tokens, any size], by the factor for the row's position. positions:
+// [tokens].
 void scale_queries(const std::optional<QueryScalingSpec>& spec, std::span<const std::size_t> positions,
                    TensorView<float> query);
 

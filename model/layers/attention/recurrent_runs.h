@@ -1,4 +1,4 @@
-// A batch's sequences, with their states in one recurrent layer.
+// A batch's sequences, and their states in one recurrent layer.
 #pragma once
 
 #include "model/kernels/delta_rule.h"
@@ -11,7 +11,7 @@
 
 namespace tp {
 
-// `offset`: floats to skip at the beginning of each state.
+// `offset`: floats to skip at the start of each state.
 class RecurrentRuns {
  public:
   explicit RecurrentRuns(const StepContext& step, std::size_t offset = 0) {

@@ -8,8 +8,8 @@
 
 namespace tp {
 
-// In each direction, half of the rows stand for single distances. The other half stands for ranges of
-// distances, which widen as the distance grows.
+// In each direction, half of the rows cover a single distance each. The other half cover ranges of distances,
+// which widen as distance grows.
 std::size_t relative_bucket(const RelativeBiasSpec& spec, std::ptrdiff_t distance) {
   const std::size_t rows = spec.bidirectional ? spec.num_buckets / 2 : spec.num_buckets;
   const std::size_t first = spec.bidirectional && distance > 0 ? rows : 0;

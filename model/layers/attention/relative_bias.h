@@ -1,4 +1,4 @@
-// A bias on attention scores that depends on the distance between key and query. All layers share it.
+// An attention bias that depends on the distance between key and query. All layers share it.
 #pragma once
 
 #include "model/config/spec.h"
@@ -13,10 +13,11 @@ namespace tp {
 
 class RelativeBias {
  public:
-  // Loads this rank's heads of the table `layer`, [num_buckets, num_attention_heads]. Throws CheckpointError.
+  // Loads this rank's columns of the table `layer`, [num_buckets, num_attention_heads]. Throws
+  // CheckpointError.
   RelativeBias(WeightLoader& loader, const std::string& layer, const RelativeBiasSpec& spec);
 
-  // Largest distance in the table. Keys at larger distances have the same bias as keys at this distance.
+  // Largest distance in by_distance(). Keys farther away have the same bias as keys at this distance.
   std::size_t reach() const { return reach_; }
   // [local heads, 2 * reach + 1]: biases of keys from `reach` positions before the query to `reach` after it.
   std::span<const float> by_distance() const { return by_distance_; }
@@ -26,7 +27,7 @@ class RelativeBias {
   std::vector<float> by_distance_;
 };
 
-// The table's row for a key at the query's position + distance.
+// The table row for a key `distance` positions after the query.
 std::size_t relative_bucket(const RelativeBiasSpec& spec, std::ptrdiff_t distance);
 
 }  // namespace tp

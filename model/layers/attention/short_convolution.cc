@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kChannels = "hidden_size";
 
-// The rows of the three projections that compute `channels`.
+// The three projections' rows for `channels`.
 std::vector<OwnedRows> in_rows(const ShortConvolutionSpec& spec, std::size_t hidden_size,
                                const std::string& name, Range channels) {
   const StoredLayer layer{name, {3 * spec.channels, hidden_size}, "3 x hidden_size", "hidden_size"};

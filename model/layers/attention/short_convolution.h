@@ -1,4 +1,4 @@
-// A short convolution that replaces attention, with gates before and after it that depend on the token.
+// A short convolution that replaces attention, with token-dependent gates before and after it.
 #pragma once
 
 #include "model/config/spec.h"
@@ -12,19 +12,19 @@
 
 namespace tp {
 
-// out(after * convolution(before * value)), where `before`, `after` and `value` are projections of x. Each
-// rank owns some of the channels, like the columns of an MLP.
+// out(after * convolution(before * value)), where `before`, `after` and `value` are projections of x. Ranks
+// divide the channels like the columns of an MLP.
 class ShortConvolution {
  public:
-  // Throws CheckpointError for wrong tensors.
+  // Throws CheckpointError.
   ShortConvolution(WeightLoader& loader, const ShortConvolutionSpec& spec, std::size_t hidden_size,
                    const BlockNames& names);
 
-  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]. Advances the states of the batch's
+  // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]. Advances the states of the batch's
   // sequences.
   PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
 
-  // Floats of one sequence's state on this rank.
+  // Size of one sequence's state on this rank, in floats.
   std::size_t state_floats() const { return conv_.state_floats(); }
 
  private:
