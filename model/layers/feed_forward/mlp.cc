@@ -34,7 +34,7 @@ StoredLayer stored_down(std::size_t intermediate_size, std::size_t hidden_size, 
           names.transposed};
 }
 
-// The checkpoint stores the factors before softplus, which makes them positive.
+// The checkpoint stores alpha_p and alpha_n before softplus, which makes them positive.
 std::optional<kernels::Xielu> load_xielu(WeightLoader& loader, const PlainMlpSpec& spec,
                                          const std::string& names) {
   if (!spec.learned_xielu) return std::nullopt;

@@ -10,13 +10,13 @@
 
 namespace tp {
 
-// down(activation(gate(x)) * up(x)), SwiGLU if the activation is silu. Each rank owns a range of intermediate
+// down(activation(gate(x)) * up(x)); SwiGLU if the activation is silu. Each rank owns a range of intermediate
 // features: outputs of gate and up, inputs of down. Source: Shazeer, GLU Variants Improve Transformer, 2020.
 class GatedMlp {
  public:
   GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size, const BlockNames& names);
 
-  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
+  // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]
   PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
 
  private:
@@ -33,7 +33,7 @@ class PlainMlp {
  public:
   PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size, const BlockNames& names);
 
-  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
+  // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]
   PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
 
  private:
@@ -41,7 +41,7 @@ class PlainMlp {
            Range columns);
 
   Activation activation_;
-  std::optional<kernels::Xielu> xielu_;  // in place of activation_
+  std::optional<kernels::Xielu> xielu_;  // instead of activation_
   ColumnParallelLinear up_proj_;         // [local_size, hidden_size]
   RowParallelLinear down_proj_;          // [hidden_size, local_size]
 };

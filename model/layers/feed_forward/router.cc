@@ -10,8 +10,8 @@
 namespace tp {
 namespace {
 
-// Finds the indices of the largest values, best first. Plain scans are fast enough for small counts and,
-// unlike a sort, safe with NaN.
+// Finds the indices of the largest values, largest first. Plain scans are fast enough for a few values and,
+// unlike sorting, safe with NaN.
 void largest(std::span<const float> values, std::span<std::size_t> indices) {
   std::vector<bool> taken(values.size());
   for (std::size_t& index : indices) {
@@ -39,7 +39,7 @@ std::vector<float> scores_of(RouterSpec::Scoring scoring, std::span<const float>
   return scores;
 }
 
-// Excludes the experts outside the best groups. A group's score is the sum of its best experts' scores.
+// Excludes experts outside the best groups. A group's score is the sum of its best experts' scores.
 void keep_best_groups(const RouterSpec& spec, std::span<float> ranking) {
   const std::size_t size = ranking.size() / spec.num_groups;
   std::vector<float> group_scores(spec.num_groups);
@@ -57,7 +57,8 @@ void keep_best_groups(const RouterSpec& spec, std::span<float> ranking) {
   }
 }
 
-// Each expert's weight is its softmax over the remaining logits that are close to the highest logit.
+// Chooses the highest logit repeatedly. An expert's weight is its softmax among the experts that are not yet
+// chosen and have logits within the tolerance.
 void mix_sparsely(const RouterSpec& spec, std::span<const float> logits, std::span<std::size_t> experts,
                   std::span<float> weights) {
   std::vector<float> left(logits.begin(), logits.end());
@@ -100,7 +101,7 @@ void choose_experts(const RouterSpec& spec, std::span<const float> logits, std::
 
   float sum = 0.0F;
   for (const std::size_t expert : experts) sum += scores[expert];
-  // As in the original code, least_sum avoids a division by zero: all sigmoids may be 0.
+  // As in the original code, least_sum prevents division by zero, because all sigmoids may be 0.
   const float factor =
       spec.normalize ? spec.scale / std::max(sum + spec.added_to_sum, spec.least_sum) : spec.scale;
   for (std::size_t i = 0; i < experts.size(); ++i) weights[i] = scores[experts[i]] * factor;

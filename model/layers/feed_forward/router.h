@@ -1,4 +1,4 @@
-// The choice of experts for each token.
+// Chooses experts for each token.
 #pragma once
 
 #include "model/config/spec.h"
@@ -12,7 +12,7 @@
 
 namespace tp {
 
-// Ascending rows of a batch that one expert computes, and the factor for each row's result.
+// The rows of a batch that one expert computes, in ascending order, and each row's weight.
 struct ExpertTokens {
   std::span<const std::size_t> rows;
   std::span<const float> weights;
@@ -25,7 +25,7 @@ class Routing {
   Routing(std::size_t num_experts, std::size_t num_experts_per_tok, std::span<const std::size_t> experts,
           std::span<const float> weights);
 
-  // The tokens of one expert, possibly none.
+  // The tokens of one expert; may be empty.
   ExpertTokens of(std::size_t expert) const {
     const std::size_t count = first_[expert + 1] - first_[expert];
     return {std::span(rows_).subspan(first_[expert], count),
@@ -33,14 +33,14 @@ class Routing {
   }
 
  private:
-  // [num_experts + 1]: index of each expert's first entry, then the number of all entries.
+  // [num_experts + 1]: the index of each expert's first entry, then the total number of entries.
   std::vector<std::size_t> first_;
   std::vector<std::size_t> rows_;  // [tokens * num_experts_per_tok]
   std::vector<float> weights_;     // [tokens * num_experts_per_tok]
 };
 
 // Chooses one token's experts. logits: [num_experts]; bias: [num_experts], or empty. Writes
-// num_experts_per_tok experts, best first, and their weights. If scores are equal, the lower index wins.
+// num_experts_per_tok experts, best first, and their weights. Among equal scores, the lower index wins.
 void choose_experts(const RouterSpec& spec, std::span<const float> logits, std::span<const float> bias,
                     std::span<std::size_t> experts, std::span<float> weights);
 
@@ -51,7 +51,7 @@ class Router {
   // Throws CheckpointError.
   Router(WeightLoader& loader, const RouterSpec& spec, std::size_t hidden_size, const ExpertNames& names);
 
-  // x: [tokens, hidden_size]. A shape-only step gets the worst case: one expert computes all tokens.
+  // x: [tokens, hidden_size]. Shape-only steps get the worst case: one expert computes all tokens.
   Routing operator()(TensorView<const float> x, const StepContext& step) const;
 
  private:
