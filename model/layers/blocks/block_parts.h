@@ -18,34 +18,35 @@
 
 namespace tp {
 
-// Attention of any kind, or a layer that replaces attention.
+// Any kind of attention, or a layer that replaces attention.
 class AttentionPart {
  public:
   // Throws ConfigError or CheckpointError.
   AttentionPart(WeightLoader& loader, const AttentionPartSpec& spec, std::size_t hidden_size,
                 const BlockNames& names);
 
-  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]. Writes to the cache.
+  // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]. Also writes to the cache, if the
+  // part uses it.
   PartialSum operator()(TensorView<const float> x, const StepContext& step,
                         const kernels::PagedCache& cache) const;
 
   // Cache layout on this rank; empty if the part caches nothing.
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
-  // Floats of one sequence's state on this rank; 0 if the part is not recurrent.
+  // Size of one sequence's state on this rank, in floats; 0 if the part is not recurrent.
   std::size_t state_floats() const;
 
  private:
   std::variant<Attention, LatentAttention, GatedDeltaNet, LshAttention, ShortConvolution> part_;
 };
 
-// A feed-forward half of any kind.
+// Any kind of feed-forward half.
 class FeedForwardPart {
  public:
   // Throws ConfigError or CheckpointError.
   FeedForwardPart(WeightLoader& loader, const FeedForwardSpec& spec, std::size_t hidden_size,
                   const BlockNames& names);
 
-  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
+  // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]
   PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
 
  private:
@@ -55,7 +56,7 @@ class FeedForwardPart {
 std::optional<Norm> load_if_present(WeightLoader& loader, const std::string& name, std::size_t hidden_size,
                                     const std::optional<NormSpec>& spec);
 
-// The cross-attention of a block, which reads the encoder's states; nothing if the spec has none.
+// A block's cross-attention to the encoder's states; nullopt if the spec has none.
 std::optional<CrossAttention> load_cross_attention(WeightLoader& loader, const BlockSpec& spec,
                                                    std::size_t hidden_size, const BlockNames& names);
 

@@ -1,4 +1,4 @@
-// One layer of the decoder. The block's class determines how its parts are connected.
+// One block of the decoder. A block's class determines how its parts are connected.
 #pragma once
 
 #include "model/layers/blocks/parallel_residual_block.h"

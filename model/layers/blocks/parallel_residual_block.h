@@ -1,4 +1,4 @@
-// A layer whose attention and feed-forward halves read the same input, so that one all-reduce is enough.
+// A block whose attention and feed-forward halves read the same input, so one all-reduce is enough.
 #pragma once
 
 #include "model/layers/blocks/block_parts.h"

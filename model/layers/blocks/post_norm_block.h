@@ -1,4 +1,4 @@
-// The layer of the original Transformer and of BERT, with two all-reduces, or three with cross-attention.
+// The block of the original Transformer and of BERT: two all-reduces, or three with cross-attention.
 #pragma once
 
 #include "model/layers/blocks/block_parts.h"

@@ -10,8 +10,8 @@
 
 namespace tp {
 
-// [tokens, hidden_size], equal on every rank. Some models have two streams, side by side. This class computes
-// a step's sums over ranks, except the sums in ProjectionNorm and NextTokenInput.
+// [tokens, hidden_size], equal on every rank. Some models have two streams, stored side by side. This class
+// computes all of a step's sums over ranks except those in ProjectionNorm and NextTokenInput.
 class Residual {
  public:
   // Sets all streams to the embedding, after the model's norm and projection to hidden_size, if any
@@ -23,15 +23,14 @@ class Residual {
         x_(begin(comm, std::move(embedding), norm, projection, streams, step)),
         stream_size_(x_.columns() / streams),
         frame_(step.workspace) {}
-  // Begins with the previous stage's stream, or with a multi-token prediction layer's input, [tokens,
-  // hidden_size].
+  // Starts with the previous stage's stream or a multi-token prediction layer's input, [tokens, hidden_size].
   Residual(Communicator* comm, TensorView<float> x, const StepContext& step)
       : comm_(comm), step_(step), x_(x), stream_size_(x.columns()), frame_(step.workspace) {}
 
   // x = norm(x)
   void apply(const Norm& norm);
 
-  // The input of a part: norm(x), [tokens, hidden_size].
+  // A part's input: norm(x), [tokens, hidden_size].
   TensorView<const float> normed(const Norm& norm) const { return norm(x_, step_.workspace); }
   // norm(x), or x itself if there is no norm.
   TensorView<const float> normed(const std::optional<Norm>& norm) const { return norm ? normed(*norm) : x_; }
@@ -41,8 +40,8 @@ class Residual {
     return norm(stream_of(stream), step_.workspace);
   }
 
-  // x += scale * post_norm(sum over ranks), or scale * sum without a post_norm. Frees the workspace that was
-  // taken since the last sum. Collective; throws CommError.
+  // x += scale * post_norm(sum over ranks), or scale * sum without a post_norm. Releases the workspace taken
+  // since the last sum. Collective; throws CommError.
   void add_all_reduced(PartialSum sum, const std::optional<Norm>& post_norm, float scale);
   // For two streams: x[stream] += sum over ranks.
   void add_all_reduced(PartialSum sum, std::size_t stream);
@@ -66,7 +65,7 @@ class Residual {
   const StepContext& step_;
   TensorView<float> x_;
   std::size_t stream_size_;
-  Workspace::Frame frame_;  // begins after x
+  Workspace::Frame frame_;  // everything taken after x
 };
 
 }  // namespace tp

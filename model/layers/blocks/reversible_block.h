@@ -1,4 +1,4 @@
-// A Reformer layer, with two residual streams and two all-reduces.
+// Reformer's block, with two residual streams and two all-reduces.
 #pragma once
 
 #include "model/layers/blocks/block_parts.h"
@@ -10,7 +10,7 @@
 namespace tp {
 
 // x[0] += attention(norm(x[1])); x[1] += mlp(norm(x[0])). In training, a block's input can be recomputed from
-// its output. Source: Gomez et al., The Reversible Residual Network, 2017, as in Reformer.
+// its output. Source: Gomez et al., The Reversible Residual Network, 2017, as used by Reformer.
 class ReversibleBlock {
  public:
   ReversibleBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,

@@ -1,4 +1,4 @@
-// The usual decoder layer, with the two all-reduces of tensor parallelism.
+// The usual transformer block, with the two all-reduces of tensor parallelism.
 #pragma once
 
 #include "model/layers/blocks/block_parts.h"
@@ -10,9 +10,9 @@
 
 namespace tp {
 
-// x += attention(norm(x)); x += mlp(norm(x)). Some families also normalize or scale the results, or normalize
-// only the results. A decoder that reads an encoder computes x += cross_attention(norm(x)) in between, with a
-// third all-reduce.
+// x += attention(norm(x)); x += mlp(norm(x)). Some families also normalize or scale the outputs of attention
+// and mlp, or normalize only the outputs. A decoder that reads an encoder computes x +=
+// cross_attention(norm(x)) in between, with a third all-reduce.
 class SequentialBlock {
  public:
   SequentialBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
