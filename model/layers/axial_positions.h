@@ -1,4 +1,5 @@
-// Learned position vectors, each composed of a row vector and a column vector of a grid.
+// Learned position vectors. Positions form a grid; a position's vector concatenates the vectors of its row
+// and column.
 #pragma once
 
 #include "model/config/spec.h"
@@ -10,8 +11,8 @@
 
 namespace tp {
 
-// The vector of position i * columns + j is the vector of row i, followed by the vector of column j. The
-// tables are small, so ranks do not divide them.
+// Position i * columns + j has the vectors of row i and column j. The tables are too small to divide among
+// ranks.
 class AxialPositions {
  public:
   // The tables are stored as `name` + "0" and `name` + "1". Throws CheckpointError.

@@ -15,7 +15,7 @@ void append(const std::vector<Element>& more, std::vector<Element>& all) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-// Gives the batch's sequence an encoder input with as many tokens as the batch.
+// Adds an encoder input with as many tokens as the batch.
 void add_inputs(std::span<const std::int32_t> table, Batch& batch) {
   Batch inputs;
   inputs.tokens = batch.tokens;
@@ -58,7 +58,7 @@ void Decoder::compute(Communicator* comm, const Batch& batch, const KvCache& cac
   Residual residual = begin(comm, step, links);
   SumTally of_block;
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
-    // In a shape-only step, a block equal to the previous block needs no additional workspace.
+    // Shape-only steps skip blocks that equal the previous block, because they need the same workspace.
     const bool again = comm == nullptr && layer > 0 && blocks_[layer] == blocks_[layer - 1];
     if (again) {
       if (tally != nullptr) *tally += of_block;
@@ -172,7 +172,7 @@ std::size_t Decoder::whole_workspace_floats(const StepLimits& limits) const {
     run(nullptr, batch, cache, workspace, ignore, ignore, {});
   };
   count(limits.tokens);
-  // Matmuls of few tokens use different code paths, some of which need more workspace.
+  // Matmuls with few tokens take different code paths, some of which need more workspace.
   for (std::size_t tokens = 1; tokens <= std::min(limits.tokens, kernels::kMostFewTokens); ++tokens)
     count(tokens);
   return workspace.peak_bytes() / sizeof(float);

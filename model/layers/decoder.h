@@ -34,45 +34,44 @@ struct StepLimits {
   bool overlaps = false;       // steps may be computed as two half-batches
 };
 
-// A rank's work in one step, derived from the shapes of its weights: bytes to read, operations, sums over
-// ranks.
+// A rank's work in one step: weights to read and multiply by, and sums over ranks. Computed from shapes.
 struct StepWork {
-  LoadedWeights blocks;  // weights of all blocks, used once per token; experts only if they have tokens
-  LoadedWeights head;    // the LM head, used once per row of logits
+  LoadedWeights blocks;  // all weights but vocabulary tables; a token uses only its own experts
+  LoadedWeights head;    // the LM head, used only for output rows
   SumTally sums;
 };
 
 class Decoder {
  public:
-  // Loads this rank's slices of the weights, from `cache` if it can be read. `weights`: type in memory; none:
-  // as stored. `others`: tables to share with another decoder that is divided among ranks in the same way.
-  // These tables are neither loaded nor counted. Throws ConfigError, CheckpointError or PackedCacheError.
-  // Communicates only if the source's ColumnReader does.
+  // Loads this rank's slices of the weights, from `cache` if it can be read. `weights`: the type in memory;
+  // nullopt keeps the stored types. `others`: tables to share with another decoder that is divided among
+  // ranks the same way. Shared tables are neither loaded nor counted. Throws ConfigError, CheckpointError or
+  // PackedCacheError. Collective only if the source's ColumnReader communicates.
   Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
           std::optional<WeightType> weights = WeightType::f32, const LoadProgress& progress = {},
           PackedCache* cache = nullptr, Stage stage = {}, const VocabTables& others = {});
 
-  // A decoder without weights, to compute memory needs. Reads no tensors. Throws the same errors about names
-  // and shapes as the constructor.
+  // A decoder without weights, for computing memory needs. Reads no tensors. Throws the constructor's errors
+  // about names and shapes.
   static Decoder shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
                           std::optional<WeightType> weights, Stage stage = {},
                           const VocabTables& others = {});
 
   // Runs one step. All-reduces: one for the embedding, one per parallel block, two per block of any other
-  // kind, and one more per cross-attention, ProjectionNorm and NextTokenInput. `on_logits`
-  // receives the logits of the output rows in groups of at most kLogitRows: the index of the group's first
-  // output and a tensor [rows, local_vocab]. Every rank calls `on_logits` with its own shard. `on_hidden`
-  // receives the hidden rows after the final norm in similar groups: [rows, hidden_size], equal on every
-  // rank. An encoder runs first, on Batch::inputs, and hidden rows are then rows of the inputs. Collective;
+  // kind, and one more per cross-attention, ProjectionNorm and NextTokenInput. `on_logits` receives the
+  // logits of the output rows in groups of at most kLogitRows: the index of the group's first output and a
+  // tensor [rows, local_vocab]. Every rank calls `on_logits` with its own shard. `on_hidden` receives the
+  // hidden rows after the final norm, grouped the same way: [rows, state_size], equal on every rank. An
+  // encoder runs first, on Batch::inputs, and also passes the inputs' hidden rows to `on_hidden`. Collective;
   // throws CommError.
   using OnLogits = std::function<void(std::size_t first_output, TensorView<const float> local_logits)>;
   using OnHidden = std::function<void(std::size_t first_output, TensorView<const float> hidden)>;
-  // The residual stream between stages, [tokens, hidden_size]. Every stage except the first receives the
-  // stream. Every stage except the last sends it and has no outputs.
+  // Passes the residual stream, [tokens, hidden_size], from stage to stage. All stages except the first
+  // receive it. All stages except the last send it and have no outputs.
   struct StageLinks {
     std::function<void(TensorView<float> x)> receive{};
     std::function<void(TensorView<const float> x)> send{};
-    // Called after each block, so that messages in flight make progress.
+    // Called after each block to let MPI advance messages in flight.
     std::function<void()> progress{};
   };
   void forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
@@ -83,8 +82,8 @@ class Decoder {
     forward(comm, batch, cache, workspace, on_logits, on_hidden, {});
   }
 
-  // For each layer on this rank: the cache layout, and the floats of one sequence's state. A recurrent layer
-  // has a state and caches nothing. An encoder's layers follow the decoder's layers.
+  // For each layer on this rank: the cache layout, and the size of one sequence's state in floats. Recurrent
+  // layers have a state and cache nothing. An encoder's layers follow the decoder's layers.
   std::vector<kernels::KvLayout> kv_layouts(KvType type, std::size_t block_size) const;
   std::vector<std::size_t> state_floats() const;
 
@@ -94,52 +93,52 @@ class Decoder {
   // The tokens whose logits this rank computes; empty on all stages but the last.
   Range local_vocab() const { return output_tokens_ ? output_tokens_->tokens() : Range{}; }
   VocabTables tables() const { return {embed_tokens_, output_tokens_}; }
-  // The head for pooled hidden states; null if the model has no such head, and on all ranks except the first.
+  // The head for pooled hidden states; null on every rank but the first, or if the model has none.
   const SequenceHead* sequence_head() const { return sequence_head_ ? &*sequence_head_ : nullptr; }
   // Number of weights and biases on this rank, and their size in bytes.
   std::size_t parameters() const { return all_loaded_.elements; }
   std::size_t weight_bytes() const { return all_loaded_.bytes; }
-  // Floats of workspace that suffice for any step within the limits, with OpenMP's current number of threads.
-  // Measured with shape-only steps.
+  // Workspace size, in floats, that is enough for any step within the limits with OpenMP's current number of
+  // threads. Measured with shape-only steps.
   std::size_t workspace_floats(const StepLimits& limits) const;
   // Peak temporary memory in bytes, on top of the weights, while ranks read columns together.
   std::size_t largest_columns() const { return largest_columns_; }
-  // Work of a step with this many tokens. This decoder must have its own vocabulary tables.
+  // The work of a step with this many tokens. The decoder must not share another decoder's vocabulary tables.
   StepWork work(std::size_t tokens) const;
-  // On the first rank: sorted names of the checkpoint's tensors outside of blocks that the model does not
-  // use. On one of several stages: all tensors that the stage has not read, for find_unused_tensors.
+  // Sorted names of the checkpoint's tensors that the model does not use, as in find_unused_tensors. With
+  // several stages: all tensors that this stage has not read. Empty except on the first rank.
   const std::vector<std::string>& unused_tensors() const { return unused_tensors_; }
 
   static constexpr std::size_t kLogitRows = 32;
 
  private:
   Decoder() = default;
-  // `others`: as in the constructor; for an encoder, the tables of the model that contains it.
+  // `others`: as in the constructor; an encoder gets the embedding of the decoder that contains it.
   void load(const DecoderSpec& spec, WeightLoader& loader, Stage stage, const VocabTables& others);
 
-  // Calls on_rows(first, [rows, hidden_size]) with the wanted rows of x after the final norm, in groups of at
+  // Passes the wanted rows of x, after the final norm, to on_rows(first, [rows, state_size]) in groups of at
   // most kLogitRows.
   template <class OnRows>
   void for_rows(TensorView<const float> x, std::span<const std::size_t> wanted, Workspace& workspace,
                 const OnRows& on_rows) const;
   std::size_t whole_workspace_floats(const StepLimits& limits) const;
-  // x: [rows, hidden_size] after the final norm -> [rows, local_vocab]
+  // x: [rows, state_size] after the final norm -> [rows, local_vocab]
   TensorView<float> logits(TensorView<const float> x, const StepContext& step) const;
 
   // Without a communicator, runs a shape-only step with a counting `workspace`.
   void run(Communicator* comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
            const OnLogits& on_logits, const OnHidden& on_hidden, const StageLinks& links,
            SumTally* tally = nullptr) const;
-  // Runs the blocks, then calls use(x, step) with the residual stream, [tokens, hidden_size].
+  // Runs the blocks, then calls use(x, step) with the residual stream, [tokens, state_size].
   template <class Use>
   void compute(Communicator* comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
                const StageLinks& links, SumTally* tally, const Use& use) const;
-  // Runs the encoder, and caches the keys and values of its states for cross-attention.
+  // Runs the encoder, and caches keys and values of its final states for cross-attention.
   void encode(Communicator* comm, const Batch& inputs, const KvCache& cache, Workspace& workspace,
               const OnHidden& on_hidden) const;
   Residual begin(Communicator* comm, const StepContext& step, const StageLinks& links) const;
 
-  // Members that a stage does not need are null or empty.
+  // Members that this stage does not need are null or empty.
   Stage stage_;
   std::size_t hidden_size_ = 0;
   std::size_t streams_ = 1;
@@ -149,13 +148,13 @@ class Decoder {
   // [hidden_size, embedding_size], whole on every rank. Projects the summed embedding; null if `embedding_`
   // projects token vectors itself, or if the model has no projection.
   std::shared_ptr<const ColumnParallelLinear> embedding_projection_;
-  std::optional<NextTokenInput> next_token_;  // set for a multi-token prediction layer
+  std::optional<NextTokenInput> next_token_;  // set in a multi-token prediction layer
   std::optional<RelativeBias> relative_bias_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
-  std::size_t first_layer_ = 0;             // index of the first layer in the cache
+  std::size_t first_layer_ = 0;             // cache index of the first block; above 0 in an encoder
   std::shared_ptr<const Decoder> encoder_;  // null: the model has no encoder
   std::optional<Norm> final_norm_;
-  std::shared_ptr<const VocabShard> output_tokens_;  // embed_tokens_ if embeddings are tied
+  std::shared_ptr<const VocabShard> output_tokens_;  // embed_tokens_ if tied, or without an LM head
   std::optional<HeadTransform> head_transform_;
   std::optional<LmHead> lm_head_;
   std::optional<SequenceHead> sequence_head_;
@@ -168,6 +167,6 @@ class Decoder {
 
 // Number of weights and biases in the whole model.
 std::size_t count_parameters(const DecoderSpec& spec);
-// Number of parameters used for one token, with only the experts that compute the token.
+// Number of parameters that one token uses. Routed experts count only if they compute the token.
 std::size_t count_active_parameters(const DecoderSpec& spec);
 }  // namespace tp

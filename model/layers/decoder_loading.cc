@@ -11,19 +11,20 @@ namespace {
 
 using Blocks = std::vector<std::shared_ptr<const DecoderBlock>>;
 
-// The first layer with the same stored block as `layer`.
+// The first layer that uses the same stored block as `layer`.
 std::size_t first_of_same_block(const TensorNames& names, std::size_t layer) {
   std::size_t first = 0;
   while (names.stored_block(first) != names.stored_block(layer)) ++first;
   return first;
 }
 
-// Layers share one object if they share a stored block, or if they are equal and only shapes are loaded.
+// Layers share an object if they share a stored block, or if only shapes are loaded and their specs are
+// equal.
 Blocks load_blocks(WeightLoader& loader, const DecoderSpec& spec, const TensorNames& names, Range layers) {
   const bool alike = loader.is_uniform();
   const std::span<const BlockSpec> specs = std::span(spec.blocks).subspan(layers.begin, layers.size());
   Blocks blocks;
-  std::vector<LoadedWeights> loaded;  // weights of each block so far
+  std::vector<LoadedWeights> loaded;  // weights of each layer so far
   for (std::size_t layer = 0; layer < specs.size(); ++layer) {
     const std::size_t sharing = first_of_same_block(names, layers.begin + layer);
     if (sharing >= layers.begin && sharing < layers.begin + layer) {
@@ -77,7 +78,7 @@ void require_tied(WeightLoader& loader, const DecoderSpec& spec, const TensorNam
       tensor_names::weight_of(names.embed_tokens), tensor_names::weight_of(names.lm_head), *row);
 }
 
-// Checkpoints store tied embeddings under either name, or under both.
+// Checkpoints store tied embeddings under either name or both.
 std::shared_ptr<const VocabShard> load_embedding(WeightLoader& loader, const DecoderSpec& spec,
                                                  const TensorNames& names) {
   const std::vector<std::string> stored = loader.source().names();
@@ -116,8 +117,8 @@ std::optional<AxialPositions> load_axial(WeightLoader& loader, const DecoderSpec
   return AxialPositions(loader, name, *spec.axial_positions);
 }
 
-// Loads the projection of token vectors to hidden_size. Every rank loads the whole projection, because every
-// rank needs the whole result.
+// Loads the projection from token vectors to hidden_size. Every rank loads all of it, because every rank
+// needs the whole result.
 std::shared_ptr<const ColumnParallelLinear> load_projection(WeightLoader& loader, const DecoderSpec& spec,
                                                             const std::string& layer) {
   if (spec.embedding_size == 0) return nullptr;
@@ -133,7 +134,7 @@ std::optional<RelativeBias> load_relative_bias(WeightLoader& loader, const Decod
   return RelativeBias(loader, layer, *spec.relative_bias);
 }
 
-// Loads the LM head's bias for this rank's tokens.
+// Loads the LM head's biases for this rank's part of the vocabulary.
 std::vector<float> load_lm_head_bias(WeightLoader& loader, const DecoderSpec& spec,
                                      const TensorNames& names) {
   if (!spec.lm_head_bias) return {};

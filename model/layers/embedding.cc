@@ -20,8 +20,8 @@ bool VocabShard::copy_row(std::size_t id, float* out) const {
 
 namespace {
 
-// Adds sines of the position to the first half of a vector, and cosines to the second half, like Marian.
-// Source: Vaswani et al., Attention Is All You Need, 2017 (with alternating sines and cosines).
+// Adds sines of the position to the first half of a vector and cosines to the second half, like Marian.
+// Source: Vaswani et al., Attention Is All You Need, 2017, where sines and cosines alternate.
 void add_sinusoids(std::size_t position, float* out, std::size_t size) {
   const std::size_t sines = (size + 1) / 2;
   for (std::size_t i = 0; i < size; ++i) {

@@ -1,4 +1,4 @@
-// Conversion of token ids to vectors, and of hidden states to logits. Both are sharded over the vocabulary.
+// Converts token ids to vectors, and hidden states to logits, with tables sharded over the vocabulary.
 #pragma once
 
 #include "model/layers/axial_positions.h"
@@ -16,10 +16,10 @@
 namespace tp {
 
 // This rank's rows of an embedding or LM head matrix. Tied embeddings share one matrix. Tables of learned
-// positions and token types are sharded in the same way.
+// positions and token types are sharded the same way.
 class VocabShard {
  public:
-  // `reason`: the config value that determines `rows`, for errors.
+  // `reason`: the config value that determines `rows`, for error messages.
   VocabShard(WeightLoader& loader, const std::string& layer, std::size_t rows, std::size_t hidden_size,
              const std::string& reason = "vocab_size");
 
@@ -34,13 +34,13 @@ class VocabShard {
   LocalWeight weight_;
 };
 
-// Each token's vector is on one rank; the addends of the other ranks are zero. Vectors of the token's
-// position and type, if the model has them, are added in the same way. Token vectors may be projected first.
+// One rank holds each token's vector; the other ranks' addends are zero. Position and type vectors, if the
+// model has them, are added the same way. Token vectors may be projected first.
 class VocabParallelEmbedding {
  public:
-  // `scale`: factor of token vectors. `positions`, `types` and `projection` may be null; `projection` must
-  // have no bias. `first_position`: the row of position 0. `axial`: only on the rank that adds axial
-  // positions. `sinusoidal`: whether to add sines and cosines of positions.
+  // `scale` multiplies token vectors. `positions`, `types` and `projection` may be null; `projection` must
+  // have no bias. `first_position`: the table row of position 0. `axial`: set only on the rank that adds
+  // axial positions. `sinusoidal`: whether to add sines and cosines of positions.
   VocabParallelEmbedding(std::shared_ptr<const VocabShard> tokens, float scale,
                          std::shared_ptr<const VocabShard> positions, std::size_t first_position = 0,
                          std::shared_ptr<const VocabShard> types = nullptr,
@@ -55,7 +55,7 @@ class VocabParallelEmbedding {
         axial_(std::move(axial)),
         sinusoidal_(sinusoidal) {}
 
-  // The step's tokens at their positions -> an addend of [tokens, vector size]
+  // Embeds the step's tokens -> this rank's addend, [tokens, vector size]
   PartialSum operator()(const StepContext& step) const;
 
  private:
@@ -69,11 +69,11 @@ class VocabParallelEmbedding {
   bool sinusoidal_;
 };
 
-// Logits stay sharded: each rank computes the logits of its own tokens.
+// Logits stay sharded: each rank computes the logits for its own part of the vocabulary.
 class LmHead {
  public:
-  // `bias`: the bias of this rank's tokens, [local_vocab], or empty. Logits are multiplied by `scale`. With a
-  // softcap, they then become softcap * tanh(logit / softcap).
+  // `bias`: [local_vocab], or empty. `scale` multiplies logits. With a softcap, they then become softcap *
+  // tanh(logit / softcap).
   LmHead(std::shared_ptr<const VocabShard> shard, std::vector<float> bias, float scale,
          std::optional<float> softcap)
       : shard_(std::move(shard)), bias_(std::move(bias)), scale_(scale), softcap_(softcap) {}

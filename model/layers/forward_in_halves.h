@@ -1,4 +1,4 @@
-// A forward pass that computes while sums over ranks are in flight.
+// A forward pass that keeps computing while sums over ranks are in flight.
 #pragma once
 
 #include "model/layers/decoder.h"
@@ -6,9 +6,9 @@
 namespace tp {
 
 // Like decoder.forward(), but computes two half-batches alternately: while hosts exchange the sums of one
-// half-batch, ranks compute the other half-batch. A batch that cannot be divided (see halves_of) is computed
-// as a whole. Needs a `workspace` sized with StepLimits::overlaps, and a single-stage model that
-// can_divide_steps(). Collective; throws CommError.
+// half-batch, ranks compute the other. A batch that cannot be divided (see halves_of) is computed whole.
+// Requires a `workspace` sized with StepLimits::overlaps, and a single-stage model for which
+// can_divide_steps() is true. Collective; throws CommError.
 void forward_in_halves(const Decoder& decoder, Communicator& comm, const Batch& batch, const KvCache& cache,
                        Workspace& workspace, const Decoder::OnLogits& on_logits,
                        const Decoder::OnHidden& on_hidden = {});

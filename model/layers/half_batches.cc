@@ -21,7 +21,7 @@ bool can_be_divided(const Batch& batch) {
   return std::ranges::is_sorted(batch.output_rows) && std::ranges::is_sorted(batch.hidden_rows);
 }
 
-// Divides per-token values, if there are any.
+// Splits per-token values at `cut`; `all` may be empty.
 template <class T>
 void divide(const std::vector<T>& all, std::size_t cut, std::vector<T>& first, std::vector<T>& second) {
   const auto middle = all.begin() + static_cast<std::ptrdiff_t>(std::min(cut, all.size()));
@@ -37,7 +37,7 @@ void divide_rows(const std::vector<std::size_t>& rows, std::size_t cut, std::vec
   for (auto row = middle; row != rows.end(); ++row) second.push_back(*row - cut);
 }
 
-// Number of the span's tokens before the cut.
+// Number of the span's tokens that precede the cut.
 std::size_t tokens_before(const AttentionSpan& span, std::size_t cut) {
   return std::clamp(cut, span.first_token, span.first_token + span.tokens) - span.first_token;
 }
@@ -58,7 +58,7 @@ void divide_span(const AttentionSpan& span, std::size_t cut, std::vector<Attenti
   }
 }
 
-// Divides the state of a span; `before` of the span's `tokens` precede the cut.
+// Splits a span's state; `before` of the span's `tokens` precede the cut.
 void divide_state(const StateSpan& state, std::size_t before, std::size_t tokens,
                   std::vector<StateSpan>& first, std::vector<StateSpan>& second) {
   if (before > 0) first.push_back({.slot = state.slot, .saves = {}});
@@ -73,7 +73,7 @@ void divide_state(const StateSpan& state, std::size_t before, std::size_t tokens
 
 }  // namespace
 
-// Rounds up to whole tiles of the kernels, unless there are few tokens.
+// Rounds up to whole kernel tiles, except for small batches.
 std::size_t larger_half(std::size_t tokens) {
   constexpr std::size_t kTile = 16;
   const std::size_t half = (tokens + 1) / 2;

@@ -1,4 +1,4 @@
-// Divides a batch into two half-batches, which are computed alternately.
+// Splits a batch into two half-batches, which are computed alternately.
 #pragma once
 
 #include "model/layers/linear/batch.h"
@@ -13,13 +13,12 @@ struct HalfBatches {
   Batch second;
 };
 
-// Number of tokens in the first, larger half. Never decreases as `tokens` grows.
+// Number of tokens in the first half, which is never the smaller one. Never decreases as `tokens` grows.
 std::size_t larger_half(std::size_t tokens);
 
-// Cuts a batch in two, possibly within a sequence. In each layer, `second` may depend on the cache and the
-// states that `first` leaves, but not vice versa. Returns nothing if the batch cannot be divided, because it
-// has only one token, an encoder's input, tokens that see later positions, or outputs that are not in token
-// order.
+// Cuts a batch in two, possibly within a sequence. In each layer, `second` may read keys, values and states
+// that `first` writes, but not vice versa. Returns nullopt for a batch that cannot be split: one with a
+// single token, an encoder's input, tokens that see later positions, or outputs that are not in token order.
 std::optional<HalfBatches> halves_of(const Batch& batch);
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// The transform of hidden states before the LM head.
+// A transform of hidden states before the LM head.
 #pragma once
 
 #include "model/config/spec.h"
@@ -11,7 +11,7 @@
 namespace tp {
 
 // norm(activation(dense(x))); norm and activation are optional. Every rank holds the whole transform, because
-// every rank needs the whole result. The transform is much smaller than the LM head.
+// it needs the whole result. This costs little, because the transform is much smaller than the LM head.
 class HeadTransform {
  public:
   // Throws CheckpointError.

@@ -8,8 +8,8 @@
 
 namespace tp {
 
-// The input of a multi-token prediction layer's block: projection([norm(token's vector), norm(hidden state
-// after the previous token)]). Each rank multiplies its own share of the projection's columns.
+// The input of a multi-token prediction layer's block: projection([norm(token's vector), norm(previous
+// token's hidden state)]). Each rank multiplies its own share of the projection's columns.
 class NextTokenInput {
  public:
   // Throws CheckpointError.
@@ -17,7 +17,7 @@ class NextTokenInput {
                  const NextTokenSpec& spec);
 
   // `embedding`: [tokens, hidden_size] -> [tokens, hidden_size], equal on every rank. Reads
-  // Batch::states_before. Collective, except in a shape-only step, in which `comm` is null; throws CommError.
+  // Batch::states_before. Collective unless `comm` is null (a shape-only step); throws CommError.
   TensorView<float> operator()(Communicator* comm, PartialSum embedding, const StepContext& step) const;
 
  private:

@@ -17,7 +17,8 @@ namespace {
 // "sentence_transformers.models.Pooling" -> "Pooling"
 std::string class_of(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
-// Pooling modes in the order of concatenation: names since version 5.4, and flags of earlier versions.
+// Pooling modes, in the order in which Sentence Transformers concatenates their results: the name (since
+// version 5.4) and the flag (earlier versions).
 constexpr std::pair<const char*, const char*> kModes[] = {
     {"cls", "pooling_mode_cls_token"},
     {"max", "pooling_mode_max_tokens"},
@@ -26,7 +27,7 @@ constexpr std::pair<const char*, const char*> kModes[] = {
     {"weightedmean", "pooling_mode_weightedmean_tokens"},
     {"lasttoken", "pooling_mode_lasttoken"}};
 
-// `pooling_mode`, a mode or a list of modes, overrides the flags. The default is the mean.
+// `pooling_mode`, a mode or a list of modes, overrides the flags. The default is "mean".
 std::vector<std::string> pooling_modes(const JsonNode& fields) {
   std::vector<std::string> modes;
   if (const std::optional<JsonNode> given = fields.find("pooling_mode")) {
@@ -98,7 +99,7 @@ PooledLayer read_dense(const std::filesystem::path& folder, std::size_t in_featu
   return {loader, spec, in_features, ""};
 }
 
-// Settings files of the Transformer module. Older versions named the file after the model's family.
+// Possible names of the Transformer module's settings file. Older versions named it after the model's family.
 constexpr const char* kTransformerFiles[] = {
     "sentence_bert_config.json",      "sentence_roberta_config.json", "sentence_distilbert_config.json",
     "sentence_camembert_config.json", "sentence_albert_config.json",  "sentence_xlm-roberta_config.json",

@@ -1,5 +1,5 @@
-// Processing before and after an embedding model, read from the files of Sentence Transformers in the model's
-// folder: modules.json and the folders that it lists, sentence_bert_config.json,
+// Processing before and after an embedding model, as specified by Sentence Transformers files in the model's
+// folder: modules.json and the folders it lists, sentence_bert_config.json,
 // config_sentence_transformers.json.
 #pragma once
 
@@ -21,21 +21,21 @@ class JsonNode;
 class SentencePipeline {
  public:
   // Loads the pipeline from a model's folder. Without modules.json, the pipeline does nothing. Throws
-  // CheckpointError for files that are damaged or list unsupported modules.
+  // CheckpointError for damaged files and unsupported modules.
   static SentencePipeline load(const std::filesystem::path& folder, std::size_t hidden_size);
 
   // The model's pooling, if its files specify one.
   std::optional<Pooling> pooling() const { return pooling_; }
   bool normalizes() const { return normalizes_; }
-  // Maximum number of tokens that the model supports (max_seq_length); huge if not specified.
+  // Maximum tokens per text (max_seq_length); unlimited by default.
   std::size_t max_tokens() const { return max_tokens_; }
   // Whether texts are converted to lower case before tokenization.
   bool lower_case() const { return lower_case_; }
   std::size_t embedding_size() const { return size_; }
 
-  // The prompt to put before texts, by name, such as "query". An empty name selects the model's default
-  // prompt, which may be empty. Throws RequestError if the model has no such prompt, or if its pooling
-  // excludes prompts.
+  // The prompt to put before texts. `name`: "query", for example; an empty name selects the model's default
+  // prompt, which may be empty. Throws RequestError if the model has no prompt with this name, or if its
+  // pooling excludes prompts.
   const std::string& prompt(const std::string& name) const;
 
   // Applies the layers after pooling, but does not normalize. [hidden_size] -> [embedding_size]

@@ -1,4 +1,4 @@
-// The head for a whole sequence: layers that process its pooled hidden state.
+// A head for whole sequences: layers that process a sequence's pooled hidden state.
 #pragma once
 
 #include "model/config/spec.h"
@@ -17,7 +17,7 @@ namespace tp {
 // a layer runs once per sequence, not once per token.
 class PooledLayer {
  public:
-  // `prefix`: precedes the layer's name if the spec sets `of_body`. Throws CheckpointError.
+  // `prefix` precedes the layer's name if the spec sets `of_body`. Throws CheckpointError.
   PooledLayer(WeightLoader& loader, const PooledLayerSpec& spec, std::size_t in_features,
               const std::string& prefix);
 
@@ -36,14 +36,14 @@ class PooledLayer {
   std::optional<Norm> norm_;
 };
 
-// The head of a classifier, or BERT's pooler.
+// A classifier's head, or BERT's pooler.
 class SequenceHead {
  public:
   // Throws CheckpointError.
   SequenceHead(WeightLoader& loader, const SequenceHeadSpec& spec, std::size_t hidden_size,
                const std::string& prefix);
 
-  // Whether the checkpoint contains all layers of the head.
+  // Whether the checkpoint contains all of the head's layers.
   static bool is_stored(const WeightSource& source, const SequenceHeadSpec& spec, const std::string& prefix);
 
   Pooling pooling() const { return pooling_; }

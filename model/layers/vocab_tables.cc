@@ -18,7 +18,8 @@ SameTables same_tables(const DecoderSpec& layer, const WeightSource& source, TpR
     return !loader.first_different_row(rows, table(of));
   };
   SameTables same = {own.embed_tokens == model.embed_tokens, own.lm_head == model.lm_head};
-  // Tied embeddings: the checkpoint may store only one table, and the layer's embedding is also its head.
+  // A layer with tied embeddings shares both tables or neither. The checkpoint may store only one of them, so
+  // only names are compared.
   if (layer.tied_embeddings) return same.embedding && same.head ? same : SameTables{};
   if (!same.embedding) same.embedding = is_copy(own.embed_tokens, model.embed_tokens);
   if (!same.head) same.head = is_copy(own.lm_head, model.lm_head);

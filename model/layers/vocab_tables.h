@@ -10,13 +10,13 @@
 
 namespace tp {
 
-// Tables that a multi-token prediction layer shares with the model.
+// Whether a multi-token prediction layer shares the model's tables.
 struct SameTables {
   bool embedding = false;
   bool head = false;
 };
 
-// This rank's rows of both tables; null: no table.
+// This rank's rows of each table; null: no table.
 struct VocabTables {
   std::shared_ptr<const VocabShard> embedding{};
   std::shared_ptr<const VocabShard> head{};  // same as `embedding` if embeddings are tied
@@ -26,8 +26,8 @@ struct VocabTables {
   }
 };
 
-// Finds the tables that the checkpoint does not store for the layer, or stores as copies of the model's
-// tables. Compares only this rank's rows. Throws CheckpointError.
+// Finds the tables that a multi-token prediction layer can share, because the checkpoint has no separate
+// table for the layer, or only a copy of the model's. Compares only this rank's rows. Throws CheckpointError.
 SameTables same_tables(const DecoderSpec& layer, const WeightSource& source, TpRank tp);
 
 }  // namespace tp
