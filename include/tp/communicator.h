@@ -1,4 +1,4 @@
-// A group of MPI ranks: a whole job or one of its pipeline stages.
+// A group of MPI ranks, such as a whole job or one pipeline stage.
 #pragma once
 
 #include <cstddef>
@@ -27,25 +27,25 @@ struct CommCounter {
 
 struct CommStats {
   CommCounter all_reduce;
-  // The part of all_reduce between hosts, with the bytes that this rank sent. With two half-batches,
-  // wire.seconds is the duration of the transfers, and all_reduce.seconds contains only the time that the
-  // rank waited for them.
+  // The part of all_reduce between hosts; `bytes` counts only what this rank sent. With two half-batches,
+  // wire.seconds is the duration of the transfers, but all_reduce.seconds is only this rank's wait for the
+  // results.
   CommCounter wire;
   CommCounter gather;
   CommCounter exchange;  // small all-to-all exchanges while ranks choose tokens
   CommCounter broadcast;
-  std::uint64_t inexact_sums = 0;  // all-reduces of doubles whose values may be too large to add exactly
-  // Duration of each all-reduce since the last comparison across ranks; see waiting_seconds() in
+  std::uint64_t inexact_sums = 0;  // all-reduces of doubles that may be too large to add exactly
+  // Duration of each all-reduce that has not yet been compared across ranks; see waiting_seconds() in
   // parallel/exchange/collectives.h.
   std::vector<float> all_reduce_seconds;
-  double waiting_seconds = 0.0;  // time this rank waited in all-reduces that were compared
+  double waiting_seconds = 0.0;  // this rank's wait for slower ranks in the all-reduces compared so far
 };
 
-// Handling of ranks that are late for a collective because they are stopped, swapping or reading from a slow
-// disk.
+// How to react if a rank is late for a collective, for example because it is stopped, swapping, or reading
+// from a slow disk.
 struct WaitOptions {
-  // Called on one of the waiting ranks, once per wait of more than `patience` seconds, possibly on a thread
-  // of the library. Example: "waited 10 s in an all-reduce for rank 1 (process 4711 on node3)".
+  // Called once per wait longer than `patience` seconds, on one waiting rank, possibly on a library thread.
+  // Example: "waited 10 s in an all-reduce for rank 1 (process 4711 on node3)".
   std::function<void(const std::string& text)> on_long_wait;
   double patience = 10.0;
   // Seconds after which a wait throws CommError; 0: never. A wait for rank 0 to start a step times out only
@@ -61,14 +61,14 @@ struct Patience;   // parallel/exchange/wait.h
 struct Placement;  // parallel/exchange/placement.h
 class Tracer;      // parallel/exchange/tracer.h
 
-// Duplicates an MPI communicator to keep the library's messages apart from the program's messages. MPI must
-// stay initialized as long as this object exists. Failed calls throw CommError. Not thread-safe.
+// Duplicates an MPI communicator, so that the library's messages don't mix with the program's. MPI must stay
+// initialized as long as this object exists. Failed calls throw CommError. Not thread-safe.
 class Communicator {
  public:
   // Collective over `parent`. To pass an MPI_Comm, include tp/mpi.h. Throws CommError.
   explicit Communicator(const MpiHandle& parent, WaitOptions waits = {});
-  // A subgroup of `parent` that consists of `ranks`, in this order, with the parent's wait options and trace.
-  // Collective over `ranks`, which must all pass the same list. Throws CommError.
+  // A subgroup of `parent`, in the order of `ranks`, with the parent's wait options and trace. Collective
+  // over `ranks`, which must all pass the same list. Throws CommError.
   Communicator(const Communicator& parent, std::span<const std::size_t> ranks);
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -81,22 +81,21 @@ class Communicator {
   std::size_t local_rank() const { return local_rank_; }
   std::size_t local_size() const { return local_size_; }
 
-  // The hosts and processes of this group, for messages. Ranks are numbered as in the whole job.
+  // The hosts and processes of this group.
   const Placement& placement() const { return *placement_; }
 
   const Patience& patience() const { return *patience_; }
 
-  // The duplicated communicator.
+  // The duplicate of the MPI communicator.
   const MpiHandle& handle() const { return *handle_; }
-  // Waits for background sums to complete. Throws CommError if a background sum failed.
+  // For collectives other than sums. First waits for background sums; throws CommError if any has failed.
   Exchange& exchange();
   AllReduce& sums() { return *sums_; }
   // Runs sums in the background. The first call starts the communication thread.
   Overlap& overlap();
-  // Whether two computations currently alternate while their sums run in the background.
+  // Whether two computations are currently running alternately, with their sums in the background.
   bool overlaps() const;
-  // Why all-reduces don't use shared memory although several ranks share a host. Empty if they use shared
-  // memory.
+  // Why ranks that share a host could not create shared memory for all-reduces; otherwise empty.
   const std::string& not_shared_because() const;
   CommStats& stats() { return stats_; }
   const CommStats& stats() const { return stats_; }

@@ -12,15 +12,15 @@ namespace constraint {
 
 // White space in generated JSON.
 enum class JsonSpace : std::uint8_t {
-  flexible,  // after `{`, `[`, `,` and `:` and before `}` and `]`: none, a space, or a line break with an
-             // indentation of up to 40 spaces or tabs
-  compact,   // none
+  flexible,  // after `{`, `[`, `,` or `:` and before `}` or `]`: nothing, a space, or a line break and up to
+             // 40 spaces or tabs
+  compact,   // no white space
 };
 
 // JSON that satisfies a JSON Schema (drafts 4 to 2020-12, OpenAPI). Properties appear in the schema's order.
-// Properties that `properties` does not list are generated only if the schema has `additionalProperties`.
+// Properties not listed in `properties` are generated only if the schema has `additionalProperties`.
 struct JsonSchema {
-  std::string schema;  // as JSON
+  std::string schema;  // JSON text
   JsonSpace space = JsonSpace::flexible;
 };
 

@@ -11,7 +11,7 @@
 
 namespace tp {
 
-// Draft tokens of a sequence.
+// Draft tokens for one sequence.
 struct Draft {
   std::vector<TokenId> tokens{};
   // For each token, the probability that the model accepts it and all tokens before it. Probabilities never
@@ -29,16 +29,17 @@ struct Draft {
 // A sequence that needs draft tokens.
 struct DraftQuery {
   std::uint64_t sequence = 0;         // identifies the sequence in all calls
-  std::span<const TokenId> tokens{};  // prompt and generated tokens; begins with earlier queries' tokens
+  std::span<const TokenId> tokens{};  // prompt and generated tokens; extends the tokens of earlier queries
   std::size_t prompt_tokens = 0;
   std::size_t most = 0;  // maximum number of draft tokens
-  // The sequence's request; null: unknown. Valid during the call. The random draw of each token depends only
-  // on seed, sample and position (from 0). A source that uses the same draws predicts more tokens correctly.
+  // The sequence's request; null: unknown. Valid only during the call. The random draw for a token depends
+  // only on `seed`, `sample` and the token's position in the sequence (from 0). A source that uses the same
+  // draws predicts more tokens correctly.
   const Request* request = nullptr;
   std::uint64_t seed = 0;    // the request's seed, or the seed drawn for it
   std::uint64_t sample = 0;  // index of the continuation among the request's n
-  // Measured seconds of a step per chosen token, and per additional token to verify. These times limit the
-  // cost of a draft. 0: unknown.
+  // Measured seconds per generated token without drafts, and per draft token to verify; 0: unknown. A source
+  // can use these times to decide when further draft tokens no longer pay off.
   double token_seconds = 0.0;
   double row_seconds = 0.0;
 };
@@ -52,11 +53,12 @@ class DraftSource {
   // the step runs without drafts. After any other exception or an invalid draft, the engine stops calling the
   // source (SpeculationCounts::failure). Drafts never change the generated text.
   virtual std::vector<Draft> draft(std::span<const DraftQuery> queries) = 0;
-  // Called with all tokens of a sequence that has ended, before end(). For sources that draft from earlier
-  // answers. Not called for requests without drafts (Request::speculate). May throw like draft().
+  // Called with all tokens of an ended sequence, before end(), for sources that draft from earlier answers.
+  // Not called for requests without drafts (Request::speculate). May throw like draft().
   virtual void learn_from(const DraftQuery& /*text*/) {}
-  // Forgets a sequence, because it has ended or there was no memory for drafts. After a lack of memory, the
-  // sequence may return in later queries. The source may never have seen the sequence. Must not throw.
+  // Frees a sequence's data, because the sequence has ended or draft() ran out of memory. After running out
+  // of memory, later queries may contain the sequence again. Must not throw, even if the source has never
+  // seen the sequence.
   virtual void end(std::uint64_t sequence) = 0;
 };
 

@@ -1,5 +1,5 @@
 // The exceptions of tp-infer. Each message has four parts: what cannot be done, what was expected, what was
-// found, and what to do about it. Messages name options by their fields, in backquotes. Library code never
+// found, and what to do about it. Messages refer to options by field name, in backquotes. Library code never
 // aborts or exits.
 #pragma once
 
@@ -10,16 +10,16 @@
 
 namespace tp {
 
-// The category of an error, for programs that react to errors: a server maps it to an HTTP status code.
+// The category of an error. A server, for example, maps it to an HTTP status code.
 enum class ErrorKind : std::uint8_t {
   config,           // unusable options or config.json
-  checkpoint,       // a file of the model is missing, damaged, or contradicts the config
+  checkpoint,       // a model file is missing, damaged, or inconsistent with the config
   communication,    // MPI failed, or the ranks disagree
   lost_rank,        // a step failed midway; neither the engine nor the other ranks can continue
   out_of_memory,    // a rank ran out of memory
   invalid_request,  // a request that can never be served
   too_long,         // a request with more tokens than fit into a sequence or the cache
-  overloaded,       // currently no memory for the request, or no room in the queue
+  overloaded,       // currently not enough memory for the request, or no room in the queue
   other,
 };
 
@@ -30,14 +30,14 @@ class Error : public std::runtime_error {
   virtual ErrorKind kind() const noexcept { return ErrorKind::other; }
 };
 
-// Options or a config.json that cannot work, on their own or in combination.
+// Invalid options, an invalid config.json, or a combination that cannot work.
 class ConfigError : public Error {
  public:
   using Error::Error;
   ErrorKind kind() const noexcept override { return ErrorKind::config; }
 };
 
-// A file of a checkpoint is missing, truncated, or contradicts the config.
+// A checkpoint file is missing, damaged, or inconsistent with the config.
 class CheckpointError : public Error {
  public:
   using Error::Error;
@@ -63,7 +63,7 @@ class AgreedError : public Error {
  public:
   AgreedError(const std::string& message, std::size_t rank, ErrorKind kind = ErrorKind::other)
       : Error(message), rank_(rank), kind_(kind) {}
-  // The rank on which the error occurred; the lowest rank if there were several.
+  // The rank on which the error occurred; the lowest rank if it occurred on several.
   std::size_t rank() const noexcept { return rank_; }
   // The kind of the original error.
   ErrorKind kind() const noexcept override { return kind_; }
@@ -87,7 +87,7 @@ class TooLongError : public RequestError {
   ErrorKind kind() const noexcept override { return ErrorKind::too_long; }
 };
 
-// There is currently no memory for a request, or no room in the queue.
+// There is currently not enough memory for a request, or no room in the queue.
 class OverloadedError : public RequestError {
  public:
   explicit OverloadedError(const std::string& message, double retry_after_seconds = 1.0)

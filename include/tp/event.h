@@ -14,7 +14,7 @@
 
 namespace tp {
 
-// The number of a request, unique within an engine.
+// Identifies a request within an engine.
 using RequestId = std::uint64_t;
 
 // Timestamps of a request. A timestamp equals the clock's epoch until it is set.
@@ -22,7 +22,7 @@ struct RequestTimes {
   using Clock = std::chrono::steady_clock;
 
   Clock::time_point queued{};           // when the request was submitted
-  Clock::time_point first_scheduled{};  // when the first step that computes part of the request was planned
+  Clock::time_point first_scheduled{};  // when the first step that includes the request was planned
   Clock::time_point first_token{};
   Clock::time_point finished{};
 };
@@ -30,7 +30,7 @@ struct RequestTimes {
 // Log-probabilities of consecutive prompt tokens. A long prompt sends several of these events.
 struct PromptLogprobs {
   RequestId request = 0;
-  std::size_t first = 0;         // prompt index of the token that logprobs[0] belongs to
+  std::size_t first = 0;         // position of the first token
   std::vector<double> logprobs;  // natural logarithms
   // The Request::score_top most likely tokens at each of these positions, most likely first. Empty if
   // score_top is 0.
@@ -84,12 +84,12 @@ struct PromptGuesses {
 struct TokensSettled {
   RequestId request = 0;
   int sample = 0;        // index among the request's n continuations
-  std::size_t pass = 0;  // number of the pass, from 1
+  std::size_t pass = 0;  // pass number, starting at 1
   std::vector<SettledToken> tokens;
 };
 
-// Progress of computing a prompt. If Request::report_progress is set, each step that computes part of the
-// prompt sends this event. The last of these events precedes the continuation's first token.
+// Progress on a prompt. If Request::report_progress is set, each step that computes part of the prompt sends
+// this event. The last of these events precedes the continuation's first token.
 struct PrefillProgress {
   RequestId request = 0;
   int sample = 0;             // index among the request's n continuations

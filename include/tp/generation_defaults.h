@@ -1,4 +1,4 @@
-// A model's default settings for generation, except sampling.
+// A model's default settings for generation, except for sampling.
 #pragma once
 
 #include "tp/token_id.h"
@@ -15,12 +15,12 @@ namespace tp {
 // sum of its tokens' log-probabilities, divided by (number of generated tokens) ^ length_penalty.
 struct BeamSearch {
   enum class Stop : std::uint8_t {
-    early,   // as soon as the number of finished texts equals `beams`
+    early,   // as soon as `beams` texts have finished
     likely,  // when the best unfinished text currently scores less than the worst finished text
     never    // when no continuation of any length can score higher
   };
 
-  int beams = 1;  // texts that are extended at the same time, 1 to kMaxBeams
+  int beams = 1;  // number of texts extended in parallel, 1 to kMaxBeams
   float length_penalty = 1.0F;
   Stop stop = Stop::likely;
 
@@ -31,11 +31,11 @@ struct BeamSearch {
 struct GenerationDefaults {
   std::optional<TokenId> decoder_start{};  // first token of an encoder-decoder's decoder
   std::optional<TokenId> forced_first{};   // first token of every text (forced_bos_token_id)
-  std::optional<TokenId> forced_last{};    // last token of a text of maximum length (forced_eos_token_id)
-  std::vector<std::vector<TokenId>> bad_words{};  // token sequences that no text contains (bad_words_ids)
+  std::optional<TokenId> forced_last{};  // last token of a text that reaches its limit (forced_eos_token_id)
+  std::vector<std::vector<TokenId>> bad_words{};  // token sequences that are never generated (bad_words_ids)
   // Tokens that are never generated, not even as the last token (suppress_tokens).
   std::vector<TokenId> suppressed{};
-  std::vector<TokenId> suppressed_first{};  // tokens that no text begins with (begin_suppress_tokens)
+  std::vector<TokenId> suppressed_first{};  // tokens that never begin a text (begin_suppress_tokens)
   std::size_t no_repeat_ngram = 0;          // length of sequences that never repeat (no_repeat_ngram_size)
   std::vector<std::string> stop{};          // strings that end a text (stop_strings)
   // Limits on the length of a text in tokens; 0: none. `min_new_tokens` and `max_new_tokens` count generated

@@ -7,7 +7,7 @@
 
 namespace tp {
 
-// Number of finished continuations for each FinishReason. Continuations that could not begin for lack of
+// Number of finished continuations for each FinishReason. Continuations that could not start for lack of
 // memory count as errors.
 struct FinishCounts {
   std::uint64_t stop = 0;
@@ -18,7 +18,7 @@ struct FinishCounts {
   std::uint64_t total() const { return stop + length + cancelled + error; }
 };
 
-// An engine's load, which rank 0 knows without communication.
+// An engine's load. Rank 0 knows it without asking the other ranks.
 struct LeaderStatus {
   std::size_t queued = 0;       // continuations waiting to be scheduled, including preempted ones
   std::size_t running = 0;      // continuations being computed: prefilling + decoding
@@ -26,10 +26,10 @@ struct LeaderStatus {
   std::size_t decoding = 0;     // running continuations that generate tokens
   std::size_t used_blocks = 0;  // blocks of the KV cache owned by running continuations
   std::size_t free_blocks = 0;  // all other blocks, including blocks with cached prefixes
-  std::size_t states = 0;       // capacity for states of recurrent layers; 0: the model has no such layers
-  std::size_t snapshots = 0;    // saved states for later prompts with the same beginning
-  // Requests that have not been scheduled yet, limited by EngineOptions::max_queue, and the number of their
-  // prompt tokens, limited by max_queue_tokens.
+  std::size_t states = 0;       // how many states of recurrent layers fit; 0: no such layers
+  std::size_t snapshots = 0;    // saved states, for later prompts with the same beginning
+  // Requests that have not been scheduled yet (limited by EngineOptions::max_queue), and the tokens in their
+  // prompts (limited by EngineOptions::max_queue_tokens).
   std::size_t queued_requests = 0;
   std::size_t queued_prompt_tokens = 0;
   // How many requests submit() accepts: now (queue_room) and when the engine is idle (most_queued). Both
@@ -43,13 +43,13 @@ struct LeaderStatus {
   FinishCounts finished;
   std::uint64_t prefix_queries = 0;  // prompt tokens looked up in the prefix cache
   std::uint64_t prefix_hits = 0;     // prompt tokens found in the prefix cache
-  std::uint64_t snapshot_hits = 0;   // continuations that began from a snapshot
+  std::uint64_t snapshot_hits = 0;   // continuations that started from a snapshot
   std::uint64_t preemptions = 0;     // times that a continuation lost its blocks and had to be recomputed
   SpeculationCounts speculation;
   std::uint64_t steps = 0;
   std::size_t last_step_tokens = 0;  // tokens computed by the last step
   double last_step_seconds = 0.0;
-  // Speed of recent steps, for computing prompts and for generating tokens. 0: not known yet.
+  // Speeds of computing prompts and of generating tokens in recent steps. 0: not known yet.
   double prefill_tokens_per_second = 0.0;
   double decode_tokens_per_second = 0.0;
   // Predicted seconds until all queued continuations are done, 1 to 600. The prediction uses the two speeds

@@ -8,7 +8,7 @@
 
 namespace tp {
 
-// A prompt made of trusted text, such as a chat template, and of input, such as a user's message. Control
+// A prompt made of trusted text (such as a chat template) and input (such as a user's message). Control
 // tokens are recognized only in trusted text:
 //
 //   tp::MarkedText prompt("<|im_start|>user\n");
@@ -31,7 +31,8 @@ class MarkedText {
 
   // Whether any byte in [begin, end) is input.
   bool has_input(std::size_t begin = 0, std::size_t end = npos) const;
-  // The end of the run at `begin` (< size()): the longest part that is entirely input or entirely trusted.
+  // The end of the run at `begin` (< size()). A run is the longest stretch of only input or only trusted
+  // text.
   std::size_t run_end(std::size_t begin) const;
 
   void append(std::string_view text) { append(text, false); }
@@ -45,8 +46,8 @@ class MarkedText {
   // The part of the text that `view` covers, with its marks. `view` must be a view of text().
   MarkedText part(std::string_view view) const;
 
-  // Replaces each run with change(run), which keeps the run's mark. `change` must treat each character
-  // independently of its neighbours.
+  // A copy with each run replaced by change(run), which keeps the run's mark. `change` must treat each
+  // character independently of its neighbours.
   template <class Change>
   MarkedText transformed(Change&& change) const {
     MarkedText result;
@@ -64,7 +65,7 @@ class MarkedText {
   void append(std::string_view text, bool is_input);
 
   std::string text_;
-  std::string marks_;  // kInput or kOwn for every byte of the text; empty if nothing is input
+  std::string marks_;  // kInput or kOwn for each byte of the text; empty if nothing is input
 };
 
 }  // namespace tp

@@ -15,8 +15,8 @@ enum class WeightType : std::uint8_t {
   bf16,
   int8,  // groups of 32 along in_features with an f16 scale per group, like GGUF's Q8_0
   int4,  // 4 bits in groups of 32, like GGUF's Q4_0
-  // GGUF's types with these names, as stored. `--weights auto` keeps them; weights of other types are never
-  // converted to them.
+  // GGUF types of the same names, as stored in files. `--weights auto` keeps them. Weights are never
+  // converted to these types.
   q4_k,
   q5_k,
   q6_k,
@@ -41,9 +41,9 @@ enum class WeightType : std::uint8_t {
   // 4 bits without zero points, in groups of 32.
   int4_sym_g32,
   int4_sym_g32_bf16,
-  // Elements of 8 or 4 bits, as stored, with one scale per block of rows and columns. f8_e4m3 is FP8. The two
-  // integer types have optional zero points, and their groups of columns can be in any order. Products are
-  // computed in float32, without rounding activations.
+  // Elements of 8 or 4 bits, as stored in files, with one scale per block of rows and columns. f8_e4m3 is
+  // FP8. The two integer types have optional zero points, and a group may consist of any columns. Products
+  // are computed in float32, without rounding activations.
   f8_e4m3,
   int8_scaled,
   int4_scaled,

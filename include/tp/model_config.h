@@ -1,4 +1,4 @@
-// The contents of a checkpoint's config.json. Fields keep their names from that file.
+// The contents of a checkpoint's config.json. Fields have the same names as in the file.
 #pragma once
 
 #include "tp/tensor.h"
@@ -26,7 +26,7 @@ struct RopeScaling {
   double beta_slow = 1.0;         // yarn
   bool truncate = true;           // yarn: widen the interpolated range to whole dimensions
   double attention_factor = 1.0;  // yarn, longrope: scales cosines and sines
-  double score_factor = 1.0;      // yarn: DeepSeek multiplies attention scores by the square of score_factor
+  double score_factor = 1.0;      // yarn: DeepSeek scales attention scores by the square of this factor
   // longrope: divisors of the frequencies, [rotary_dim / 2]. short_factor applies to sequences of at most
   // original_max_position_embeddings tokens, long_factor to longer sequences.
   std::vector<double> short_factor{};
@@ -35,8 +35,7 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
-// Fields with different names in different model families have the name and the default from Llama's
-// config.json.
+// A field whose name varies between model families has its Llama name and default here.
 struct ModelConfig {
   std::string architecture;  // "LlamaForCausalLM"
   std::size_t hidden_size = 0;
@@ -52,9 +51,10 @@ struct ModelConfig {
   double post_norm_eps = 0.0;  // epsilon of norms after attention and after the MLP; 0: rms_norm_eps
   double rope_theta = 10000.0;
   double partial_rotary_factor = 1.0;
-  std::size_t rotary_dim = 0;         // number of rotated elements per head; 0: partial_rotary_factor applies
+  std::size_t rotary_dim = 0;         // rotated elements per head; 0: set by partial_rotary_factor
   double rope_local_base_freq = 0.0;  // rope_theta in layers with a sliding window; 0: rope_theta
-  std::vector<std::size_t> mrope_section{};  // rotated pairs for time, height and width, equal in texts
+  // How many rotated pairs encode a token's time, height and width. In text, all three equal the position.
+  std::vector<std::size_t> mrope_section{};
   RopeScaling rope_scaling;
   bool attention_bias = false;
   std::optional<bool> attention_out_bias;  // bias of attention's output projection; unset: attention_bias
@@ -67,8 +67,8 @@ struct ModelConfig {
   std::size_t sliding_window = 0;  // 0: none
   bool use_sliding_window = true;
   std::size_t max_window_layers = 0;  // number of initial layers without a window
-  // [layers]; "full_attention", "sliding_attention", "chunked_attention", "linear_attention" or "conv"; or
-  // empty
+  // [layers] or empty: "full_attention", "sliding_attention", "chunked_attention", "linear_attention" or
+  // "conv"
   std::vector<std::string> layer_types{};
   std::size_t sliding_window_pattern = 0;  // without layer_types: every n-th layer has no window
   double query_pre_attn_scalar = 0.0;      // 0: head_dim
@@ -79,7 +79,7 @@ struct ModelConfig {
   bool use_parallel_residual = true;
   bool do_layer_norm_before = true;  // false: norms follow attention and the MLP
   bool alibi = false;
-  std::vector<std::size_t> no_rope_layers{};  // [layers]; 1: RoPE, 0: no RoPE; or empty
+  std::vector<std::size_t> no_rope_layers{};  // [layers] or empty; 1: RoPE, 0: no RoPE
   std::size_t no_rope_layer_interval = 0;     // without no_rope_layers: every n-th layer has no RoPE
   double alibi_bias_max = 8.0;
   double clip_qkv = 0.0;  // 0: none
@@ -88,13 +88,13 @@ struct ModelConfig {
   bool multi_query = false;  // true: one KV head
   bool parallel_attn = true;
   bool new_decoder_architecture = false;
-  std::size_t num_ln_in_parallel_attn = 0;  // 0: 2 with new_decoder_architecture, else 1
+  std::size_t num_ln_in_parallel_attn = 0;  // with new_decoder_architecture only; 0 means 2
 
   double embedding_multiplier = 1.0;
   double residual_multiplier = 1.0;   // scales the outputs of attention and MLP
-  double attention_multiplier = 0.0;  // factor of attention scores; 0: 1 / sqrt(head_dim)
-  double logits_scaling = 1.0;        // divisor of logits
-  double qk_scale_factor = 1.0;       // factor of attention scores, in addition to 1 / sqrt(head_dim)
+  double attention_multiplier = 0.0;  // scales attention scores; 0: 1 / sqrt(head_dim)
+  double logits_scaling = 1.0;        // divides logits
+  double qk_scale_factor = 1.0;       // scales attention scores, in addition to 1 / sqrt(head_dim)
 
   // Mixture of experts.
   std::size_t num_experts = 0;  // 0: none
@@ -113,7 +113,7 @@ struct ModelConfig {
   std::size_t first_k_dense_replace = 0;
   std::size_t moe_layer_freq = 1;
   std::size_t num_nextn_predict_layers = 0;  // multi-token prediction layers, stored after the other layers
-  std::vector<std::size_t> moe_layers{};     // layers with experts; empty: see interleave_moe_layer_step
+  std::vector<std::size_t> moe_layers{};     // layers with experts; empty: use interleave_moe_layer_step
   std::size_t interleave_moe_layer_step = 1;
   std::size_t intermediate_size_mlp = 0;  // intermediate_size of layers without experts; 0: intermediate_size
   std::size_t moe_layer_start_index = 0;
@@ -127,7 +127,7 @@ struct ModelConfig {
   bool attn_temperature_tuning = false;
   double attn_scale = 0.1;
   double floor_scale = 8192.0;
-  double llama_4_scaling_beta = 0.0;  // Mistral: growth rate of queries with their position; 0: no growth
+  double llama_4_scaling_beta = 0.0;  // Mistral: how fast queries grow with their position; 0: no growth
 
   // Latent attention.
   std::size_t q_lora_rank = 0;  // 0: none
@@ -155,13 +155,13 @@ struct ModelConfig {
   bool use_bidirectional_attention = false;
   std::size_t type_vocab_size = 0;  // number of token types; 0: none
   TokenId pad_token_id = 0;
-  std::size_t num_hidden_groups = 0;               // number of groups of layers that share weights; 0: none
+  std::size_t num_hidden_groups = 0;               // groups of layers that share weights; 0: none
   std::size_t global_attn_every_n_layers = 0;      // layers 0, n, 2n, ... have no window
   std::size_t relative_attention_num_buckets = 0;  // 0: no relative position bias
   std::size_t relative_attention_max_distance = 128;
   std::vector<std::size_t> attention_window{};    // [layers]; window sizes, half on each side of a token
-  std::vector<std::size_t> attention_dilation{};  // [layers]; window dilations; empty: no dilation
-  bool block_sparse = false;                      // attention between blocks of block_size tokens
+  std::vector<std::size_t> attention_dilation{};  // [layers] or empty (no dilation); window dilations
+  bool block_sparse = false;                      // sparse attention, in blocks of block_size tokens
   std::size_t block_size = 64;
   std::size_t num_random_blocks = 3;
   std::string classifier_pooling = "cls";
@@ -187,7 +187,7 @@ struct ModelConfig {
   std::size_t encoder_layers = 0;
   std::size_t encoder_attention_heads = 0;
   std::size_t encoder_intermediate_size = 0;
-  bool gated_mlp = false;        // for both encoder and decoder
+  bool gated_mlp = false;        // in both encoder and decoder
   bool scale_embedding = false;  // multiply token vectors by sqrt(hidden_size)
 
   bool operator==(const ModelConfig&) const = default;

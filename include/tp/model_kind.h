@@ -24,8 +24,7 @@ enum class Task : std::uint8_t { generate, score, logits, hidden, embed, fill_ma
 std::vector<Task> tasks_of(ModelKind kind);
 bool does(ModelKind kind, Task task);
 
-// How a sequence's hidden states are reduced to one state: by their mean, or to the first or last token's
-// state.
+// How a sequence's hidden states become one state: the mean, or the first or last token's state.
 enum class Pooling : std::uint8_t { mean, first, last };
 
 }  // namespace tp

@@ -11,7 +11,7 @@ namespace tp {
 
 // Wraps an MPI_Comm, so that other headers can forward-declare it.
 struct MpiHandle {
-  MpiHandle(MPI_Comm comm) : value(comm) {}  // NOLINT(google-explicit-constructor): it stands for the handle
+  MpiHandle(MPI_Comm comm) : value(comm) {}  // NOLINT(google-explicit-constructor): callers pass an MPI_Comm
   operator MPI_Comm() const { return value; }  // NOLINT(google-explicit-constructor)
 
   MPI_Comm value;

@@ -8,7 +8,7 @@ namespace tp {
 
 inline constexpr std::size_t kMostNumaNodes = 64;
 
-// Number of pages on each node, counted in a sample of the pages in memory.
+// Number of pages on each node, in a sample of resident pages.
 struct NodePages {
   std::uint32_t on_node[kMostNumaNodes] = {};
 
@@ -17,7 +17,7 @@ struct NodePages {
     for (const std::uint32_t pages : on_node) sum += pages;
     return sum;
   }
-  // Fraction of pages outside `nodes`, a bit set (bit n: node n). 0 if no pages were counted.
+  // Fraction of pages outside `nodes` (bit n: node n). 0 if no pages were counted.
   double remote_share(std::uint64_t nodes) const {
     std::uint64_t remote = 0;
     for (std::size_t node = 0; node < kMostNumaNodes; ++node)
@@ -30,7 +30,7 @@ struct NodePages {
 struct RankNuma {
   std::uint64_t nodes = 0;        // number of the host's nodes; 0: unknown
   std::uint64_t core_nodes = 0;   // bit n: the rank may run on cores of node n
-  std::uint64_t pages_known = 0;  // 0: Linux does not report the nodes of pages; the counts below are empty
+  std::uint64_t pages_known = 0;  // 0: Linux does not report where pages are; the counts below are empty
   NodePages weights;
   NodePages cache;   // KV cache: only pages written so far
   NodePages window;  // the part of the all-reduces' shared memory that this rank reads most

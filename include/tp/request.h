@@ -25,31 +25,31 @@ struct LogitBias {
   float bias = 0.0F;
 };
 
-// How the next token is chosen from the logits. Steps, in order: bias, penalties, temperature, top-k, top-p,
-// min-p, random draw.
+// How the next token is chosen from the logits. Order of operations: bias, penalties, temperature, top-k,
+// top-p, min-p, random draw.
 struct SamplingParams {
   float temperature = 1.0F;  // >= 0; 0: greedy
   int top_k = 0;             // keep the k most likely tokens; 0 keeps all
   float top_p = 1.0F;        // keep the most likely tokens whose probabilities sum to p, in (0, 1]
   float min_p = 0.0F;        // keep tokens at least min_p times as likely as the best token, in [0, 1]
-  // > 0; divides positive logits of tokens seen so far, and multiplies negative logits.
+  // > 0; for tokens seen so far, divides positive logits and multiplies negative logits.
   float repetition_penalty = 1.0F;
   float presence_penalty = 0.0F;   // subtracted once from the logits of all tokens generated so far
   float frequency_penalty = 0.0F;  // subtracted from a token's logit for each time the token was generated
-  std::optional<std::uint64_t> seed{};  // none: each request gets a random seed
+  std::optional<std::uint64_t> seed{};  // unset: each request gets a random seed
   int logprobs = -1;  // n: log-probabilities of the chosen token and the n most likely tokens; -1: none
   std::vector<LogitBias> logit_bias{};  // each bias must be finite
 
   bool greedy() const { return temperature == 0.0F; }
 
-  // Throws RequestError, which names the first value out of range.
+  // Throws RequestError with the name of the first value out of range.
   void validate() const;
 };
 
 // The maximum of Request::n.
 inline constexpr int kMaxSamples = 4096;
 
-// Draws a seed for a request without a seed. The seed is below 2^53, so that every JSON reader preserves it.
+// A random seed, for a request without a seed. Below 2^53, so that every JSON reader preserves it.
 std::uint64_t draw_seed();
 
 // Limits the length of a model's thinking, the part of its text between two markers.
@@ -58,7 +58,7 @@ struct ThinkingLimit {
   std::string begin{};             // text that begins thinking: "<think>"
   std::string end{};               // text that ends thinking: "</think>"
   std::vector<TokenId> end_ids{};  // the forced tokens, not empty; their text contains `end`
-  bool has_begun = false;          // whether the prompt already begins the thinking
+  bool has_begun = false;          // whether thinking has already begun in the prompt
 };
 
 // The tokens that each token of a prompt attends to.
@@ -79,12 +79,12 @@ struct Request {
   // model's files (max_new_tokens, max_length); see default_max_tokens(). The engine ignores this field.
   bool max_tokens_is_default = false;
   int n = 1;                // number of continuations, 1 to kMaxSamples; they share the prompt's cache blocks
-  int min_tokens = 0;       // minimum length, <= max_tokens; nothing ends a continuation earlier
+  int min_tokens = 0;       // minimum number of generated tokens, <= max_tokens
   bool ignore_eos = false;  // whether to continue after an end-of-sequence token
   std::vector<TokenId> stop_token_ids{};    // additional tokens that end a continuation
   std::vector<std::string> stop{};          // texts that end a continuation
   bool include_stop_str_in_output = false;  // whether the stop text stays in the continuation
-  // First token of every continuation; none: from the model's files (forced_bos_token_id).
+  // First token of every continuation; unset: from the model's files (forced_bos_token_id).
   std::optional<TokenId> forced_first{};
   // Searches for the `n` best continuations instead of drawing tokens; `n` is at most the number of beams.
   // All events arrive when the search ends. Cannot be combined with stop texts, constraints or random
@@ -95,12 +95,11 @@ struct Request {
   std::vector<std::vector<TokenId>> bad_words_ids{};
   // A constraint on the whole continuation; needs a tokenizer. A token is allowed only if the continuation
   // can still be completed to satisfy the constraint, given bad words, min_tokens and biases of -100 or less.
-  // If the constraint allows only one next text, the engine appends the tokens of this text without a forward
-  // pass for each token, unless the request asks for log-probabilities. Cannot be combined with
-  // allowed_tokens.
+  // If the constraint leaves only one way to continue, the engine appends the forced tokens without a forward
+  // pass for each, unless the request asks for log-probabilities. Cannot be combined with allowed_tokens.
   std::optional<Constraint> constraint{};
   // A GBNF grammar for text before the constrained text, such as thinking; empty: none. A thinking limit
-  // forces the end of thinking only if the grammar allows this end.
+  // forces the end of thinking only where the grammar allows thinking to end.
   std::string constraint_preface{};
   // Returns the tokens allowed next, given the tokens generated so far. The engine calls the function once
   // per token on a separate thread, during the forward pass, and concurrently for several continuations. An
@@ -113,35 +112,34 @@ struct Request {
   // Asks for PromptLogprobs events: the log-probability of each prompt token from this index (>= 1) onwards,
   // given all tokens before it. The logits themselves are not sent to rank 0.
   std::optional<std::size_t> score_from{};
-  int score_top = 0;           // number of most likely tokens to list in these events for each position
+  int score_top = 0;           // how many of the most likely tokens to list for each position
   bool prompt_logits = false;  // asks for PromptLogits events: the logits at every position of the prompt
   // Asks for PromptHidden events: hidden states after the final norm.
   bool prompt_hidden = false;
   // Asks for a PooledHidden event: one state for the whole prompt. A request may ask for only one of
   // score_from, prompt_logits, prompt_hidden and pooling.
   std::optional<Pooling> pooling{};
-  // Positions of the prompt, in ascending order. Asks for a PromptCandidates event for each position, with
-  // the `candidates` most likely tokens. For encoder-decoders, logits and candidates refer to
-  // `decoder_prompt`.
+  // Prompt positions in ascending order. Asks for a PromptCandidates event for each position, with the
+  // `candidates` most likely tokens. For encoder-decoders, logits and candidates refer to `decoder_prompt`.
   std::vector<std::size_t> candidates_at{};
   int candidates = 5;
-  // Asks for PromptGuesses events instead of PromptCandidates: at each of candidates_at, one token chosen by
-  // `sampling`, and the model's confidence in it.
+  // Asks for PromptGuesses events instead of PromptCandidates: for each position in candidates_at, one token
+  // chosen according to `sampling`, and the model's confidence in it.
   std::optional<GuessSettings> guess{};
   // Type of each prompt token (token_type_ids), for models that distinguish types; empty: all 0.
   std::vector<std::uint8_t> token_types{};
-  // [prompt tokens] 1: a global token, which sees all tokens and is seen by all tokens; 0: any other token;
-  // empty: none. For models that have windows and global tokens.
+  // [prompt tokens] or empty; 1: a global token, which attends to all tokens, and to which all tokens attend;
+  // 0: any other token. For models that have windows and global tokens.
   std::vector<std::uint8_t> global_tokens{};
   // Bidirectional prompts cannot be continued or scored: they need max_tokens 0 and prompt_logits,
   // prompt_hidden, pooling or candidates_at. One step computes the whole prompt, which limits its length, and
   // the prefix cache is not used. Prompts of encoders are always bidirectional.
   AttentionMask attention = AttentionMask::causal;
   std::size_t attention_block = 0;  // tokens per block; 0: the model's own block length
-  // How a diffusion language model generates at most max_tokens tokens. The result ends at the first
-  // end-of-sequence token. Each token arrives in a TokensSettled event when it is settled, and as a
-  // TokenEvent when all tokens before it are settled. Only temperature, top_k, top_p and the seed of
-  // `sampling` apply.
+  // Settings for a diffusion language model, which generates at most max_tokens tokens; unset: the defaults.
+  // The result ends at the first end-of-sequence token. Each token arrives in a TokensSettled event when it
+  // is settled, and as a TokenEvent when all tokens before it are settled. Only temperature, top_k, top_p and
+  // the seed of `sampling` apply.
   std::optional<Unmasking> unmasking{};
   // Whether this request uses the prefix cache, and leaves its own prefixes there for later requests.
   bool cache_prompt = true;
@@ -149,8 +147,8 @@ struct Request {
   // from learning about each other's prompts through response times or cached_tokens.
   std::string cache_salt{};
   // Lower numbers are more urgent. Waiting requests with lower numbers begin first; running requests with
-  // higher numbers are preempted first. Prompts with higher numbers get only the part of a step that more
-  // urgent prompts leave, and may wait forever.
+  // higher numbers are preempted first. Less urgent prompts get only the part of a step that more urgent
+  // prompts don't use, and may wait forever.
   int priority = 0;
   bool report_progress = false;  // asks for PrefillProgress events
   // Allows draft tokens, if EngineOptions::speculation provides them. Draft tokens do not change the text. A
@@ -162,7 +160,7 @@ struct Request {
     return score_from || prompt_logits || prompt_hidden || pooling || !candidates_at.empty();
   }
 
-  // Throws RequestError, which names the first value out of range, including values of `sampling`.
+  // Throws RequestError with the name of the first value out of range, including values of `sampling`.
   // Engine::submit checks the model's own limits (token ids, maximum length).
   void validate() const;
 };
@@ -196,8 +194,8 @@ struct TokenEvent {
   std::optional<TokenLogprob> logprob;
   std::vector<TokenLogprob> top_logprobs;  // most likely first
   FinishReason finish_reason = FinishReason::none;
-  // The request's stop token or stop text that ended the continuation; none for the model's own
-  // end-of-sequence token.
+  // The request's stop token or stop text that ended the continuation; unset if something else did, such as
+  // the model's own end-of-sequence token.
   std::variant<std::monostate, TokenId, std::string> matched_stop;
   std::string error;  // why the request failed; if not empty, the event has no token
 };

@@ -10,19 +10,19 @@
 
 namespace tp {
 
-// Maximum of SpeculationOptions::tokens. With this maximum, a sequence has 16 rows in a step.
+// Maximum of SpeculationOptions::tokens, which limits a sequence to 16 rows per step.
 inline constexpr std::size_t kMaxDraftTokens = 15;
 
 // Sources of draft tokens.
 enum class DraftKind : std::uint8_t {
   none,
   ngram,  // tokens that followed an earlier occurrence of the latest tokens, in prompt or answer
-  model,  // a smaller model with the same vocabulary, SpeculationOptions::model
+  model,  // a smaller model with the same vocabulary (SpeculationOptions::model)
   // The multi-token prediction layer in the model's own checkpoint (DeepSeek-V3, GLM-4.5, Qwen3-Next). It
   // reads the model's hidden states.
   mtp,
-  // Chosen anew for each sequence and step: ngram if its draft is likely to be right, else the draft model or
-  // the multi-token prediction layer, if there is one.
+  // Chosen for each sequence and step: ngram if its draft is likely to be right, else the draft model or the
+  // multi-token prediction layer, if there is one.
   automatic,
   custom,  // EngineOptions::draft_source
 };
@@ -40,30 +40,29 @@ enum class DraftRanks : std::uint8_t {
 struct SpeculationOptions {
   DraftKind drafts = DraftKind::none;
   std::size_t tokens = 8;  // maximum per sequence and step, 1 to kMaxDraftTokens
-  // Verifies all drafts. By default, a step verifies only drafts that are expected to save time. The engine
-  // bases this expectation on past acceptance, and on the times of steps with 1 to 32 rows, measured when the
-  // engine opens.
+  // Verifies all drafts. By default, a step verifies only drafts that are expected to save time, judging by
+  // past acceptance and by step times for 1 to 32 rows, which are measured when the engine opens.
   bool always = false;
   // The draft model for DraftKind::model and DraftKind::automatic, as in EngineOptions::model. Each rank may
   // read its own copy. The draft model uses the request's random draws, so more draft tokens are accepted.
   std::filesystem::path model{};
   DraftRanks ranks = DraftRanks::automatic;  // always the first rank with EngineOptions::pipeline
-  // Capacity of the answer history in tokens; 0: none, otherwise at least 2. DraftKind::ngram and
+  // Capacity of the answer history in tokens; 0: no history, otherwise at least 2. DraftKind::ngram and
   // DraftKind::automatic draft from the history. Each answer is stored with the last 16 tokens of its prompt.
-  // 200 bytes are reserved per token; 90 to 180 are used. A full history drops its older half.
-  // Timing can reveal that an answer was given before. Requests with a Request::cache_salt, or without
+  // 200 bytes are reserved per token; 90 to 180 are used. A full history drops its older half. Response times
+  // can reveal that an answer was given before. Requests with a Request::cache_salt, or without
   // `cache_prompt`, therefore neither use the history nor add to it.
   std::size_t draft_history = 0;
 };
 
-// Counts of draft tokens and their outcome.
+// How many draft tokens there were, and how many of them the model accepted.
 struct SpeculationCounts {
   std::uint64_t drafts = 0;  // number of drafts, at most one per sequence and step
-  // Numbers of draft tokens and of accepted draft tokens, by position in the draft.
+  // Numbers of tokens, by position in the draft.
   std::array<std::uint64_t, kMaxDraftTokens> drafted{};
   std::array<std::uint64_t, kMaxDraftTokens> accepted{};
-  // The exception of a DraftSource, or the fault in its drafts. The engine stops using the source afterwards.
-  // Usually empty.
+  // The message of a DraftSource's exception, or the fault in its drafts. After either, the engine stops
+  // using the source. Usually empty.
   std::string failure{};
 
   std::uint64_t drafted_tokens() const {

@@ -22,7 +22,7 @@ constexpr std::string_view name_of(DType type) {
 
 // A view of a matrix, [rows, columns]. Consecutive rows begin `stride` elements apart (stride >= columns).
 //
-// Arrays with more dimensions are stored as matrices with flattened columns, and their declarations say so:
+// Arrays with more dimensions are stored as matrices with flattened columns, as their declarations note:
 // `TensorView<float> query;  // [tokens, local_heads * head_dim]`. A view owns nothing and is passed by
 // value. A view without memory, whose data() is null, is only a shape: kernels skip it.
 template <class T>

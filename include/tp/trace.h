@@ -31,13 +31,13 @@ constexpr std::string_view name_of(Activity activity) {
 }
 
 struct TraceEvent {
-  double begin = 0.0;  // seconds since tracing began on all ranks
+  double begin = 0.0;  // seconds since all ranks began tracing
   double end = 0.0;
   std::uint64_t detail = 0;
   Activity activity = Activity::step;
 };
 
-// One rank's events, in the order of recording. Most events are recorded when they end.
+// One rank's events, in the order in which they were recorded. Most events are recorded when they end.
 struct RankTrace {
   std::vector<TraceEvent> events;
   std::uint64_t dropped = 0;  // events lost once the buffer was full

@@ -13,24 +13,24 @@
 
 namespace tp {
 
-// The rule by which a pass chooses the positions to settle. For all rules except `threshold`,
-// Unmasking::steps determines the number of positions per pass.
+// How a pass chooses the positions to settle. For all rules except `threshold`, Unmasking::steps determines
+// the number of positions per pass.
 enum class UnmaskRule : std::uint8_t {
-  low_confidence,  // positions whose proposal has the highest probability
+  low_confidence,  // positions whose proposals have the highest probabilities
   margin,          // positions with the largest gap between the two highest probabilities
   entropy,         // positions with the lowest entropy
-  threshold,       // positions whose proposal has at least the probability `threshold`; at least one position
+  threshold,       // positions whose proposals have a probability of `threshold` or more, but at least one
   sequential,      // positions in ascending order
 };
 
-// Names as on the command line ("low-confidence", ...), and the list of all names.
+// Command-line names ("low-confidence", ...), and the list of all names.
 std::string_view name_of(UnmaskRule rule);
 std::optional<UnmaskRule> find_unmask_rule(std::string_view name);
 std::vector<std::string> unmask_rules();
 
-// Selects the keys and values that later passes over a block reuse. The block's first pass computes the whole
-// text. Any value but `exact` is an approximation, because reused keys and values ignore tokens settled since
-// the first pass. Source: Wu et al., Fast-dLLM, 2025.
+// Selects the keys and values that later passes over a block reuse from the block's first pass, which
+// computes the whole text. Any value but `exact` is an approximation, because reused keys and values don't
+// reflect tokens settled since the first pass. Source: Wu et al., Fast-dLLM, 2025.
 enum class UnmaskCache : std::uint8_t {
   exact,   // nothing is reused
   prefix,  // keys and values of the tokens before the block
@@ -51,20 +51,20 @@ struct Unmasking {
   int block_length = 0;
   UnmaskRule rule = UnmaskRule::low_confidence;
   float threshold = 0.9F;  // in [0, 1]
-  // None: EngineOptions::unmask_cache. If EngineOptions::unmask_cache is exact, Engine::submit throws
-  // RequestError for any other value.
+  // Unset: EngineOptions::unmask_cache. If the engine's value is `exact`, Engine::submit throws RequestError
+  // for any other value.
   std::optional<UnmaskCache> cache{};
 
   bool operator==(const Unmasking&) const = default;
 };
 
-// The measure by which proposals are ranked.
+// How proposals are ranked.
 enum class GuessMeasure : std::uint8_t { probability, margin, entropy };
 
-// Settings for the proposal at a position.
+// How a token is proposed for a position.
 struct GuessSettings {
   GuessMeasure measure = GuessMeasure::probability;
-  bool filtered = false;    // whether to measure the distribution after temperature, top-k and top-p
+  bool filtered = false;    // whether to apply temperature, top-k and top-p before measuring
   TokenId mask_token = -1;  // never proposed
 
   bool operator==(const GuessSettings&) const = default;

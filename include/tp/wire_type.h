@@ -8,11 +8,12 @@
 
 namespace tp {
 
-// The type of the values that all-reduces send between hosts. Within a host, values are always float32.
+// The type of the values that all-reduces send between hosts. Within a host, values are float32, or float64
+// for the exact sums of EngineOptions::same_bits.
 enum class WireType : std::uint8_t {
-  f32,
+  f32,  // exact sums stay float64
   bf16,
-  int8,  // groups of 32 values with one scale, 8.5 bits per value
+  int8,  // 8.5 bits per value: each group of 32 values has a scale
 };
 inline constexpr WireType kLastWireType = WireType::int8;
 

@@ -8,17 +8,17 @@
 
 namespace tp {
 
-// Minimum work for several threads, in multiplications or operations of similar cost. For less work, waking
-// the threads (about two barriers) costs more than it saves. Small models therefore run on one thread per
-// rank, and don't stall on busy machines.
+// Minimum amount of work to divide among threads, in multiplications or operations of similar cost. For less
+// work, waking the threads (about two barriers) costs more than it saves. Small models therefore run on one
+// thread per rank, and don't stall on busy machines.
 #ifdef TP_SANITIZE_THREADS
-inline constexpr std::size_t kMinParallelWork = 1;  // tests are small, but should find races
+inline constexpr std::size_t kMinParallelWork = 1;  // lets small tests find races
 #else
 inline constexpr std::size_t kMinParallelWork = 1 << 17;
 #endif
 
 // Calls body(begin, end) on every thread, each with a contiguous part of [0, count). If `work` is less than
-// kMinParallelWork, calls it once, with the whole range. Rethrows the first exception of any part.
+// kMinParallelWork, makes only one call, with the whole range. Rethrows the first exception of any part.
 template <class Body>
 void for_thread_parts(std::size_t count, std::size_t work, const Body& body) {
   if (work < kMinParallelWork) {
