@@ -1,4 +1,3 @@
-// The type of values that must still be summed over ranks.
 #pragma once
 
 #include "parallel/shard/sums.h"
@@ -14,15 +13,15 @@ namespace tp {
 
 class Communicator;
 
-// This rank's addend of a row-parallel layer's result, [tokens, hidden_size].
+// This rank's contribution to a row-parallel layer's result: an addend, [tokens, hidden_size].
 //
 // Only all_reduce and add_all_reduced turn a PartialSum into a tensor. A forgotten all-reduce would go
 // unnoticed on one rank and give garbage on two; with this type, it does not compile. A PartialSum is a view
 // of workspace memory. It is move-only, so that it is summed exactly once.
 //
 // Addends are floats, or doubles if sums must not depend on the number of ranks. Sums of doubles are exact
-// while their magnitudes stay below `exact_below`. The default applies to sums of leaves (see
-// kernels::matmul).
+// while their magnitudes stay below `exact_below`. The default is for sums of leaves: half of their exact
+// range (see kernels::matmul).
 class [[nodiscard]] PartialSum {
  public:
   explicit PartialSum(TensorView<float> addend) : floats_(addend) {}
@@ -37,8 +36,7 @@ class [[nodiscard]] PartialSum {
   PartialSum(const PartialSum&) = delete;
   PartialSum& operator=(const PartialSum&) = delete;
 
-  // Adds another layer's result, which must have the same shape and type. One all-reduce then serves both
-  // layers.
+  // Adds another layer's addend of the same shape and type, so that one all-reduce serves both layers.
   PartialSum& operator+=(PartialSum other) {
     assert(has_doubles() == other.has_doubles());
     if (has_doubles())
@@ -48,7 +46,7 @@ class [[nodiscard]] PartialSum {
     return *this;
   }
 
-  // Adds another result of the same type, [rows.size(), hidden_size], to the given rows.
+  // Adds another addend of the same type, [rows.size(), hidden_size], to the given rows.
   void add_to_rows(PartialSum other, std::span<const std::size_t> rows) {
     assert(has_doubles() == other.has_doubles());
     if (has_doubles())
@@ -61,7 +59,7 @@ class [[nodiscard]] PartialSum {
     return has_doubles() ? doubles_.size() * sizeof(double) : floats_.size() * sizeof(float);
   }
 
-  // A view that has a shape but no data.
+  // A view with this shape but no data.
   TensorView<float> shape() const {
     return has_doubles() ? TensorView<float>(nullptr, doubles_.rows(), doubles_.columns())
                          : TensorView<float>(nullptr, floats_.rows(), floats_.columns());
@@ -94,7 +92,7 @@ class [[nodiscard]] PartialSum {
   }
 
   TensorView<float> floats_;
-  TensorView<double> doubles_;  // used instead of floats_ if addends are doubles
+  TensorView<double> doubles_;  // replaces floats_ if addends are doubles
   double exact_below_ = kExactBelow;
 };
 

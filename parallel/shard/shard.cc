@@ -10,7 +10,7 @@ namespace tp {
 namespace {
 
 constexpr std::size_t kTileWidth = 32;
-// With at least this many tiles per rank, the largest share is at most an eighth above the mean.
+// With at least this many tiles per rank, the largest share exceeds the mean by at most an eighth.
 constexpr std::size_t kTilesPerRank = 8;
 
 }  // namespace

@@ -1,4 +1,3 @@
-// A slice of a stored tensor: its rows, its columns, and its bytes in the file.
 #pragma once
 
 #include "parallel/shard/shard.h"
@@ -8,7 +7,7 @@
 
 namespace tp {
 
-// The shape of a stored matrix. A vector is stored as one row.
+// The shape of a stored matrix. A vector counts as one row.
 struct MatrixShape {
   std::size_t rows = 0;
   std::size_t columns = 0;
@@ -34,7 +33,7 @@ struct TensorSlice {
   }
 };
 
-// The bytes of a slice that are in row `row` of the whole matrix, relative to the start of the tensor's data.
+// The slice's bytes in row `row` of the whole matrix, counted from the start of the tensor's data.
 inline Range bytes_of_row(MatrixShape shape, const TensorSlice& slice, std::size_t row, DType type) {
   const std::size_t first = row * shape.columns;
   return {(first + slice.columns.begin) * size_of(type), (first + slice.columns.end) * size_of(type)};

@@ -1,4 +1,3 @@
-// A stage of a pipeline, and its layers.
 #pragma once
 
 #include "parallel/shard/shard.h"
@@ -7,9 +6,9 @@
 
 namespace tp {
 
-// A contiguous part of a model's layers. Each step passes through all stages in order. The ranks of a stage
-// divide the heads and columns of its layers among them (TpRank). The first stage has the embedding, and the
-// last stage has the LM head. Default: the whole model.
+// A pipeline stage: a contiguous part of a model's layers. Each step passes through all stages in order. The
+// ranks of a stage divide the heads and columns of its layers among themselves (TpRank). The first stage has
+// the embedding, and the last stage has the LM head. Default: the whole model.
 struct Stage {
   std::size_t index = 0;
   std::size_t count = 1;

@@ -10,17 +10,17 @@
 namespace tp {
 namespace {
 
-// Elements per strip of work.
+// Elements per strip, the unit of work that threads share.
 constexpr std::size_t kStrip = 1 << 12;
 
-// Calls body(begin, end) for each strip. In large sums, threads share the strips.
+// Calls body(begin, end) for each strip, on several threads if the sum is large.
 template <class Body>
 void for_strips(std::size_t size, const Body& body) {
 #pragma omp parallel for schedule(static) if (size > kSerialSum)
   for (std::size_t begin = 0; begin < size; begin += kStrip) body(begin, std::min(begin + kStrip, size));
 }
 
-// Sums elements [begin, begin + kRun) of all addends in a local array, which the compiler keeps in vector
+// Sums elements [begin, begin + kRun) of all addends into `sum`, which the compiler keeps in vector
 // registers.
 template <std::size_t kRun, class T>
 [[gnu::always_inline]] inline void add_run(std::span<const T* const> addends, std::size_t begin,
