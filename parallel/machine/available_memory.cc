@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names of a group's files, which differ between cgroups v1 and v2.
+// File names in a group's folder, which differ between cgroups v1 and v2.
 struct GroupFiles {
   std::vector<const char*> limits;
   const char* usage;
@@ -90,7 +90,7 @@ static std::optional<std::uint64_t> address_limit() {
 }
 
 std::uint64_t available_addresses() {
-  constexpr std::uint64_t kStep = std::uint64_t{64} << 20;  // much larger than the differences between runs
+  constexpr std::uint64_t kStep = std::uint64_t{64} << 20;  // bytes; exceeds the differences between runs
   const std::optional<std::uint64_t> limit = address_limit();
   if (!limit) return UINT64_MAX;
   const std::uint64_t pages = number_in("/proc/self/statm").value_or(0);
@@ -99,7 +99,7 @@ std::uint64_t available_addresses() {
 }
 
 void share_heap_where_addresses_are_limited() {
-  constexpr int kUsualThreshold = 128 << 10;  // bytes; glibc's default; setting it stops its adaptation
+  constexpr int kUsualThreshold = 128 << 10;  // bytes; glibc's default, which no longer adapts once set
   if (!address_limit()) return;
   ::mallopt(M_ARENA_MAX, 1);
   ::mallopt(M_MMAP_THRESHOLD, kUsualThreshold);

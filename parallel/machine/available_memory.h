@@ -9,22 +9,20 @@ namespace tp {
 
 struct AvailableMemory {
   std::uint64_t bytes = UINT64_MAX;
-  std::string limit;  // source: "MemAvailable of /proc/meminfo", "memory.max of the cgroup /job_7"
+  std::string limit;  // name of the limit: "memory.max of the cgroup /job_7"
 };
 
-// The host's memory that is available without swapping, or the memory left under the limits of this process's
-// control groups, whichever is smaller. Other processes on the host or in these groups compete for it. Page
-// cache counts as available. `root` is the folder with proc and sys; tests pass a fake one.
+// The memory that the host can provide without swapping, or the memory left under the limits of this
+// process's control groups, whichever is smaller. Other processes compete for this memory. Page cache counts
+// as available. `root` is the folder that contains proc and sys; tests pass a fake one.
 AvailableMemory available_memory(const std::filesystem::path& root = "/");
 
-// Bytes of address space that this process can still map: RLIMIT_AS (ulimit -v) minus the mapped bytes.
-// Mapped bytes are rounded up, so that every run of a program gets the same result. UINT64_MAX if there is no
-// limit.
+// Bytes of address space that this process can still map: RLIMIT_AS (ulimit -v) minus the mapped bytes, which
+// are rounded up so that every run of a program gets the same result. UINT64_MAX if there is no limit.
 std::uint64_t available_addresses();
 
 // Makes all threads share one heap if address space is limited. Per-thread heaps would reserve addresses, and
-// the remaining space would depend on the order in which threads start. Call this function before the first
-// thread starts.
+// the remaining space would depend on the order in which threads start. Call it before any thread starts.
 void share_heap_where_addresses_are_limited();
 
 }  // namespace tp

@@ -22,8 +22,8 @@ bool user_chose_processors() {
   return false;
 }
 
-// The cores that mpirun, or its daemon on this host, may use. This is the binding of the nearest ancestor
-// that is not bound like this process. The parent may be a script, which is bound like this process.
+// The cores that mpirun, or its daemon on this host, may use: the binding of the nearest ancestor that is
+// bound differently from this process. The parent may be a script with the same binding as this process.
 ProcessorSet launcher_set(const ProcessorSet& bound) {
   ProcessorSet set(hwloc_bitmap_dup(bound.get()));
   for (pid_t process = getppid(); process > 1 && hwloc_bitmap_isequal(set.get(), bound.get()) != 0;
@@ -68,7 +68,7 @@ bool chooses_processors(std::string_view variable) {
                            "omp_proc_bind=", "omp_places=", "gomp_cpu_affinity="}) {
     if (text.starts_with(name)) return true;
   }
-  // --map-by with a part of a host ("socket") or with a number of cores per rank ("slot:pe=4").
+  // --map-by with a part of a host ("socket") or a number of cores per rank ("slot:pe=4").
   if (!text.starts_with("ompi_mca_rmaps_")) return false;
   constexpr std::array kParts = {"hwthread", "core",  "cache", "numa", "socket",
                                  "package",  "board", "dist",  "pe=",  "cpus"};

@@ -26,7 +26,7 @@ bool has_word(std::string_view words, std::string_view word) {
 std::vector<Mount> mounts_with(std::string_view controller, const fs::path& root) {
   std::vector<Mount> found;
   std::ifstream file(root / "proc/self/mountinfo");
-  // 35 31 0:32 TOP FOLDER options [tags] - type source options
+  // Format of a line: 35 31 0:32 TOP FOLDER options [tags] - type source options
   for (std::string line; std::getline(file, line);) {
     const std::size_t separator = line.find(" - ");
     if (separator == std::string::npos) continue;
@@ -41,7 +41,7 @@ std::vector<Mount> mounts_with(std::string_view controller, const fs::path& root
   return found;
 }
 
-// This process's group in a hierarchy. The file contains "0::/user.slice" in v2 and
+// This process's group in a hierarchy. /proc/self/cgroup contains "0::/user.slice" in v2 and
 // "4:cpu,cpuacct:/user.slice" in v1.
 std::optional<fs::path> group_in(const Mount& mount, std::string_view controller, const fs::path& root) {
   std::ifstream file(root / "proc/self/cgroup");
@@ -56,8 +56,8 @@ std::optional<fs::path> group_in(const Mount& mount, std::string_view controller
   return std::nullopt;
 }
 
-// CPU time per period, in processors. In v2, one file contains "200000 100000", or "max 100000" if there is
-// no limit. In v1, there are two files; a quota of -1 means no limit.
+// The CPU time allowed per period, in processors. In v2, one file contains "200000 100000", or "max 100000"
+// if there is no limit. In v1, there are two files; a quota of -1 means no limit.
 std::optional<double> quota_of(const ControlGroup& group) {
   double quota = 0;
   double period = 0;
@@ -79,7 +79,7 @@ std::vector<ControlGroup> control_groups(std::string_view controller, const fs::
     const std::optional<fs::path> group = group_in(mount, controller, root);
     if (!group) continue;
     groups.push_back({mount.top, mount.folder, mount.is_version_2});
-    // A group outside of the mount belongs to the container's host.
+    // A group outside the mount belongs to the container's host.
     const fs::path below = group->lexically_relative(mount.top);
     if (below.empty() || below == "." || *below.begin() == "..") continue;
     for (const fs::path& name : below) {

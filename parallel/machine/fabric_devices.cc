@@ -8,11 +8,11 @@
 namespace tp {
 namespace {
 
-// The first class contains InfiniBand, RoCE, iWARP, EFA and usNIC devices, and the second contains Slingshot
-// devices.
+// Device classes. InfiniBand, RoCE, iWARP, EFA and usNIC devices are in the first, Slingshot devices in the
+// second.
 constexpr std::array<std::string_view, 2> kClasses = {"sys/class/infiniband", "sys/class/cxi"};
-// Prefixes of device names: Omni-Path (hfi1) and its predecessor (ipath), Slingshot, Aries and InfiniBand.
-// Some of the drivers register no class.
+// Prefixes of names in /dev: Omni-Path (hfi1) and its predecessor (ipath), Slingshot, Aries and InfiniBand.
+// Some of these drivers register no class.
 constexpr std::array<std::string_view, 5> kPrefixes = {"hfi1", "ipath", "cxi", "kgni", "infiniband"};
 
 bool is_fabric(std::string_view device) {

@@ -5,8 +5,8 @@
 
 namespace tp {
 
-// Whether this host has a device for one of these networks. `root` is the folder with dev and sys; tests pass
-// a fake one.
+// Whether this host has a device for one of these networks. `root` is the folder that contains dev and sys;
+// tests pass a fake one.
 bool has_fabric_device(const std::filesystem::path& root = "/");
 
 }  // namespace tp

@@ -27,10 +27,10 @@
 namespace tp {
 namespace {
 
-// The usual stack size of a process's main thread.
+// The default stack size of a main thread.
 constexpr std::size_t kStackBytes = std::size_t{8} << 20;
 
-// Reserves a stack whose lowest page is a guard page: an overflow ends the process instead of corrupting
+// Reserves a stack with a guard page at its low end: an overflow ends the process instead of corrupting
 // memory.
 void* make_stack() {
   void* const stack = ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
@@ -45,7 +45,7 @@ void* make_stack() {
 
 void remove_stack(void* stack) {
 #if defined(TP_ADDRESS_SANITIZER)
-  // Otherwise, the next memory mapped at this address would inherit the stack's poisoning.
+  // Otherwise, the next mapping at this address would still be poisoned.
   __asan_unpoison_memory_region(stack, kStackBytes);
 #endif
   ::munmap(stack, kStackBytes);
@@ -78,7 +78,7 @@ void Fiber::resume() {
     ::getcontext(&inside_.context);
     inside_.context.uc_stack.ss_sp = stack_.get();
     inside_.context.uc_stack.ss_size = kStackBytes;
-    // makecontext passes ints, so the pointer is split.
+    // makecontext passes only ints, so the pointer is split in two.
     const auto self = reinterpret_cast<std::uintptr_t>(this);
     ::makecontext(&inside_.context, reinterpret_cast<void (*)()>(&Fiber::enter), 2,
                   static_cast<unsigned>(self), static_cast<unsigned>(std::uint64_t{self} >> 32));

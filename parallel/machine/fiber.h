@@ -1,4 +1,4 @@
-// A computation with its own stack, which alternates with its caller on one thread.
+// A computation with its own stack. It alternates with its caller on one thread.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace tp {
 
-// Only the thread that first resumes a fiber may resume or destroy the fiber afterwards.
+// Once a thread has resumed a fiber, only that thread may resume or destroy it.
 class Fiber {
  public:
-  // The first resume() starts `work`. Throws ConfigError if there is no memory for a stack.
+  // The first resume() starts `work`. Throws ConfigError if there is no address space for a stack.
   explicit Fiber(std::function<void()> work);
-  // If the work is paused, pause() throws inside it, so that the work's objects are destroyed.
+  // If the work is paused, its pause() throws, so that the work's objects are destroyed.
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
@@ -24,10 +24,10 @@ class Fiber {
   // Whether the caller is running inside the fiber's work.
   bool is_running() const { return running_; }
 
-  // Runs the work until it pauses or ends. The work must not have ended already. Rethrows any exception that
-  // the work throws.
+  // Runs the work until it pauses or ends. Rethrows any exception from the work. The work must not have ended
+  // already.
   void resume();
-  // Pauses the work; call it only inside the work. Returns at the next resume().
+  // Pauses the work until the next resume(). Call it only inside the work.
   void pause();
 
  private:

@@ -55,7 +55,7 @@ ProcessorSet allowed_set() {
 std::vector<NumaDomain> numa_domains(hwloc_topology_t topology, hwloc_const_cpuset_t processors) {
   std::vector<NumaDomain> domains;
   int memory = -1;  // memory node of the current domain
-  // If a virtual machine hides its cores, each hardware thread counts as a core.
+  // If a virtual machine doesn't reveal its cores, each hardware thread counts as a core.
   const int depth = hwloc_get_type_or_below_depth(topology, HWLOC_OBJ_CORE);
   for (hwloc_obj_t object = nullptr;
        (object = hwloc_get_next_obj_by_depth(topology, depth, object)) != nullptr;) {

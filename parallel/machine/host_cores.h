@@ -27,13 +27,13 @@ using Core = std::vector<unsigned>;
 // The cores of one NUMA domain.
 using NumaDomain = std::vector<Core>;
 
-// The cores that have hardware threads in `processors`, grouped by NUMA domain, in topological order.
-// Hardware threads outside of `processors` and domains without cores are omitted.
+// The cores that have hardware threads in `processors`, grouped by NUMA domain, in the topology's order.
+// Omits hardware threads that are not in `processors`, and domains without cores.
 std::vector<NumaDomain> numa_domains(hwloc_topology_t topology, hwloc_const_cpuset_t processors);
 
 std::size_t count_cores(const std::vector<NumaDomain>& domains);
 
-// The cores of rank `tp.rank` of a host's `tp.size` ranks. All ranks get the same number of cores, and no
+// The cores for rank `tp.rank` of a host's `tp.size` ranks. All ranks get the same number of cores, and no
 // core is shared. A rank's cores are in as few NUMA domains as possible, preferably whole domains. Empty if
 // there are more ranks than cores.
 std::vector<Core> share_of_cores(std::vector<NumaDomain> domains, TpRank tp);

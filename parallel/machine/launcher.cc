@@ -26,13 +26,14 @@ constexpr const char* kHydra = "the mpiexec of MPICH or Intel MPI";
 constexpr const char* kMvapich = "MVAPICH's mpirun_rsh";
 constexpr const char* kSlurm = "srun";
 
-// Open MPI runs a daemon on every host except mpirun's own. MPICH runs a daemon on every host.
+// The programs that start ranks. With Open MPI, these are mpirun on its own host and a daemon on every other
+// host. With MPICH, a daemon starts the ranks on every host.
 const std::map<std::string, const char*> kLaunchers = {
     {"mpirun", kOpenMpi}, {"mpiexec", kOpenMpi}, {"orterun", kOpenMpi},       {"prterun", kOpenMpi},
     {"orted", kOpenMpi},  {"prted", kOpenMpi},   {"hydra_pmi_proxy", kHydra}, {"slurmstepd", kSlurm}};
 
-// Environment variables that launchers set for their ranks. SLURM_NTASKS is not listed, because Slurm also
-// sets it for batch scripts.
+// Environment variables that launchers set for their ranks. Does not include SLURM_NTASKS, which Slurm also
+// sets for batch scripts.
 struct Variables {
   const char* launcher;
   const char* rank;
@@ -60,7 +61,7 @@ std::string name_of(pid_t process) {
   return name;
 }
 
-// The program's name up to the first dot: "mpirun" for Debian's "mpirun.openmpi".
+// The program's name before the first dot: "mpirun" for Debian's "mpirun.openmpi".
 std::string launcher_name(pid_t process) {
   const std::string name = name_of(process);
   return name.substr(0, name.find('.'));
@@ -79,7 +80,8 @@ std::vector<pid_t> children_of(pid_t process) {
 bool is_daemon(const Launcher& launcher) { return launcher.name == "orted" || launcher.name == "prted"; }
 
 // The rank is the number of older siblings with the same name. mpirun's children with other names connect to
-// other hosts, where more ranks run, so they count towards the size, too.
+// other hosts, where more ranks run, so they also count towards the size. A daemon implies at least one rank
+// on mpirun's own host.
 LaunchedRank count_children(const Launcher& launcher) {
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until all ranks have started
   const std::vector<pid_t> children = children_of(launcher.process);
@@ -87,7 +89,7 @@ LaunchedRank count_children(const Launcher& launcher) {
   const int before = is_daemon(launcher) ? 1 : 0;
   const auto older = std::ranges::count_if(
       children, [&](pid_t child) { return child < launcher.started && name_of(child) == name; });
-  // The first rank will report the error and exit, but later ranks must still be able to count it.
+  // The first rank will report the error and exit, but the other ranks must have time to count it.
   if (older == 0 && children.size() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(800));
   const std::string called = kLaunchers.at(launcher.name);
   return {.rank = before + static_cast<int>(older),

@@ -10,8 +10,8 @@
 namespace tp {
 namespace {
 
-constexpr double kLongest = 30.0;  // seconds; longest acceptable time until mpirun notices
-constexpr double kMargin = 4.0;    // seconds after mpirun notices until the ranks' timeout
+constexpr double kLongest = 30.0;  // seconds; longest acceptable time until mpirun detects the loss
+constexpr double kMargin = 4.0;    // seconds; shortest time between this detection and the ranks' timeout
 
 }  // namespace
 

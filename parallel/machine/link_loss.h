@@ -1,9 +1,9 @@
 // Makes sure that a job on several hosts ends after the link to a host is cut.
 //
-// mpirun notices a lost host through TCP's keepalive probes. TCP sends probes only while all sent data is
+// mpirun detects a lost host by TCP keepalive probes. TCP sends probes only while all sent data is
 // acknowledged; otherwise, it retransmits the data for a quarter of an hour. When a rank exits because of its
 // timeout, mpirun sends messages to all hosts, and the lost host does not acknowledge them. So mpirun must
-// notice the loss before the ranks' timeout.
+// detect the loss before the ranks' timeout.
 #pragma once
 
 #include <functional>
@@ -16,12 +16,12 @@ struct LinkLoss {
   std::string notice{};  // message for the user, or empty
 };
 
-// Makes a plan for ranks that wait at most `timeout` seconds. `parameter` returns the value of an Open MPI
-// parameter, or an empty string if it is not set.
+// Returns the plan for ranks that should wait at most `timeout` seconds. `parameter` returns the value of an
+// Open MPI parameter, or an empty string if it is not set.
 LinkLoss plan_link_loss(double timeout, const std::function<std::string(const std::string& name)>& parameter);
 
-// Makes a plan for this process, from the parameters given to mpirun and in Open MPI's files. Returns
-// `timeout` unchanged unless mpirun started ranks on several hosts.
+// Returns the plan for this process, based on the parameters given to mpirun or set in Open MPI's files. The
+// plan keeps `timeout` unless mpirun started ranks on several hosts.
 LinkLoss plan_link_loss(double timeout);
 
 }  // namespace tp

@@ -13,7 +13,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
 }
 
-// The last assignment in the file applies. Empty if the file is unreadable or does not set the parameter.
+// The last assignment in the file wins. Empty if the file is unreadable or does not set the parameter.
 std::string last_value_in(const std::filesystem::path& file, std::string_view name) {
   std::ifstream lines(file);
   std::string value;
@@ -27,7 +27,7 @@ std::string last_value_in(const std::filesystem::path& file, std::string_view na
   return value;
 }
 
-// A value that begins with ^ only excludes components. It does not choose one.
+// A value that begins with ^ excludes components but selects none.
 bool is_choice(std::string_view value) { return !value.empty() && value.front() != '^'; }
 
 }  // namespace
@@ -36,7 +36,7 @@ std::vector<std::filesystem::path> mca_parameter_files() {
   std::vector<std::filesystem::path> files;
   if (const char* const home = std::getenv("HOME"); home != nullptr)
     files.push_back(std::filesystem::path(home) / ".openmpi" / "mca-params.conf");
-  // The system-wide file of the Open MPI that this program was compiled with.
+  // The system-wide file of the Open MPI installation that this program was compiled with.
   files.push_back(std::filesystem::path(TP_OPEN_MPI_SYSCONFDIR) / "openmpi-mca-params.conf");
   return files;
 }

@@ -15,7 +15,7 @@ std::vector<std::filesystem::path> mca_parameter_files();
 std::string mca_parameter(const std::vector<std::filesystem::path>& files, std::string_view name);
 
 // A value for OMPI_MCA_mtl that keeps Open MPI from loading network libraries. It includes the exclusions
-// from the files. Empty if the files choose how messages are sent.
+// from the files. Empty if the files select a component for mtl or pml.
 std::string mtl_without_fabrics(const std::vector<std::filesystem::path>& files);
 
 }  // namespace tp

@@ -118,7 +118,7 @@ std::uint64_t nodes_of(std::span<const std::size_t> processors, std::span<const 
 }
 
 bool query_pages(std::span<void*> addresses, std::span<int> nodes) {
-  // Without target nodes, the call moves nothing and only reports the nodes of pages.
+  // Without target nodes, the call moves nothing and only reports the pages' nodes.
   return ::syscall(SYS_move_pages, 0, addresses.size(), addresses.data(), nullptr, nodes.data(), 0) == 0;
 }
 

@@ -17,18 +17,18 @@ namespace tp {
 // A node with processors, memory or both.
 struct NumaNode {
   std::size_t id = 0;
-  std::vector<std::size_t> processors;  // empty for a node that only adds memory
+  std::vector<std::size_t> processors;  // empty for a memory-only node
 };
 
 // The nodes of this machine, read from a sysfs folder. Empty if Linux does not list them, or if a node's
 // number is kMostNumaNodes or higher.
 std::vector<NumaNode> numa_nodes(const std::filesystem::path& folder = "/sys/devices/system/node");
 
-// Parses a list such as "0-3,8-11"; empty if it is malformed.
+// Parses a list like "0-3,8-11". Empty if the list is malformed.
 std::vector<std::size_t> parse_number_list(std::string_view text);
 
-// The processors that any thread of this process may run on. The threads' processors may differ, because
-// OpenMP can bind each thread to different processors.
+// The processors that any thread of this process may run on. OpenMP can bind each thread to different
+// processors.
 std::vector<std::size_t> processors_of_all_threads();
 
 // Bit n is set if at least one of the processors is on node n.
@@ -36,15 +36,15 @@ std::uint64_t nodes_of(std::span<const std::size_t> processors, std::span<const 
 
 using MemoryRanges = std::vector<std::span<const std::byte>>;
 
-// Stores the node of the page at each address in `nodes`, or a negative number if the page is not in memory.
-// Returns false if nodes cannot be determined.
+// For each address, stores the node of its page in `nodes`, or a negative number if the page is not in
+// memory. Returns false if nodes cannot be determined.
 using PageQuery = std::function<bool(std::span<void*> addresses, std::span<int> nodes)>;
 
 // Calls move_pages(2). Some sandboxes forbid this call (for example, Docker without the capability SYS_NICE),
 // and kernels without NUMA support don't have it.
 bool query_pages(std::span<void*> addresses, std::span<int> nodes);
 
-// Enough pages to estimate a node's share to within one or two percent, in less than a millisecond.
+// Enough pages to estimate a node's share to within two percentage points, in less than a millisecond.
 inline constexpr std::size_t kSampledPages = 2048;
 
 // Counts how many pages of the ranges are on each node, in an evenly spaced sample of at most `most` pages.
@@ -52,7 +52,7 @@ inline constexpr std::size_t kSampledPages = 2048;
 std::optional<NodePages> count_pages(const MemoryRanges& ranges, const PageQuery& query = query_pages,
                                      std::size_t most = kSampledPages);
 
-// The NUMA nodes of this process's threads, weights, cache and window.
+// The NUMA nodes of this process's threads, weights, cache and shared-memory window.
 RankNuma describe_numa(const MemoryRanges& weights, const MemoryRanges& cache, const MemoryRanges& window);
 
 }  // namespace tp

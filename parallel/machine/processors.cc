@@ -14,7 +14,7 @@
 namespace tp {
 namespace {
 
-// A positive number in an environment variable, or the first number of a list ("8,2").
+// The positive number at the start of an environment variable, which may be a list ("8,2").
 std::optional<std::size_t> count_in(const char* variable) {
   const char* text = std::getenv(variable);
   const long count = text == nullptr ? 0 : std::strtol(text, nullptr, 10);

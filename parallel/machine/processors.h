@@ -5,19 +5,18 @@
 
 namespace tp {
 
-// Online processors of this host.
 std::size_t online_processors();
 
-// Processors that this process is allowed to run on (its affinity mask).
+// Processors that the calling thread may run on (its affinity mask).
 std::size_t allowed_processors();
 
-// Cores with at least one hardware thread on which the calling thread may run.
+// Cores with at least one hardware thread that the calling thread may run on.
 std::size_t allowed_cores();
 
 constexpr std::size_t kMostThreads = 1024;  // per rank
 
 // The number of threads if --threads is not given: OMP_NUM_THREADS if it is set, or else one per core that
-// the calling thread may run on. The number of cores is limited by this process's share of the host's cores,
+// the calling thread may run on. The number of cores is capped at this process's share of the host's cores,
 // its share of the control groups' CPU quota, and SLURM_CPUS_PER_TASK. At least 1. Throws ConfigError if
 // OMP_NUM_THREADS exceeds kMostThreads.
 std::size_t default_threads(std::size_t ranks_on_host);

@@ -4,11 +4,11 @@
 
 namespace tp {
 
-// Measures the seconds since its construction or the last restart.
+// Measures time since its construction or the last restart.
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-  // Returns the seconds so far and restarts from zero.
+  // Returns the elapsed seconds and restarts from zero.
   double restart() {
     const auto now = Clock::now();
     const double passed = std::chrono::duration<double>(now - start_).count();

@@ -1,4 +1,3 @@
-// Counts this process's reads from storage.
 #pragma once
 
 #include <cstdint>
