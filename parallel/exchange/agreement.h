@@ -11,8 +11,8 @@
 namespace tp {
 
 // Collective. Throws CommError on every rank if `fingerprint` differs between ranks. The error names the
-// first rank that differs from rank 0. `what` names the compared data; `advice` says what to do, such as "do
-// all hosts see the same files?"
+// first rank that differs from rank 0. `what` names the compared data; `advice` is a hint for the user, such
+// as "do all hosts see the same files?"
 void require_agreement(Communicator& comm, std::uint64_t fingerprint, const std::string& what,
                        const std::string& advice);
 
@@ -21,8 +21,9 @@ struct RankError {
   std::string text;
 };
 
-// Collective. Returns the text of the lowest rank whose text is not empty; nullopt if all are empty. Waiting
-// for rank 0 times out only if rank 0's process is stopped. Throws CommError.
+// Collective. `own` is this rank's error, or empty. Returns the error of the lowest rank that has one;
+// nullopt if no rank has an error. Waiting for rank 0 times out only if rank 0's process is stopped. Throws
+// CommError.
 std::optional<RankError> first_error(Exchange& exchange, const std::string& own);
 
 }  // namespace tp

@@ -22,12 +22,12 @@ namespace tp {
 // their lowest ranks. If the target adds, its floats are added last.
 class AllReduce {
  public:
-  // Collective over `comm`. With TP_ALL_REDUCE=messages in rank 0's environment, sums use only messages, and
-  // each rank's addend is sent separately. Throws CommError, and ConfigError if the variable is neither
-  // `messages` nor `shared`.
+  // Collective over `comm`. If rank 0's environment contains TP_ALL_REDUCE=messages, sums use only messages,
+  // and every rank sends its own addend. Throws CommError. Rank 0 throws ConfigError if the variable has any
+  // value except `messages` and `shared`.
   AllReduce(MPI_Comm comm, const Patience& patience, Exchange& exchange);
 
-  // Writes the sum over ranks to `target`, which may be the floats of `addend`. All ranks pass the same
+  // Writes the sum over ranks to `target`, which may be the floats of `addend`. All ranks must pass the same
   // number of floats or doubles. A sum of doubles is rounded to float at the end.
   template <class T>
   void operator()(std::span<const T> addend, const SumTarget& target) {
@@ -40,22 +40,22 @@ class AllReduce {
     }
   }
 
-  // Prepares sums over several hosts: sets the wire type, and measures the fastest way (WireWay) for each
-  // size. Collective. Throws CommError. Throws ConfigError on every rank if `type` is not f32 but sums use
-  // messages(), whose only wire type is f32.
+  // Prepares sums over several hosts: sets the wire type, and measures the fastest WireWay for each size.
+  // Collective. Throws CommError. Throws ConfigError on every rank if `type` is not f32 but sums use
+  // messages(), which supports only f32.
   void prepare_wire(WireType type);
 
-  // The reason why ranks that share a host could not create shared memory; otherwise empty.
+  // The reason why shared memory could not be created; empty if it was created or not attempted.
   const std::string& not_shared_because() const { return not_shared_because_; }
 
-  // The shared memory that this rank reads most often; empty if sums don't use shared memory.
+  // The parts of shared memory whose main reader is this rank; empty if sums don't use shared memory.
   std::vector<std::span<const std::byte>> shared_memory() const {
     return shared_ == nullptr ? std::vector<std::span<const std::byte>>() : shared_->own_memory();
   }
 
-  // The implementations. Sums use shared() if it is not null, or else wire() if every rank has its own host,
-  // or else messages(). With shared(), the host roots exchange their sums through wire(). On other ranks,
-  // wire() is null.
+  // The implementations. Sums use shared() if it is not null, or else wire() if it is not null, or else
+  // messages(). With shared(), the host roots exchange their hosts' sums through wire(), which is null on
+  // other ranks.
   SharedMemoryAllReduce* shared() { return shared_.get(); }
   WireAllReduce* wire() { return host_roots_ ? host_roots_->wire() : nullptr; }
   MessageAllReduce& messages() { return messages_; }

@@ -1,4 +1,4 @@
-// The control plane: objects broadcast from rank 0 as Boost.Serialization archives.
+// The control plane: rank 0 broadcasts objects as Boost.Serialization archives.
 #pragma once
 
 #include "parallel/exchange/collectives.h"
@@ -15,7 +15,7 @@
 
 namespace tp {
 
-// Serializes an object. The archive is binary, because all ranks run the same program on the same
+// Serializes an object. The archive may be binary, because all ranks run the same program on the same
 // architecture.
 template <class T>
 std::string to_archive(const T& object) {
@@ -46,8 +46,8 @@ void from_archive(const std::string& bytes, T& object) {
 
 // Copies rank 0's object to every other rank.
 //
-// The first message has a fixed size and room for a short archive, so that a decode step needs only one
-// broadcast. A longer archive is sent in a second broadcast.
+// The first broadcast has a fixed size and room for a short archive, so that a decode step needs no second
+// broadcast. A longer archive is sent in the second broadcast.
 template <class T>
 void broadcast_object(Communicator& comm, T& object) {
   if (comm.size() == 1) return;

@@ -23,7 +23,7 @@ constexpr Wait::Manner kTogether{
 
 constexpr Wait::Manner kExchange{.collective = "an exchange"};
 
-// Adds one call, with its bytes and seconds, to a counter at the end of the scope.
+// Adds one call, its bytes and its seconds to a counter at the end of the scope.
 class Counted {
  public:
   Counted(CommCounter& counter, std::size_t bytes) : counter_(counter), bytes_(bytes) {}
@@ -65,29 +65,29 @@ class CountedAllReduce {
   Stopwatch watch_;
 };
 
-// Largest number of all-reduce durations kept.
+// Number of stored all-reduce durations after which the ranks compare them.
 constexpr std::size_t kCompareAfter = 4096;
 
-// Compares and clears the durations after many calls. All ranks have the same number of durations, so all
-// ranks call waiting_seconds() at the same time.
+// Compares and clears the durations once there are many. All ranks have the same number of durations, so they
+// all call waiting_seconds() together.
 void bound_statistics(Communicator& comm) {
   if (comm.stats().all_reduce_seconds.size() >= kCompareAfter) waiting_seconds(comm);
 }
 
-// Whether the sum of `ranks` addends like this one stays below `exact_below`, so that doubles hold it
-// exactly.
+// Whether the sum of `ranks` addends as large as this one stays below `exact_below`, so that doubles
+// represent it exactly.
 bool stays_exact(std::span<const double> addend, std::size_t ranks, double exact_below) {
   return largest_magnitude(addend) * static_cast<double>(ranks) < exact_below;
 }
 
-// Returns the sum's traffic on the wire.
+// Computes the sum and returns its traffic on the wire.
 template <class T>
 CommCounter sum(AllReduce& sums, std::span<const T> addend, const SumTarget& target) {
   sums(addend, target);
   return sums.wire() != nullptr ? sums.wire()->take_count() : CommCounter();
 }
 
-// Computes the sum in the background while the other computation runs up to its next sum. Only the remaining
+// Computes the sum in the background while the other computation runs until its next sum. Only the remaining
 // wait counts as this rank's time in the all-reduce.
 template <class T>
 CommCounter sum_in_background(Communicator& comm, std::span<const T> addend, const SumTarget& target) {
@@ -125,15 +125,15 @@ void reduce(Communicator& comm, std::span<const double> addend, double exact_bel
   reduce(comm, addend, target);
 }
 
-// Rank 0 receives from[r] from every other rank r, [ranks]; other ranks send `own`. Rank 0's own bytes are
-// not copied.
+// Every other rank r sends `own` to rank 0, which receives it in from[r]. `from` is [ranks]; rank 0's own
+// bytes are not copied.
 void send_to_root(Communicator& comm, Exchange::ConstBytes own, std::span<const Exchange::Bytes> from) {
   std::vector<Exchange::ConstBytes> to(comm.size());
   if (!comm.is_root()) to[0] = own;
   comm.exchange().all_to_all(to, from, {.collective = "a gather"});
 }
 
-// Every rank receives every rank's bytes, [ranks, own.size()].
+// Collects every rank's bytes on every rank, [ranks, own.size()].
 void to_all(Communicator& comm, Exchange::ConstBytes own, Exchange::Bytes all) {
   std::vector<Exchange::Bytes> from;
   for (std::size_t rank = 0; rank < comm.size(); ++rank)
@@ -221,7 +221,7 @@ void exchange_max(Communicator& comm, std::span<float> values) {
 void exchange_sum(Communicator& comm, std::span<double> values) {
   const Counted counted(comm.stats().exchange, values.size_bytes());
   const TraceSpan span(comm, Activity::exchange, values.size_bytes());
-  // Each rank adds up one part of the values, then sends the sums to all ranks.
+  // Each rank adds up one part of the values, then sends its sums to all ranks.
   const std::size_t part = (values.size() + comm.size() - 1) / comm.size();
   const auto part_of = [&](std::size_t rank) {
     const std::size_t begin = std::min(values.size(), rank * part);

@@ -35,11 +35,11 @@ CommunicationThread::~CommunicationThread() {
 }
 
 void CommunicationThread::run() {
-  // Sums on this thread must not use more OpenMP threads: the main thread's threads already occupy the
+  // Sums on this thread must not start OpenMP threads: the main thread's OpenMP threads already occupy the
   // processors.
   omp_set_num_threads(1);
   Wait::in_background();
-  // Nanoseconds by which Linux may prolong a sleep; the default is 50 us.
+  // Nanoseconds by which Linux may extend a sleep; the default is 50 us.
   ::prctl(PR_SET_TIMERSLACK, 1000UL);
   std::unique_lock lock(mutex_);
   while (true) {

@@ -13,7 +13,7 @@ namespace tp {
 // Executes pieces of work one at a time, in the order of submission. While this thread has work, no other
 // thread may call MPI (MPI_THREAD_SERIALIZED); see wait_until_idle.
 //
-// MPI makes progress only during calls. This thread calls MPI about every 50 microseconds and sleeps in
+// MPI makes progress only during MPI calls. This thread calls MPI about every 50 microseconds and sleeps in
 // between, because the main thread computes on the same processors.
 class CommunicationThread {
  public:
@@ -22,8 +22,8 @@ class CommunicationThread {
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;
 
-  // A piece of work that the thread starts as soon as it can. The destructor waits until the work has ended,
-  // so the data that the work uses only needs to outlive this object.
+  // A piece of work, started as soon as earlier work has ended. The destructor waits until the work has
+  // ended, so the work may use any data that outlives this object.
   class Pending {
    public:
     Pending(CommunicationThread& thread, std::function<void()> work);
@@ -32,7 +32,7 @@ class CommunicationThread {
     Pending& operator=(const Pending&) = delete;
 
     // Returns when the work has ended. Rethrows an exception from this work or earlier work: after a failure,
-    // later work is not executed, because the ranks are out of step.
+    // no further work is executed, because the ranks are out of step.
     void wait();
 
    private:
@@ -43,7 +43,7 @@ class CommunicationThread {
     std::exception_ptr error_;
   };
 
-  // Returns when there is no work. Rethrows the exception of failed work.
+  // Returns when all work has ended. If any work has failed, rethrows its exception.
   void wait_until_idle();
 
  private:
@@ -53,7 +53,7 @@ class CommunicationThread {
   std::mutex mutex_;  // protects everything below and the members of Pending
   std::condition_variable changed_;
   std::deque<Pending*> pending_;
-  std::exception_ptr error_;  // exception of the first failed work
+  std::exception_ptr error_;  // exception of the work that failed first
   bool ends_ = false;
   std::thread thread_;
 };

@@ -39,8 +39,8 @@ std::unique_ptr<MpiHandle> subgroup(MPI_Comm parent, std::span<const std::size_t
   return std::make_unique<MpiHandle>(comm);
 }
 
-// Users of Open MPI set OMPI_MCA_mpi_yield_when_idle if ranks share cores, for example if one machine
-// simulates several hosts.
+// Users of Open MPI set this variable if ranks share cores, for example if one machine simulates several
+// hosts.
 bool yields_when_idle() {
   const char* const value = std::getenv("OMPI_MCA_mpi_yield_when_idle");
   return value != nullptr && (std::string_view(value) == "1" || std::string_view(value) == "true");
@@ -60,8 +60,8 @@ Communicator::Communicator(const Communicator& parent, std::span<const std::size
 Communicator::Communicator(std::unique_ptr<MpiHandle> handle, std::unique_ptr<Placement> placement,
                            WaitOptions waits, std::shared_ptr<Tracer> tracer)
     : handle_(std::move(handle)), placement_(std::move(placement)), tracer_(std::move(tracer)) {
-  // Makes MPI return errors, which TP_MPI throws, so that the user gets one clear message instead of an
-  // abort.
+  // Makes MPI calls return error codes, which TP_MPI turns into exceptions, so that the user gets one clear
+  // message instead of an abort.
   TP_MPI(MPI_Comm_set_errhandler(*handle_, MPI_ERRORS_RETURN));
   rank_ = placement_->rank;
   size_ = placement_->size();

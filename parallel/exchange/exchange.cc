@@ -9,7 +9,7 @@
 namespace tp {
 namespace {
 
-// Largest message, in bytes, that MPI sends without waiting for the receiver.
+// Bytes; MPI sends messages up to this size without waiting for the receiver.
 constexpr std::size_t kShort = 3072;
 
 constexpr int kTag = 0;  // messages with the same tag between two ranks arrive in order
@@ -37,7 +37,7 @@ Exchange::Exchange(MPI_Comm comm, const Patience& patience, std::vector<Wait::Ra
 Exchange::~Exchange() {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  // During stack unwinding, the other ranks may never receive the messages.
+  // Doesn't wait during stack unwinding, because the other ranks may never receive the messages.
   if (finalized == 0 && std::uncaught_exceptions() == 0) {
     MPI_Waitall(static_cast<int>(posted_.requests_.size()), posted_.requests_.data(), MPI_STATUSES_IGNORE);
   }
@@ -52,7 +52,7 @@ void Exchange::all_to_all(std::span<const ConstBytes> to, std::span<const Bytes>
 void Exchange::begin_all_to_all(std::span<const ConstBytes> to, std::span<const Bytes> from, int tag,
                                 Messages& messages) {
   messages.clear();
-  // Each rank begins with its neighbour, so that not all ranks send to rank 0 first.
+  // Each rank begins with its neighbour; otherwise, all ranks would send to rank 0 first.
   for (std::size_t step = 1; step < size(); ++step) {
     const std::size_t source = (rank_ + size() - step) % size();
     receive(source, from[source], tag, messages);

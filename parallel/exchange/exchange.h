@@ -22,8 +22,8 @@ class Exchange {
 
   // Connects all ranks of the placement.
   Exchange(MPI_Comm comm, const Patience& patience);
-  // Connects some ranks of the placement. members[r] lists the ranks that rank r of `comm` acts for: its own
-  // rank, then the others in ascending order. Messages longer than `longest` bytes are sent in parts.
+  // Connects only some ranks of the placement. members[r] lists the ranks that rank r of `comm` represents:
+  // itself, then the others in ascending order. Messages longer than `longest` bytes are sent in parts.
   Exchange(MPI_Comm comm, const Patience& patience, std::vector<Wait::Ranks> members,
            std::size_t longest = INT_MAX);
   ~Exchange();
@@ -33,10 +33,10 @@ class Exchange {
   std::size_t rank() const { return rank_; }
   std::size_t size() const { return members_.size(); }
 
-  // Messages in flight, each with its sender or receiver.
+  // Messages in flight, each with the rank that sends or receives it.
   class Messages {
    public:
-    // Lets MPI make progress, and returns whether all messages have arrived. Throws CommError.
+    // Lets MPI make progress. Returns whether all messages have been sent and received. Throws CommError.
     bool arrived();
 
    private:
@@ -47,26 +47,26 @@ class Exchange {
     std::vector<std::size_t> partners_;
   };
 
-  // Sends to[r] to every other rank r, and receives from[r] from rank r. `to` and `from` are [size()]. Skips
-  // empty spans. Collective. Throws CommError.
+  // Exchanges bytes with every other rank r: sends to[r], and receives into from[r]. `to` and `from` are
+  // [size()]. Skips empty spans. Collective. Throws CommError.
   void all_to_all(std::span<const ConstBytes> to, std::span<const Bytes> from, const Wait::Manner& manner);
-  // Sends `own` to every other rank, and receives from[r] from rank r.
+  // Like all_to_all, but sends the same bytes, `own`, to every other rank.
   void to_all(ConstBytes own, std::span<const Bytes> from, const Wait::Manner& manner);
 
-  // Begins an all_to_all. The spans must remain valid until `messages` have arrived. Any earlier messages of
-  // this Messages object must have arrived. Several calls with different tags may be in flight, in any order.
-  // The other member functions use tag 0.
+  // Begins an all_to_all. The spans must remain valid until messages.arrived() returns true. `messages` must
+  // not be in use for an earlier exchange. Several exchanges may be in flight if their tags differ. The other
+  // member functions use tag 0.
   void begin_all_to_all(std::span<const ConstBytes> to, std::span<const Bytes> from, int tag,
                         Messages& messages);
   // Calls done() until it returns true. done() must let MPI make progress. The report of a long wait names
-  // the ranks whose `messages` are missing.
+  // the ranks whose messages, among `messages`, are missing.
   void wait_until(const std::function<bool()>& done, const Messages& messages, const Wait::Manner& manner);
 
-  // Sends `bytes` to every other rank; the receivers call all_to_all. A short message is copied, and the call
-  // returns without waiting for the receivers. If a rank is missing, all ranks notice this in a later
-  // exchange. Throws CommError.
+  // Sends `bytes` to every other rank; the receivers call to_all. A short message is copied, so the call
+  // returns without waiting for the receivers. If a rank is missing, the others notice in a later exchange.
+  // Throws CommError.
   void post_to_all(ConstBytes bytes, const Wait::Manner& manner);
-  // Lets MPI make progress with posted messages. Call it in loops that wait without calling MPI.
+  // Lets MPI make progress with posted messages. Call it in loops that wait without other MPI calls.
   void progress();
 
   // Every rank's value, in rank order.
@@ -91,7 +91,7 @@ class Exchange {
   const Patience& patience_;
   std::vector<Wait::Ranks> members_;
   std::size_t longest_;
-  Wait::Ranks together_;  // each member's first rank
+  Wait::Ranks together_;  // members_[r].front() for each r
   std::size_t rank_ = 0;
   Messages exchanged_;
   Messages posted_;

@@ -7,7 +7,7 @@
 namespace tp {
 namespace {
 
-// The error of `work`: its ErrorKind as a byte, then the text. Empty if there is no error.
+// Runs `work` and returns its error: the ErrorKind as a byte, then the text. Empty if there is no error.
 std::string error_of(const std::function<void()>& work) {
   const auto tell = [](ErrorKind kind, const char* text) {
     return static_cast<char>(kind) + std::string(*text != '\0' ? text : "unknown error");

@@ -1,4 +1,3 @@
-// Turns an error on one rank into the same error on all ranks.
 #pragma once
 
 #include "tp/communicator.h"
@@ -12,8 +11,8 @@
 namespace tp {
 
 // Runs `work` on every rank. If it throws on any rank, every rank throws AgreedError with the message of the
-// lowest rank that failed. Collective. `work` may communicate only if all of its code before the
-// communication succeeds on all ranks or fails on all ranks.
+// lowest rank that failed. Collective. `work` may communicate only if its code before the communication
+// either succeeds on all ranks or fails on all ranks.
 void fail_together(Communicator& comm, const std::function<void()>& work);
 
 }  // namespace tp

@@ -19,10 +19,10 @@ struct Name {
   char text[64] = "";
 };
 
-// Creates a shared memory object of this size with a unique name. On failure, returns -1 and sets errno.
+// Creates a shared memory object of `bytes` bytes with a unique name. On failure, returns -1 and sets errno.
 int create_object(std::size_t bytes, Name& name) {
   int object = -1;
-  // A name may exist already: containers may share /dev/shm and have the same process ids.
+  // The name may exist already: containers that share /dev/shm may use the same process ids.
   for (int attempt = 0; attempt < 1000 && object < 0; ++attempt) {
     *fmt::format_to_n(name.text, sizeof(name.text) - 1, "/tp-infer-{}-{}", ::getpid(), attempt).out = '\0';
     object = ::shm_open(name.text, O_RDWR | O_CREAT | O_EXCL, 0600);
@@ -39,7 +39,7 @@ int create_object(std::size_t bytes, Name& name) {
   return object;
 }
 
-// Allocates pages on the NUMA node of the processor that runs this thread. Returns 0 or an errno value.
+// Allocates pages on the NUMA node where this thread runs. Returns 0 or an errno value.
 int allocate(int object, std::size_t begin, std::size_t bytes) {
   int error = 0;
   do {
@@ -53,8 +53,8 @@ struct Run {
   std::size_t bytes;
 };
 
-// The pages that `rank` reads most often, with adjacent pages merged. If two ranks read a page, the rank that
-// reads its middle counts as the reader.
+// The pages whose main reader is `rank`, with adjacent pages merged. The main reader of a page's middle
+// counts as the main reader of the page.
 std::vector<Run> pages_read_by(std::size_t rank, std::size_t ranks, std::size_t share, std::size_t page,
                                const HostMemory::Reader& reader) {
   std::vector<Run> runs;
@@ -68,8 +68,8 @@ std::vector<Run> pages_read_by(std::size_t rank, std::size_t ranks, std::size_t 
   return runs;
 }
 
-// Whether this rank sees the first rank's writes at `begin`; true if `begin` is null (no memory). If two
-// hosts have the same host name, their ranks may open different objects with the same name. Collective.
+// Whether this rank sees what the first rank writes to `begin`; true if `begin` is null (no memory). If two
+// hosts have the same host name, their ranks may open different objects with equal names. Collective.
 bool sees_the_first_rank(MPI_Comm host, int rank, std::byte* begin) {
   std::uint64_t mark = 0;
   if (rank == 0) {

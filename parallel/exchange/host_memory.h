@@ -1,4 +1,3 @@
-// Shared memory for the ranks of one host.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +11,16 @@
 
 namespace tp {
 
-// Zeroed shared memory, equal size per rank. create() allocates each page in the NUMA domain of the rank
-// that reads the page most often. A full /dev/shm therefore causes an error in create(), not on first access.
+// Zeroed memory shared by the ranks of one host, with an equal part for each rank. create() allocates each
+// page in the NUMA domain of the page's main reader, the rank that reads it most often. A full /dev/shm
+// therefore causes an error in create(), not on first access.
 class HostMemory {
  public:
-  // Returns the rank that most often reads byte `offset` of the memory of `rank`.
+  // Returns the main reader of byte `offset` of `rank`'s part.
   using Reader = std::function<std::size_t(std::size_t rank, std::size_t offset)>;
 
   // Collective over `host`, whose ranks share a host. On failure, at least one rank stores the reason in
-  // `why`, and some ranks return null. All ranks must then agree not to use shared memory. Throws CommError.
+  // `why`, and any rank may return null. All ranks must then agree not to use the memory. Throws CommError.
   static std::unique_ptr<HostMemory> create(MPI_Comm host, std::size_t bytes_of_rank, const Reader& reader,
                                             std::string& why);
   ~HostMemory();
@@ -28,7 +28,7 @@ class HostMemory {
   HostMemory& operator=(const HostMemory&) = delete;
 
   std::byte* of_rank(std::size_t rank) const { return begin_ + rank * bytes_of_rank_; }
-  // The pages that this rank has allocated. They may be in any rank's memory.
+  // The pages that this rank has allocated, which may be in any rank's part.
   const std::vector<std::span<const std::byte>>& own() const { return own_; }
 
  private:

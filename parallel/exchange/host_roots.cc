@@ -8,8 +8,7 @@ namespace tp {
 
 namespace {
 
-// Bytes; below the 64 KiB, including the header, that Open MPI sends over TCP without waiting for the
-// receiver.
+// In bytes. Over TCP, Open MPI sends up to 64 KiB, including the header, without waiting for the receiver.
 constexpr std::size_t kLongestMessage = 60 * 1024;
 
 }  // namespace

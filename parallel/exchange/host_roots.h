@@ -1,4 +1,4 @@
-// The host roots: the lowest rank of each host. Host roots exchange the sums of their hosts.
+// The host roots, the lowest ranks of their hosts, which exchange the hosts' sums.
 #pragma once
 
 #include "parallel/exchange/exchange.h"

@@ -11,11 +11,11 @@
 namespace tp {
 namespace {
 
-// Limits the memory for received addends.
+// Bytes of a sum that are processed at once. Limits the memory for received addends.
 constexpr std::size_t kPieceBytes = 1024 * 1024;
 
-// Smallest size in bytes and smallest number of ranks for a two-shot. A two-shot sends fewer bytes, but needs
-// a second exchange.
+// Minimum piece size in bytes and minimum number of ranks for a two-shot, which sends fewer bytes but needs a
+// second exchange.
 constexpr std::size_t kPartsBytes = 16 * 1024;
 constexpr std::size_t kPartsRanks = 3;
 
@@ -34,7 +34,7 @@ std::span<std::byte> writable_bytes_of(T* elements, std::size_t size) {
 
 MessageAllReduce::MessageAllReduce(Exchange& exchange, std::vector<std::vector<std::size_t>> hosts)
     : exchange_(exchange), hosts_(std::move(hosts)) {
-  // If every host has one rank, the order of addition is the same as if all ranks were on one host.
+  // If every host has one rank, the order of addition is the same as with all ranks on one host.
   if (!hosts_.empty() && hosts_.size() < exchange.size()) return;
   hosts_.assign(1, std::vector<std::size_t>(exchange.size()));
   std::iota(hosts_.front().begin(), hosts_.front().end(), std::size_t{0});
@@ -103,7 +103,7 @@ void MessageAllReduce::sum_parts(std::span<const T> piece, const SumTarget& targ
   if (target.adds) sum_to(sum, piece.size(), target);
 }
 
-// Sums the addends, [ranks, size], into the target.
+// Writes the sum of the addends, [ranks, size], to the target.
 template <class T>
 void MessageAllReduce::add_up(const std::vector<const T*>& addends, std::size_t size,
                               const SumTarget& target) {

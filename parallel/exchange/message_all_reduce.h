@@ -10,13 +10,13 @@
 
 namespace tp {
 
-// One-shot for small messages: every rank receives all addends and sums them. Two-shot for larger messages:
-// every rank sums one part (reduce-scatter) and sends the sum, in floats, to all ranks (all-gather). Both add
-// in the order that AllReduce specifies.
+// Small messages use a one-shot: every rank receives all addends and sums them. Larger messages use a
+// two-shot: every rank sums one part (reduce-scatter) and sends the sum, in floats, to all ranks
+// (all-gather). Both add in the order that AllReduce specifies.
 class MessageAllReduce {
  public:
-  // `hosts`: the ranks of `exchange` on each host, in the order of addition. By default, every rank has its
-  // own host.
+  // `hosts` lists the ranks of `exchange` on each host, in the order of addition. By default, every rank has
+  // its own host.
   explicit MessageAllReduce(Exchange& exchange, std::vector<std::vector<std::size_t>> hosts = {});
 
   // Like AllReduce::operator(), for floats and doubles.

@@ -1,10 +1,9 @@
-// Checks the return codes of MPI calls.
 #pragma once
 
 namespace tp {
 
-// Throws CommError with MPI's error text if `code` is not MPI_SUCCESS. `call` is the source text of the call,
-// from which the error takes the function's name.
+// Throws CommError with MPI's error text if `code` is not MPI_SUCCESS. `call` is the call's source text, from
+// which the error takes the function's name.
 void check_mpi(int code, const char* call);
 
 }  // namespace tp

@@ -31,18 +31,18 @@ void prepare_for_slurm() {
   unsetenv("SLURM_STEPID");
 }
 
-// Without mpirun, a process is alone: Open MPI needs neither a daemon nor a folder for files shared with
-// other processes. Starting the daemon takes longer than loading the demo model. The folder has the same name
-// for all such processes, so one that starts while another ends would not find it.
+// Without mpirun, a process is alone, so Open MPI needs neither a daemon nor a folder for files shared with
+// other processes. Starting the daemon takes longer than loading the demo model. All processes without mpirun
+// would share one folder, and a process that ends could remove it while another starts.
 void prepare_to_start_alone() {
   if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMIX_RANK") != nullptr) return;
   ::setenv("OMPI_MCA_ess_singleton_isolated", "1", /*overwrite=*/0);
   ::setenv("OMPI_MCA_orte_create_session_dirs", "0", /*overwrite=*/0);
 }
 
-// Keeps Open MPI from loading network libraries on hosts without their networks: while loading, these
-// libraries measure the processor's clock for 0.2 s, which is most of the start-up time. Does nothing if the
-// user has chosen how Open MPI sends messages.
+// Keeps Open MPI from loading libraries for networks that the host doesn't have: while loading, they measure
+// the processor's clock for 0.2 s, which is most of the start-up time. Does nothing if the user has chosen
+// how Open MPI sends messages.
 void do_without_fabrics() {
   if (std::getenv("OMPI_MCA_pml") != nullptr || std::getenv("OMPI_MCA_mtl") != nullptr) return;
   if (has_fabric_device()) return;
@@ -50,7 +50,7 @@ void do_without_fabrics() {
   if (!mtl.empty()) ::setenv("OMPI_MCA_mtl", mtl.c_str(), /*overwrite=*/1);
 }
 
-// Seconds that MPI_Abort may take.
+// Seconds after which this process ends even if MPI_Abort hangs.
 constexpr unsigned kAbortSeconds = 3;
 
 // Ends this process after `seconds`, even if it is blocked.

@@ -1,4 +1,3 @@
-// Initializes and finalizes MPI in our programs.
 #pragma once
 
 #include "tp/communicator.h"
@@ -14,8 +13,8 @@ namespace tp {
 // rank. The code that catches the exception must report the error and call abort().
 class MpiSession {
  public:
-  // Throws CommError on every rank if a launcher started several ranks that cannot connect: srun without
-  // PMIx, or the launcher of a different MPI library.
+  // Throws CommError on every rank if a launcher started several ranks that cannot connect to each other, for
+  // example srun without PMIx, or the launcher of a different MPI library.
   MpiSession();
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
@@ -24,11 +23,11 @@ class MpiSession {
   std::size_t rank() const { return rank_; }
   std::size_t size() const { return size_; }
 
-  // All ranks of the job. Collective; throws like Communicator's constructor.
+  // A communicator of all ranks of the job. Collective; throws like Communicator's constructor.
   Communicator all_ranks(const WaitOptions& waits) const;
 
-  // Ends every rank of the job immediately with this exit status. Call it after an error if other ranks may
-  // be waiting in a collective. If mpirun's daemons cannot be reached, this process still ends within
+  // Ends every rank of the job immediately with this exit status. Call it after an error, because other ranks
+  // may be waiting in a collective. If mpirun's daemons cannot be reached, this process still ends within
   // seconds.
   [[noreturn]] static void abort(int status);
 
@@ -37,8 +36,8 @@ class MpiSession {
   std::size_t size_ = 1;
 };
 
-// The MPI library's name and version, such as "Open MPI v4.1.4". This is the library's version string up to
-// the first comma or newline.
+// The MPI library's name and version, such as "Open MPI v4.1.4": the library's version string, up to the
+// first comma or newline.
 std::string mpi_library();
 
 }  // namespace tp

@@ -43,8 +43,7 @@ class NetworkProbe {
 
   std::size_t size() const { return exchange_.size(); }
 
-  // The duration, in seconds, of an exchange in which each host sends `bytes` bytes to the hosts that `sends`
-  // selects.
+  // Seconds for an exchange in which each host sends `bytes` bytes to the hosts that `sends` selects.
   double seconds_of(std::size_t bytes, const Sends& sends) {
     constexpr double kSeconds = 0.01;
     constexpr std::size_t kMostRounds = 512;
@@ -65,7 +64,7 @@ class NetworkProbe {
           exchange_.all_values(watch.seconds() / static_cast<double>(rounds), kMeasuring));
     };
     slowest_mean(2);  // opens connections
-    // Chooses enough rounds that it does not matter if some hosts start late.
+    // Doubles the rounds until a measurement is so long that late starts of some hosts don't matter.
     std::size_t rounds = 1;
     while (rounds < kMostRounds && static_cast<double>(rounds) * slowest_mean(rounds) < kSeconds) rounds *= 2;
     double best = HUGE_VAL;

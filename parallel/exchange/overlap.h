@@ -1,4 +1,3 @@
-// Alternates between two computations: while one waits for a sum over ranks, the other continues.
 #pragma once
 
 #include "parallel/exchange/communication_thread.h"
@@ -16,12 +15,12 @@ bool can_overlap();
 // Runs both computations on this thread, with their all-reduces in the background. `first` begins; each
 // all-reduce of one computation resumes the other, so their sums alternate. Each computation must have the
 // same number of sums on every rank, so that all ranks compute the sums in the same order. `first` reaches
-// each of its sums before `second` begins the work for its own corresponding sum. Other collectives wait for
-// the sums in flight. Collective. Throws CommError. If a computation throws, the exception is rethrown after
-// the objects of both computations are destroyed.
+// its n-th sum before `second` begins the work that leads to its own n-th sum. Other collectives wait for the
+// sums in flight. Collective. Throws CommError. If a computation throws, the exception is rethrown after the
+// objects of both computations are destroyed.
 void overlap(Communicator& comm, const std::function<void()>& first, const std::function<void()>& second);
 
-// The state of a running overlap(), which collectives use.
+// The state of a running overlap(), for use by collectives.
 class Overlap {
  public:
   bool is_active() const { return second_ != nullptr; }

@@ -15,15 +15,15 @@
 namespace tp {
 namespace {
 
-// A rank's description, which it sends to the other ranks.
+// A rank's data about itself, which it sends to the other ranks.
 struct Card {
   std::int64_t process = 0;
   std::uint64_t mark = 0;  // see mark_of_host
   char host[64] = "";      // truncated if too long
 };
 
-// Identifies a host: a hash of the group, host name, running kernel and /dev/shm. MPI_COMM_TYPE_SHARED would
-// not work: if two hosts have the same name, different ranks get different groups.
+// Identifies a host by a hash of the group, host name, running kernel and /dev/shm. MPI_COMM_TYPE_SHARED
+// would not work: if two hosts have the same name, ranks get inconsistent groups.
 std::uint64_t mark_of_host(const std::string& name, int group) {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;

@@ -1,4 +1,3 @@
-// The host of each rank.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +10,8 @@
 
 namespace tp {
 
-// The processes of a communicator. Equal on every rank except for `rank` and `processes_here`.
+// The processes of a communicator and their hosts. Equal on every rank except for `rank` and
+// `processes_here`.
 struct Placement {
   struct Process {
     std::int64_t id = 0;
@@ -21,9 +21,9 @@ struct Placement {
 
   std::size_t rank = 0;                         // this rank
   std::vector<Process> processes;               // [ranks]
-  std::vector<std::vector<std::size_t>> hosts;  // ascending ranks of each host; hosts by lowest rank
-  std::vector<std::size_t> host_of;             // [ranks]
-  std::size_t processes_here = 1;  // processes of the job on this rank's host, including other groups
+  std::vector<std::vector<std::size_t>> hosts;  // each host's ranks, ascending; hosts sorted by lowest rank
+  std::vector<std::size_t> host_of;             // [ranks], indices into `hosts`
+  std::size_t processes_here = 1;               // the job's processes on this host, including other subgroups
 
   std::size_t size() const { return processes.size(); }
   // The ranks on this rank's host.
@@ -32,12 +32,12 @@ struct Placement {
   // The lowest rank of each host.
   std::vector<std::size_t> host_roots() const;
 
-  // The placement of a subgroup that consists of `ranks`, in this order. `ranks` must include this rank.
+  // The placement of a subgroup of these ranks, in this order. `ranks` must include this rank.
   Placement restricted_to(std::span<const std::size_t> ranks) const;
 };
 
-// Collective over `comm`. Ranks that pass different values of `group` are treated as if they were on
-// different hosts. Throws CommError.
+// Collective over `comm`. Ranks that pass different `group` numbers are treated as if they were on different
+// hosts. Throws CommError.
 Placement find_placement(MPI_Comm comm, int group = 0);
 
 // Whether a process on this host is stopped, by SIGSTOP or a debugger.

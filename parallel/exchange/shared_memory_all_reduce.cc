@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kPieceBytes = WindowSlot::kPieceBytes;
 static_assert(kPieceBytes == WireAllReduce::kPieceBytes);
-// The sum of a part may overwrite its addends (see sum_to).
+// Parts are small enough that sum_to may write a part's sum over the addends.
 static_assert(kPieceBytes / sizeof(double) / WindowLayout::kTwoShotRanks < kSerialSum);
 
 constexpr std::size_t kHostRoot = 0;
@@ -45,7 +45,7 @@ std::unique_ptr<SharedMemoryAllReduce> SharedMemoryAllReduce::create(MPI_Comm co
   for (std::size_t other = 0; other < sum->size_; ++other)
     sum->slots_[other] = reinterpret_cast<WindowSlot*>(sum->memory_->of_rank(other));
   new (sum->slots_[sum->rank_]) WindowSlot{};
-  exchange.all_values(0, kManner);  // no rank announces before all slots are ready
+  exchange.all_values(0, kManner);  // no rank may announce an addend before all slots are ready
   return sum;
 }
 
@@ -162,7 +162,7 @@ void SharedMemoryAllReduce::put(const float* sum, std::size_t size, const SumTar
   sum_to(std::span(&sum, 1), size, target);
 }
 
-// Addresses of element `begin` in all slots, in rank order.
+// Addresses of element `begin` of all addends, in rank order.
 template <class T>
 std::span<const T* const> SharedMemoryAllReduce::addends_from(std::size_t begin) const {
   const T** const addends = addends_of<T>();
@@ -186,7 +186,7 @@ bool SharedMemoryAllReduce::has_announced(std::size_t rank, std::uint64_t phase)
   return slots_[rank]->announced.load(std::memory_order_acquire) >= phase;
 }
 
-// No rank is named as missing: the host root itself reports long waits for other host roots.
+// `missing` returns no ranks: the host root itself reports long waits for other host roots.
 void SharedMemoryAllReduce::wait_for_host_root(std::uint64_t pieces) const {
   const auto here = [&] { return slots_[kHostRoot]->summed.load(std::memory_order_acquire) >= pieces; };
   if (here()) return;

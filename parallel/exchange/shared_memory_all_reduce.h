@@ -1,4 +1,3 @@
-// Sums over ranks: through shared memory within a host, and by messages between one rank per host.
 #pragma once
 
 #include "parallel/exchange/exchange.h"
@@ -18,28 +17,28 @@
 
 namespace tp {
 
-// Every rank has a slot in its host's shared memory, with two buffers for its addend. Successive calls use
-// the buffers alternately.
+// Every rank has a slot in its host's shared memory, with two buffers for its addend. Calls alternate between
+// the buffers.
 //
 // A call copies the addend into this rank's slot, announces it, and waits until all ranks have announced
 // their addends. Then it adds up the addends in rank order, so that the result has the same bits on every
 // rank. While a rank still reads the buffers of one call, other ranks may already fill the buffers of the
 // next call. By the third call, every rank has announced its addend of the second call, so it has finished
-// reading the buffers of the first. So each call needs only one wait. Large messages are processed in pieces.
-// With many ranks and large pieces, each rank sums only one part of a piece, and the other ranks copy the
-// part's sum (two-shot).
+// reading the buffers of the first. So each call needs only one wait. A large message is processed in pieces,
+// each as if it were a call of its own. If a piece is large enough and there are enough ranks, each rank sums
+// only one part of the piece, and the other ranks copy the part's sum (two-shot).
 //
-// With several hosts, the lowest rank of each host is the host root. The host root adds up the addends of its
-// host, adds the sums of the other hosts over the wire, and leaves the result in its slot for the host's
-// other ranks. Up to WireAllReduce::kInFlight pieces are in flight: while one piece is on the wire, the next
-// one is summed within the host, and the ranks copy out the previous one. A slot has one buffer per piece in
-// flight. A rank refills a buffer after it has seen the sum of the old contents. A host root refills a buffer
-// after the other ranks have moved on to a later piece.
+// With several hosts, the lowest rank of each host is the host root. It adds up its host's addends, exchanges
+// the sum with the other host roots over the wire, and leaves the total in its slot for the host's other
+// ranks. Up to WireAllReduce::kInFlight pieces are in flight: while one piece is on the wire, the next is
+// summed within the host, and the ranks copy out the previous one. A slot has one buffer per piece in flight.
+// A rank reuses a buffer once it has seen the total of the old contents. A host root reuses a buffer once
+// the other ranks have moved on to a later piece.
 class SharedMemoryAllReduce {
  public:
   // Collective over `comm`, the communicator of `exchange`. `wire` connects the host roots and is null on
-  // other ranks. Returns null if no two ranks share a host. Also returns null if a host has no shared memory;
-  // `why` then contains the reason on every rank. Throws CommError.
+  // other ranks. Returns null if no two ranks share a host. Also returns null if a host cannot create shared
+  // memory; `why` then contains the reason on every rank. Throws CommError.
   static std::unique_ptr<SharedMemoryAllReduce> create(MPI_Comm comm, const Patience& patience,
                                                        Exchange& exchange, WireAllReduce* wire,
                                                        std::string& why);
@@ -48,7 +47,7 @@ class SharedMemoryAllReduce {
   template <class T>
   void operator()(std::span<const T> addend, const SumTarget& target);
 
-  // The part of the host's shared memory that this rank reads most often. It should be on this rank's NUMA
+  // The parts of the host's shared memory whose main reader is this rank. They should be on this rank's NUMA
   // node.
   std::vector<std::span<const std::byte>> own_memory() const { return memory_->own(); }
 
@@ -86,14 +85,14 @@ class SharedMemoryAllReduce {
   std::size_t size_ = 1;     // number of ranks on this host
   std::unique_ptr<HostMemory> memory_;
   std::unique_ptr<WindowSlot*[]> slots_;  // [ranks]
-  // [ranks]; addends in all slots while a sum is computed.
+  // [ranks]; the current piece's addends.
   std::unique_ptr<const float*[]> float_addends_;
   std::unique_ptr<const double*[]> double_addends_;
-  std::uint64_t phase_ = 0;  // announcements made so far
+  std::uint64_t phase_ = 0;  // announcements so far, if there is only one host
   std::uint64_t pieces_ = 0;
   std::size_t piece_bytes_ = 0;  // bytes of the current piece
   WindowLayout layout_;
-  WireAllReduce* wire_;            // set on host roots if there are several hosts
+  WireAllReduce* wire_;            // null unless this is one of several host roots
   std::vector<double> host_sums_;  // [buffers, piece]; this host's sums in flight
 };
 

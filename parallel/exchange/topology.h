@@ -1,4 +1,3 @@
-// The groups of ranks in a job.
 #pragma once
 
 #include "parallel/shard/shard.h"
@@ -20,8 +19,8 @@ struct Place {
   TpRank tensor{};
 };
 
-// The ranks of each pipeline stage, [stages], in their tensor-parallel order. All stages have the same number
-// of ranks. Ranks on the same host are in the same stage if possible, so that most traffic between hosts is
+// The ranks of each pipeline stage, [stages], in tensor-parallel order. All stages have the same number of
+// ranks. Ranks on the same host are in the same stage if possible, so that most traffic between hosts is
 // between stages, not within a stage. Rank 0 is the first rank of stage 0. Throws ConfigError if the ranks
 // cannot be divided evenly.
 std::vector<std::vector<std::size_t>> divide_into_stages(const Placement& world, std::size_t stages);
@@ -29,10 +28,11 @@ std::vector<std::vector<std::size_t>> divide_into_stages(const Placement& world,
 // The groups of a rank:
 //
 // - world: all ranks. Used for commands, reports and errors.
-// - tensor: the ranks of one stage, which divide the stage's matrices among them and run its all-reduces.
-// - chain: the ranks that have the same share in each stage, in the order of the stages. A rank's number in
-//   the chain is the index of its stage. Activations pass along the chain.
-// - host: the ranks of `tensor` on this rank's host, which use one window of shared memory.
+// - tensor: the ranks of one stage, which divide the stage's matrices among themselves and run its
+//   all-reduces.
+// - chain: one rank from each stage, all with the same share of their stages. A rank's number in the chain is
+//   the index of its stage. Activations pass along the chain.
+// - host: the ranks of `tensor` on this rank's host. They share memory for all-reduces.
 // - host roots: the first rank of `tensor` on each host. They exchange sums over the wire.
 //
 // With a single stage, `tensor` is `world` itself.

@@ -21,13 +21,13 @@ void Tracer::add(const TraceEvent& event) {
 }
 
 std::vector<RankTrace> gather_traces(Communicator& comm) {
-  const RankTrace own = comm.tracer().trace();  // a copy, because the gathers below are traced, too
+  const RankTrace own = comm.tracer().trace();  // a copy, because the calls below add events
   struct Header {
     std::uint64_t events;
     std::uint64_t dropped;
   };
   const std::vector<Header> headers = gather_values(comm, Header{own.events.size(), own.dropped});
-  // gather_bytes needs equal sizes.
+  // gather_bytes needs the same size on every rank.
   const auto longest =
       static_cast<std::size_t>(max_over_ranks(comm, static_cast<std::int64_t>(own.events.size())));
   std::vector<TraceEvent> padded = own.events;

@@ -13,13 +13,13 @@ namespace tp {
 
 class TraceSpan;
 
-// Disabled until start(). Afterwards, every TraceSpan of this rank's communicator becomes an event.
+// Disabled until start() is called. From then on, every TraceSpan of this rank's communicator is recorded.
 class Tracer {
  public:
-  // Largest number of events that a rank keeps, about 30 MB.
+  // Largest number of events that a rank keeps (32 MB).
   static constexpr std::size_t kCapacity = 1'000'000;
 
-  // Deletes events and sets the time to zero. Call it on all ranks right after a barrier, so that all ranks'
+  // Deletes all events and sets the time to zero. Call it on all ranks right after a barrier, so that their
   // times agree.
   void start();
   bool on() const { return on_; }
@@ -39,7 +39,7 @@ class Tracer {
   RankTrace trace_;
 };
 
-// Records the time from its construction to its destruction as an event. Spans of a thread must be nested.
+// An event that lasts from construction to destruction. The spans of a thread must be nested.
 class TraceSpan {
  public:
   TraceSpan(Tracer* tracer, Activity activity, std::uint64_t detail)
@@ -71,8 +71,8 @@ class TraceSpan {
 };
 
 // Suspends the spans inside `around`, from construction to destruction, while another computation runs.
-// Otherwise, they would overlap that computation's spans. Each suspended span becomes two events, one before
-// and one after the suspension.
+// Otherwise, they would overlap the other computation's spans. The suspension splits each of these spans into
+// two events.
 class SuspendedSpans {
  public:
   SuspendedSpans(Tracer& tracer, TraceSpan* around)

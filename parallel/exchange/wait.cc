@@ -19,17 +19,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Number of turns that together take about as long as an exchange. A longer wait means that a rank is busy or
+// Number of turns that together take about as long as an exchange. If the wait is longer, a rank is busy or
 // has no processor.
 constexpr int kSpins = 4000;
 
-// Seconds after the timeout until any waiting rank throws: the reporting rank may be unreachable.
+// Seconds after the timeout until every waiting rank throws: the reporting rank may be unreachable.
 constexpr double kGrace = 3.0;
 
-// Set by Wait::in_background for the calling thread.
+// Whether this thread has called Wait::in_background.
 thread_local bool is_background = false;
 
-// Longest time until a message is noticed. Each turn occupies a processor for about a tenth of this time.
+// Time between checks for a message. Each check occupies a processor for about a tenth of this time.
 constexpr auto kBackgroundSleep = 50us;
 
 void pause() {
@@ -113,8 +113,8 @@ bool Wait::is_no_news(const Ranks& missing) const {
   return !patience_.placement.on_own_host(0) || !is_stopped(patience_.placement.processes[0].id);
 }
 
-// One waiting rank reports for all, because all wait for the same ranks. Only ranks on rank 0's host can see
-// that rank 0 is stopped.
+// One waiting rank reports for all of them, because they wait for the same ranks. Only ranks on rank 0's host
+// can see whether rank 0 is stopped.
 bool Wait::speaks(const Ranks& missing) const {
   for (const std::size_t rank : together_) {
     if (is_up_to_root(missing) && !patience_.placement.on_own_host(rank)) continue;

@@ -1,4 +1,3 @@
-// Waiting for other ranks, with reports and timeouts.
 #pragma once
 
 #include "parallel/exchange/placement.h"
@@ -18,37 +17,37 @@ namespace tp {
 struct Patience {
   const Placement& placement;
   WaitOptions options;
-  bool crowded = false;  // more ranks than processors: waiting must not spin
+  bool crowded = false;  // ranks share processors, so a waiting rank must yield instead of spinning
 };
 
-// A wait, which begins with its construction:
+// A wait for other ranks. It begins when the object is constructed:
 //
 //   Wait wait(...);
 //   while (!it_has_come()) wait.turn();
 //
 // Turns spin at first. Later turns yield the processor or, if the wait is polite, sleep. One rank reports a
-// long wait, once, to WaitOptions::on_long_wait. A wait longer than WaitOptions::timeout is an error on the
-// reporting rank. Other ranks throw a few seconds later, in case the first error does not end them.
+// long wait, once, to WaitOptions::on_long_wait. After WaitOptions::timeout, the reporting rank throws. The
+// other ranks throw a few seconds later, in case the first error does not end them.
 class Wait {
  public:
   struct Manner {
     const char* collective = "";  // "an all-reduce"
     bool polite = false;          // turns soon sleep, because the wait may be long
-    // Whether rank 0 may be late for good reasons, such as waiting for user input. If rank 0 is then the only
-    // missing rank, the wait is reported only if rank 0's process is stopped.
+    // Whether rank 0 may be late for good reasons, such as waiting for user input. If so, a wait for rank 0
+    // alone is reported only if rank 0's process is stopped.
     bool root_has_time = false;
-    double patience = 1.0;  // factor for WaitOptions::patience and WaitOptions::timeout
+    double patience = 1.0;  // multiplies WaitOptions::patience and WaitOptions::timeout
   };
   using Ranks = std::vector<std::size_t>;
 
-  // `together`: the ranks that wait for the same event, including this rank. The first of these ranks that is
-  // not missing reports the wait. `missing` returns the ranks that this rank still waits for; empty if other
-  // ranks report the wait.
+  // `together` lists the ranks that wait for the same event, including this rank. The first of them that is
+  // not missing reports the wait. `missing` returns the ranks that this rank still waits for, or nothing if
+  // other ranks report the wait.
   Wait(const Patience& patience, Manner manner, std::span<const std::size_t> together,
        std::function<Ranks()> missing);
 
-  // From now on, waits of the calling thread don't spin: every turn sleeps briefly, because other threads
-  // compute on the processors.
+  // Makes all later waits of the calling thread sleep briefly in every turn instead of spinning, because
+  // other threads compute on the same processors.
   static void in_background();
 
   // Waits briefly. Call it repeatedly until the awaited event happens. Throws CommError after the timeout.
@@ -69,7 +68,7 @@ class Wait {
   std::function<Ranks()> missing_;
   int turns_ = 0;
   bool told_ = false;
-  double until_told_ = 0.0;  // in seconds of overdue_, like the next two members
+  double until_told_ = 0.0;  // seconds, compared with overdue_.seconds(), like the next two members
   double until_end_ = 0.0;
   double next_look_ = 0.0;
   Stopwatch begun_;

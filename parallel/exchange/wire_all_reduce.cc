@@ -14,11 +14,12 @@ namespace {
 
 constexpr Wait::Manner kManner{.collective = "an all-reduce between hosts"};
 
-// Largest sum, in bytes, that uses one_shot until there are measurements. Latency dominates in smaller sums,
-// and bandwidth in larger sums.
+// Largest sum, in bytes, that uses one_shot before anything is measured. Latency dominates smaller sums, and
+// bandwidth dominates larger sums.
 constexpr std::size_t kSmall = 16 * 1024;
 
-// Each piece in flight has two consecutive tags, for its addends and its sums. Other messages use tag 0.
+// Each piece in flight has two consecutive tags: one for its addends, one for its sums. Other messages use
+// tag 0.
 int tag_of(std::uint64_t piece) { return 1 + 2 * static_cast<int>(piece % WireAllReduce::kInFlight); }
 
 template <class Element>
@@ -30,7 +31,7 @@ Element* room(std::vector<Element>& memory, std::size_t size) {
 }  // namespace
 
 std::vector<WireWay> wire_ways(std::size_t hosts) {
-  // With two hosts, two_shot only adds a latency, and doubling is the same as one_shot.
+  // With two hosts, two_shot adds a latency but saves no bytes, and doubling is the same as one_shot.
   if (hosts <= 2) return {WireWay::one_shot};
   if (!std::has_single_bit(hosts)) return {WireWay::one_shot, WireWay::two_shot};
   return {WireWay::one_shot, WireWay::two_shot, WireWay::doubling};
@@ -118,7 +119,7 @@ void WireAllReduce::advance(Piece& piece) {
   }
 }
 
-// The part of a piece that a host sums. Parts consist of whole groups of the wire type, so that all ways
+// The part of a piece that a host sums. Parts consist of whole groups of kWireGroup values, so that all ways
 // encode the same groups.
 Range WireAllReduce::part_of(const Piece& piece, std::size_t host) const {
   if (piece.way != WireWay::two_shot) return {0, piece.size};
@@ -159,8 +160,8 @@ void WireAllReduce::send_addends(Piece& piece) {
   exchange_.begin_all_to_all(to, from, piece.tag, piece.messages);
 }
 
-// Exchanges all held addends with one partner. A host holds the addends of piece.held hosts, whose numbers
-// differ from its own only in the lower bits. The partner's number differs in the next bit.
+// Exchanges all held addends with one partner. This host holds the addends of piece.held hosts, whose numbers
+// differ from its own only in the lowest bits. The partner's number differs only in the next bit.
 void WireAllReduce::exchange_held(Piece& piece) {
   const std::size_t bytes = addend_bytes(piece, piece.size);
   const std::size_t partner = exchange_.rank() ^ piece.held;
@@ -177,8 +178,8 @@ void WireAllReduce::exchange_held(Piece& piece) {
   piece.held *= 2;
 }
 
-// Encodes the sums of this host's part. In a two-shot, sends them to the other hosts; otherwise every host
-// has the whole sum already.
+// Encodes this host's part of the sum. In a two-shot, sends the part to the other hosts; otherwise, every
+// host already has the whole sum.
 void WireAllReduce::send_sums(Piece& piece) {
   const Range own = part_of(piece, exchange_.rank());
   std::byte* const sums = piece.sums.data();
@@ -217,7 +218,8 @@ void WireAllReduce::add_up_as(Piece& piece, const Range& part, float* sum) {
   sum_to(std::span<const T* const>(addends), part.size(), {sum, false});
 }
 
-// A host's addend as it was sent. Even this host's own addend is decoded, so that all hosts get the same sum.
+// A host's addend after transmission. Even this host's own addend is decoded from its encoding, so that all
+// hosts get the same sum.
 template <class T>
 const T* WireAllReduce::addend_of(Piece& piece, std::size_t host, const Range& part) {
   const bool is_own = host == exchange_.rank();

@@ -1,4 +1,4 @@
-// Sums over hosts, by messages between one rank of each host: the traffic on the wire.
+// Sums over hosts, with messages between one rank per host.
 #pragma once
 
 #include "parallel/exchange/exchange.h"
@@ -20,21 +20,20 @@ enum class WireWay : std::uint8_t {
   one_shot,  // every host sends its addend to all hosts and sums all addends: one latency
   two_shot,  // every host sums one part (reduce-scatter) and sends the sum to all hosts (all-gather): two
              // latencies, but fewer bytes if there are more than two hosts
-  doubling,  // in each round, pairs of hosts exchange all addends that they hold, so the number held doubles:
-             // as many bytes as one_shot, but fewer messages; the number of hosts must be a power of two
+  doubling,  // in each round, pairs of hosts exchange all addends that they hold, so each host's number of
+             // addends doubles: as many bytes as one_shot, but fewer messages; needs a power of two hosts
 };
-// Algorithms usable by `hosts` hosts.
+// Algorithms that are useful with `hosts` hosts.
 std::vector<WireWay> wire_ways(std::size_t hosts);
 
-// The fastest way for sums of at most `bytes` bytes.
+// The fastest way for sums of up to `bytes` bytes.
 struct WireChoice {
   std::size_t bytes;
   WireWay way;
 };
 
-// If the wire type is not f32, each host's addend is rounded to the type. The sum is rounded to the type,
-// too, so that all hosts get the same sum. Values are thus rounded twice, regardless of the way and the
-// number of hosts. Doubles are not rounded to the wire type.
+// A wire type other than f32 rounds each host's addend once and the sum once. The sum is rounded even if it
+// is not sent, so that all hosts and all ways give the same bits. Doubles are never rounded to the wire type.
 class WireAllReduce {
  public:
   // Largest number of pieces in flight: one on the wire, one being summed, one being copied out.
@@ -44,8 +43,8 @@ class WireAllReduce {
   // `exchange` connects one rank of each host.
   explicit WireAllReduce(Exchange& exchange);
 
-  // Collective: all hosts pass the same arguments. `choices` are in ascending order of size; the last choice
-  // also applies to all larger sums.
+  // Collective: all hosts must pass the same arguments. `choices` are in ascending order of size; the last
+  // choice also applies to all larger sums.
   void use(WireType type, std::vector<WireChoice> choices);
   WireType type() const { return type_; }
   const std::vector<WireChoice>& choices() const { return choices_; }
@@ -54,13 +53,14 @@ class WireAllReduce {
   template <class T>
   void operator()(std::span<const T> addend, const SumTarget& target);
 
-  // Begins one piece, of at most kPieceBytes, of a sum of `whole` bytes. finish() completes the oldest piece.
-  // The addend must remain valid until then; the target may be the same memory. At most kInFlight pieces may
-  // be in flight. All hosts begin the same pieces in the same order. Throws CommError.
+  // begin() starts the sum of one piece, of at most kPieceBytes; the whole sum has `whole` bytes. finish()
+  // completes the oldest piece. The addend must remain valid until then; the target may be the same memory.
+  // At most kInFlight pieces may be in flight. All hosts must begin the same pieces in the same order. Throws
+  // CommError.
   template <class T>
   void begin(std::span<const T> addend, const SumTarget& target, std::size_t whole);
   void finish();
-  // Advances the pieces in flight as messages arrive.
+  // Continues the pieces in flight whose messages have arrived.
   void progress();
 
   // Returns and resets the counts: pieces, bytes that this rank sent, and seconds in begin() and finish().
@@ -81,9 +81,9 @@ class WireAllReduce {
     Exchange::Messages messages{};
     std::vector<std::byte> sent{};      // the addend, encoded
     std::vector<std::byte> received{};  // [hosts, part]; every host's addend, as sent
-    std::vector<float> decoded{};       // [hosts, part]; decoded addends, if they are encoded
-    std::vector<float> sum{};           // [size]; floats of the sum, if it is encoded
-    std::vector<std::byte> sums{};      // [size], as sent
+    std::vector<float> decoded{};       // [hosts, part]; the addends, if they were sent encoded
+    std::vector<float> sum{};           // [size]; the sum, if it is sent encoded
+    std::vector<std::byte> sums{};      // [size]; the sum, as sent
   };
 
   Piece& oldest() { return pieces_[finished_ % kInFlight]; }

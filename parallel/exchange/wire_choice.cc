@@ -12,17 +12,17 @@
 namespace tp {
 namespace {
 
-constexpr double kBudget = 0.15;  // seconds
+constexpr double kBudget = 0.15;  // seconds for all trials
 constexpr int kMostRepeats = 5;
 constexpr std::size_t kSmallest = 4 * 1024;
 // For larger sums, bandwidth matters most, and two_shot sends the fewest bytes.
 constexpr std::size_t kLargest = 256 * 1024;
-constexpr std::size_t kNext = 2;  // factor from one size to the next
+constexpr std::size_t kNext = 2;  // ratio between successive sizes
 
 constexpr Wait::Manner kWireMeasuring{.collective = "the measurement of the network"};
 
-// Runs rounds of trials, with one trial of each way per round. A round begins only if it is likely to end
-// within the budget.
+// Runs trials in rounds. Each round tries every way once, and begins only if it is likely to end within the
+// budget.
 class WireRace {
  public:
   WireRace(std::span<const WireWay> ways, const WireTrial& trial) : ways_(ways), trial_(trial) {
@@ -30,7 +30,7 @@ class WireRace {
     expected_ = static_cast<double>(ways.size()) * elapsed_;
   }
 
-  // nullopt if no time is left.
+  // nullopt if not enough time is left for a round.
   std::optional<WireWay> quickest_way(std::size_t bytes) {
     std::vector<double> best(ways_.size(), HUGE_VAL);
     double quickest = HUGE_VAL;  // seconds of the fastest round
@@ -56,7 +56,7 @@ class WireRace {
   std::span<const WireWay> ways_;
   const WireTrial& trial_;
   double elapsed_ = 0.0;   // seconds
-  double expected_ = 0.0;  // seconds of the next round
+  double expected_ = 0.0;  // expected seconds of the next round
 };
 
 }  // namespace

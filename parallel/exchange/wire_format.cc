@@ -47,7 +47,7 @@ TP_FOR_WIDE_VECTORS void decode_bf16(const std::byte* bytes, std::size_t size, f
   }
 }
 
-// Magnitudes are ordered like their bit patterns. Infinity and NaN are above all other values.
+// Magnitudes have the same order as their bit patterns. Infinity and NaN are above all other values.
 [[gnu::always_inline]] inline float largest_magnitude_of(const float* values, std::size_t size) {
   std::uint32_t largest = 0;
   for (std::size_t i = 0; i < size; ++i)
