@@ -43,7 +43,7 @@ FinishReason finish_reason_of(const Sequence& sequence, TokenId token) {
   return FinishReason::none;
 }
 
-// Adds the text completed by the token to the event. Ends the sequence if the text contains a stop text.
+// Adds to the event whatever text the token completes. Ends the sequence if the text contains a stop text.
 void add_text(Sequence& sequence, const Tokenizer& tokenizer, TokenEvent& event) {
   const Request& request = sequence.state->request;
   if (!sequence.text) sequence.text.emplace(tokenizer, request);

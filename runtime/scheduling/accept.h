@@ -14,12 +14,12 @@
 
 namespace tp {
 
-// Error message of requests that fail because memory ran out.
+// Error message for requests that run out of memory.
 inline constexpr const char* kOutOfMemory =
     "cannot continue the prompt: out of memory; send fewer or shorter requests at once, or use more hosts";
 
-// The tokens that must come next if the constraint leaves no choice. Empty if it does, or if the request asks
-// for log-probabilities, which need logits.
+// The tokens that must come next because the constraint leaves no choice. Empty if it leaves a choice,
+// if there is no constraint, or if the request asks for log-probabilities, which need logits.
 std::vector<TokenId> forced_next(const Sequence& sequence);
 
 // Ends the sequence with an error, and returns the event to deliver.
@@ -29,8 +29,8 @@ TokenEvent fail(Sequence& sequence, std::string error);
 // `tokenizer` may be null.
 TokenEvent accept(Sequence& sequence, const Chosen& chosen, const Tokenizer* tokenizer);
 
-// Ends the sequence with an error if `logprobs` contains NaN, and returns the event. `logprobs[0]` belongs to
-// token `first` of the prompt.
+// If `logprobs` contains NaN, ends the sequence with an error and returns the event to deliver. `logprobs[0]`
+// belongs to token `first` of the prompt.
 std::optional<TokenEvent> check_logprobs(Sequence& sequence, std::size_t first,
                                          std::span<const double> logprobs);
 

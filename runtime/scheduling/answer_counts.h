@@ -16,7 +16,7 @@ inline void count_end(FinishCounts& counts, FinishReason reason, std::size_t con
   if (reason == FinishReason::error) counts.error += continuations;
 }
 
-// Counts for requests that consist of several passes, because the leader does not count passes.
+// Counts for requests that run as several passes, kept separately because the leader does not count passes.
 struct AnswerCounts {
   std::uint64_t generated_tokens = 0;
   FinishCounts finished;

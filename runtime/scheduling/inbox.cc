@@ -41,7 +41,7 @@ RequestId Inbox::submit(const std::shared_ptr<RequestState>& state) {
 RequestId Inbox::submit_again(const std::shared_ptr<RequestState>& state) {
   {
     const std::lock_guard lock(mutex_);
-    state->has_left_queue = true;  // already admitted, so it takes no room in the queue
+    state->has_left_queue = true;  // already admitted, so it takes up no room in the queue
     enqueue(state);
   }
   changed_.notify_one();
@@ -87,7 +87,7 @@ void Inbox::require_room(std::size_t prompt_tokens) const {
     refuse(tokens, "prompt tokens", "max_queue_tokens", limits_.prompt_tokens);
 }
 
-// How many more sequences could run when the last status was published. `left_` dates from the same time.
+// How many more sequences could run when the last status was published. `left_` was set at the same time.
 std::size_t Inbox::free_sequences() const { return sequences_ - std::min(sequences_, status_.running); }
 
 // Excludes prompts that can start in the next step. Requests that the leader has seen but not started go

@@ -53,8 +53,8 @@ class Inbox {
   void wait(std::chrono::nanoseconds timeout);
   // Removes and returns all contents.
   Contents take();
-  // Publishes a status that covers everything taken so far. `left_queue`: all requests so far that no longer
-  // wait.
+  // Publishes a status that covers everything taken so far. `left_queue`: all requests so far that are no
+  // longer waiting.
   void publish(const LeaderStatus& status, const RequestCounts& left_queue);
 
  private:
@@ -77,7 +77,7 @@ class Inbox {
   bool woken_ = false;
   LeaderStatus status_;
   RequestCounts submitted_;                       // all requests so far, not counting submit_again
-  RequestCounts left_;                            // submitted requests that no longer wait
+  RequestCounts left_;                            // submitted requests that are no longer waiting
   std::size_t unpublished_ = 0;                   // continuations not yet in status_
   std::vector<std::size_t> unpublished_prompts_;  // prompt lengths of requests not yet in status_
 };

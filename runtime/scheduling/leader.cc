@@ -220,7 +220,7 @@ std::optional<TokenId> token_at(const Sequence& sequence, std::size_t position) 
 }  // namespace
 
 // A draft token's row is valid only if the model chose this token and all drafts before it. The row is then
-// identical to the row of a step without drafts. Rows after a rejected draft are ignored.
+// identical to the one that a step without drafts would compute. Rows after a rejected draft are ignored.
 void Leader::settle_chunk(const PlannedStep& step, const PlannedStep::Chunk& chunk, const Outputs& outputs,
                           Delivery& delivery) {
   Sequence& sequence = *chunk.sequence;

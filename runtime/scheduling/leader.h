@@ -65,12 +65,14 @@ class Leader {
   // TooLongError if it is too long, and OverloadedError if the queue is full or there is currently no memory
   // for the request.
   RequestId submit(Request request, EventSink sink);
-  // Reserves a number for a request that runs as several passes. A full queue refuses only a first pass.
+  // For requests that run as several passes: reserve_id() returns an unused number, for the request or for
+  // its PassCache, and submit_pass() queues a pass. submit_pass() throws the same errors as submit(), but if
+  // the queue is full, it refuses only a first pass.
   RequestId reserve_id() { return inbox_.reserve_id(); }
   RequestId submit_pass(Request request, EventSink sink, bool is_first, PassCache cache = {});
-  // Ends the request with RequestCancelled, unless it has ended before.
+  // Ends the request with RequestCancelled, unless it has already ended.
   void cancel(RequestId request);
-  // The load at the last call of plan() or settle(), plus requests submitted since then.
+  // The load at the last call to plan(), settle() or release_passes(), plus requests submitted since then.
   LeaderStatus status() const;
   // Ends wait_for_work(). If no thread is waiting, the next wait returns immediately.
   void wake();
@@ -80,7 +82,7 @@ class Leader {
   // Releases the cache blocks kept for passes with this PassCache::key. Sinks may call this.
   void release_passes(RequestId key);
 
-  // Whether any request is unfinished or any cancellation unprocessed.
+  // Whether any request is unfinished, or any cancellation has yet to be processed.
   bool has_work() const;
   // Waits until there is work, wake() is called, or the timeout expires. Returns has_work().
   bool wait_for_work(std::chrono::nanoseconds timeout);

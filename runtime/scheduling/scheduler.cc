@@ -22,14 +22,14 @@ std::pair<int, std::uint64_t> place_in_cache(const std::shared_ptr<Sequence>& se
   return {sequence->priority(), sequence->admission};
 }
 
-// Whether only the sequence's last token has yet to be planned, apart from `redo`. These sequences are
-// planned before prompts.
+// Whether, apart from the tokens counted by `redo`, only the sequence's last token has yet to be planned.
+// Such sequences are planned before prompts.
 bool lacks_one_token(const Sequence& sequence) {
   return sequence.planned_tokens + sequence.redo + 1 == sequence.tokens.size();
 }
 
-// Rounds the number of a sequence's next tokens down to whole attention blocks, but to at least one block.
-// Returns 0 if the result exceeds `room`.
+// Rounds down `tokens`, the number of the sequence's tokens to compute next, to whole attention blocks, with
+// a minimum of one block. Returns 0 if the result exceeds `room`.
 std::size_t in_whole_blocks(const Sequence& sequence, std::size_t tokens, std::size_t room) {
   const std::size_t block = sequence.attention_block();
   const std::size_t left = sequence.work() - sequence.planned_tokens;
@@ -315,7 +315,9 @@ void Scheduler::settle(const PlannedStep& step, double seconds) {
     advance(chunk);
     computed_prompt_tokens_ += std::min(sequence.computed_tokens, sequence.prompt_tokens()) - before;
     const FinishReason reason = sequence.finish_reason;
-    const bool is_kept = sequence.state->pass_cache.key != 0;  // commit() frees blocks outside of windows
+    // Blocks kept for another pass are not committed: commit() would release those outside the attention
+    // windows, but the next pass needs all of them.
+    const bool is_kept = sequence.state->pass_cache.key != 0;
     if (reason != FinishReason::error && reason != FinishReason::cancelled && !is_kept)
       blocks_.commit(sequence.id, sequence.tokens, sequence.computed_tokens);
     if (sequence.state->recomputes && sequence.generated_tokens() > 0 && !sequence.finished())

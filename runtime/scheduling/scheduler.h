@@ -1,4 +1,4 @@
-// Decides what the next step computes. Runs only on rank 0, without communication or tensors.
+// Decides what the next step computes. Runs only on rank 0, and uses neither MPI nor tensors.
 #pragma once
 
 #include "parallel/shard/shard.h"
@@ -30,8 +30,8 @@ struct SchedulerLimits {
   std::size_t stages = 1;           // pipeline stages, each of which works on a different step
   bool generates = true;            // whether sequences can generate token by token
 
-  // Maximum length of an indivisible sequence, in tokens. The step that computes it must also have room for a
-  // token of every generating sequence.
+  // Maximum length of an indivisible sequence, in tokens. The step that computes such a sequence must also
+  // have room for one token of every generating sequence.
   std::size_t indivisible_tokens() const {
     if (!generates) return prefill_chunk;
     const std::size_t others = std::min(max_sequences, step_tokens) - 1;
@@ -39,13 +39,13 @@ struct SchedulerLimits {
   }
 };
 
-// A step to run, and the sequence of each chunk. Several steps may be in flight.
+// A step to run, and the sequence that each of its chunks belongs to. Several steps may be in flight.
 struct PlannedStep {
   struct Chunk {
     std::shared_ptr<Sequence> sequence;
     std::size_t tokens = 0;         // tokens of the sequence; `drafts` follow in the forward pass
     std::size_t end = 0;            // position after these tokens
-    std::vector<TokenId> drafts{};  // draft tokens; with drafts, every output of the chunk is a choice
+    std::vector<TokenId> drafts{};  // draft tokens; if any, every output of the chunk is a choice
     std::size_t first_output = 0;   // index of this chunk's first output in forward.outputs
     std::size_t outputs = 0;
   };
@@ -56,7 +56,7 @@ struct PlannedStep {
   Forward forward;
   std::vector<Chunk> chunks;                                   // parallel to forward.chunks
   std::map<std::size_t, std::shared_future<TokenMask>> masks;  // by output index
-  std::shared_future<void> mask_work;                          // thread that computes masks of constraints
+  std::shared_future<void> mask_work;                          // thread that computes the constraints' masks
   std::size_t prompt_tokens = 0;                               // tokens in chunks that compute prompts
   std::size_t decoding = 0;                                    // number of chunks that only generate
   // Sequences that could not start because memory ran out. They have left the queue.
@@ -85,10 +85,10 @@ struct PlannedStep {
 // indivisible, unless it is cached; the decoder's tokens follow in later steps.
 //
 // Drafts: with a Speculator, draft tokens may follow the tokens of a generating sequence, if the step and the
-// cache have room after everything else is planned. Nothing is preempted for drafts. Results of accepted
-// drafts are kept; later tokens overwrite rejected drafts in the cache. A recurrent layer's state cannot be
-// rolled back, so drafts are computed on a copy of the state. If any draft is rejected, the sequence's next
-// step has no drafts and recomputes the accepted drafts from the old state.
+// cache have room after everything else has been planned. Nothing is preempted for drafts. Results of
+// accepted drafts are kept; later tokens overwrite rejected drafts in the cache. A recurrent layer's state
+// cannot be rolled back, so drafts are computed on a copy of the state. If any draft is rejected, the
+// sequence's next step has no drafts and recomputes the accepted drafts from the old state.
 //
 // Passes: a pass with a PassCache leaves its blocks to the next pass over the same text. The next pass takes
 // over the blocks and starts before all other sequences. Until then, nothing may evict the blocks: they
@@ -104,7 +104,7 @@ struct PlannedStep {
 class Scheduler {
  public:
   static constexpr std::size_t kMaxOvertaken = 64;
-  // Maximum number of waiting sequences that planning a step examines without admitting them.
+  // For each step, the scheduler examines at most this many waiting sequences without admitting them.
   static constexpr std::size_t kMaxLookedAt = 64;
 
   // `blocks` must outlive the scheduler. Without a speculator, steps have no drafts.
@@ -120,10 +120,10 @@ class Scheduler {
   }
 
   bool has_work() const { return !waiting_.empty() || !running_.empty(); }
-  // All requests so far that no longer wait.
+  // All requests so far that are no longer waiting.
   const RequestCounts& left_queue() const { return waiting_.left(); }
   const StepTimes& times() const { return times_; }
-  // Sets the scheduler's fields of `status`.
+  // Sets the fields of `status` that the scheduler knows.
   void describe(LeaderStatus& status) const;
 
   // Plans the next step. If there is work and nothing is in flight, the step computes at least one token or

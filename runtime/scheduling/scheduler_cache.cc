@@ -49,8 +49,8 @@ void Scheduler::release(RequestId key) {
   if (const auto kept = kept_.extract(key); !kept.empty()) blocks_.end_sequence(kept.mapped());
 }
 
-// Whether the cache has room for the whole prompt of a sequence that has just begun, on top of the rest of
-// all prompts being computed.
+// Whether the cache has room for the whole prompt of a sequence that has just started, in addition to what is
+// left of the prompts already being computed.
 bool Scheduler::has_room_for_prompt(const Sequence& sequence) const {
   const auto missing = [&](const Sequence& prompt) {
     return blocks_.missing_blocks(prompt.id, prompt.work(), limits_.prefill_chunk);

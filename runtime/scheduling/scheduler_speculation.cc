@@ -40,7 +40,7 @@ DraftQuery query_about(const Sequence& sequence, std::size_t tokens, std::size_t
           .sample = static_cast<std::uint64_t>(sequence.sample)};
 }
 
-// Number of draft tokens before the first that ends the text or violates the constraint.
+// Number of draft tokens before the first one that ends the text or violates the constraint.
 std::size_t possible_tokens(const Sequence& sequence, std::span<const TokenId> tokens) {
   const RequestState& state = *sequence.state;
   const auto end = std::ranges::find_first_of(tokens, state.end_ids);
@@ -60,11 +60,11 @@ std::size_t possible_tokens(const Sequence& sequence, std::span<const TokenId> t
 
 }  // namespace
 
-// Adds as many drafts to the step's sequences as pay off.
+// Adds drafts to the step's sequences, but only as many as are expected to save time.
 void Scheduler::add_drafts(Step& step) {
   Sequences able;
   std::vector<DraftQuery> queries;
-  std::size_t choices = 0;  // number of tokens that the step chooses without drafts
+  std::size_t choices = 0;  // number of tokens that the step would choose without drafts
   for (const std::shared_ptr<Sequence>& sequence : step.sequences) {
     if (sequence->planned_tokens == sequence->tokens.size() && sequence->state->max_tokens > 0) ++choices;
     const std::size_t most = can_speculate(*sequence) ? draft_room(*sequence, step) : 0;
@@ -100,9 +100,9 @@ void Scheduler::add_drafts(Step& step) {
 // Maximum number of draft tokens for the sequence in this step.
 std::size_t Scheduler::draft_room(const Sequence& sequence, const Step& step) const {
   const std::size_t end = sequence.planned_tokens;
-  // A step adds one token on top of the accepted drafts.
+  // A step adds one token in addition to the accepted drafts.
   std::size_t to_generate = sequence.state->max_tokens - sequence.generated_tokens() - 1;
-  if (sequence.state->forced_last && to_generate > 0) --to_generate;  // a forced token has its own step
+  if (sequence.state->forced_last && to_generate > 0) --to_generate;  // the forced token needs its own step
   const std::size_t room = limits_.step_tokens - std::min(limits_.step_tokens, step.tokens);
   std::size_t most =
       std::min({speculator_->most(), to_generate, room, limits_.prefill_chunk - sequence.granted});

@@ -11,8 +11,8 @@
 namespace tp {
 
 // Sets the decoder's prompt to the model's decoder start token, unless the request has a decoder prompt or
-// asks only about the input. Throws RequestError if the model's files define no such token; `model` is the
-// name in the error.
+// asks only about the input. Throws RequestError if the model's files define no such token. `model`: the
+// model's name, for the error message.
 void begin_decoder(const GenerationDefaults& defaults, const std::string& model, Request& request);
 
 // Joins the input and the decoder's prompt into one prompt (see EncodedInput), and shifts requested positions

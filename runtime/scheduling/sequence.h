@@ -25,7 +25,7 @@ class RequestConstraint;
 // Keys and values shared by passes over the same text. When a pass ends, its cache blocks are kept for the
 // next pass, until they are released.
 struct PassCache {
-  RequestId key = 0;       // equal for all passes of a text; 0: nothing is shared
+  RequestId key = 0;       // one key for all passes over a text; 0: nothing is shared
   bool is_filled = false;  // an earlier pass has filled the cache
   std::size_t begin = 0;   // first position to compute if the cache is filled
   // Length of the whole text, including tokens after the pass's prompt. The pass attends to the whole text.
@@ -108,10 +108,12 @@ struct Sequence {
   std::size_t asked_from = 0;       // first position of the prompt with an undelivered output
   std::optional<Pooler> pooler{};   // pools delivered states
   std::vector<std::vector<TokenLogprob>> prompt_top{};  // top tokens, delivered with the next scores
-  std::vector<std::size_t> left_at{};  // positions where waiting sequences diverge; for recurrent layers
-  std::size_t sent_blocks = 0;         // blocks per table that the ranks know
-  bool announced = false;              // whether the ranks know this sequence
-  std::optional<TextStream> text;      // set at the first generated token, if there is a tokenizer
+  // For models with recurrent layers: positions after which the state must be saved, because waiting
+  // sequences diverge from this sequence there.
+  std::vector<std::size_t> left_at{};
+  std::size_t sent_blocks = 0;                   // blocks in each table that the ranks know of
+  bool announced = false;                        // whether the ranks know of this sequence
+  std::optional<TextStream> text;                // set at the first generated token, if there is a tokenizer
   std::optional<constraint::Progress> progress;  // set at the first generated token
   FinishReason finish_reason = FinishReason::none;
 
@@ -148,7 +150,8 @@ struct Sequence {
   std::size_t work() const { return generated_tokens() == 0 ? state->prompt_work() : tokens.size(); }
   // Whether no token can be planned: the sequence has ended, or a step in flight must be settled first.
   bool idle() const { return finished() || awaits_token || planned_tokens == work(); }
-  // Whether the sequence generates, and at most its last token has yet to be planned, apart from `redo`.
+  // Whether the sequence is generating and, apart from the tokens counted by `redo`, at most its last token
+  // has yet to be planned.
   bool decodes() const { return generated_tokens() > 0 && planned_tokens + redo + 1 >= tokens.size(); }
   // Whether this is the request's newest sample and there are more samples to create.
   bool is_last_begun() const {

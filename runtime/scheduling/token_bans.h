@@ -19,7 +19,7 @@ struct TokenBans {
   std::vector<std::vector<TokenId>> words{};  // banned token sequences
   std::vector<TokenId> first{};               // tokens banned at index `beginning` of the generated tokens
   std::size_t beginning = 0;
-  std::size_t no_repeat_ngram = 0;  // length of n-grams that must not repeat, even from the prompt; 0: no ban
+  std::size_t no_repeat_ngram = 0;  // length of n-grams that must not repeat, prompt included; 0: no ban
 
   // The tokens banned after a text, in ascending order, without duplicates. The text begins with `prompt`
   // prompt tokens.

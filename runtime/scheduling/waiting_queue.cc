@@ -11,7 +11,7 @@ namespace tp {
 namespace {
 
 // Sort key of the queue. Sequences with kept blocks come first, because only they can use these blocks, and
-// others may be waiting for the room.
+// other sequences may be waiting for the room that the blocks take up.
 std::pair<bool, int> rank_of(const std::shared_ptr<Sequence>& sequence) {
   return {!sequence->has_blocks_waiting(), sequence->priority()};
 }
