@@ -19,10 +19,10 @@
 namespace tp {
 namespace {
 
-// With fewer weight bytes per rank, messages cost more time than additional ranks save. Measured with two
-// ranks on one host.
+// With fewer weight bytes per rank than this, messages cost more time than additional ranks save. Measured
+// with two ranks on one host.
 constexpr std::size_t kWorthDividing = std::size_t{2} << 20;
-// A draft model with at least this many weight bytes is divided over several hosts. An estimate, not
+// A draft model with at least this many weight bytes is divided among several hosts. An estimate, not
 // measured.
 constexpr std::size_t kWorthDividingOverHosts = std::size_t{96} << 20;
 
@@ -133,8 +133,8 @@ SameTables tables_of_both(const Communicator& comm, const DraftPlan& draft, cons
   return same_tables(layer.spec(), *open_weights(layer), layer.tp(comm.rank()));
 }
 
-// How many of the draft model's cache blocks to allocate per block of the target. A sequence has the same
-// number of blocks in every group of layers.
+// How many cache blocks to allocate for the draft model per cache block of the target. A sequence has the
+// same number of blocks in every group of layers.
 std::uint64_t blocks_beside(const EnginePlan& draft, const EnginePlan& target) {
   const std::size_t own = CacheGroups::of(draft.spec()).windows.size();
   const std::size_t others = CacheGroups::of(target.spec()).windows.size();

@@ -23,7 +23,7 @@ struct DraftPlan {
 
 // Returns rank 0's plan, or nullopt if the options name no draft model and the multi-token prediction layer
 // is missing or disabled. `target`: the plan of the model that verifies the drafts. Collective; throws
-// AgreedError if the draft model does not fit the target.
+// AgreedError, for example if the draft model cannot draft for the target.
 std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions& options,
                                         const EnginePlan& target);
 
@@ -46,14 +46,14 @@ class DraftModel {
   DraftInfo info() const;
 
  private:
-  Communicator comm_;  // separate communicator, to keep its sums apart from the target's
+  Communicator comm_;  // a communicator of its own, so its sums don't mix with the target's
   EnginePlan plan_;
   VocabTables others_;
   Worker worker_;
 };
 
-// Loads the draft model after the target. `tables`: the target's tables. Returns null on ranks that do not
-// run the draft model. Collective; throws AgreedError.
+// Loads the draft model, once the target has been loaded. `tables`: the target's tables. Returns null on
+// ranks that do not run the draft model. Collective; throws AgreedError.
 std::unique_ptr<DraftModel> load_draft(Communicator& comm, const DraftPlan& draft, const EnginePlan& target,
                                        std::size_t threads, const VocabTables& tables);
 

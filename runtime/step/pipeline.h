@@ -36,7 +36,7 @@ class Pipeline {
   // For several stages only: rank 0 sends, and the other ranks receive.
   void send_command(const Command& command);
   Command receive_command();
-  // Rank 0 sends masks to the first rank of the last stage, in the order of outputs.
+  // Rank 0 sends masks to the first rank of the last stage, in the order of the outputs.
   void send_mask(const TokenMask& mask);
   TokenMask receive_mask(std::size_t vocab_size);
   // The first rank of the last stage sends results to rank 0.

@@ -24,7 +24,7 @@ class RankSequences {
   const SequenceStart& start(SequenceId id) const { return sequences_.at(id).start; }
   // Converts a row of the pass to a row of the batch or, for an encoder's input, of Batch::inputs.
   std::size_t batch_row(SequenceId id, std::size_t row) const;
-  // The position of the token chosen from a row, which is the position after the row.
+  // The position of the token that is chosen from a row: one after the row's own position.
   std::size_t position_after(SequenceId id, std::size_t row) const;
   // The tokens that penalties depend on: the sequence's tokens up to the end of its chunk. history_after()
   // returns only the tokens after a row. Valid during the pass.

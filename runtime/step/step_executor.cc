@@ -15,7 +15,7 @@
 namespace tp {
 namespace {
 
-// Allocates an output's results, except whole rows.
+// Allocates an output's results, except for whole rows.
 Result room_for(const Output& output) {
   struct Visitor {
     std::size_t rows;
@@ -206,7 +206,7 @@ void StepExecutor::collect(std::span<const Row> rows, TensorView<const float> lo
   }
 }
 
-// Collects all rows except whole rows of logits, in a single gather.
+// Collects every row in a single gather, except the rows of want::Logits (see collect_whole).
 void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const float> local_logits) {
   const TraceSpan span(comm_, Activity::choose, rows.size());
   const Range own = vocab_shards_[comm_.rank()];
@@ -247,8 +247,8 @@ void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const flo
   }
 }
 
-// Each row's largest logit over all ranks. nullopt if no row needs sums, or if sums may depend on the number
-// of ranks.
+// Each row's largest logit over all ranks. All are nullopt if no row needs sums, or if sums may depend on the
+// number of ranks.
 std::vector<std::optional<float>> StepExecutor::row_maxima(std::span<const Row> rows,
                                                            TensorView<const float> local_logits) {
   const auto wants_sums = [&](const Row& row) {

@@ -93,8 +93,8 @@ class StageError : public Error {
   ErrorKind kind_;
 };
 
-// Loads weights with communication within the stage. After an error, all ranks of the stage must stop loading
-// before the other stages learn of the error.
+// Runs `load`, in which only the ranks of this stage communicate. After an error, all ranks of the stage must
+// stop loading before the other stages learn of the error.
 void load_in_stage(Communicator& tensor, const std::function<void()>& load) {
   std::optional<PackedCacheError> damage;
   try {
@@ -152,7 +152,7 @@ std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOption
                       "copy the same files to every host");
   });
   bool in_two_phases = false;
-  // Number of hosts of the stage with the most hosts.
+  // Number of hosts in the stage that spans the most hosts.
   const std::int64_t hosts =
       max_over_ranks(comm_, static_cast<std::int64_t>(tensor.placement().hosts.size()));
   fail_together(comm_, [&] { in_two_phases = reads_in_two_phases(static_cast<std::size_t>(hosts)); });

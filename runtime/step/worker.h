@@ -33,7 +33,7 @@ struct WorkerOptions {
 class Worker {
  public:
   // Collective. Sets plan.cache_blocks to fit the memory of all ranks, and loads this rank's slices of the
-  // model. Except for the model's path, the plan must be equal on every rank. Throws AgreedError.
+  // model. Except for the model's path, the plan must be the same on every rank. Throws AgreedError.
   Worker(Communicator& comm, EnginePlan& plan, const WorkerOptions& options,
          const Engine::Progress& progress);
   ~Worker();
@@ -65,7 +65,7 @@ class Worker {
 
   double wall_seconds() const { return statistics_.wall_seconds(); }
   TimeParts own_time() const { return statistics_.own_time(); }
-  // Seconds spent in sums between hosts since the last reset.
+  // Seconds spent on sums between hosts since the last reset.
   double wire_seconds() { return pipeline_.tensor().stats().wire.seconds; }
 
  private:
