@@ -17,9 +17,10 @@
 
 namespace tp {
 
-// All implementations add in the same order, so the bits of a sum depend only on the ranks and their hosts.
-// Each host first adds its ranks' addends, in rank order. Then the hosts' sums are added, in the order of
-// their lowest ranks. If the target adds, its floats are added last.
+// All implementations add in the same order. With the same addends and wire type, the bits of a sum therefore
+// depend only on which ranks share a host. Each host first adds its ranks' addends, in rank order. Then the
+// hosts' sums are added, in the order of their lowest ranks. With SumTarget::adds, the target's previous
+// values are added last.
 class AllReduce {
  public:
   // Collective over `comm`. If rank 0's environment contains TP_ALL_REDUCE=messages, sums use only messages,
@@ -27,8 +28,9 @@ class AllReduce {
   // value except `messages` and `shared`.
   AllReduce(MPI_Comm comm, const Patience& patience, Exchange& exchange);
 
-  // Writes the sum over ranks to `target`, which may be the floats of `addend`. All ranks must pass the same
-  // number of floats or doubles. A sum of doubles is rounded to float at the end.
+  // Writes the sum over ranks to `target`, which may be the addend's own memory if the addend consists of
+  // floats. All ranks must pass the same number of floats or doubles. A sum of doubles is rounded to float at
+  // the end.
   template <class T>
   void operator()(std::span<const T> addend, const SumTarget& target) {
     if (shared_ != nullptr) {
@@ -40,8 +42,8 @@ class AllReduce {
     }
   }
 
-  // Prepares sums over several hosts: sets the wire type, and measures the fastest WireWay for each size.
-  // Collective. Throws CommError. Throws ConfigError on every rank if `type` is not f32 but sums use
+  // Prepares sums over several hosts: sets the wire type, and measures which WireWay is fastest for each
+  // size. Collective. Throws CommError. Throws ConfigError on every rank if `type` is not f32 but sums use
   // messages(), which supports only f32.
   void prepare_wire(WireType type);
 

@@ -47,7 +47,7 @@ void from_archive(const std::string& bytes, T& object) {
 // Copies rank 0's object to every other rank.
 //
 // The first broadcast has a fixed size and room for a short archive, so that a decode step needs no second
-// broadcast. A longer archive is sent in the second broadcast.
+// broadcast. A longer archive is sent whole in a second broadcast.
 template <class T>
 void broadcast_object(Communicator& comm, T& object) {
   if (comm.size() == 1) return;

@@ -65,11 +65,11 @@ class CountedAllReduce {
   Stopwatch watch_;
 };
 
-// Number of stored all-reduce durations after which the ranks compare them.
+// The ranks compare their all-reduce durations once this many are stored.
 constexpr std::size_t kCompareAfter = 4096;
 
-// Compares and clears the durations once there are many. All ranks have the same number of durations, so they
-// all call waiting_seconds() together.
+// Compares and clears the durations once kCompareAfter of them are stored. All ranks have the same number of
+// durations, so they all call waiting_seconds() together.
 void bound_statistics(Communicator& comm) {
   if (comm.stats().all_reduce_seconds.size() >= kCompareAfter) waiting_seconds(comm);
 }
@@ -87,8 +87,8 @@ CommCounter sum(AllReduce& sums, std::span<const T> addend, const SumTarget& tar
   return sums.wire() != nullptr ? sums.wire()->take_count() : CommCounter();
 }
 
-// Computes the sum in the background while the other computation runs until its next sum. Only the remaining
-// wait counts as this rank's time in the all-reduce.
+// Computes the sum in the background. In the meantime, the other computation of overlap() runs up to its next
+// sum. Only the wait after that counts as this rank's time in the all-reduce.
 template <class T>
 CommCounter sum_in_background(Communicator& comm, std::span<const T> addend, const SumTarget& target) {
   AllReduce& sums = comm.sums();
@@ -125,8 +125,8 @@ void reduce(Communicator& comm, std::span<const double> addend, double exact_bel
   reduce(comm, addend, target);
 }
 
-// Every other rank r sends `own` to rank 0, which receives it in from[r]. `from` is [ranks]; rank 0's own
-// bytes are not copied.
+// Every rank r except rank 0 sends `own` to rank 0, which receives it in from[r]. `from` is [ranks]. Rank 0's
+// own bytes are not copied.
 void send_to_root(Communicator& comm, Exchange::ConstBytes own, std::span<const Exchange::Bytes> from) {
   std::vector<Exchange::ConstBytes> to(comm.size());
   if (!comm.is_root()) to[0] = own;

@@ -13,14 +13,14 @@
 
 namespace tp {
 
-// The sum of all ranks' addends, [tokens, hidden_size], equal on every rank. Addends must be floats; the sum
-// overwrites this rank's addend. Throws CommError.
+// Returns the sum of all ranks' addends, [tokens, hidden_size], which is the same on every rank. Addends must
+// be floats; the sum overwrites this rank's addend. Throws CommError.
 TensorView<float> all_reduce(Communicator& comm, PartialSum partial);
-// Writes the sum to `out`, which has the same shape. Addends may be doubles.
+// Writes the sum to `out`, which has the addend's shape. Addends may be doubles.
 void all_reduce(Communicator& comm, PartialSum partial, TensorView<float> out);
 
-// x += all_reduce(partial), in one pass. The residual stream `x`, [tokens, hidden_size], is equal on every
-// rank before and after the call. The all-reduce's time includes the addition. Throws CommError.
+// x += all_reduce(partial), in one pass. The residual stream `x`, [tokens, hidden_size], is the same on every
+// rank, both before and after the call. The addition counts towards the all-reduce's time. Throws CommError.
 void add_all_reduced(Communicator& comm, PartialSum partial, TensorView<float> x);
 
 // Concatenates column shards on rank 0. Rank r passes its shard as `local`, [rows, shards[r].size()]. Rank 0
@@ -76,9 +76,9 @@ void broadcast_bytes(Communicator& comm, std::span<std::byte> bytes);
 std::int64_t max_over_ranks(Communicator& comm, std::int64_t value);
 
 // Seconds that this rank has waited for other ranks inside the all-reduces that Communicator::stats() counts.
-// The last rank to arrive does not wait, so a call's shortest duration on any rank is the time of the
-// exchange itself. Any additional time on other ranks is waiting. Collective, because the ranks exchange the
-// durations of all calls since the last comparison. Throws CommError.
+// The last rank to arrive does not wait. It spends the least time in the call: the time of the exchange
+// itself. Any extra time on other ranks is waiting. Collective, because the ranks exchange the durations of
+// all calls since the last comparison. Throws CommError.
 double waiting_seconds(Communicator& comm);
 
 // Returns when every rank has called barrier(). Throws CommError.

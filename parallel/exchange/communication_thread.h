@@ -53,7 +53,7 @@ class CommunicationThread {
   std::mutex mutex_;  // protects everything below and the members of Pending
   std::condition_variable changed_;
   std::deque<Pending*> pending_;
-  std::exception_ptr error_;  // exception of the work that failed first
+  std::exception_ptr error_;  // from the first piece of work that failed
   bool ends_ = false;
   std::thread thread_;
 };

@@ -33,7 +33,7 @@ class Exchange {
   std::size_t rank() const { return rank_; }
   std::size_t size() const { return members_.size(); }
 
-  // Messages in flight, each with the rank that sends or receives it.
+  // Messages in flight, each with its partner: the rank that it comes from or goes to.
   class Messages {
    public:
     // Lets MPI make progress. Returns whether all messages have been sent and received. Throws CommError.
@@ -58,15 +58,15 @@ class Exchange {
   // member functions use tag 0.
   void begin_all_to_all(std::span<const ConstBytes> to, std::span<const Bytes> from, int tag,
                         Messages& messages);
-  // Calls done() until it returns true. done() must let MPI make progress. The report of a long wait names
-  // the ranks whose messages, among `messages`, are missing.
+  // Calls done() until it returns true. done() must let MPI make progress. `messages` is for reports of long
+  // waits, which name the partners of the messages that are not complete.
   void wait_until(const std::function<bool()>& done, const Messages& messages, const Wait::Manner& manner);
 
   // Sends `bytes` to every other rank; the receivers call to_all. A short message is copied, so the call
   // returns without waiting for the receivers. If a rank is missing, the others notice in a later exchange.
   // Throws CommError.
   void post_to_all(ConstBytes bytes, const Wait::Manner& manner);
-  // Lets MPI make progress with posted messages. Call it in loops that wait without other MPI calls.
+  // Lets MPI make progress on posted messages. Call it in loops that wait without other MPI calls.
   void progress();
 
   // Every rank's value, in rank order.

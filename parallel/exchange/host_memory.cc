@@ -22,7 +22,7 @@ struct Name {
 // Creates a shared memory object of `bytes` bytes with a unique name. On failure, returns -1 and sets errno.
 int create_object(std::size_t bytes, Name& name) {
   int object = -1;
-  // The name may exist already: containers that share /dev/shm may use the same process ids.
+  // The name may already exist: containers that share /dev/shm may use the same process ids.
   for (int attempt = 0; attempt < 1000 && object < 0; ++attempt) {
     *fmt::format_to_n(name.text, sizeof(name.text) - 1, "/tp-infer-{}-{}", ::getpid(), attempt).out = '\0';
     object = ::shm_open(name.text, O_RDWR | O_CREAT | O_EXCL, 0600);
@@ -68,8 +68,9 @@ std::vector<Run> pages_read_by(std::size_t rank, std::size_t ranks, std::size_t 
   return runs;
 }
 
-// Whether this rank sees what the first rank writes to `begin`; true if `begin` is null (no memory). If two
-// hosts have the same host name, their ranks may open different objects with equal names. Collective.
+// Whether this rank sees what the first rank writes to `begin`; true if `begin` is null (no memory). It may
+// not: if two hosts share a host name, their ranks may open different shared-memory objects of the same name.
+// Collective.
 bool sees_the_first_rank(MPI_Comm host, int rank, std::byte* begin) {
   std::uint64_t mark = 0;
   if (rank == 0) {

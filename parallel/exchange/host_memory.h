@@ -16,10 +16,10 @@ namespace tp {
 // therefore causes an error in create(), not on first access.
 class HostMemory {
  public:
-  // Returns the main reader of byte `offset` of `rank`'s part.
+  // Returns the main reader of byte `offset` in `rank`'s part.
   using Reader = std::function<std::size_t(std::size_t rank, std::size_t offset)>;
 
-  // Collective over `host`, whose ranks share a host. On failure, at least one rank stores the reason in
+  // Collective over `host`, the ranks of one host. On failure, at least one rank stores the reason in
   // `why`, and any rank may return null. All ranks must then agree not to use the memory. Throws CommError.
   static std::unique_ptr<HostMemory> create(MPI_Comm host, std::size_t bytes_of_rank, const Reader& reader,
                                             std::string& why);

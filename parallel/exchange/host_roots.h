@@ -1,4 +1,4 @@
-// The host roots, the lowest ranks of their hosts, which exchange the hosts' sums.
+// The host roots: the lowest rank of each host. They exchange their hosts' sums.
 #pragma once
 
 #include "parallel/exchange/exchange.h"

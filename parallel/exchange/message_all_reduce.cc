@@ -11,7 +11,7 @@
 namespace tp {
 namespace {
 
-// Bytes of a sum that are processed at once. Limits the memory for received addends.
+// Addends are summed in pieces of at most this many bytes, to limit the memory for received addends.
 constexpr std::size_t kPieceBytes = 1024 * 1024;
 
 // Minimum piece size in bytes and minimum number of ranks for a two-shot, which sends fewer bytes but needs a

@@ -10,9 +10,9 @@
 
 namespace tp {
 
-// Small messages use a one-shot: every rank receives all addends and sums them. Larger messages use a
-// two-shot: every rank sums one part (reduce-scatter) and sends the sum, in floats, to all ranks
-// (all-gather). Both add in the order that AllReduce specifies.
+// Small sums take one exchange (one-shot): every rank receives all addends and adds them up. Larger sums take
+// two exchanges (two-shot): every rank sums one part (reduce-scatter), and sends its sum, in floats, to all
+// ranks (all-gather). Both add in the order that AllReduce specifies.
 class MessageAllReduce {
  public:
   // `hosts` lists the ranks of `exchange` on each host, in the order of addition. By default, every rank has

@@ -32,8 +32,8 @@ void prepare_for_slurm() {
 }
 
 // Without mpirun, a process is alone, so Open MPI needs neither a daemon nor a folder for files shared with
-// other processes. Starting the daemon takes longer than loading the demo model. All processes without mpirun
-// would share one folder, and a process that ends could remove it while another starts.
+// other processes. Starting the daemon takes longer than loading the demo model. All processes started
+// without mpirun would share one folder, and a process that ends could remove it while another starts.
 void prepare_to_start_alone() {
   if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMIX_RANK") != nullptr) return;
   ::setenv("OMPI_MCA_ess_singleton_isolated", "1", /*overwrite=*/0);

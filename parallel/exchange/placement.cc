@@ -38,7 +38,7 @@ std::string host_name() {
   return name;
 }
 
-// Processes with equal marks share a host.
+// Processes with the same mark share a host.
 Placement placed(std::vector<Placement::Process> processes, std::span<const std::uint64_t> marks,
                  std::size_t own) {
   Placement placement;

@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// The processes of a communicator and their hosts. Equal on every rank except for `rank` and
+// The processes of a communicator and their hosts. All ranks have the same values, except for `rank` and
 // `processes_here`.
 struct Placement {
   struct Process {
@@ -23,7 +23,7 @@ struct Placement {
   std::vector<Process> processes;               // [ranks]
   std::vector<std::vector<std::size_t>> hosts;  // each host's ranks, ascending; hosts sorted by lowest rank
   std::vector<std::size_t> host_of;             // [ranks], indices into `hosts`
-  std::size_t processes_here = 1;               // the job's processes on this host, including other subgroups
+  std::size_t processes_here = 1;               // all of the job's processes on this host, in any subgroup
 
   std::size_t size() const { return processes.size(); }
   // The ranks on this rank's host.
@@ -32,7 +32,7 @@ struct Placement {
   // The lowest rank of each host.
   std::vector<std::size_t> host_roots() const;
 
-  // The placement of a subgroup of these ranks, in this order. `ranks` must include this rank.
+  // The placement of the subgroup that consists of `ranks`, in that order. `ranks` must include this rank.
   Placement restricted_to(std::span<const std::size_t> ranks) const;
 };
 

@@ -162,7 +162,7 @@ void SharedMemoryAllReduce::put(const float* sum, std::size_t size, const SumTar
   sum_to(std::span(&sum, 1), size, target);
 }
 
-// Addresses of element `begin` of all addends, in rank order.
+// The address of element `begin` of each addend, in rank order.
 template <class T>
 std::span<const T* const> SharedMemoryAllReduce::addends_from(std::size_t begin) const {
   const T** const addends = addends_of<T>();

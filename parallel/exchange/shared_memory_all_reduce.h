@@ -22,18 +22,19 @@ namespace tp {
 //
 // A call copies the addend into this rank's slot, announces it, and waits until all ranks have announced
 // their addends. Then it adds up the addends in rank order, so that the result has the same bits on every
-// rank. While a rank still reads the buffers of one call, other ranks may already fill the buffers of the
-// next call. By the third call, every rank has announced its addend of the second call, so it has finished
-// reading the buffers of the first. So each call needs only one wait. A large message is processed in pieces,
-// each as if it were a call of its own. If a piece is large enough and there are enough ranks, each rank sums
-// only one part of the piece, and the other ranks copy the part's sum (two-shot).
+// rank. While a rank is still reading the buffers of one call, other ranks may already fill the buffers for
+// the next call. A third call reuses the buffers of the first. By then, every rank has announced its addend
+// for the second call, so it has finished reading the buffers of the first. Therefore, each call needs only
+// one wait. A large message is processed in pieces, each as if it were a call of its own. If a piece is large
+// enough and there are enough ranks, each rank sums only one part of the piece, and the other ranks copy the
+// part's sum (two-shot).
 //
 // With several hosts, the lowest rank of each host is the host root. It adds up its host's addends, exchanges
 // the sum with the other host roots over the wire, and leaves the total in its slot for the host's other
 // ranks. Up to WireAllReduce::kInFlight pieces are in flight: while one piece is on the wire, the next is
 // summed within the host, and the ranks copy out the previous one. A slot has one buffer per piece in flight.
-// A rank reuses a buffer once it has seen the total of the old contents. A host root reuses a buffer once
-// the other ranks have moved on to a later piece.
+// A rank reuses a buffer once it has seen the total for the piece that the buffer held. A host root reuses a
+// buffer once the other ranks have moved on to a later piece.
 class SharedMemoryAllReduce {
  public:
   // Collective over `comm`, the communicator of `exchange`. `wire` connects the host roots and is null on

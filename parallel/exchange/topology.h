@@ -25,12 +25,12 @@ struct Place {
 // cannot be divided evenly.
 std::vector<std::vector<std::size_t>> divide_into_stages(const Placement& world, std::size_t stages);
 
-// The groups of a rank:
+// The groups of ranks, from one rank's point of view:
 //
 // - world: all ranks. Used for commands, reports and errors.
 // - tensor: the ranks of one stage, which divide the stage's matrices among themselves and run its
 //   all-reduces.
-// - chain: one rank from each stage, all with the same share of their stages. A rank's number in the chain is
+// - chain: one rank from each stage, each at the same position in its stage. A rank's number in the chain is
 //   the index of its stage. Activations pass along the chain.
 // - host: the ranks of `tensor` on this rank's host. They share memory for all-reduces.
 // - host roots: the first rank of `tensor` on each host. They exchange sums over the wire.

@@ -97,7 +97,8 @@ class SuspendedSpans {
   TraceSpan* innermost_;
 };
 
-// Every rank's trace on rank 0, in rank order; other ranks get an empty vector. Collective. Throws CommError.
+// Rank 0 receives every rank's trace, in rank order; other ranks get an empty vector. Collective. Throws
+// CommError.
 std::vector<RankTrace> gather_traces(Communicator& comm);
 
 }  // namespace tp

@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 // has no processor.
 constexpr int kSpins = 4000;
 
-// Seconds after the timeout until every waiting rank throws: the reporting rank may be unreachable.
+// Every waiting rank throws this many seconds after the timeout, in case the reporting rank is unreachable.
 constexpr double kGrace = 3.0;
 
 // Whether this thread has called Wait::in_background.

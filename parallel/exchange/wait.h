@@ -33,7 +33,7 @@ class Wait {
   struct Manner {
     const char* collective = "";  // "an all-reduce"
     bool polite = false;          // turns soon sleep, because the wait may be long
-    // Whether rank 0 may be late for good reasons, such as waiting for user input. If so, a wait for rank 0
+    // Whether rank 0 may be late for a good reason, such as waiting for user input. If so, a wait for rank 0
     // alone is reported only if rank 0's process is stopped.
     bool root_has_time = false;
     double patience = 1.0;  // multiplies WaitOptions::patience and WaitOptions::timeout
@@ -41,8 +41,8 @@ class Wait {
   using Ranks = std::vector<std::size_t>;
 
   // `together` lists the ranks that wait for the same event, including this rank. The first of them that is
-  // not missing reports the wait. `missing` returns the ranks that this rank still waits for, or nothing if
-  // other ranks report the wait.
+  // not missing reports the wait. `missing` returns the ranks that this rank is still waiting for, or no
+  // ranks if other ranks report the wait.
   Wait(const Patience& patience, Manner manner, std::span<const std::size_t> together,
        std::function<Ranks()> missing);
 
@@ -68,7 +68,7 @@ class Wait {
   std::function<Ranks()> missing_;
   int turns_ = 0;
   bool told_ = false;
-  double until_told_ = 0.0;  // seconds, compared with overdue_.seconds(), like the next two members
+  double until_told_ = 0.0;  // seconds; overdue_.seconds() is compared with this and the next two
   double until_end_ = 0.0;
   double next_look_ = 0.0;
   Stopwatch begun_;

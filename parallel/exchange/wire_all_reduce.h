@@ -1,4 +1,4 @@
-// Sums over hosts, with messages between one rank per host.
+// Sums over hosts. One rank of each host takes part; these ranks exchange messages.
 #pragma once
 
 #include "parallel/exchange/exchange.h"
@@ -20,8 +20,9 @@ enum class WireWay : std::uint8_t {
   one_shot,  // every host sends its addend to all hosts and sums all addends: one latency
   two_shot,  // every host sums one part (reduce-scatter) and sends the sum to all hosts (all-gather): two
              // latencies, but fewer bytes if there are more than two hosts
-  doubling,  // in each round, pairs of hosts exchange all addends that they hold, so each host's number of
-             // addends doubles: as many bytes as one_shot, but fewer messages; needs a power of two hosts
+  doubling,  // in each round, pairs of hosts exchange all addends that they hold, which doubles the number of
+             // addends on each host: as many bytes as one_shot, but fewer messages; the number of hosts must
+             // be a power of two
 };
 // Algorithms that are useful with `hosts` hosts.
 std::vector<WireWay> wire_ways(std::size_t hosts);
@@ -53,10 +54,10 @@ class WireAllReduce {
   template <class T>
   void operator()(std::span<const T> addend, const SumTarget& target);
 
-  // begin() starts the sum of one piece, of at most kPieceBytes; the whole sum has `whole` bytes. finish()
-  // completes the oldest piece. The addend must remain valid until then; the target may be the same memory.
-  // At most kInFlight pieces may be in flight. All hosts must begin the same pieces in the same order. Throws
-  // CommError.
+  // begin() starts to sum a piece of at most kPieceBytes. `whole` is the size in bytes of the addend that the
+  // piece is part of. finish() completes the oldest piece. The addend must remain valid until then; the
+  // target may be the same memory. At most kInFlight pieces may be in flight. All hosts must begin the same
+  // pieces in the same order. Throws CommError.
   template <class T>
   void begin(std::span<const T> addend, const SumTarget& target, std::size_t whole);
   void finish();
@@ -82,7 +83,7 @@ class WireAllReduce {
     std::vector<std::byte> sent{};      // the addend, encoded
     std::vector<std::byte> received{};  // [hosts, part]; every host's addend, as sent
     std::vector<float> decoded{};       // [hosts, part]; the addends, if they were sent encoded
-    std::vector<float> sum{};           // [size]; the sum, if it is sent encoded
+    std::vector<float> sum{};           // [size]; the sum in floats, if it is sent encoded
     std::vector<std::byte> sums{};      // [size]; the sum, as sent
   };
 

@@ -15,7 +15,7 @@ namespace {
 constexpr double kBudget = 0.15;  // seconds for all trials
 constexpr int kMostRepeats = 5;
 constexpr std::size_t kSmallest = 4 * 1024;
-// For larger sums, bandwidth matters most, and two_shot sends the fewest bytes.
+// Larger sums are not measured: bandwidth matters most for them, and two_shot sends the fewest bytes.
 constexpr std::size_t kLargest = 256 * 1024;
 constexpr std::size_t kNext = 2;  // ratio between successive sizes
 
@@ -67,7 +67,7 @@ std::vector<WireChoice> quickest_ways(std::span<const WireWay> ways, const WireT
   for (std::size_t bytes = kSmallest; bytes <= kLargest; bytes *= kNext) {
     const std::optional<WireWay> way = race.quickest_way(bytes);
     if (!way) break;
-    // A size between two measured sizes uses the way of the nearer size.
+    // A size between two measured sizes uses the way that is fastest for the nearer one.
     choices.push_back({(1 + kNext) * bytes / 2, *way});
   }
   if (!choices.empty()) choices.push_back({std::numeric_limits<std::size_t>::max(), WireWay::two_shot});

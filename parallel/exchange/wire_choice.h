@@ -21,7 +21,7 @@ using WireTrial = std::function<WireTiming(WireWay way, std::size_t bytes)>;
 
 // The fastest of these ways for each size. Sizes that would take too long are not measured. Empty if there is
 // no time even for the smallest size. All trials together take at most 0.15 s if a trial's time grows no
-// faster than its bytes. Only the first trial, which opens the connections, may take longer.
+// faster than its size. Only the first trial, which opens the connections, may take longer.
 std::vector<WireChoice> quickest_ways(std::span<const WireWay> ways, const WireTrial& trial);
 
 // Measures the fastest ways for this wire type, and makes `wire` use these ways and the type. Collective over

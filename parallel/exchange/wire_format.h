@@ -14,7 +14,7 @@ inline constexpr std::size_t kWireGroup = 32;
 // Number of bytes in the encoding of `size` values.
 std::size_t wire_bytes(WireType type, std::size_t size);
 
-// Encodes values to wire_bytes(type, values.size()) bytes, and decodes them:
+// Encodes values as wire_bytes(type, values.size()) bytes, or decodes them:
 //
 // - f32: unchanged.
 // - bf16: rounded to nearest, ties to even.
