@@ -90,7 +90,7 @@ static std::optional<std::uint64_t> address_limit() {
 }
 
 std::uint64_t available_addresses() {
-  constexpr std::uint64_t kStep = std::uint64_t{64} << 20;  // bytes; exceeds the differences between runs
+  constexpr std::uint64_t kStep = std::uint64_t{64} << 20;  // bytes; exceeds the variation between runs
   const std::optional<std::uint64_t> limit = address_limit();
   if (!limit) return UINT64_MAX;
   const std::uint64_t pages = number_in("/proc/self/statm").value_or(0);
@@ -99,7 +99,7 @@ std::uint64_t available_addresses() {
 }
 
 void share_heap_where_addresses_are_limited() {
-  constexpr int kUsualThreshold = 128 << 10;  // bytes; glibc's default, which no longer adapts once set
+  constexpr int kUsualThreshold = 128 << 10;  // bytes; glibc's initial value, which stays fixed once set
   if (!address_limit()) return;
   ::mallopt(M_ARENA_MAX, 1);
   ::mallopt(M_MMAP_THRESHOLD, kUsualThreshold);

@@ -8,7 +8,7 @@
 
 namespace tp {
 
-// A binding's number of cores before and after it is widened.
+// How many cores a binding contains before and after it is widened.
 struct WidenedBinding {
   std::size_t from = 0;
   std::size_t to = 0;

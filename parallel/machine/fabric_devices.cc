@@ -8,8 +8,8 @@
 namespace tp {
 namespace {
 
-// Device classes. InfiniBand, RoCE, iWARP, EFA and usNIC devices are in the first, Slingshot devices in the
-// second.
+// Device classes. The first contains InfiniBand, RoCE, iWARP, EFA and usNIC devices. The second contains
+// Slingshot devices.
 constexpr std::array<std::string_view, 2> kClasses = {"sys/class/infiniband", "sys/class/cxi"};
 // Prefixes of names in /dev: Omni-Path (hfi1) and its predecessor (ipath), Slingshot, Aries and InfiniBand.
 // Some of these drivers register no class.

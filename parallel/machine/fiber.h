@@ -27,7 +27,7 @@ class Fiber {
   // Runs the work until it pauses or ends. Rethrows any exception from the work. The work must not have ended
   // already.
   void resume();
-  // Pauses the work until the next resume(). Call it only inside the work.
+  // Pauses the work until the next resume(). Call it only from within the work.
   void pause();
 
  private:

@@ -1,4 +1,4 @@
-// Fast 64-bit hashes, equal on every machine and in every run. Not cryptographic.
+// Fast 64-bit hashes, the same on every machine and in every run. Not cryptographic.
 #pragma once
 
 #include <cstdint>

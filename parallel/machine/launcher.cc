@@ -143,7 +143,7 @@ std::optional<Launcher> find_launcher() {
 }
 
 LaunchedRank launched_rank() {
-  static const LaunchedRank found = find_launched_rank();  // only once: siblings may end later
+  static const LaunchedRank found = find_launched_rank();  // once, because siblings may exit later
   return found;
 }
 

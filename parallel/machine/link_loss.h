@@ -1,6 +1,6 @@
 // Makes sure that a job on several hosts ends after the link to a host is cut.
 //
-// mpirun detects a lost host by TCP keepalive probes. TCP sends probes only while all sent data is
+// mpirun uses TCP keepalive probes to detect a lost host. TCP sends probes only while all sent data is
 // acknowledged; otherwise, it retransmits the data for a quarter of an hour. When a rank exits because of its
 // timeout, mpirun sends messages to all hosts, and the lost host does not acknowledge them. So mpirun must
 // detect the loss before the ranks' timeout.
