@@ -1,6 +1,6 @@
 // Each rank's share of a model: arithmetic only, without communication or tensors.
 //
-// Each rank can compute every rank's share, so neither `tp-infer inspect` nor the tests of shares need MPI.
+// Each rank can compute every rank's share, so `tp-infer inspect` and the tests of this code don't need MPI.
 #pragma once
 
 #include <cstddef>
@@ -75,8 +75,8 @@ HeadShard shard_heads_of_some(std::size_t num_heads, std::size_t num_key_heads, 
 // heads.
 std::size_t leaf_of(std::size_t in_features, std::size_t num_attention_heads);
 
-// One rank's columns of a feed-forward layer, or its rows of a vocabulary. Boundaries are multiples of
-// `leaf`. If `leaf` is 0, they are multiples of the kernels' tile width, or of a smaller power of two if
+// One rank's columns of a feed-forward layer, or its rows of a vocabulary matrix. Boundaries are multiples
+// of `leaf`. If `leaf` is 0, they are multiples of the kernels' tile width, or of a smaller power of two if
 // there are too few tiles for even shares.
 Range shard_columns(std::size_t total, TpRank tp, std::size_t leaf = 0);
 

@@ -1,4 +1,4 @@
-// Sums of vectors in a fixed order.
+// Adds vectors in a fixed order.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@ struct SumTarget {
   SumTarget from(std::size_t begin) const { return {floats + begin, adds}; }
 };
 
-// Writes the sum of the addends to a target. A sum of doubles is rounded to float first. If the target adds,
-// its floats are added last. If `size` is at most kSerialSum, a single thread computes the sum, so the target
-// may overlap the beginning of an addend.
+// Writes the sum of the addends to a target. A sum of doubles is rounded to float first. With
+// SumTarget::adds, the target's previous values are added last. If `size` is at most kSerialSum, a single
+// thread computes the sum, so the target may overlap the beginning of an addend.
 void sum_to(std::span<const float* const> addends, std::size_t size, const SumTarget& target);
 void sum_to(std::span<const double* const> addends, std::size_t size, const SumTarget& target);
 inline constexpr std::size_t kSerialSum = std::size_t{1} << 14;
