@@ -15,7 +15,7 @@ namespace tp {
 struct CommCounter {
   std::size_t calls = 0;
   std::size_t bytes = 0;  // this rank's payload, not network traffic
-  double seconds = 0.0;   // time inside the calls, including waiting for other ranks
+  double seconds = 0.0;   // time spent in the calls, including waiting for other ranks
 
   CommCounter& operator+=(const CommCounter& other) {
     calls += other.calls;
@@ -27,14 +27,14 @@ struct CommCounter {
 
 struct CommStats {
   CommCounter all_reduce;
-  // The part of all_reduce between hosts; `bytes` counts only what this rank sent. With two half-batches,
-  // wire.seconds is the duration of the transfers, but all_reduce.seconds is only this rank's wait for the
-  // results.
+  // The part of all_reduce that takes place between hosts; `bytes` counts only what this rank sent. With two
+  // half-batches, wire.seconds is the duration of the transfers, but all_reduce.seconds is only this rank's
+  // wait for the results.
   CommCounter wire;
   CommCounter gather;
   CommCounter exchange;  // small all-to-all exchanges while ranks choose tokens
   CommCounter broadcast;
-  std::uint64_t inexact_sums = 0;  // all-reduces of doubles that may be too large to add exactly
+  std::uint64_t inexact_sums = 0;  // all-reduces whose doubles may be too large to add exactly
   // Duration of each all-reduce that has not yet been compared across ranks; see waiting_seconds() in
   // parallel/exchange/collectives.h.
   std::vector<float> all_reduce_seconds;
@@ -44,7 +44,8 @@ struct CommStats {
 // How to react if a rank is late for a collective, for example because it is stopped, swapping, or reading
 // from a slow disk.
 struct WaitOptions {
-  // Called once per wait longer than `patience` seconds, on one waiting rank, possibly on a library thread.
+  // Called once for each wait that exceeds `patience` seconds, on one of the waiting ranks, possibly on a
+  // library thread.
   // Example: "waited 10 s in an all-reduce for rank 1 (process 4711 on node3)".
   std::function<void(const std::string& text)> on_long_wait;
   double patience = 10.0;
@@ -91,11 +92,13 @@ class Communicator {
   // For collectives other than sums. First waits for background sums; throws CommError if any has failed.
   Exchange& exchange();
   AllReduce& sums() { return *sums_; }
-  // Runs sums in the background. The first call starts the communication thread.
+  // The object that runs sums in the background. The first call starts the communication thread.
   Overlap& overlap();
-  // Whether two computations are currently running alternately, with their sums in the background.
+  // Whether two computations are currently taking turns, each one's all-reduces running in the background
+  // while the other computes.
   bool overlaps() const;
-  // Why ranks that share a host could not create shared memory for all-reduces; otherwise empty.
+  // Why ranks that share a host could not create shared memory for all-reduces; empty if they could, or if
+  // they didn't try.
   const std::string& not_shared_because() const;
   CommStats& stats() { return stats_; }
   const CommStats& stats() const { return stats_; }

@@ -29,7 +29,7 @@ struct JsonObject {
   JsonSpace space = JsonSpace::flexible;
 };
 
-// Text that matches the whole regular expression.
+// Text that, as a whole, matches the regular expression.
 struct Regex {
   std::string pattern;
 };

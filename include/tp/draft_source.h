@@ -28,8 +28,10 @@ struct Draft {
 
 // A sequence that needs draft tokens.
 struct DraftQuery {
-  std::uint64_t sequence = 0;         // identifies the sequence in all calls
-  std::span<const TokenId> tokens{};  // prompt and generated tokens; extends the tokens of earlier queries
+  std::uint64_t sequence = 0;  // identifies the sequence in all calls
+  // The prompt and the tokens generated so far. Each query about a sequence extends the previous query's
+  // tokens.
+  std::span<const TokenId> tokens{};
   std::size_t prompt_tokens = 0;
   std::size_t most = 0;  // maximum number of draft tokens
   // The sequence's request; null: unknown. Valid only during the call. The random draw for a token depends
@@ -37,8 +39,8 @@ struct DraftQuery {
   // draws predicts more tokens correctly.
   const Request* request = nullptr;
   std::uint64_t seed = 0;    // the request's seed, or the seed drawn for it
-  std::uint64_t sample = 0;  // index of the continuation among the request's n
-  // Measured seconds per generated token without drafts, and per draft token to verify; 0: unknown. A source
+  std::uint64_t sample = 0;  // index among the request's n continuations
+  // Measured seconds per token generated without drafts, and per draft token verified; 0: unknown. A source
   // can use these times to decide when further draft tokens no longer pay off.
   double token_seconds = 0.0;
   double row_seconds = 0.0;
@@ -49,16 +51,16 @@ class DraftSource {
  public:
   virtual ~DraftSource() = default;
 
-  // Returns one draft per query, with 0 to `most` tokens of the vocabulary. If draft() throws std::bad_alloc,
-  // the step runs without drafts. After any other exception or an invalid draft, the engine stops calling the
-  // source (SpeculationCounts::failure). Drafts never change the generated text.
+  // Returns one draft per query, with 0 to `most` tokens from the vocabulary. If draft() throws
+  // std::bad_alloc, the step runs without drafts. After any other exception or an invalid draft, the engine
+  // stops calling the source (SpeculationCounts::failure). Drafts never change the generated text.
   virtual std::vector<Draft> draft(std::span<const DraftQuery> queries) = 0;
-  // Called with all tokens of an ended sequence, before end(), for sources that draft from earlier answers.
+  // Called with all tokens of a sequence that has ended, before end(). Sources can later draft from its text.
   // Not called for requests without drafts (Request::speculate). May throw like draft().
   virtual void learn_from(const DraftQuery& /*text*/) {}
-  // Frees a sequence's data, because the sequence has ended or draft() ran out of memory. After running out
-  // of memory, later queries may contain the sequence again. Must not throw, even if the source has never
-  // seen the sequence.
+  // Frees a sequence's data, because the sequence has ended or draft() ran out of memory. In the latter case,
+  // later queries may include the sequence again. Must not throw, even if the source has never seen the
+  // sequence.
   virtual void end(std::uint64_t sequence) = 0;
 };
 

@@ -11,7 +11,7 @@
 //     int status = 0;
 //     try {
 //       tp::Communicator comm(MPI_COMM_WORLD);
-//       tp::Engine engine(comm, {.model = argv[1]});  // every rank loads its slices
+//       tp::Engine engine(comm, {.model = argv[1]});  // every rank loads its share of the weights
 //       if (!comm.is_root()) {
 //         status = engine.follow();  // until rank 0 destroys its engine
 //       } else {
@@ -70,12 +70,12 @@ struct EngineOptions {
   bool synthetic = false;
   std::optional<WeightType> weights{};  // type in memory; unset: as stored in the checkpoint
   std::optional<KvType> kv_type{};      // unset: f32 with f32 or f16 weights, else bf16
-  // Makes results bitwise identical for any number of ranks. Results don't depend on other requests, steps or
-  // threads either. If the ranks' processors differ, this process is permanently limited to instructions that
-  // all these processors support, so it must not have another engine.
+  // Makes results bitwise identical for any number of ranks and threads, regardless of other requests and of
+  // how the work is divided into steps. If the ranks' processors differ, this process is permanently limited
+  // to instructions that all these processors support, so it must not open a second engine.
   bool same_bits = false;
-  // Type in which hosts send each other their sums. Any type but f32 rounds each sum twice, regardless of the
-  // number of hosts. Results then depend on which ranks share a host, so same_bits requires f32.
+  // The type of the sums that hosts send to each other. Any type but f32 rounds each sum twice, regardless of
+  // the number of hosts. Results then depend on which ranks share a host, so same_bits requires f32.
   WireType wire = WireType::f32;
   // Computes large steps as two half-batches: while hosts exchange the sums of one half-batch, ranks compute
   // the other half-batch. Each rank communicates on a second thread, which needs MPI_THREAD_SERIALIZED
@@ -92,8 +92,8 @@ struct EngineOptions {
   // Folder where packed weights are saved; empty: not saved. Later engines with the same model, types and
   // ranks load the saved weights. Each rank has its own file, so hosts can use local disks.
   std::filesystem::path packed_cache{};
-  // Maximum number of tokens per step. Raised to max_sequences, and if the model computes a whole input in
-  // one step, to the longest input.
+  // Maximum number of tokens per step. If necessary, the engine raises it to max_sequences, and to the length
+  // of the longest input if the model computes a whole input in one step.
   std::size_t prefill_chunk = 512;
   std::size_t max_sequences = 16;  // maximum number of sequences that run at the same time
   // Maximum number of tokens per sequence; 0: max_position_embeddings, but at most 4096 for LLaDA and Dream.
@@ -117,12 +117,12 @@ struct EngineOptions {
   // returned source instead, which lets a wrapper translate between vocabularies. The draft model's
   // vocabulary may then differ from the model's.
   std::function<std::unique_ptr<DraftSource>(std::unique_ptr<DraftSource>)> wrap_draft_source{};
-  // For measurements: each rank does as much work as if there were this many ranks, and results are
+  // For measurements: each rank does as much work as if there were this many ranks, so results are
   // meaningless. 0: off.
   std::size_t pretend_ranks = 0;
-  // Maximum time in milliseconds that prompts may add to a step while any sequence generates, predicted from
-  // past steps; 0: no time limit. At least 16 prompt tokens are always allowed. With a limit, chunk sizes
-  // depend on the machine's current speed, which may change the last bits of results.
+  // Maximum time in milliseconds that prompts may add to a step while any sequence is generating tokens; 0:
+  // no limit. This time is predicted from past steps. At least 16 prompt tokens are always allowed. With a
+  // limit, chunk sizes depend on the machine's current speed, which may change the last bits of results.
   double step_ms = 0.0;
   // Maximum number of waiting requests, and of their prompt tokens; 0: no limit. Above these limits, submit()
   // throws OverloadedError. Requests that can start immediately, because fewer than max_sequences sequences
@@ -186,7 +186,7 @@ struct EngineInfo {
   // usually empty.
   std::string cache_notice;
   std::size_t cache_bytes = 0;      // bytes of this rank's cache when it is full
-  std::size_t states = 0;           // how many states of recurrent layers fit, including snapshots
+  std::size_t states = 0;           // number of recurrent states that fit in memory, including snapshots
   std::size_t state_bytes = 0;      // part of cache_bytes that holds states
   std::size_t workspace_bytes = 0;  // on this rank
   std::size_t max_length = 0;       // maximum tokens per sequence
@@ -243,7 +243,7 @@ class Engine {
   // Encodes two texts with the tokenizer's template for pairs. Throws CheckpointError if the tokenizer has no
   // such template.
   EncodedPair encode_pair(std::string_view first, std::string_view second) const;
-  // The id of a token, spelled as in the vocabulary ("[MASK]"), if there is such a token.
+  // The id of the token that the vocabulary spells like this, for example "[MASK]"; unset if there is none.
   std::optional<TokenId> find_token(std::string_view token) const;
   // Whether the id is a control token, such as BOS. decode() omits control tokens.
   bool is_special(TokenId id) const;
@@ -281,11 +281,11 @@ class Engine {
 
   // One report per rank, in rank order.
   std::vector<RankReport> reports();
-  // Resets the counters that reports() shows.
+  // Resets the counters that reports() returns.
   void reset_statistics();
 
   // Measures the machine's current peak rates, for comparisons on machines whose speed varies. Returns
-  // nothing if the model leaves too little memory. Resets the peak memory that reports() shows.
+  // nothing if the model leaves too little memory. Resets the peak memory that reports() returns.
   std::optional<PeakRates> peak_rates();
 
   // Starts recording a trace on every rank. Each rank stops when its buffer is full.
@@ -300,7 +300,7 @@ class Engine {
               AttentionMask attention = AttentionMask::causal);
 
   // Submits a request, passes its events to `on_event`, and runs steps until the request has finished. Throws
-  // RequestError, and rethrows exceptions of `on_event`.
+  // RequestError, and rethrows exceptions from `on_event`.
   void run(Request request, const EventSink& on_event);
 
   // From any thread of rank 0: applies the model's head to a pooled hidden state. Returns a classifier's

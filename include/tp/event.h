@@ -27,7 +27,7 @@ struct RequestTimes {
   Clock::time_point finished{};
 };
 
-// Log-probabilities of consecutive prompt tokens. A long prompt sends several of these events.
+// Log-probabilities of consecutive prompt tokens. A long prompt produces several of these events.
 struct PromptLogprobs {
   RequestId request = 0;
   std::size_t first = 0;         // position of the first token
@@ -42,7 +42,7 @@ struct PromptLogits {
   RequestId request = 0;
   std::size_t first = 0;          // position of the first row
   std::size_t vocab_size = 0;     // floats per row
-  std::span<const float> logits;  // [positions, vocab_size]; valid during the call
+  std::span<const float> logits;  // [positions, vocab_size]; valid only during the call
 
   std::size_t positions() const { return logits.size() / vocab_size; }
   std::span<const float> row(std::size_t i) const { return logits.subspan(i * vocab_size, vocab_size); }
@@ -53,7 +53,7 @@ struct PromptHidden {
   RequestId request = 0;
   std::size_t first = 0;          // position of the first row
   std::size_t hidden_size = 0;    // floats per row
-  std::span<const float> states;  // [positions, hidden_size]; valid during the call
+  std::span<const float> states;  // [positions, hidden_size]; valid only during the call
 
   std::size_t positions() const { return states.size() / hidden_size; }
   std::span<const float> row(std::size_t i) const { return states.subspan(i * hidden_size, hidden_size); }

@@ -36,7 +36,7 @@ struct GenerationDefaults {
   // Tokens that are never generated, not even as the last token (suppress_tokens).
   std::vector<TokenId> suppressed{};
   std::vector<TokenId> suppressed_first{};  // tokens that never begin a text (begin_suppress_tokens)
-  std::size_t no_repeat_ngram = 0;          // length of sequences that never repeat (no_repeat_ngram_size)
+  std::size_t no_repeat_ngram = 0;          // length of token runs that never repeat (no_repeat_ngram_size)
   std::vector<std::string> stop{};          // strings that end a text (stop_strings)
   // Limits on the length of a text in tokens; 0: none. `min_new_tokens` and `max_new_tokens` count generated
   // tokens and take precedence; `min_length` and `max_length` include the prompt.

@@ -26,7 +26,7 @@ struct LeaderStatus {
   std::size_t decoding = 0;     // running continuations that generate tokens
   std::size_t used_blocks = 0;  // blocks of the KV cache owned by running continuations
   std::size_t free_blocks = 0;  // all other blocks, including blocks with cached prefixes
-  std::size_t states = 0;       // how many states of recurrent layers fit; 0: no such layers
+  std::size_t states = 0;       // number of recurrent states that fit in memory; 0: no recurrent layers
   std::size_t snapshots = 0;    // saved states, for later prompts with the same beginning
   // Requests that have not been scheduled yet (limited by EngineOptions::max_queue), and the tokens in their
   // prompts (limited by EngineOptions::max_queue_tokens).
@@ -38,7 +38,7 @@ struct LeaderStatus {
   std::size_t most_queued = SIZE_MAX;
   // Counts since the engine was opened.
   std::uint64_t prompt_tokens = 0;           // tokens of submitted prompts, each prompt counted once
-  std::uint64_t computed_prompt_tokens = 0;  // excludes cached tokens; counts tokens again after a preemption
+  std::uint64_t computed_prompt_tokens = 0;  // without cached tokens; a preempted prompt counts again
   std::uint64_t generated_tokens = 0;
   FinishCounts finished;
   std::uint64_t prefix_queries = 0;  // prompt tokens looked up in the prefix cache

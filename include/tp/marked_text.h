@@ -31,7 +31,7 @@ class MarkedText {
 
   // Whether any byte in [begin, end) is input.
   bool has_input(std::size_t begin = 0, std::size_t end = npos) const;
-  // The end of the run at `begin` (< size()). A run is the longest stretch of only input or only trusted
+  // The end of the run that contains `begin` (< size()). A run is a maximal stretch of input or of trusted
   // text.
   std::size_t run_end(std::size_t begin) const;
 

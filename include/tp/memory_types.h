@@ -15,7 +15,7 @@ enum class WeightType : std::uint8_t {
   bf16,
   int8,  // groups of 32 along in_features with an f16 scale per group, like GGUF's Q8_0
   int4,  // 4 bits in groups of 32, like GGUF's Q4_0
-  // GGUF types of the same names, as stored in files. `--weights auto` keeps them. Weights are never
+  // GGUF types with the same names, as stored in files. `--weights auto` keeps them. Weights are never
   // converted to these types.
   q4_k,
   q5_k,
@@ -42,8 +42,8 @@ enum class WeightType : std::uint8_t {
   int4_sym_g32,
   int4_sym_g32_bf16,
   // Elements of 8 or 4 bits, as stored in files, with one scale per block of rows and columns. f8_e4m3 is
-  // FP8. The two integer types have optional zero points, and a group may consist of any columns. Products
-  // are computed in float32, without rounding activations.
+  // FP8. The two integer types have optional zero points, and the columns of a group need not be adjacent.
+  // Products are computed in float32, without rounding activations.
   f8_e4m3,
   int8_scaled,
   int4_scaled,

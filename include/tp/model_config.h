@@ -53,7 +53,8 @@ struct ModelConfig {
   double partial_rotary_factor = 1.0;
   std::size_t rotary_dim = 0;         // rotated elements per head; 0: set by partial_rotary_factor
   double rope_local_base_freq = 0.0;  // rope_theta in layers with a sliding window; 0: rope_theta
-  // How many rotated pairs encode a token's time, height and width. In text, all three equal the position.
+  // How many rotated pairs encode a token's time, height and width. For text, all three equal the token's
+  // position.
   std::vector<std::size_t> mrope_section{};
   RopeScaling rope_scaling;
   bool attention_bias = false;
@@ -178,7 +179,7 @@ struct ModelConfig {
   std::size_t lsh_num_chunks_before = 1;
   std::size_t lsh_num_chunks_after = 0;
   std::size_t num_hashes = 1;
-  std::vector<std::size_t> num_buckets{};  // bucket count's factors; empty: set by sequence length
+  std::vector<std::size_t> num_buckets{};  // factors of the bucket count; empty: set by sequence length
   std::size_t hash_seed = 0;
   std::vector<std::size_t> axial_pos_shape{};      // rows and columns; empty: one table for all positions
   std::vector<std::size_t> axial_pos_embds_dim{};  // sizes of row vectors and column vectors

@@ -16,7 +16,7 @@ enum class ModelKind : std::uint8_t {
   seq2seq      // an encoder, and a decoder that attends to the encoder's states and predicts the next token
 };
 
-// "a decoder", "a masked language model", ... for error texts.
+// "a decoder", "a masked language model", ... for error messages.
 std::string_view describe(ModelKind kind);
 
 enum class Task : std::uint8_t { generate, score, logits, hidden, embed, fill_mask, classify, rank };

@@ -28,7 +28,7 @@ struct NodePages {
 };
 
 struct RankNuma {
-  std::uint64_t nodes = 0;        // number of the host's nodes; 0: unknown
+  std::uint64_t nodes = 0;        // number of NUMA nodes on the host; 0: unknown
   std::uint64_t core_nodes = 0;   // bit n: the rank may run on cores of node n
   std::uint64_t pages_known = 0;  // 0: Linux does not report where pages are; the counts below are empty
   NodePages weights;

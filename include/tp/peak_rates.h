@@ -17,7 +17,7 @@ struct PeakRates {
 
 // Measures all ranks at the same time, with `threads` threads each (0: as many as the engine would use).
 // Collective; returns the sum over ranks on rank 0. Takes one to two seconds and 512 MiB of temporary memory
-// per rank, so call it before you create an engine. Resets the peak memory that RankReport shows. Throws
+// per rank, so call it before you create an engine. Resets the peak memory that RankReport contains. Throws
 // AgreedError and CommError.
 PeakRates measure_peak_rates(Communicator& comm, std::size_t threads);
 

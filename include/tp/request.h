@@ -34,8 +34,8 @@ struct SamplingParams {
   float min_p = 0.0F;        // keep tokens at least min_p times as likely as the best token, in [0, 1]
   // > 0; for tokens seen so far, divides positive logits and multiplies negative logits.
   float repetition_penalty = 1.0F;
-  float presence_penalty = 0.0F;   // subtracted once from the logits of all tokens generated so far
-  float frequency_penalty = 0.0F;  // subtracted from a token's logit for each time the token was generated
+  float presence_penalty = 0.0F;        // subtracted once from the logits of all tokens generated so far
+  float frequency_penalty = 0.0F;       // subtracted from a token's logit each time the token is generated
   std::optional<std::uint64_t> seed{};  // unset: each request gets a random seed
   int logprobs = -1;  // n: log-probabilities of the chosen token and the n most likely tokens; -1: none
   std::vector<LogitBias> logit_bias{};  // each bias must be finite
@@ -55,8 +55,8 @@ std::uint64_t draw_seed();
 // Limits the length of a model's thinking, the part of its text between two markers.
 struct ThinkingLimit {
   int max_tokens = 0;              // >= 0; the end is forced after this many tokens
-  std::string begin{};             // text that begins thinking: "<think>"
-  std::string end{};               // text that ends thinking: "</think>"
+  std::string begin{};             // text that opens the thinking: "<think>"
+  std::string end{};               // text that closes the thinking: "</think>"
   std::vector<TokenId> end_ids{};  // the forced tokens, not empty; their text contains `end`
   bool has_begun = false;          // whether thinking has already begun in the prompt
 };
@@ -71,7 +71,7 @@ enum class AttentionMask : std::uint8_t {
 // One prompt to continue.
 struct Request {
   std::vector<TokenId> prompt{};  // for encoder-decoders, the encoder's input
-  // For encoder-decoders, the first tokens of the decoder; empty: decoder_start_token_id.
+  // For encoder-decoders, the decoder's first tokens; empty: decoder_start_token_id.
   std::vector<TokenId> decoder_prompt{};
   SamplingParams sampling{};
   int max_tokens = 256;  // maximum number of tokens to generate; 0: only evaluate the prompt

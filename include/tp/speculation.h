@@ -16,7 +16,7 @@ inline constexpr std::size_t kMaxDraftTokens = 15;
 // Sources of draft tokens.
 enum class DraftKind : std::uint8_t {
   none,
-  ngram,  // tokens that followed an earlier occurrence of the latest tokens, in prompt or answer
+  ngram,  // tokens that followed an earlier occurrence of the latest tokens, in the prompt or answer
   model,  // a smaller model with the same vocabulary (SpeculationOptions::model)
   // The multi-token prediction layer in the model's own checkpoint (DeepSeek-V3, GLM-4.5, Qwen3-Next). It
   // reads the model's hidden states.
@@ -29,7 +29,7 @@ enum class DraftKind : std::uint8_t {
 
 // The ranks that run a draft model or multi-token prediction layer. Other ranks wait for them.
 enum class DraftRanks : std::uint8_t {
-  automatic,  // the first rank, unless dividing a large draft model saves more time than the messages cost
+  automatic,  // the first rank, unless dividing a large draft model saves more time than communication costs
   first,
   all,
 };
@@ -58,7 +58,7 @@ struct SpeculationOptions {
 // How many draft tokens there were, and how many of them the model accepted.
 struct SpeculationCounts {
   std::uint64_t drafts = 0;  // number of drafts, at most one per sequence and step
-  // Numbers of tokens, by position in the draft.
+  // Token counts, by position in the draft.
   std::array<std::uint64_t, kMaxDraftTokens> drafted{};
   std::array<std::uint64_t, kMaxDraftTokens> accepted{};
   // The message of a DraftSource's exception, or the fault in its drafts. After either, the engine stops

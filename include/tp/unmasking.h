@@ -19,8 +19,8 @@ enum class UnmaskRule : std::uint8_t {
   low_confidence,  // positions whose proposals have the highest probabilities
   margin,          // positions with the largest gap between the two highest probabilities
   entropy,         // positions with the lowest entropy
-  threshold,       // positions whose proposals have a probability of `threshold` or more, but at least one
-  sequential,      // positions in ascending order
+  threshold,   // positions whose proposals have a probability of at least `threshold`; always at least one
+  sequential,  // positions in ascending order
 };
 
 // Command-line names ("low-confidence", ...), and the list of all names.

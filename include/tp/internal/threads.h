@@ -8,7 +8,7 @@
 
 namespace tp {
 
-// Minimum amount of work to divide among threads, in multiplications or operations of similar cost. For less
+// Minimum amount of work to divide among threads, in multiplications or operations of similar cost. With less
 // work, waking the threads (about two barriers) costs more than it saves. Small models therefore run on one
 // thread per rank, and don't stall on busy machines.
 #ifdef TP_SANITIZE_THREADS
@@ -18,7 +18,7 @@ inline constexpr std::size_t kMinParallelWork = 1 << 17;
 #endif
 
 // Calls body(begin, end) on every thread, each with a contiguous part of [0, count). If `work` is less than
-// kMinParallelWork, makes only one call, with the whole range. Rethrows the first exception of any part.
+// kMinParallelWork, makes only one call, with the whole range. Rethrows the first exception from any part.
 template <class Body>
 void for_thread_parts(std::size_t count, std::size_t work, const Body& body) {
   if (work < kMinParallelWork) {
