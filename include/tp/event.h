@@ -73,11 +73,11 @@ struct PromptCandidates {
   std::vector<TokenLogprob> best;
 };
 
-// Results of Request::guess at consecutive positions of the prompt.
-struct PromptGuesses {
+// Results of Request::proposal at consecutive positions of the prompt.
+struct PromptProposals {
   RequestId request = 0;
-  std::size_t first = 0;  // position of guesses[0]
-  std::vector<Guess> guesses;
+  std::size_t first = 0;  // position of proposals[0]
+  std::vector<Proposal> proposals;
 };
 
 // Tokens settled by one pass of a diffusion language model, in order of position.
@@ -122,7 +122,7 @@ struct RequestRejected {
 };
 
 using Event = std::variant<TokenEvent, PromptLogprobs, PromptLogits, PromptHidden, PooledHidden,
-                           PromptCandidates, PromptGuesses, TokensSettled, PrefillProgress, RequestFinished,
+                           PromptCandidates, PromptProposals, TokensSettled, PrefillProgress, RequestFinished,
                            RequestCancelled, RequestRejected>;
 
 // Receives all events of a request in order, between steps, on the thread that runs the engine's steps. A

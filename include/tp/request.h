@@ -123,9 +123,9 @@ struct Request {
   // `candidates` most likely tokens. For encoder-decoders, logits and candidates refer to `decoder_prompt`.
   std::vector<std::size_t> candidates_at{};
   int candidates = 5;
-  // Asks for PromptGuesses events instead of PromptCandidates: for each position in candidates_at, one token
-  // chosen according to `sampling`, and the model's confidence in it.
-  std::optional<GuessSettings> guess{};
+  // Asks for PromptProposals events instead of PromptCandidates: for each position in candidates_at, one
+  // token chosen according to `sampling`, and the model's confidence in it.
+  std::optional<ProposalSettings> proposal{};
   // Type of each prompt token (token_type_ids), for models that distinguish types; empty: all 0.
   std::vector<std::uint8_t> token_types{};
   // [prompt tokens] or empty; 1: a global token, which attends to all tokens, and to which all tokens attend;

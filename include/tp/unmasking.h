@@ -59,19 +59,19 @@ struct Unmasking {
 };
 
 // How proposals are ranked.
-enum class GuessMeasure : std::uint8_t { probability, margin, entropy };
+enum class ProposalMeasure : std::uint8_t { probability, margin, entropy };
 
 // How a token is proposed for a position.
-struct GuessSettings {
-  GuessMeasure measure = GuessMeasure::probability;
+struct ProposalSettings {
+  ProposalMeasure measure = ProposalMeasure::probability;
   bool filtered = false;    // whether to apply temperature, top-k and top-p before measuring
   TokenId mask_token = -1;  // never proposed
 
-  bool operator==(const GuessSettings&) const = default;
+  bool operator==(const ProposalSettings&) const = default;
 };
 
 // The token proposed for a position.
-struct Guess {
+struct Proposal {
   TokenId id = -1;          // -1: logits are not finite
   double confidence = 0.0;  // greater is better: a probability, a margin, or a negated entropy in nats
 };

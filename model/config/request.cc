@@ -158,9 +158,10 @@ void Request::validate() const {
                         "cannot score token {} of {}; expected one of the prompt that has a token before it",
                         score_from.value_or(0), prompt.size());
   validate_asked(*this);
-  require<RequestError>(!guess || !candidates_at.empty(),
-                        "cannot guess tokens: `guess` is set, but no positions are in `candidates_at`; give "
-                        "them, or leave it out");
+  require<RequestError>(
+      !proposal || !candidates_at.empty(),
+      "cannot propose tokens: `proposal` is set, but no positions are in `candidates_at`; give "
+      "them, or leave it out");
   if (unmasking) validate_unmasking(*unmasking);
   require<RequestError>(
       attention == AttentionMask::causal || (max_tokens == 0 && asks_about_prompt() && !score_from),

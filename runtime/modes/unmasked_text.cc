@@ -48,7 +48,7 @@ std::size_t UnmaskedText::pass_begin() const {
 }
 
 // The masked positions of the block, or all of its positions if the schedule settles more than are masked.
-std::vector<std::size_t> UnmaskedText::guessed_positions() const {
+std::vector<std::size_t> UnmaskedText::proposed_positions() const {
   const bool all = scheduled(plan_, progress_) > progress_.masks && plan_.rule != UnmaskRule::sequential;
   std::vector<std::size_t> positions;
   for (std::size_t position = block_.begin; position < block_.end; ++position) {
@@ -58,25 +58,25 @@ std::vector<std::size_t> UnmaskedText::guessed_positions() const {
 }
 
 std::vector<std::size_t> UnmaskedText::pass_rows() const {
-  std::vector<std::size_t> rows = guessed_positions();
+  std::vector<std::size_t> rows = proposed_positions();
   if (plan_.spec.shifted) std::ranges::for_each(rows, [](std::size_t& row) { --row; });
   return rows;
 }
 
-std::vector<SettledToken> UnmaskedText::settle(std::span<const Guess> guesses) {
-  const std::vector<std::size_t> positions = guessed_positions();
+std::vector<SettledToken> UnmaskedText::settle(std::span<const Proposal> proposals) {
+  const std::vector<std::size_t> positions = proposed_positions();
   std::vector<double> confidences(progress_.length, -std::numeric_limits<double>::infinity());
-  std::vector<TokenId> guessed(progress_.length);
+  std::vector<TokenId> proposed(progress_.length);
   for (std::size_t i = 0; i < positions.size(); ++i) {
     const std::size_t place = positions[i] - block_.begin;
-    guessed[place] = guesses[i].id;
-    if (masked_[positions[i]]) confidences[place] = guesses[i].confidence;
+    proposed[place] = proposals[i].id;
+    if (masked_[positions[i]]) confidences[place] = proposals[i].confidence;
   }
   std::vector<SettledToken> settled;
   for (const std::size_t place : positions_to_settle(plan_, progress_, confidences)) {
     const std::size_t position = block_.begin + place;
-    settled.push_back({position, guessed[place]});
-    tokens_[position] = guessed[place];
+    settled.push_back({position, proposed[place]});
+    tokens_[position] = proposed[place];
     if (masked_[position]) --progress_.masks;
     masked_[position] = false;
   }

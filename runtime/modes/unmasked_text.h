@@ -29,7 +29,7 @@ class UnmaskedText {
   // The rows with proposals for the positions to settle, ascending.
   std::vector<std::size_t> pass_rows() const;
   // Settles positions by the proposals in pass_rows(). Returns the settled positions, ascending.
-  std::vector<SettledToken> settle(std::span<const Guess> guesses);
+  std::vector<SettledToken> settle(std::span<const Proposal> proposals);
 
   // Number of finished passes.
   std::size_t passes() const { return passes_; }
@@ -46,7 +46,7 @@ class UnmaskedText {
 
   void begin_block(std::size_t begin);
   void skip_idle_passes();
-  std::vector<std::size_t> guessed_positions() const;
+  std::vector<std::size_t> proposed_positions() const;
 
   UnmaskingPlan plan_;
   std::size_t prompt_;

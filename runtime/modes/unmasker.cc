@@ -17,10 +17,10 @@ using Clock = RequestTimes::Clock;
 // A continuation.
 struct Unmasker::Run {
   UnmaskedText text;
-  Sequence sequence{};           // tokens that the sink has received
-  std::vector<Guess> guesses{};  // proposals of the current pass
-  RequestId cache = 0;           // PassCache::key of the current block; 0: none
-  RequestId pass = 0;            // number of the current pass; guarded by the mutex
+  Sequence sequence{};                // tokens that the sink has received
+  std::vector<Proposal> proposals{};  // proposals of the current pass
+  RequestId cache = 0;                // PassCache::key of the current block; 0: none
+  RequestId pass = 0;                 // number of the current pass; guarded by the mutex
   bool ended = false;
 };
 
@@ -185,7 +185,7 @@ void Unmasker::start_pass(const std::shared_ptr<Job>& job, std::size_t index, bo
                    .top_p = asked.sampling.top_p,
                    .seed = seed_of_pass(job->state->seed, run.sequence.sample, run.text.passes())};
   pass.candidates_at = run.text.pass_rows();
-  pass.guess = job->plan.guess();
+  pass.proposal = job->plan.proposal();
   if (spec_.block_length != 0) {
     pass.attention = AttentionMask::by_blocks;
     pass.attention_block = job->plan.block_length;
@@ -216,8 +216,8 @@ void Unmasker::start_pass(const std::shared_ptr<Job>& job, std::size_t index, bo
 void Unmasker::on_event(const std::shared_ptr<Job>& job, std::size_t index, const Event& event) {
   Run& run = job->runs[index];
   if (run.ended) return;
-  if (const auto* guesses = std::get_if<PromptGuesses>(&event)) {
-    run.guesses.insert(run.guesses.end(), guesses->guesses.begin(), guesses->guesses.end());
+  if (const auto* proposals = std::get_if<PromptProposals>(&event)) {
+    run.proposals.insert(run.proposals.end(), proposals->proposals.begin(), proposals->proposals.end());
   } else if (const auto* token = std::get_if<TokenEvent>(&event)) {
     fail(*job, run, token->error);
   } else if (const auto* rejected = std::get_if<RequestRejected>(&event)) {
@@ -251,14 +251,14 @@ void Unmasker::end_pass(const std::shared_ptr<Job>& job, std::size_t index) {
 
 // Emits the tokens that the pass has settled, and the tokens that extend the text without a gap.
 void Unmasker::settle(Job& job, Run& run) {
-  const std::vector<Guess> guesses = std::exchange(run.guesses, {});
+  const std::vector<Proposal> proposals = std::exchange(run.proposals, {});
   const EventSink& sink = job.state->sink;
-  if (std::ranges::any_of(guesses, [](const Guess& guess) { return guess.id < 0; })) {
+  if (std::ranges::any_of(proposals, [](const Proposal& proposal) { return proposal.id < 0; })) {
     sink(accept(run.sequence, Chosen{.error = ChoiceError::not_numbers}, tokenizer_));
     return;
   }
   TokensSettled settled{.request = job.state->id, .sample = run.sequence.sample, .tokens = {}};
-  settled.tokens = run.text.settle(guesses);
+  settled.tokens = run.text.settle(proposals);
   settled.pass = run.text.passes();
   sink(settled);
   while (!run.sequence.finished() && run.sequence.tokens.size() < run.text.settled_end()) {

@@ -125,10 +125,10 @@ UnmaskingPlan::UnmaskingPlan(const DiffusionSpec& model, const Unmasking& asked,
   passes = steps == 0 ? block_length : steps / blocks;
 }
 
-GuessSettings UnmaskingPlan::guess() const {
-  GuessSettings settings{.filtered = spec.filtered_confidence, .mask_token = spec.mask_token};
-  if (rule == UnmaskRule::margin) settings.measure = GuessMeasure::margin;
-  if (rule == UnmaskRule::entropy) settings.measure = GuessMeasure::entropy;
+ProposalSettings UnmaskingPlan::proposal() const {
+  ProposalSettings settings{.filtered = spec.filtered_confidence, .mask_token = spec.mask_token};
+  if (rule == UnmaskRule::margin) settings.measure = ProposalMeasure::margin;
+  if (rule == UnmaskRule::entropy) settings.measure = ProposalMeasure::entropy;
   return settings;
 }
 

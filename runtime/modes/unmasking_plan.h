@@ -25,7 +25,7 @@ struct UnmaskingPlan {
   UnmaskingPlan(const DiffusionSpec& model, const Unmasking& asked, std::size_t max_tokens);
 
   // Settings of the proposals.
-  GuessSettings guess() const;
+  ProposalSettings proposal() const;
 };
 
 // The progress of a block.

@@ -68,8 +68,8 @@ struct Candidates {
 };
 
 // A proposal per row: a token chosen by the sequence's SamplingParams, and the model's confidence.
-struct Guess {
-  GuessSettings settings;
+struct Proposal {
+  ProposalSettings settings;
 };
 
 // The log-probability of one given token per row.
@@ -86,7 +86,7 @@ struct Hidden {};
 }  // namespace want
 
 using Want =
-    std::variant<want::Choose, want::Candidates, want::Score, want::Logits, want::Hidden, want::Guess>;
+    std::variant<want::Choose, want::Candidates, want::Score, want::Logits, want::Hidden, want::Proposal>;
 
 // Consecutive rows of a forward pass.
 struct RowRange {

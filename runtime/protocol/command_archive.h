@@ -54,7 +54,7 @@ void serialize(Archive& archive, tp::want::Candidates& want, unsigned /*version*
 }
 
 template <class Archive>
-void serialize(Archive& archive, tp::want::Guess& want, unsigned /*version*/) {
+void serialize(Archive& archive, tp::want::Proposal& want, unsigned /*version*/) {
   archive& want.settings.measure& want.settings.filtered& want.settings.mask_token;
 }
 

@@ -43,9 +43,9 @@ struct WholeRows {
 };
 
 // One alternative per kind of Want: Choose; Candidates; Score (log-probabilities, NaN if logits are NaN or
-// infinite); Logits or Hidden; Guess.
+// infinite); Logits or Hidden; Proposal.
 using Result = std::variant<std::vector<Chosen>, std::vector<RowCandidates>, std::vector<double>, WholeRows,
-                            std::vector<Guess>>;
+                            std::vector<Proposal>>;
 
 struct Outputs {
   std::vector<Result> results{};      // results of a Forward, in the order of its outputs

@@ -24,8 +24,8 @@ void serialize(Archive& archive, tp::RowCandidates& row, unsigned /*version*/) {
 }
 
 template <class Archive>
-void serialize(Archive& archive, tp::Guess& guess, unsigned /*version*/) {
-  archive& guess.id& guess.confidence;
+void serialize(Archive& archive, tp::Proposal& proposal, unsigned /*version*/) {
+  archive& proposal.id& proposal.confidence;
 }
 
 template <class Archive>

@@ -280,8 +280,8 @@ void Leader::settle_result(Sequence& sequence, const Result& result, Delivery& d
   } else if (const auto* rows = std::get_if<std::vector<RowCandidates>>(&result)) {
     if (!state->request.candidates_at.empty()) return settle_candidates(sequence, rows->front(), delivery);
     for (const RowCandidates& row : *rows) sequence.prompt_top.push_back(row.best);
-  } else if (const auto* guesses = std::get_if<std::vector<Guess>>(&result)) {
-    if (!sequence.finished()) settle_guesses(sequence, *guesses, delivery);
+  } else if (const auto* proposals = std::get_if<std::vector<Proposal>>(&result)) {
+    if (!sequence.finished()) settle_proposals(sequence, *proposals, delivery);
   } else if (const auto* rows = std::get_if<WholeRows>(&result)) {
     if (!sequence.finished()) settle_rows(sequence, *rows, delivery);
   }
@@ -323,12 +323,13 @@ void Leader::settle_rows(Sequence& sequence, const WholeRows& rows, Delivery& de
   }
 }
 
-void Leader::settle_guesses(Sequence& sequence, const std::vector<Guess>& guesses, Delivery& delivery) {
+void Leader::settle_proposals(Sequence& sequence, const std::vector<Proposal>& proposals,
+                              Delivery& delivery) {
   const auto& state = sequence.state;
   const auto place = std::ranges::lower_bound(state->request.candidates_at, sequence.asked_from);
   const std::size_t first = *place;
-  sequence.asked_from = first + guesses.size();
-  delivery.emplace_back(state, PromptGuesses{state->id, first, guesses});
+  sequence.asked_from = first + proposals.size();
+  delivery.emplace_back(state, PromptProposals{state->id, first, proposals});
 }
 
 void Leader::settle_candidates(Sequence& sequence, const RowCandidates& row, Delivery& delivery) {

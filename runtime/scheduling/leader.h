@@ -115,7 +115,8 @@ class Leader {
   void append(Sequence& sequence, const Chosen& chosen, Delivery& delivery);
   void append_forced(Sequence& sequence, Delivery& delivery);
   static void settle_rows(Sequence& sequence, const WholeRows& rows, Delivery& delivery);
-  static void settle_guesses(Sequence& sequence, const std::vector<Guess>& guesses, Delivery& delivery);
+  static void settle_proposals(Sequence& sequence, const std::vector<Proposal>& proposals,
+                               Delivery& delivery);
   static void settle_candidates(Sequence& sequence, const RowCandidates& row, Delivery& delivery);
   void end_sequences(Delivery& delivery);
   static void end(const std::shared_ptr<RequestState>& state, Delivery& delivery);

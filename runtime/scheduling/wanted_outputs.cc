@@ -27,8 +27,8 @@ SequenceStart start_of(const Sequence& sequence, std::size_t position) {
 namespace {
 
 // Requests proposals. Consecutive positions share one output.
-void ask_for_guesses(const Sequence& sequence, std::size_t begin, std::size_t end, std::size_t first_row,
-                     std::vector<Output>& outputs) {
+void ask_for_proposals(const Sequence& sequence, std::size_t begin, std::size_t end, std::size_t first_row,
+                       std::vector<Output>& outputs) {
   const Request& request = sequence.state->request;
   std::size_t next = SIZE_MAX;  // position after the last output
   for (const std::size_t position : request.candidates_at) {
@@ -38,7 +38,7 @@ void ask_for_guesses(const Sequence& sequence, std::size_t begin, std::size_t en
     else
       outputs.push_back({sequence.id,
                          {static_cast<std::uint32_t>(first_row + (position - begin)), 1},
-                         want::Guess{*request.guess}});
+                         want::Proposal{*request.proposal}});
     next = position + 1;
   }
 }
@@ -67,7 +67,7 @@ void ask_about_prompt(const Sequence& sequence, std::size_t begin, std::size_t e
     output.want = want::Hidden{};
     return outputs.push_back(std::move(output));
   }
-  if (request.guess) return ask_for_guesses(sequence, begin, end, first_row, outputs);
+  if (request.proposal) return ask_for_proposals(sequence, begin, end, first_row, outputs);
   if (!request.candidates_at.empty()) return ask_for_candidates(sequence, begin, end, first_row, outputs);
   if (request.score_top > 0) {
     outputs.push_back(output);

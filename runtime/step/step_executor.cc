@@ -24,13 +24,13 @@ Result room_for(const Output& output) {
     Result operator()(const want::Score&) const { return std::vector<double>(rows); }
     Result operator()(const want::Logits&) const { return WholeRows{}; }
     Result operator()(const want::Hidden&) const { return WholeRows{}; }
-    Result operator()(const want::Guess&) const { return std::vector<Guess>(rows); }
+    Result operator()(const want::Proposal&) const { return std::vector<Proposal>(rows); }
   };
   return std::visit(Visitor{output.rows.count}, output.want);
 }
 
 bool is_choice(const Output& output) { return std::holds_alternative<want::Choose>(output.want); }
-bool is_guess(const Output& output) { return std::holds_alternative<want::Guess>(output.want); }
+bool is_proposal(const Output& output) { return std::holds_alternative<want::Proposal>(output.want); }
 bool is_hidden(const Output& output) { return std::holds_alternative<want::Hidden>(output.want); }
 bool is_whole(const Output& output) { return std::holds_alternative<want::Logits>(output.want); }
 
@@ -217,15 +217,15 @@ void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const flo
     if (is_choice(*rows[i].output)) choices[choice++].row_max = maxima[i];
   }
   std::vector<ShardRow> chosen = choice_.contribute(comm_, choices, first_id);
-  const std::vector<GuessRow> guesses = guess_rows(rows, local_logits);
-  std::vector<ShardRow> guessed = contribute_guesses(comm_, guesses, first_id);
+  const std::vector<ProposalRow> proposals = proposal_rows(rows, local_logits);
+  std::vector<ShardRow> proposed = contribute_proposals(comm_, proposals, first_id);
   std::vector<ShardRow> parts;
   std::vector<ShardRowSize> sizes;
-  for (std::size_t i = 0, choice = 0, guess = 0; i < rows.size(); ++i) {
+  for (std::size_t i = 0, choice = 0, proposal = 0; i < rows.size(); ++i) {
     const Output& output = *rows[i].output;
-    if (is_guess(output)) {
-      sizes.push_back(kGuessSize);
-      parts.push_back(std::move(guessed[guess++]));
+    if (is_proposal(output)) {
+      sizes.push_back(kProposalSize);
+      parts.push_back(std::move(proposed[proposal++]));
     } else if (is_choice(output)) {
       sizes.push_back(choice_size(*choices[choice].params, largest_shard_));
       parts.push_back(std::move(chosen[choice++]));
@@ -236,10 +236,11 @@ void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const flo
     }
   }
   const std::vector<std::vector<ShardRow>> all = gather_rows(comm_, parts, sizes);
-  for (std::size_t i = 0, choice = 0, guess = 0; i < all.size(); ++i) {
+  for (std::size_t i = 0, choice = 0, proposal = 0; i < all.size(); ++i) {
     const auto& [output, index, offset] = rows[i];
-    if (is_guess(*output))
-      std::get<std::vector<Guess>>(results_[index])[offset] = conclude_guess(guesses[guess++], all[i]);
+    if (is_proposal(*output))
+      std::get<std::vector<Proposal>>(results_[index])[offset] =
+          conclude_proposal(proposals[proposal++], all[i]);
     else if (is_choice(*output))
       std::get<std::vector<Chosen>>(results_[index])[offset] = conclude_choice(choices[choice++], all[i]);
     else
@@ -252,7 +253,7 @@ void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const flo
 std::vector<std::optional<float>> StepExecutor::row_maxima(std::span<const Row> rows,
                                                            TensorView<const float> local_logits) {
   const auto wants_sums = [&](const Row& row) {
-    if (!is_choice(*row.output)) return !is_whole(*row.output) && !is_guess(*row.output);
+    if (!is_choice(*row.output)) return !is_whole(*row.output) && !is_proposal(*row.output);
     return sequences_.start(row.output->sequence).sampling.logprobs >= 0;
   };
   if (!same_bits_ || std::ranges::none_of(rows, wants_sums))
@@ -310,21 +311,21 @@ std::vector<ChoiceRow> StepExecutor::choice_rows(std::span<const Row> rows,
   return choices;
 }
 
-std::vector<GuessRow> StepExecutor::guess_rows(std::span<const Row> rows,
-                                               TensorView<const float> local_logits) const {
-  std::vector<GuessRow> guesses;
+std::vector<ProposalRow> StepExecutor::proposal_rows(std::span<const Row> rows,
+                                                     TensorView<const float> local_logits) const {
+  std::vector<ProposalRow> proposals;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Output& output = *rows[i].output;
-    if (!is_guess(output)) continue;
+    if (!is_proposal(output)) continue;
     const SequenceStart& start = sequences_.start(output.sequence);
-    guesses.push_back(
+    proposals.push_back(
         {.logits = {local_logits.row(i), vocab_shards_[comm_.rank()].size()},
          .params = &start.sampling,
          .key = {start.seed, start.sample,
                  sequences_.position_after(output.sequence, output.rows.first + rows[i].offset)},
-         .settings = std::get<want::Guess>(output.want).settings});
+         .settings = std::get<want::Proposal>(output.want).settings});
   }
-  return guesses;
+  return proposals;
 }
 
 void StepExecutor::append_row(std::size_t output, std::span<const float> row) {

@@ -6,7 +6,7 @@
 #include "runtime/protocol/command.h"
 #include "runtime/protocol/outputs.h"
 #include "runtime/sampling/sharded_choice.h"
-#include "runtime/sampling/sharded_guess.h"
+#include "runtime/sampling/sharded_proposal.h"
 #include "runtime/step/rank_sequences.h"
 #include "tp/communicator.h"
 #include "tp/token_mask.h"
@@ -72,7 +72,8 @@ class StepExecutor {
   std::vector<std::optional<float>> row_maxima(std::span<const Row> rows,
                                                TensorView<const float> local_logits);
   std::vector<ChoiceRow> choice_rows(std::span<const Row> rows, TensorView<const float> local_logits);
-  std::vector<GuessRow> guess_rows(std::span<const Row> rows, TensorView<const float> local_logits) const;
+  std::vector<ProposalRow> proposal_rows(std::span<const Row> rows,
+                                         TensorView<const float> local_logits) const;
   void receive_masks(std::span<const Row> rows, const MaskSource& masks);
 
   Communicator& comm_;

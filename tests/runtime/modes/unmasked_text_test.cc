@@ -22,14 +22,14 @@ UnmaskingPlan plan_of(DiffusionSpec spec, const Unmasking& asked, std::size_t to
   return {spec, asked, tokens};
 }
 
-// How many positions each pass settles, if guesses are equally sure of everything.
+// How many positions each pass settles, if proposals are equally sure of everything.
 std::vector<std::size_t> settled_by_passes(const UnmaskingPlan& plan, std::size_t prompt,
                                            std::size_t tokens) {
   UnmaskedText text(plan, std::vector<TokenId>(prompt, 1), tokens, 1000);
   std::vector<std::size_t> counts;
   while (!text.done()) {
-    const std::vector<Guess> guesses(text.pass_rows().size(), Guess{.id = 7, .confidence = 0.5});
-    counts.push_back(text.settle(guesses).size());
+    const std::vector<Proposal> proposals(text.pass_rows().size(), Proposal{.id = 7, .confidence = 0.5});
+    counts.push_back(text.settle(proposals).size());
   }
   return counts;
 }
@@ -66,7 +66,8 @@ TEST(UnmaskedText, EndsTheLastBlockOfTheModelUnlessTheContextEnds) {
   EXPECT_EQ(text.pass_tokens().size(), 8U);  // the first block with masks ends there
   EXPECT_EQ(settled_by_passes(plan, 6, 5), (Counts{1, 1, 1, 1, 1, 1}));
   UnmaskedText cut(plan, {1, 2, 3, 4, 5, 6}, 3, 9);
-  for (int pass = 0; pass < 2; ++pass) cut.settle(std::vector<Guess>(cut.pass_rows().size(), Guess{7, 0.5}));
+  for (int pass = 0; pass < 2; ++pass)
+    cut.settle(std::vector<Proposal>(cut.pass_rows().size(), Proposal{7, 0.5}));
   EXPECT_EQ(cut.pass_tokens().size(), 9U);
 }
 
@@ -75,10 +76,10 @@ TEST(UnmaskedText, BlocksOfARequestBeginBehindThePrompt) {
   UnmaskedText text(plan, {1, 2, 3}, 4, 1000);
   EXPECT_EQ(text.pass_tokens().size(), 7U);
   EXPECT_EQ(text.pass_rows(), (std::vector<std::size_t>{3, 4}));
-  text.settle(std::vector<Guess>{{10, 0.1}, {11, 0.2}});
+  text.settle(std::vector<Proposal>{{10, 0.1}, {11, 0.2}});
   EXPECT_EQ(text.settled_end(), 3U);  // position 4 has its token, 3 not yet
   EXPECT_EQ(text.token(4), 11);
-  text.settle(std::vector<Guess>{{12, 0.1}});
+  text.settle(std::vector<Proposal>{{12, 0.1}});
   EXPECT_EQ(text.settled_end(), 5U);
   EXPECT_EQ(text.pass_rows(), (std::vector<std::size_t>{5, 6}));
 }
@@ -95,10 +96,10 @@ TEST(UnmaskedText, SettlesMoreThanItsMasksWhereTheScheduleIsOfTheBlock) {
       plan_of({.block_length = 8, .schedule = Schedule::of_block}, {.steps = 3, .block_length = 8}, 2);
   UnmaskedText text(plan, {1, 2, 3, 4, 5, 6}, 2, 1000);
   ASSERT_EQ(text.pass_rows().size(), 8U);
-  std::vector<Guess> guesses;
-  for (TokenId id = 0; id < 8; ++id) guesses.push_back({20 + id, 0.1 * (id + 1)});
+  std::vector<Proposal> proposals;
+  for (TokenId id = 0; id < 8; ++id) proposals.push_back({20 + id, 0.1 * (id + 1)});
   std::vector<std::size_t> positions;
-  for (const SettledToken& token : text.settle(guesses)) positions.push_back(token.position);
+  for (const SettledToken& token : text.settle(proposals)) positions.push_back(token.position);
   EXPECT_EQ(positions, (std::vector<std::size_t>{4, 6, 7}));
   EXPECT_EQ(text.token(4), 24);
   EXPECT_TRUE(text.done());
@@ -164,11 +165,11 @@ TEST(UnmaskedText, AlwaysComesToAnEnd) {
     std::size_t passes = 0;
     while (!text.done()) {
       ASSERT_LE(++passes, tokens + block) << trial;
-      std::vector<Guess> guesses;
+      std::vector<Proposal> proposals;
       for (std::size_t i = text.pass_rows().size(); i > 0; --i)
-        guesses.push_back({7, 0.1 * static_cast<double>(below(11))});
-      ASSERT_FALSE(guesses.empty()) << trial;
-      ASSERT_FALSE(text.settle(guesses).empty()) << trial;
+        proposals.push_back({7, 0.1 * static_cast<double>(below(11))});
+      ASSERT_FALSE(proposals.empty()) << trial;
+      ASSERT_FALSE(text.settle(proposals).empty()) << trial;
     }
     ASSERT_EQ(std::ranges::count(text.pass_tokens(), kMask), 0) << trial;
     ASSERT_EQ(text.settled_end(), text.pass_tokens().size()) << trial;
@@ -211,7 +212,7 @@ TEST(UnmaskedText, ComputesLessInTheLaterPassesOfABlockIfItsCacheIsApproximate) 
       EXPECT_EQ(text.uses_cache(), cache != UnmaskCache::exact && passes.size() % 2 == 0);
       EXPECT_GE(text.pass_rows().front(), text.pass_begin());
       EXPECT_LT(text.pass_rows().back(), passes.back().end);
-      text.settle(std::vector<Guess>(text.pass_rows().size(), Guess{7, 0.5}));
+      text.settle(std::vector<Proposal>(text.pass_rows().size(), Proposal{7, 0.5}));
     }
     EXPECT_FALSE(text.uses_cache());
     return passes;

@@ -33,13 +33,13 @@ class Passes {
                            .generates = false}},
                nullptr) {}
 
-  // Asks for a guess at the last token.
+  // Asks for a proposal at the last token.
   RequestId add(std::size_t tokens, PassCache cache = {}, int priority = 0) {
     Request request;
     request.prompt = prompt_of(tokens);
     request.max_tokens = 0;
     request.candidates_at = {tokens - 1};
-    request.guess = GuessSettings{};
+    request.proposal = ProposalSettings{};
     request.priority = priority;
     const auto note = [this](const Event& event) {
       if (const auto* end = std::get_if<RequestFinished>(&event)) finished.push_back(end->request);
@@ -54,7 +54,7 @@ class Passes {
     if (step.chunks.empty()) return {};
     Outputs outputs;
     for (const Output& output : step.forward.outputs)
-      outputs.results.emplace_back(std::vector<Guess>(output.rows.count, Guess{7, 0.5}));
+      outputs.results.emplace_back(std::vector<Proposal>(output.rows.count, Proposal{7, 0.5}));
     leader.settle(step, outputs);
     leader.check_invariants();
     return step.forward;
@@ -140,7 +140,7 @@ TEST(Leader, KeepsNoBlocksOfAPassThatWasCancelledInAStep) {
   passes.leader.plan();
   EXPECT_EQ(passes.used(), 5U);
   Outputs outputs;
-  outputs.results.emplace_back(std::vector<Guess>(1));
+  outputs.results.emplace_back(std::vector<Proposal>(1));
   passes.leader.settle(step, outputs);
   EXPECT_EQ(passes.cancelled, (std::vector<RequestId>{pass}));
   EXPECT_EQ(passes.used(), 0U);

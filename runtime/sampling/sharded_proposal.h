@@ -14,22 +14,22 @@
 namespace tp {
 
 // A row to propose a token from. Everything but the logits is equal on every rank.
-struct GuessRow {
+struct ProposalRow {
   std::span<const float> logits{};         // [local_vocab]
   const SamplingParams* params = nullptr;  // valid; temperature, top_k and top_p apply
   DrawKey key{};
-  GuessSettings settings{};
+  ProposalSettings settings{};
 };
 
 // The maximum that a rank contributes to a row: its proposal, and its two most likely tokens.
-inline constexpr ShardRowSize kGuessSize = {.tokens = 1, .best = 2};
+inline constexpr ShardRowSize kProposalSize = {.tokens = 1, .best = 2};
 
 // Collective. Returns this rank's contributions to the proposals. This rank owns the tokens from `first_id`
 // on.
-std::vector<ShardRow> contribute_guesses(Communicator& comm, std::span<const GuessRow> rows,
-                                         TokenId first_id);
+std::vector<ShardRow> contribute_proposals(Communicator& comm, std::span<const ProposalRow> rows,
+                                           TokenId first_id);
 
 // Rank 0: makes the proposal from all ranks' contributions.
-Guess conclude_guess(const GuessRow& row, std::span<const ShardRow> parts);
+Proposal conclude_proposal(const ProposalRow& row, std::span<const ShardRow> parts);
 
 }  // namespace tp

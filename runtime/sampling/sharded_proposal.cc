@@ -1,4 +1,4 @@
-#include "runtime/sampling/sharded_guess.h"
+#include "runtime/sampling/sharded_proposal.h"
 
 #include "parallel/exchange/collectives.h"
 #include "runtime/sampling/max_logit.h"
@@ -24,8 +24,8 @@ float inverse_temperature_of(const SamplingParams& params) {
 bool is_cut(const SamplingParams& params) { return params.top_k > 0 || params.top_p < 1.0F; }
 
 // This rank's part of a row.
-struct LocalGuess {
-  const GuessRow* row = nullptr;
+struct LocalProposal {
+  const ProposalRow* row = nullptr;
   float max = 0.0F;              // maximum logit of the whole row
   std::vector<float> allowed{};  // logits without the mask token if this rank owns it; else empty
   VocabPart part;                // tokens that may be proposed
@@ -38,7 +38,7 @@ struct LocalGuess {
 
 // Excludes the mask token, which is never proposed although its logit counts in sums. Empty if another rank
 // owns it.
-std::vector<float> without_mask(const GuessRow& row, TokenId first_id) {
+std::vector<float> without_mask(const ProposalRow& row, TokenId first_id) {
   const auto index = static_cast<std::size_t>(row.settings.mask_token - first_id);
   if (row.settings.mask_token < first_id || index >= row.logits.size()) return {};
   std::vector<float> allowed(row.logits.begin(), row.logits.end());
@@ -47,10 +47,10 @@ std::vector<float> without_mask(const GuessRow& row, TokenId first_id) {
 }
 
 // Finds the last token that top_k and top_p keep, in every row.
-void cut_rows(Communicator& comm, std::span<LocalGuess> locals) {
+void cut_rows(Communicator& comm, std::span<LocalProposal> locals) {
   std::vector<Cut> by_count;
   std::vector<Cut> by_share;
-  for (LocalGuess& local : locals) {
+  for (LocalProposal& local : locals) {
     const SamplingParams& params = *local.row->params;
     if (params.greedy() && !local.row->settings.filtered) continue;
     if (params.top_k > 0) by_count.push_back({&local.part, static_cast<std::size_t>(params.top_k)});
@@ -60,12 +60,12 @@ void cut_rows(Communicator& comm, std::span<LocalGuess> locals) {
   cut_vocabulary(comm, by_share);  // applies to the tokens that top_k kept
 }
 
-void guess_best(const LocalGuess& local, ShardRow& out) {
+void propose_best(const LocalProposal& local, ShardRow& out) {
   const std::vector<Candidate> best = best_candidates(local.part.logits, local.part.first_id, 1);
   if (!best.empty()) out.tokens = {{best.front().id, best.front().logit, local.scaled(best.front().logit)}};
 }
 
-void guess_drawn(const LocalGuess& local, ShardRow& out) {
+void propose_drawn(const LocalProposal& local, ShardRow& out) {
   GumbelDraw draw(local.row->key, local.max, inverse_temperature_of(*local.row->params));
   for (std::size_t i = 0; i < local.part.logits.size(); ++i) {
     if (const Candidate token = local.part.token(i); local.part.counts(token)) draw.consider(token);
@@ -77,7 +77,7 @@ void guess_drawn(const LocalGuess& local, ShardRow& out) {
 
 // The scaled logits whose distribution measures confidence: of all tokens, or only of the tokens that top_k
 // and top_p keep.
-std::vector<float> distribution_of(const LocalGuess& local) {
+std::vector<float> distribution_of(const LocalProposal& local) {
   const bool kept_only = local.row->settings.filtered && is_cut(*local.row->params);
   std::vector<float> scaled;
   scaled.reserve(local.row->logits.size());
@@ -88,21 +88,21 @@ std::vector<float> distribution_of(const LocalGuess& local) {
   return scaled;
 }
 
-ShardRow part_of(const LocalGuess& local) {
+ShardRow part_of(const LocalProposal& local) {
   ShardRow out;
-  local.row->params->greedy() ? guess_best(local, out) : guess_drawn(local, out);
+  local.row->params->greedy() ? propose_best(local, out) : propose_drawn(local, out);
   const std::vector<float> scaled = distribution_of(local);
-  const GuessMeasure measure = local.row->settings.measure;
-  out.sums = exact_exp_sums(scaled, 0.0F, measure == GuessMeasure::entropy);
-  if (measure == GuessMeasure::margin)
-    out.best = best_candidates(scaled, local.part.first_id, kGuessSize.best);
+  const ProposalMeasure measure = local.row->settings.measure;
+  out.sums = exact_exp_sums(scaled, 0.0F, measure == ProposalMeasure::entropy);
+  if (measure == ProposalMeasure::margin)
+    out.best = best_candidates(scaled, local.part.first_id, kProposalSize.best);
   return out;
 }
 
 // The maximum logit of every row over all ranks; infinity if any logit of the row is not usable.
-std::vector<float> maxima_of(Communicator& comm, std::span<const GuessRow> rows) {
+std::vector<float> maxima_of(Communicator& comm, std::span<const ProposalRow> rows) {
   std::vector<float> maxima;
-  for (const GuessRow& row : rows)
+  for (const ProposalRow& row : rows)
     maxima.push_back(all_usable(row.logits) ? max_logit(row.logits) : std::numeric_limits<float>::infinity());
   exchange_max(comm, maxima);
   return maxima;
@@ -110,21 +110,21 @@ std::vector<float> maxima_of(Communicator& comm, std::span<const GuessRow> rows)
 
 }  // namespace
 
-std::vector<ShardRow> contribute_guesses(Communicator& comm, std::span<const GuessRow> rows,
-                                         TokenId first_id) {
+std::vector<ShardRow> contribute_proposals(Communicator& comm, std::span<const ProposalRow> rows,
+                                           TokenId first_id) {
   if (rows.empty()) return {};
   const std::vector<float> maxima = maxima_of(comm, rows);
   std::vector<ShardRow> parts(rows.size(), ShardRow{.usable = false});
-  std::vector<LocalGuess> locals;
+  std::vector<LocalProposal> locals;
   std::vector<std::size_t> places;
   locals.reserve(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!std::isfinite(maxima[i])) continue;
-    const GuessRow& row = rows[i];
+    const ProposalRow& row = rows[i];
     std::vector<float> allowed = without_mask(row, first_id);
     const NucleusScale scale(maxima[i], inverse_temperature_of(*row.params));
-    LocalGuess& local = locals.emplace_back(
-        LocalGuess{&row, maxima[i], std::move(allowed), VocabPart{row.logits, first_id, scale}});
+    LocalProposal& local = locals.emplace_back(
+        LocalProposal{&row, maxima[i], std::move(allowed), VocabPart{row.logits, first_id, scale}});
     if (!local.allowed.empty()) local.part.logits = local.allowed;
     places.push_back(i);
   }
@@ -139,7 +139,7 @@ std::vector<ShardRow> contribute_guesses(Communicator& comm, std::span<const Gue
 namespace {
 
 // The winner among all ranks' tokens; null if there is none.
-const ShardToken* best_guess(const GuessRow& row, std::span<const ShardRow> parts) {
+const ShardToken* best_proposal(const ProposalRow& row, std::span<const ShardRow> parts) {
   const ShardRow* best = nullptr;
   for (const ShardRow& part : parts) {
     if (part.tokens.empty()) continue;
@@ -167,18 +167,18 @@ double margin_of(std::span<const ShardRow> parts, double log_sum) {
 
 }  // namespace
 
-Guess conclude_guess(const GuessRow& row, std::span<const ShardRow> parts) {
+Proposal conclude_proposal(const ProposalRow& row, std::span<const ShardRow> parts) {
   if (!usable(parts)) return {};
-  const ShardToken* const token = best_guess(row, parts);
+  const ShardToken* const token = best_proposal(row, parts);
   if (token == nullptr || token->logit == kNever) return {};
   const ExpSums sums = sums_of(parts);
   const double log_sum = sums.log_sum_exp();
   switch (row.settings.measure) {
-    case GuessMeasure::margin:
+    case ProposalMeasure::margin:
       return {token->id, margin_of(parts, log_sum)};
-    case GuessMeasure::entropy:
+    case ProposalMeasure::entropy:
       return {token->id, -sums.entropy()};
-    case GuessMeasure::probability:
+    case ProposalMeasure::probability:
       break;
   }
   return {token->id, std::exp(token->raw - log_sum)};

@@ -1,5 +1,5 @@
-// Guesses from logits that are divided over the ranks, against whole rows in double precision.
-#include "runtime/sampling/sharded_guess.h"
+// Proposals from logits that are divided over the ranks, against whole rows in double precision.
+#include "runtime/sampling/sharded_proposal.h"
 
 #include "tests/runtime/sampling/choice_on_ranks.h"
 
@@ -13,37 +13,37 @@
 namespace tp {
 namespace {
 
-constexpr std::size_t kGuessVocabulary = 301;
+constexpr std::size_t kProposalVocabulary = 301;
 
-struct GuessCase {
+struct ProposalCase {
   std::vector<float> logits;
   SamplingParams params;
-  GuessSettings settings;
+  ProposalSettings settings;
   std::uint64_t position = 0;
 };
 
-// Rank 0's guesses; empty on the others.
-std::vector<Guess> guess_together(const std::vector<GuessCase>& cases) {
+// Rank 0's proposals; empty on the others.
+std::vector<Proposal> propose_together(const std::vector<ProposalCase>& cases) {
   Communicator& comm = test::world();
   const Range own = test::even_shards(comm, cases.front().logits.size())[comm.rank()];
-  std::vector<GuessRow> rows;
-  for (const GuessCase& one : cases) {
+  std::vector<ProposalRow> rows;
+  for (const ProposalCase& one : cases) {
     rows.push_back({.logits = std::span(one.logits).subspan(own.begin, own.size()),
                     .params = &one.params,
                     .key = {.seed = 11, .sample = 0, .position = one.position},
                     .settings = one.settings});
   }
-  const auto parts = contribute_guesses(comm, rows, static_cast<TokenId>(own.begin));
-  const auto all = gather_rows(comm, parts, std::vector<ShardRowSize>(rows.size(), kGuessSize));
-  std::vector<Guess> guesses;
-  for (std::size_t i = 0; i < all.size(); ++i) guesses.push_back(conclude_guess(rows[i], all[i]));
-  return guesses;
+  const auto parts = contribute_proposals(comm, rows, static_cast<TokenId>(own.begin));
+  const auto all = gather_rows(comm, parts, std::vector<ShardRowSize>(rows.size(), kProposalSize));
+  std::vector<Proposal> proposals;
+  for (std::size_t i = 0; i < all.size(); ++i) proposals.push_back(conclude_proposal(rows[i], all[i]));
+  return proposals;
 }
 
 std::vector<float> random_row(std::uint32_t seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal(0.0F, 3.0F);
-  std::vector<float> row(kGuessVocabulary);
+  std::vector<float> row(kProposalVocabulary);
   for (float& logit : row) logit = normal(random);
   return row;
 }
@@ -74,9 +74,9 @@ std::vector<double> naive_probabilities(const std::vector<float>& logits, const 
   return weights;
 }
 
-double naive_measure(const std::vector<double>& probabilities, GuessMeasure measure, TokenId guessed) {
-  if (measure == GuessMeasure::probability) return probabilities[static_cast<std::size_t>(guessed)];
-  if (measure == GuessMeasure::entropy) {
+double naive_measure(const std::vector<double>& probabilities, ProposalMeasure measure, TokenId proposed) {
+  if (measure == ProposalMeasure::probability) return probabilities[static_cast<std::size_t>(proposed)];
+  if (measure == ProposalMeasure::entropy) {
     double sum = 0.0;
     for (const double p : probabilities) sum += p > 0 ? p * std::log(p) : 0.0;
     return sum;
@@ -86,10 +86,10 @@ double naive_measure(const std::vector<double>& probabilities, GuessMeasure meas
   return sorted[0] - sorted[1];
 }
 
-TEST(ShardedGuess, HasTheConfidenceOfTheWholeRow) {
-  std::vector<GuessCase> cases;
-  for (const GuessMeasure measure :
-       {GuessMeasure::probability, GuessMeasure::margin, GuessMeasure::entropy}) {
+TEST(ShardedProposal, HasTheConfidenceOfTheWholeRow) {
+  std::vector<ProposalCase> cases;
+  for (const ProposalMeasure measure :
+       {ProposalMeasure::probability, ProposalMeasure::margin, ProposalMeasure::entropy}) {
     for (const bool filtered : {false, true}) {
       for (const SamplingParams& params :
            {SamplingParams{.temperature = 0.0F}, SamplingParams{.temperature = 0.7F},
@@ -100,85 +100,87 @@ TEST(ShardedGuess, HasTheConfidenceOfTheWholeRow) {
       }
     }
   }
-  const std::vector<Guess> guesses = guess_together(cases);
-  for (std::size_t i = 0; i < guesses.size(); ++i) {
-    const GuessCase& one = cases[i];
+  const std::vector<Proposal> proposals = propose_together(cases);
+  for (std::size_t i = 0; i < proposals.size(); ++i) {
+    const ProposalCase& one = cases[i];
     const auto of_draw = naive_probabilities(one.logits, one.params);
     const auto judged = one.settings.filtered ? of_draw : naive_probabilities(one.logits, SamplingParams{});
-    ASSERT_GE(guesses[i].id, 0);
-    EXPECT_GT(of_draw[static_cast<std::size_t>(guesses[i].id)], 0.0) << i;
+    ASSERT_GE(proposals[i].id, 0);
+    EXPECT_GT(of_draw[static_cast<std::size_t>(proposals[i].id)], 0.0) << i;
     // The sums' exponentials are float32's.
-    EXPECT_NEAR(guesses[i].confidence, naive_measure(judged, one.settings.measure, guesses[i].id), 2e-6) << i;
+    EXPECT_NEAR(proposals[i].confidence, naive_measure(judged, one.settings.measure, proposals[i].id), 2e-6)
+        << i;
     if (!one.params.greedy()) continue;
     const auto best = std::ranges::max_element(one.logits) - one.logits.begin();
-    EXPECT_EQ(guesses[i].id, best) << i;
+    EXPECT_EQ(proposals[i].id, best) << i;
   }
 }
 
-TEST(ShardedGuess, DrawsInProportionToTheProbabilities) {
+TEST(ShardedProposal, DrawsInProportionToTheProbabilities) {
   const std::vector<float> row = {0.0F, 1.0F, 2.0F, -1.0F, 1.5F, 0.5F, -30.0F, 0.25F};
   constexpr std::size_t kDraws = 4000;
-  std::vector<GuessCase> cases;
+  std::vector<ProposalCase> cases;
   for (std::size_t i = 0; i < kDraws; ++i)
     cases.push_back({row, {.temperature = 0.8F}, {.filtered = true}, i});
   const std::vector<double> expected = naive_probabilities(row, cases.front().params);
   std::vector<double> found(row.size());
-  for (const Guess& guess : guess_together(cases)) found[static_cast<std::size_t>(guess.id)] += 1.0 / kDraws;
+  for (const Proposal& proposal : propose_together(cases))
+    found[static_cast<std::size_t>(proposal.id)] += 1.0 / kDraws;
   if (!test::world().is_root()) return;
   // Five standard deviations.
   for (std::size_t i = 0; i < row.size(); ++i)
     EXPECT_NEAR(found[i], expected[i], 5 * std::sqrt(expected[i] / kDraws) + 1e-9);
 }
 
-TEST(ShardedGuess, OfEqualLogitsTheLowestIdIsGuessedOnAnyNumberOfRanks) {
-  std::vector<float> row(kGuessVocabulary, 1.0F);
+TEST(ShardedProposal, OfEqualLogitsTheLowestIdIsProposedOnAnyNumberOfRanks) {
+  std::vector<float> row(kProposalVocabulary, 1.0F);
   row[0] = 0.5F;
-  const std::vector<Guess> guesses = guess_together({{row, {.temperature = 0.0F}, {}}});
-  if (guesses.empty()) return;
-  EXPECT_EQ(guesses[0].id, 1);
+  const std::vector<Proposal> proposals = propose_together({{row, {.temperature = 0.0F}, {}}});
+  if (proposals.empty()) return;
+  EXPECT_EQ(proposals[0].id, 1);
   const double sum = 300.0 + std::exp(-0.5);
-  EXPECT_NEAR(guesses[0].confidence, 1.0 / sum, 1e-8);
+  EXPECT_NEAR(proposals[0].confidence, 1.0 / sum, 1e-8);
 }
 
 // Bits, as positions are ordered by them: a constant of one rank's run.
-TEST(ShardedGuess, ConfidencesHaveTheSameBitsOnAnyNumberOfRanks) {
+TEST(ShardedProposal, ConfidencesHaveTheSameBitsOnAnyNumberOfRanks) {
   const std::vector<float> row = random_row(77);
-  const auto settings = GuessSettings{.measure = GuessMeasure::entropy};
-  const std::vector<Guess> guesses =
-      guess_together({{row, {.temperature = 0.0F}, {}}, {row, {.temperature = 0.0F}, settings}});
-  if (guesses.empty()) return;
+  const auto settings = ProposalSettings{.measure = ProposalMeasure::entropy};
+  const std::vector<Proposal> proposals =
+      propose_together({{row, {.temperature = 0.0F}, {}}, {row, {.temperature = 0.0F}, settings}});
+  if (proposals.empty()) return;
   const float max = *std::ranges::max_element(row);
   std::vector<float> relative;
   for (const float logit : row) relative.push_back(logit - max);
   const ExpSums whole = exact_exp_sums(relative, 0.0F, true);
-  EXPECT_EQ(guesses[0].confidence, std::exp(0.0 - whole.log_sum_exp()));
-  EXPECT_EQ(guesses[1].confidence, -whole.entropy());
+  EXPECT_EQ(proposals[0].confidence, std::exp(0.0 - whole.log_sum_exp()));
+  EXPECT_EQ(proposals[1].confidence, -whole.entropy());
 }
 
-TEST(ShardedGuess, NeverIsTheMaskThoughItCountsInTheSum) {
+TEST(ShardedProposal, NeverIsTheMaskThoughItCountsInTheSum) {
   std::vector<float> row = random_row(5);
   row[150] = 20.0F;
   const auto of = [&](float temperature) {
-    return GuessCase{row, {.temperature = temperature}, {.mask_token = 150}, 3};
+    return ProposalCase{row, {.temperature = temperature}, {.mask_token = 150}, 3};
   };
-  const std::vector<Guess> guesses = guess_together({of(0.0F), of(1.0F)});
-  if (guesses.empty()) return;
+  const std::vector<Proposal> proposals = propose_together({of(0.0F), of(1.0F)});
+  if (proposals.empty()) return;
   std::vector<float> others = row;
   others[150] = -INFINITY;
-  EXPECT_EQ(guesses[0].id, std::ranges::max_element(others) - others.begin());
-  EXPECT_LT(guesses[0].confidence, 1e-3);
-  EXPECT_NE(guesses[1].id, 150);
+  EXPECT_EQ(proposals[0].id, std::ranges::max_element(others) - others.begin());
+  EXPECT_LT(proposals[0].confidence, 1e-3);
+  EXPECT_NE(proposals[1].id, 150);
 }
 
-TEST(ShardedGuess, OfLogitsThatAreNotNumbersThereIsNone) {
+TEST(ShardedProposal, OfLogitsThatAreNotNumbersThereIsNone) {
   std::vector<float> row = random_row(6);
   std::vector<float> spoilt = row;
   spoilt[299] = NAN;
-  const std::vector<Guess> guesses =
-      guess_together({{spoilt, {.temperature = 0.5F}, {}}, {row, {.temperature = 0.5F}, {}}});
-  if (guesses.empty()) return;
-  EXPECT_EQ(guesses[0].id, -1);
-  EXPECT_GE(guesses[1].id, 0);
+  const std::vector<Proposal> proposals =
+      propose_together({{spoilt, {.temperature = 0.5F}, {}}, {row, {.temperature = 0.5F}, {}}});
+  if (proposals.empty()) return;
+  EXPECT_EQ(proposals[0].id, -1);
+  EXPECT_GE(proposals[1].id, 0);
 }
 
 }  // namespace
