@@ -24,7 +24,7 @@ std::vector<std::string> names_of(std::string field) {
   static const std::map<std::string, std::vector<std::string>> kOthers = {
       {"bad_words", {"bad-word"}},
       {"max_length", {"max-length", "context"}},
-      {"max_sequences", {"max-batch", "batch"}},
+      {"max_sequences", {"max-sequences", "batch"}},
       {"max_tokens", {"max-tokens", "generate"}},
       {"speculation", {"speculate"}},
   };
@@ -34,7 +34,7 @@ std::vector<std::string> names_of(std::string field) {
   return {field};
 }
 
-// "--max-batch" of "max_sequences", or nothing.
+// "--max-sequences" of "max_sequences", or nothing.
 std::string flag_of(const std::string& field) {
   for (const std::string& name : names_of(field))
     if (flags().contains(name)) return "--" + name;

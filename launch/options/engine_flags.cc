@@ -99,7 +99,7 @@ void EngineFlags::add_causal_options_to(CLI::App& command) {
 
 void EngineFlags::add_batch_option_to(CLI::App& command, std::size_t usual) {
   options.max_sequences = usual;
-  command.add_option("--max-batch", options.max_sequences, "Maximum concurrent sequences")
+  command.add_option("--max-sequences", options.max_sequences, "Maximum concurrent sequences")
       ->check(whole_number(1, 4096))
       ->type_name("N")
       ->capture_default_str();

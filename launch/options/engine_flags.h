@@ -26,8 +26,8 @@ struct EngineFlags {
   // Models that compute one token after another: --attention, --pipeline, --two-batch-overlap. The engine
   // refuses them for encoders.
   void add_causal_options_to(CLI::App& command);
-  // Commands that submit several requests at once: --max-batch. The engine runs `usual` of them by default,
-  // and one at a time in commands without the option.
+  // Commands that submit several requests at once: --max-sequences. The engine runs `usual` of them by
+  // default, and one at a time in commands without the option.
   void add_batch_option_to(CLI::App& command, std::size_t usual = 16);
   // Commands that generate with a diffusion language model: --unmask-cache.
   void add_unmask_cache_option_to(CLI::App& command);

@@ -225,7 +225,7 @@ TEST(Batch, MoreLinesThanAreWorkedOnAtOnceAreAllAnswered) {
   std::vector<json> requests;
   for (int i = 0; i < 20; ++i) requests.push_back({{"prompt", "Hi"}, {"id", i}, {"max_tokens", 1 + i % 3}});
   Arguments arguments = batch(model);
-  arguments.insert(arguments.end(), {"--max-batch", "2"});
+  arguments.insert(arguments.end(), {"--max-sequences", "2"});
   const Finished finished = run(kNoMpirun, arguments, {.input = request_lines(requests)});
   expect_success(finished);
   const std::vector<json> lines = in_order(finished.out);

@@ -62,7 +62,7 @@ TEST_F(Resume, GivesEveryResultExactlyOnceWhereTheJobWasKilled) {
   for (int i = 0; i < kRequests; ++i)
     requests.push_back({{"id", i}, {"prompt", "Hi " + std::to_string(i)}, {"max_tokens", 40}});
   write_requests(requests);
-  const std::vector<std::string> command = command_line(2, arguments({"--max-batch", "2"}));
+  const std::vector<std::string> command = command_line(2, arguments({"--max-sequences", "2"}));
   {
     Process process(command);
     ASSERT_TRUE(process.wait_for_output([&](const std::string&) { return lines_in(output()) >= 3; }, 60));

@@ -64,7 +64,7 @@ TEST(UsageAdvice, NamesOfOtherProgramsAreAnsweredWithOurs) {
       {"-f", "here it is --prompt-file"},
       {"-s", "here it is --seed"},
       {"--repeat-penalty", "here it is --repetition-penalty"},
-      {"--max-num-seqs", "here it is --max-batch"},
+      {"--max-num-seqs", "here it is --max-sequences"},
       {"--dtype", "here it is --weights"},
       {"--hf-repo", "here it is --model ORG/NAME"},
       {"-hf", "there is no option -hf; here it is --model ORG/NAME"},

@@ -54,7 +54,7 @@ TEST(Usage, CommandsListOnlyOptionsThatTheyUse) {
   for (const char* option : {"--packed-cache", "--max-length", "--cache-tokens", "--verbose"})
     EXPECT_EQ(commands_with(option), engines) << option;
   // One request after another, or as many at once as --batch says.
-  EXPECT_EQ(commands_with("--max-batch"),
+  EXPECT_EQ(commands_with("--max-sequences"),
             Names({"generate", "serve", "embed", "rank", "classify", "fill-mask"}));
   // Encoders, the only models of rank, classify and fill-mask, compute whole texts.
   for (const char* option : {"--attention", "--pipeline", "--two-batch-overlap"}) {
@@ -65,7 +65,8 @@ TEST(Usage, CommandsListOnlyOptionsThatTheyUse) {
   EXPECT_EQ(commands_with("--unmask-cache"), Names({"generate", "chat", "serve", "bench"}));
   EXPECT_EQ(commands_with("--speculate"), Names({"generate", "chat", "serve", "bench"}));
   EXPECT_EQ(commands_with("--server"), Names({"chat"}));
-  expect_one_error(run(kNoMpirun, {"logits", "--max-batch", "2"}), 2, "there is no option --max-batch");
+  expect_one_error(run(kNoMpirun, {"logits", "--max-sequences", "2"}), 2,
+                   "there is no option --max-sequences");
 }
 
 TEST(Usage, DefaultsAreShown) {

@@ -60,7 +60,7 @@ TEST_P(ServeLoad, GivesTheSameTextsUnderLoadAsAlone) {
 }
 
 TEST_P(ServeLoad, StopsWorkingForClientsThatHaveLeft) {
-  ServedProgram server(GetParam(), {"--quiet", "--max-batch", "2"});
+  ServedProgram server(GetParam(), {"--quiet", "--max-sequences", "2"});
   std::vector<std::unique_ptr<HttpClient>> clients;
   for (int i = 0; i < 6; ++i) {
     clients.push_back(std::make_unique<HttpClient>(server.port()));
@@ -80,7 +80,7 @@ TEST_P(ServeLoad, StopsWorkingForClientsThatHaveLeft) {
 }
 
 TEST(Serve, AnswersAsManyRequestsAtOnceAsCanRunWhateverMayWait) {
-  ServedProgram server(kNoMpirun, {"--quiet", "--max-batch", "64", "--max-queue", "1"});
+  ServedProgram server(kNoMpirun, {"--quiet", "--max-sequences", "64", "--max-queue", "1"});
   std::vector<std::future<HttpReply>> replies;
   for (int i = 0; i < 8; ++i) {
     replies.push_back(
@@ -95,7 +95,7 @@ TEST(Serve, AnswersAsManyRequestsAtOnceAsCanRunWhateverMayWait) {
 }
 
 TEST(Serve, TurnsRequestsAwayThatCannotWait) {
-  ServedProgram server(kNoMpirun, {"--quiet", "--max-batch", "1", "--max-queue", "1"});
+  ServedProgram server(kNoMpirun, {"--quiet", "--max-sequences", "1", "--max-queue", "1"});
   HttpClient running(server.port());
   running.send(request_text("POST", "/v1/completions", endless().dump()));
   running.read_until("data: ");
@@ -149,7 +149,7 @@ TEST_P(ServeLoad, LeavesNothingBehindAfterRandomRequests) {
   const char* const wanted = std::getenv("TP_SOAK");
   const int requests = wanted != nullptr ? std::atoi(wanted) : 200;
   ServedProgram server(GetParam(),
-                       {"--quiet", "--max-batch", "8", "--cache-tokens", "2048", "--max-queue", "20"});
+                       {"--quiet", "--max-sequences", "8", "--cache-tokens", "2048", "--max-queue", "20"});
   const pid_t rank_0 = GetParam() == kNoMpirun ? server.process().pid() : server.process().rank(0);
   std::atomic<int> next = 0;
   std::atomic<int> answered = 0;
