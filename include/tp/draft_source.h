@@ -1,4 +1,4 @@
-// Interface for a program's own source of draft tokens; see EngineOptions::draft_source.
+// Interface for a program's own source of draft tokens; see EngineHooks::draft_source.
 #pragma once
 
 #include "tp/request.h"

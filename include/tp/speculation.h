@@ -24,7 +24,7 @@ enum class DraftKind : std::uint8_t {
   // Chosen for each sequence and step: ngram if its draft is likely to be right, else the draft model or the
   // multi-token prediction layer, if there is one.
   automatic,
-  custom,  // EngineOptions::draft_source
+  custom,  // EngineHooks::draft_source
 };
 
 // The ranks that run a draft model or multi-token prediction layer. Other ranks wait for them.
@@ -53,6 +53,13 @@ struct SpeculationOptions {
   // can reveal that an answer was given before. Requests with a Request::cache_salt, or without
   // `cache_prompt`, therefore neither use the history nor add to it.
   std::size_t draft_history = 0;
+
+  bool operator==(const SpeculationOptions&) const = default;
+
+  template <class Archive>
+  void serialize(Archive& archive, unsigned /*version*/) {
+    archive& drafts& tokens& always& model& ranks& draft_history;
+  }
 };
 
 // How many draft tokens there were, and how many of them the model accepted.

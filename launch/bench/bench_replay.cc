@@ -1,5 +1,7 @@
 #include "launch/bench/bench_replay.h"
 
+#include "runtime/setup/internal_hooks.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -13,11 +15,12 @@ std::size_t BenchReplay::longest() const {
   return longest;
 }
 
-void BenchReplay::add_to(EngineOptions& options, std::size_t vocab_size) const {
+void BenchReplay::add_to(EngineOptions& options, EngineHooks& hooks, std::size_t vocab_size) const {
   if (options.speculation.drafts == DraftKind::none) options.speculation.drafts = DraftKind::ngram;
-  options.wrap_draft_source = [replayed = replayed, vocab_size](std::unique_ptr<DraftSource> guesses) {
+  const auto wrap = [replayed = replayed, vocab_size](std::unique_ptr<DraftSource> guesses) {
     return std::make_unique<ReplaySource>(replayed, std::move(guesses), vocab_size);
   };
+  hooks.internal = std::make_shared<InternalHooks>(InternalHooks{.wrap_draft_source = wrap});
 }
 
 ReplayTurns measure_replay_turns(Engine& engine, const BenchReplay& replay, BenchRun run, std::size_t first,

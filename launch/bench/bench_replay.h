@@ -18,7 +18,7 @@ struct BenchReplay {
 
   std::size_t longest() const;  // tokens of a text and its prompt
   // Lets an engine draft from the replayed texts what `speculation` would guess of the real ones.
-  void add_to(EngineOptions& options, std::size_t vocab_size) const;
+  void add_to(EngineOptions& options, EngineHooks& hooks, std::size_t vocab_size) const;
 };
 
 // The turns of one text, or of a batch of several.

@@ -95,7 +95,7 @@ nlohmann::json row_json(const BenchSummary& summary, const Engine& engine) {
   for (const RankReport& report : row.ranks) ranks.push_back(rank_json(report));
   const TimeParts time = mean_time(row.ranks);
   const double steps_per_second = static_cast<double>(row.steps) / row.seconds;
-  const std::size_t pretended = engine.info().pretend_ranks;
+  const std::size_t pretended = engine.info().options.pretend_ranks;
   nlohmann::json json = {
       {"phase", row.phase},
       {"batch", row.batch},
@@ -113,7 +113,7 @@ nlohmann::json row_json(const BenchSummary& summary, const Engine& engine) {
         {"top_k", row.sampling.top_k},
         {"top_p", rounded(row.sampling.top_p)}}},
       {"weights", name_of(engine.info().weights)},
-      {"kv_type", name_of(engine.info().kv_type)},
+      {"kv_type", name_of(*engine.info().options.kv_type)},
       {"ranks", row.ranks.size()},
       {"threads", row.ranks.front().threads},
       {"parameters", engine.info().parameters},

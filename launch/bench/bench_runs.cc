@@ -32,8 +32,9 @@ std::vector<TokenId> make_prompt(std::size_t length, std::size_t index, std::siz
 // The tokens that prompts are made of: those that the first rank knows, where it pretends to be one of many,
 // because others would have no embedding.
 std::size_t prompt_vocabulary(const EngineInfo& info) {
-  return info.pretend_ranks == 0 ? info.config.vocab_size
-                                 : shard_columns(info.config.vocab_size, {0, info.pretend_ranks}).end;
+  return info.options.pretend_ranks == 0
+             ? info.config.vocab_size
+             : shard_columns(info.config.vocab_size, {0, info.options.pretend_ranks}).end;
 }
 
 // A schema of about 2 KB that is different for every number, and whose texts do not end before the

@@ -40,9 +40,9 @@ BenchSetup bench_setup(const Engine& engine, std::size_t ranks, const std::files
           .isa = std::string(kernels::name_of(kernels::active_isa())),
           .mpi = mpi_library(),
           .model = last_part(model),
-          .kv_type = std::string(name_of(engine.info().kv_type)),
+          .kv_type = std::string(name_of(*engine.info().options.kv_type)),
           .ranks = ranks,
-          .threads = engine.info().threads};
+          .threads = engine.info().options.threads};
 }
 
 std::string BenchSetup::text() const {

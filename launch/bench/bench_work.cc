@@ -36,10 +36,10 @@ BenchWork::BenchWork(const EngineOptions& options, std::size_t ranks, KvType kv_
   const EnginePlan plan = make_plan(opened, ranks);
   const DecoderSpec spec = plan.spec();
   const std::unique_ptr<WeightSource> source = open_weights(plan);
-  const std::size_t there = plan.pretends ? ranks / plan.stages : plan.ranks;
-  for (std::size_t stage = 0; stage < plan.stages; ++stage) {
+  const std::size_t there = plan.pretends() ? ranks / plan.options.pipeline : plan.ranks;
+  for (std::size_t stage = 0; stage < plan.options.pipeline; ++stage) {
     for (std::size_t rank = 0; rank < there; ++rank)
-      shapes_.push_back(shape_of_rank(spec, plan, *source, plan.tp(rank), {stage, plan.stages}));
+      shapes_.push_back(shape_of_rank(spec, plan, *source, plan.tp(rank), {stage, plan.options.pipeline}));
   }
 }
 

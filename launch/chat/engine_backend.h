@@ -19,7 +19,7 @@ class EngineBackend final : public ChatBackend {
   EngineBackend(Engine& engine, ChatTemplate chat_template, SamplingFlags sampling);
 
   ChatAnswer answer(const nlohmann::ordered_json& conversation, const ChatListener& listener) override;
-  std::size_t max_length() const override { return engine_.info().max_length; }
+  std::size_t max_length() const override { return engine_.info().options.max_length; }
 
  private:
   // Passes on the continuation of a prompt as it comes, and appends its tokens to `ids` and its text to

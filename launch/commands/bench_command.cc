@@ -204,7 +204,7 @@ void read_texts(BenchFlags& flags, std::size_t vocab_size, std::size_t longest) 
   const bool has_history = flags.engine.options.speculation.draft_history != 0;
   // The same text comes in every turn: without a history, as if it had never come.
   for (RealText& text : flags.replay.texts) text.request.cache_prompt = has_history;
-  flags.replay.add_to(flags.engine.options, vocab_size);
+  flags.replay.add_to(flags.engine.options, flags.engine.hooks, vocab_size);
   require<ConfigError>(flags.replay.longest() <= longest,
                        "cannot replay a text of {} tokens with its prompt: a sequence holds {}; leave it out",
                        flags.replay.longest(), longest);
@@ -234,10 +234,10 @@ void check_room(const Engine& engine, const BenchFlags& flags) {
   const std::size_t length = length_of(flags);
   const std::size_t block = flags.engine.options.block_size;
   const std::size_t needed = flags.largest_batch() * ((length + block - 1) / block * block);
-  require<ConfigError>(needed <= info.cache_tokens,
+  require<ConfigError>(needed <= info.options.cache_tokens,
                        "cannot measure batches of {}: they need a cache of {} tokens, but it holds {}; raise "
                        "--cache-tokens, or lower --batch, --prompt or --generate",
-                       flags.largest_batch(), needed, info.cache_tokens);
+                       flags.largest_batch(), needed, info.options.cache_tokens);
 }
 
 // What was given for a model.
@@ -290,7 +290,7 @@ int run_bench(const CLI::App& command, BenchFlags flags) {
     const std::unique_ptr<Engine> engine = open_engine(comm, engine_flags_of(flags));
     return lead_or_follow(comm, *engine, false, [&] {
       if (flags.generates) check_room(*engine, flags);
-      const BenchWork work(engine_flags_of(flags).options, comm.size(), engine->info().kv_type);
+      const BenchWork work(engine_flags_of(flags).options, comm.size(), *engine->info().options.kv_type);
       bench(*engine, peaks, flags, bench_setup(*engine, comm.size(), model_of(flags)), work, *trace, *output);
       if (flags.engine.options.speculation.drafts != DraftKind::none)
         print_note(describe_drafts(engine->status().speculation));

@@ -315,7 +315,7 @@ void inspect(const InspectFlags& flags) {
   ResultOutput output(flags.output);
   const auto describe = flags.json ? json_report : table_report;
   output.write(describe(plan.config, parameters, described, find_tokenizer_flaws(model).unsupported, shares,
-                        cache, described.usual_type(), plan.kv_type));
+                        cache, described.usual_type(), plan.kv_type()));
   output.finish();
 }
 

@@ -93,12 +93,12 @@ std::vector<Window> slide(std::size_t tokens, std::size_t window, std::size_t st
 
 // Fills in what was not given. Throws RequestError.
 void settle_window(PerplexityFlags& flags, const EngineInfo& info) {
-  if (flags.window == 0) flags.window = std::min(kDefaultWindow, info.max_length);
+  if (flags.window == 0) flags.window = std::min(kDefaultWindow, info.options.max_length);
   if (flags.stride == 0) flags.stride = std::max<std::size_t>(1, flags.window / 2);
-  require<RequestError>(flags.window <= info.max_length,
+  require<RequestError>(flags.window <= info.options.max_length,
                         "a window of {} tokens is longer than the {} of a sequence (max_position_embeddings, "
                         "or --max-length); give a smaller --window",
-                        flags.window, info.max_length);
+                        flags.window, info.options.max_length);
   require<RequestError>(flags.stride < flags.window,
                         "a stride of {} tokens leaves the first tokens of a window of {} nothing to be "
                         "predicted from; give a --stride that is smaller than the --window",
@@ -146,7 +146,7 @@ std::string json_of(const Result& result, const PerplexityFlags& flags, const En
                            {"window", flags.window},
                            {"stride", flags.stride},
                            {"weights", name_of(info.weights)},
-                           {"kv_type", name_of(info.kv_type)},
+                           {"kv_type", name_of(*info.options.kv_type)},
                            {"ranks", ranks},
                            {"seconds", rounded(result.seconds)},
                            {"tokens_per_s", rounded(result.tokens_per_second())}};
@@ -164,7 +164,7 @@ std::string text_of(const Result& result, const PerplexityFlags& flags, const En
                     "speed          {:.1f} tokens/s, the windows' contexts included; weights in {}, keys and "
                     "values in {}\n",
                     result.tokens, result.windows, flags.window, flags.stride, result.tokens_per_second(),
-                    name_of(info.weights), name_of(info.kv_type));
+                    name_of(info.weights), name_of(*info.options.kv_type));
 }
 
 int lead(Engine& engine, PerplexityFlags flags, const Material& material, std::size_t ranks,

@@ -50,14 +50,14 @@ struct PlannedWork {
 PlannedWork planned_work(const EnginePlan& plan, const Workload& asked) {
   PlannedWork work{plan, asked};
   const auto limit = [&](std::size_t& tokens, std::size_t usual) {
-    if (tokens == usual) tokens = std::min<std::size_t>(tokens, plan.max_length);
+    if (tokens == usual) tokens = std::min<std::size_t>(tokens, plan.options.max_length);
   };
   limit(work.workload.context, Workload{}.context);
   limit(work.workload.prompt, Workload{}.prompt);
   const std::size_t longest = std::max(work.workload.context, work.workload.prompt);
-  if (longest <= plan.max_length) return work;
-  work.longest = plan.max_length;
-  work.plan.max_length = longest + 1;
+  if (longest <= plan.options.max_length) return work;
+  work.longest = plan.options.max_length;
+  work.plan.options.max_length = longest + 1;
   return work;
 }
 
@@ -80,7 +80,8 @@ void plan(const PlanFlags& flags) {
   const Prediction prediction(work.plan, described.spec(), described.weights(), flags.cluster, work.workload);
   const PlanResult result = make_plan_result(
       prediction, flags.cluster, work.workload, flags.batches,
-      {.wanted = work.plan.max_sequences * work.plan.max_length, .longest = work.longest}, flags.hosts);
+      {.wanted = work.plan.options.max_sequences * work.plan.options.max_length, .longest = work.longest},
+      flags.hosts);
   ResultOutput output(flags.output);
   output.write(flags.json ? plan_json(described, result) : plan_text(described, result));
   output.finish();

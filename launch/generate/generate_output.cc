@@ -177,7 +177,8 @@ void GenerateOutput::write_text(Answer& answer) {
   file_.write(out);
   if (!filled_context(answer.completion, continuation)) return;
   print_message(fmt::format("tp-infer: prompt {}: stopped after {} tokens, because the context of {} is full",
-                            answer.index + 1, continuation.token_ids.size(), engine_.info().max_length));
+                            answer.index + 1, continuation.token_ids.size(),
+                            engine_.info().options.max_length));
 }
 
 std::string GenerateOutput::heading_of(const Answer& answer) {
@@ -211,7 +212,7 @@ nlohmann::json GenerateOutput::timings_of(const Answer& answer, std::size_t samp
   const Moment& first_token = answer.first_tokens[sample];
   const double decode_seconds = now_ - first_token.seconds;
   nlohmann::json timings = {
-      {"load_s", rounded(engine_.info().load_seconds)},
+      {"load_s", rounded(engine_.info().load_time.count())},
       {"prompt_tokens", answer.completion.prompt_tokens},
       {"generated_tokens", generated},
       {"first_token_s", rounded(first_token.seconds - answer.submitted.seconds)},

@@ -16,6 +16,7 @@ enum class WeightNames : std::uint8_t { convertible, all };
 // What was given on the command line for the engine.
 struct EngineFlags {
   EngineOptions options{.model = {}, .max_sequences = 1};
+  EngineHooks hooks{};
   bool verbose = false;
   double timeout = 0.0;  // seconds that a rank waits for another one; 0: for ever
 

@@ -8,15 +8,18 @@
 #include "tp/internal/require.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+
+#include <fmt/format.h>
 
 namespace tp {
 namespace {
 
 constexpr std::size_t kMaxSequences = 64;
-constexpr double kStepMs = 200.0;
+constexpr std::chrono::milliseconds kStepTime(200);
 
 // One key per line; empty lines and those that begin with # are none.
 std::vector<std::string> read_keys(const std::string& file) {
@@ -76,11 +79,12 @@ void add_load_options(CLI::App& command, ServeFlags& flags) {
   const std::string group = "Load";
   EngineOptions& options = flags.engine.options;
   command
-      .add_option(
-          "--step-ms", options.step_ms,
+      .add_option_function<double>(
+          "--step-ms",
+          [&options](double ms) { options.step_time = std::chrono::duration<double, std::milli>(ms); },
           "Maximum milliseconds that prompts may add to a step while other requests generate; 0: no limit")
       ->check(number())
-      ->capture_default_str()
+      ->default_str(fmt::format("{}", kStepTime.count()))
       ->type_name("MS")
       ->group(group);
   command
@@ -107,7 +111,7 @@ void add_load_options(CLI::App& command, ServeFlags& flags) {
 }  // namespace
 
 ServeFlags::ServeFlags() {
-  engine.options.step_ms = kStepMs;
+  engine.options.step_time = kStepTime;
   engine.options.max_queue = 1024;
 }
 

@@ -32,7 +32,7 @@ DescribedModel::DescribedModel(const EngineOptions& options, std::size_t ranks, 
       configured_(source_ ? plan_.config.torch_dtype : dtype_of_rest(options.model, plan_.config.torch_dtype),
                   source_ ? std::vector<QuantizedLayers>() : find_quantized_layers(options.model)) {
   if (source_) stored_ = {source_->stored_bytes(), source_->types()};
-  if (default_kv) plan_.kv_type = default_kv_type(usual_type());
+  if (default_kv) plan_.options.kv_type = default_kv_type(usual_type());
 }
 
 const WeightSource& DescribedModel::weights() const {

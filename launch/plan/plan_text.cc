@@ -154,7 +154,8 @@ std::string plan_text(const DescribedModel& model, const PlanResult& result) {
   const Cluster& cluster = result.cluster;
   fmt::format_to(out, "{}, {:.3g} G parameters, weights in {}, cache in {}, sums between hosts in {}\n",
                  model.plan().config.architecture, static_cast<double>(count_parameters(model.spec())) / 1e9,
-                 name_of(model.usual_type()), name_of(model.plan().kv_type), name_of(model.plan().wire));
+                 name_of(model.usual_type()), name_of(model.plan().kv_type()),
+                 name_of(model.plan().options.wire));
   fmt::format_to(out, "predicted for {}\n", cluster_flags(cluster));
   fmt::format_to(out, "a prompt of {} tokens; decoding with {} tokens in the cache of each sequence\n",
                  result.workload.prompt, result.workload.context);

@@ -64,23 +64,23 @@ void print_engine_notices(const EngineInfo& info, const EngineOptions& options) 
   }
   if (!info.cache_notice.empty()) print_message(fmt::format("tp-infer: {}", with_flags(info.cache_notice)));
   if (!info.packed_cache_notice.empty()) print_message(fmt::format("tp-infer: {}", info.packed_cache_notice));
-  if (info.favor_features != 0) {
+  if (info.options.favor_features != 0) {
     print_message(
         fmt::format("tp-infer: attention is approximated by {} random features per head (--attention favor): "
                     "results differ from the model's",
-                    info.favor_features));
+                    info.options.favor_features));
   }
-  if (info.unmask_cache != UnmaskCache::exact) {
+  if (info.options.unmask_cache != UnmaskCache::exact) {
     print_message(
         fmt::format("tp-infer: passes are approximated (--unmask-cache {}): texts differ from the model's",
-                    name_of(info.unmask_cache)));
+                    name_of(info.options.unmask_cache)));
   }
-  if (options.max_length > info.max_length) {
+  if (options.max_length > info.options.max_length) {
     print_note(fmt::format(
         "tp-infer: sequences have at most {} tokens, the model's maximum, not the {} of --max-length\n",
-        info.max_length, options.max_length));
+        info.options.max_length, options.max_length));
   }
-  const std::size_t threads = info.threads;
+  const std::size_t threads = info.options.threads;
   if (threads > allowed_processors()) {
     print_note(
         fmt::format("tp-infer: {} threads per rank on {} of {} processors: oversubscribed; if mpirun binds "

@@ -39,12 +39,14 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
     if (task && comm.is_root()) require_task(options.model, *task);
     if (options.threads == 0) options.threads = default_threads(comm.local_size());
   });
-  if (!comm.is_root()) return std::make_unique<Engine>(comm, options);
+  EngineHooks hooks = flags.hooks;
+  if (!comm.is_root()) return std::make_unique<Engine>(comm, options, hooks);
   std::unique_ptr<Engine> engine;
   {
     const std::string name = std::filesystem::path(options.model / "").parent_path().filename().string();
     ProgressBar bar(fmt::format("loading {}", printable(name)), true);
-    engine = std::make_unique<Engine>(comm, options, [&](double fraction) { bar.update(fraction); });
+    hooks.progress = [&](double fraction) { bar.update(fraction); };
+    engine = std::make_unique<Engine>(comm, options, hooks);
   }
   print_engine_notices(engine->info(), flags.options);
   const bool generates = !task || *task == Task::generate;

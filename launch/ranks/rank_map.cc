@@ -50,17 +50,17 @@ void print_rank_map(Engine& engine) {
   const EngineInfo& info = engine.info();
   print_note(fmt::format("{} on {}, kernels {}\n", version_text(), mpi_library(),
                          kernels::name_of(kernels::active_isa())));
-  if (info.same_bits)
+  if (info.options.same_bits)
     print_note(fmt::format("--same-bits: as from any ranks with this program and kernels for {}{}\n",
                            kernels::name_of(kernels::active_isa()),
                            kernels::bf16_pairs_are_fast() ? ", multiplying bf16 in pairs" : ""));
-  print_note(
-      fmt::format("{}, {} parameters, loaded in {:.2f} s; cache of {} tokens{}, sequences of at most {}\n",
-                  info.config.architecture, info.parameters, info.load_seconds, info.cache_tokens,
-                  info.states == 0 ? std::string()
-                                   : fmt::format(" and {} states of recurrent layers ({} on rank 0)",
-                                                 info.states, format_bytes(info.state_bytes)),
-                  info.max_length));
+  print_note(fmt::format(
+      "{}, {} parameters, loaded in {:.2f} s; cache of {} tokens{}, sequences of at most {}\n",
+      info.config.architecture, info.parameters, info.load_time.count(), info.options.cache_tokens,
+      info.states == 0 ? std::string()
+                       : fmt::format(" and {} states of recurrent layers ({} on rank 0)", info.states,
+                                     format_bytes(info.state_bytes)),
+      info.options.max_length));
   if (info.draft) {
     print_note(fmt::format("{} {}, {} parameters, on {}; on rank 0 weights {}, cache {}, workspace {}{}\n",
                            info.draft->is_layer ? "layer for multi-token prediction of" : "draft model",

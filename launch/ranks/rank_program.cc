@@ -163,7 +163,7 @@ void run_on_first_rank(const CommandLine& command, const std::function<void()>& 
 namespace {
 
 void warn_of_inexact_sums(Engine& engine) {
-  if (!engine.info().same_bits) return;
+  if (!engine.info().options.same_bits) return;
   const std::vector<RankReport> reports = engine.reports();
   const auto is_inexact = [](const RankReport& rank) { return rank.inexact_sums != 0; };
   if (std::ranges::none_of(reports, is_inexact)) return;

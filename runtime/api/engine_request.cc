@@ -14,12 +14,12 @@ namespace {
 // Refuses texts that must be too long before they are tokenized, because tokenizing megabytes takes seconds.
 void require_short(std::size_t bytes, const Engine& engine) {
   constexpr std::size_t kMaxTokenBytes = 512;
-  const std::size_t longest = engine.info().max_length * kMaxTokenBytes;
+  const std::size_t longest = engine.info().options.max_length * kMaxTokenBytes;
   require<TooLongError>(
       bytes <= longest,
       "prompt has {} bytes but a sequence has at most {} tokens (max_position_embeddings, or "
       "`max_length`); shorten the prompt",
-      bytes, engine.info().max_length);
+      bytes, engine.info().options.max_length);
 }
 
 // Adds the chat template's markers to a thinking limit. A default limit is dropped if the model does not
@@ -92,7 +92,7 @@ int default_max_tokens(const EngineInfo& info, const Request& request, int other
       is_seq2seq ? std::max<std::size_t>(request.decoder_prompt.size(), 1) : request.prompt.size();
   const std::optional<std::size_t> most = info.generation.max_tokens(begun);
   if (!most) return otherwise;
-  const std::size_t room = std::min(info.max_length, info.cache_tokens);
+  const std::size_t room = std::min(info.options.max_length, info.options.cache_tokens);
   return static_cast<int>(std::min(*most, room - std::min(room - 1, begun)));
 }
 

@@ -19,6 +19,7 @@
 #include "runtime/scheduling/leader.h"
 #include "runtime/setup/engine_plan_archive.h"
 #include "runtime/setup/engine_setup.h"
+#include "runtime/setup/internal_hooks.h"
 #include "runtime/setup/overlap_choice.h"
 #include "runtime/setup/plan_agreement.h"
 #include "runtime/speculation/answer_history.h"
@@ -40,8 +41,8 @@ namespace tp {
 namespace {
 
 std::filesystem::path folder_of(const EnginePlan& plan) {
-  const std::filesystem::path model(plan.model);
-  return plan.synthetic ? model.parent_path() : model;
+  const EngineOptions& options = plan.options;
+  return options.synthetic ? options.model.parent_path() : options.model;
 }
 
 std::optional<Tokenizer> load_tokenizer(const EnginePlan& plan) {
@@ -65,7 +66,7 @@ std::future<std::optional<Tokenizer>> begin_loading_tokenizer(const Communicator
 // Fills in the facts that only rank 0 knows.
 void complete(EngineInfo& info, const EnginePlan& plan) {
   const GenerationConfig defaults =
-      plan.synthetic ? GenerationConfig{} : load_generation_config(folder_of(plan));
+      plan.options.synthetic ? GenerationConfig{} : load_generation_config(folder_of(plan));
   info.default_sampling = defaults.sampling;
   info.generation = defaults.generation;
   info.generation_notice = defaults.notice;
@@ -76,14 +77,6 @@ void complete(EngineInfo& info, const EnginePlan& plan) {
   ignore_unknown_ids(info);
 }
 
-// Number of tokens that the cache should have room for; 0: max_sequences sequences of maximum length. A model
-// that takes whole sequences needs each of them for only one step or a few steps, and computes as many at
-// once as fit.
-std::size_t wanted_cache(const EnginePlan& plan, const EngineOptions& options) {
-  const bool for_steps = options.cache_tokens == 0 && takes_whole_sequences(plan.spec());
-  return for_steps ? 2 * plan.step_limits().tokens : options.cache_tokens;
-}
-
 bool has_global_tokens(const DecoderSpec& spec) {
   return std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {
     const auto* attention = std::get_if<AttentionSpec>(&block.attention);
@@ -91,11 +84,10 @@ bool has_global_tokens(const DecoderSpec& spec) {
   });
 }
 
-LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info, const EngineOptions& options) {
+LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info) {
   const DecoderSpec spec = plan.spec();
-  return {.model = plan.model,
+  return {.engine = plan.options,
           .vocab_size = plan.config.vocab_size,
-          .max_length = plan.max_length,
           .eos_token_ids = info.eos_token_ids,
           .generation = info.generation,
           .kind = info.kind,
@@ -104,57 +96,48 @@ LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info, con
           .token_types = spec.token_types,
           .has_global_tokens = has_global_tokens(spec),
           .diffusion = spec.diffusion,
-          .unmask_cache = plan.unmask_cache,
           .cache_blocks = plan.cache_blocks,
           .cache = plan.cache_shape(CacheGroups::of(spec)),
-          .limits = {.prefill_chunk = plan.prefill_chunk,
-                     .step_tokens = plan.step_limits().tokens,
-                     .max_sequences = plan.max_sequences,
-                     .step_ms = options.step_ms,
-                     .stages = plan.stages,
-                     .generates = !takes_whole_sequences(spec)},
-          .queue = {.requests = options.max_queue, .prompt_tokens = options.max_queue_tokens}};
+          .step_tokens = plan.step_limits().tokens,
+          .generates = !takes_whole_sequences(spec)};
 }
 
 // The parts of an engine that only rank 0 has.
 struct Root {
   Root(std::optional<Tokenizer> loaded, const LeaderOptions& options, std::unique_ptr<Speculator> speculator)
       : tokenizer(std::move(loaded)),
-        leader(options, tokenizer ? &*tokenizer : nullptr, std::move(speculator)),
-        searches(leader, options, tokenizer ? &*tokenizer : nullptr) {
-    if (options.diffusion) unmasker.emplace(leader, options, tokenizer ? &*tokenizer : nullptr);
+        leader(options, tokenizer ? &*tokenizer : nullptr, std::move(speculator)) {
+    if (options.diffusion)
+      mode = std::make_unique<Unmasker>(leader, options, tokenizer ? &*tokenizer : nullptr);
+    else
+      mode = std::make_unique<BeamSearches>(leader, options, tokenizer ? &*tokenizer : nullptr);
   }
 
   RequestId submit(Request request, EventSink sink) {
-    if (request.beam_search && !unmasker) return searches.submit(std::move(request), std::move(sink));
-    const bool unmasks = unmasker && request.max_tokens > 0;
-    return unmasks ? unmasker->submit(std::move(request), std::move(sink))
-                   : leader.submit(std::move(request), std::move(sink));
+    return mode->answers(request) ? mode->submit(std::move(request), std::move(sink))
+                                  : leader.submit(std::move(request), std::move(sink));
   }
   void cancel(RequestId request) {
-    if (unmasker && unmasker->cancel(request)) return;
-    if (!searches.cancel(request)) leader.cancel(request);
+    if (!mode->cancel(request)) leader.cancel(request);
   }
   LeaderStatus status() const {
     LeaderStatus status = leader.status();
-    searches.add_to(status);
-    if (unmasker) unmasker->add_to(status);
+    mode->add_to(status);
     return status;
   }
 
   std::optional<Tokenizer> tokenizer;
   Leader leader;
-  BeamSearches searches;
-  std::optional<Unmasker> unmasker;  // for a diffusion language model
-  std::vector<TokenEvent> events;    // events of requests without a sink, since the last step
-  double settle_seconds = 0.0;       // since the statistics were reset
+  std::unique_ptr<Mode> mode;      // answers the requests that need several passes
+  std::vector<TokenEvent> events;  // events of requests without a sink, since the last step
+  double settle_seconds = 0.0;     // since the statistics were reset
 };
 
 }  // namespace
 
 class Engine::Impl {
  public:
-  Impl(Communicator& comm, const EngineOptions& options, const Progress& progress);
+  Impl(Communicator& comm, const EngineOptions& options, const EngineHooks& hooks);
 
   // Rank 0: runs one step.
   void step();
@@ -184,51 +167,49 @@ class Engine::Impl {
     PlannedStep planned;
     Stopwatch watch;
   };
-  WorkerOptions worker_options(const EngineOptions& options) const;
-  std::unique_ptr<Speculator> create_speculator(const EngineOptions& options, std::optional<RowCosts> costs);
+  WorkerOptions worker_options() const;
+  std::unique_ptr<Speculator> create_speculator(const EngineHooks& hooks, std::optional<RowCosts> costs);
 
   std::deque<InFlight> in_flight_;
 };
 
-WorkerOptions Engine::Impl::worker_options(const EngineOptions& options) const {
-  WorkerOptions own{.threads = start_threads(comm_, options),
-                    .cache_tokens = wanted_cache(plan_, options),
-                    .packed_cache = options.packed_cache};
+WorkerOptions Engine::Impl::worker_options() const {
+  WorkerOptions own;
   fail_together(comm_, [&] {
     if (draft_plan_) own.beside = draft_need(comm_, *draft_plan_, plan_);
-    if (comm_.is_root()) own.beside.other += AnswerHistory::bytes_of(options.speculation.draft_history);
+    if (comm_.is_root()) own.beside.other += AnswerHistory::bytes_of(plan_.options.speculation.draft_history);
   });
   return own;
 }
 
-Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progress& progress)
+Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const EngineHooks& hooks)
     : comm_(comm),
       plan_(agree_on_plan(comm, options)),
-      draft_plan_(agree_on_draft(comm, options, plan_)),
+      draft_plan_(agree_on_draft(comm, options, hooks, plan_)),
       tokenizer_(begin_loading_tokenizer(comm, plan_)),
-      worker_(comm, plan_, worker_options(options), progress),
+      worker_(comm, plan_, worker_options(), hooks.progress),
       loop_(comm, worker_),
       info_(worker_.info()),
-      overlap_(plan_.overlaps ? options.two_batch_overlap : TwoBatchOverlap::off) {
-  if (draft_plan_) worker_.add_draft(load_draft(comm, *draft_plan_, plan_, info_.threads, worker_.tables()));
+      overlap_(plan_.overlaps ? plan_.options.two_batch_overlap : TwoBatchOverlap::off) {
+  if (draft_plan_) worker_.add_draft(load_draft(comm, *draft_plan_, plan_, worker_.tables()));
   if (tokenizer_.valid()) tokenizer_.wait();  // it would disturb the measurements
-  std::optional<RowCosts> costs = measured_row_costs(comm, worker_, plan_, options.speculation);
+  std::optional<RowCosts> costs = measured_row_costs(comm, worker_, plan_);
   fail_together(comm, [&] {
     if (!comm.is_root()) return;
     complete(info_, plan_);
     if (worker_.draft() != nullptr) info_.draft = worker_.draft()->info();
     if (info_.draft && info_.draft->is_layer) leave_out_next_token_layers(info_.unused_tensors);
-    root_ = std::make_unique<Root>(tokenizer_.get(), leader_options(plan_, info_, options),
-                                   create_speculator(options, std::move(costs)));
+    root_ = std::make_unique<Root>(tokenizer_.get(), leader_options(plan_, info_),
+                                   create_speculator(hooks, std::move(costs)));
     info_.file_notices = take_file_notices();
   });
 }
 
 // Rank 0 only.
-std::unique_ptr<Speculator> Engine::Impl::create_speculator(const EngineOptions& options,
+std::unique_ptr<Speculator> Engine::Impl::create_speculator(const EngineHooks& hooks,
                                                             std::optional<RowCosts> costs) {
-  DraftSources sources{.custom = options.draft_source,
-                       .wrap = options.wrap_draft_source,
+  DraftSources sources{.custom = hooks.draft_source,
+                       .wrap = draft_wrapper(hooks),
                        .follows_prompts = draft_plan_ && draft_plan_->plan.next_token};
   if (DraftModel* const draft = worker_.draft()) {
     ModelSource::Run run = [draft](Forward forward) {
@@ -238,22 +219,22 @@ std::unique_ptr<Speculator> Engine::Impl::create_speculator(const EngineOptions&
       run = [this](Forward forward) { return loop_.run(DraftForward{std::move(forward)}).results; };
     DraftModelLimits limits = draft->limits();
     // A wrapping source may translate ids.
-    if (!options.wrap_draft_source) limits.known_ids = plan_.config.vocab_size;
+    if (!draft_wrapper(hooks)) limits.known_ids = plan_.config.vocab_size;
     sources.model = [limits, run] { return std::make_unique<ModelSource>(limits, run); };
   }
-  return make_speculator(options.speculation, sources, plan_.config.vocab_size, std::move(costs));
+  return make_speculator(plan_.options.speculation, sources, plan_.config.vocab_size, std::move(costs));
 }
 
 // Begins a step for every stage that would otherwise have none, and finishes the first step.
 void Engine::Impl::step() {
-  while (in_flight_.size() < plan_.stages) {
+  while (in_flight_.size() < plan_.options.pipeline) {
     PlannedStep planned = leader().plan();
     if (planned.chunks.empty()) break;
     planned.forward.in_halves = overlap_.divides(planned.forward.tokens.size());
     in_flight_.push_back({std::move(planned), Stopwatch()});
     const PlannedStep& begun = in_flight_.back().planned;
     const double wire_before = worker_.wire_seconds();
-    loop_.begin(begun.forward, [&](std::size_t output) { return begun.mask(output); });
+    loop_.begin(begun.forward);
     overlap_.add(begun.forward.tokens.size(), begun.forward.in_halves, in_flight_.back().watch.seconds(),
                  worker_.wire_seconds() - wire_before);
   }
@@ -310,8 +291,8 @@ void Engine::Impl::reset_statistics() {
   root_->settle_seconds = 0.0;
 }
 
-Engine::Engine(Communicator& comm, const EngineOptions& options, const Progress& progress)
-    : impl_(std::make_unique<Impl>(comm, options, progress)), is_root_(comm.is_root()) {}
+Engine::Engine(Communicator& comm, const EngineOptions& options, const EngineHooks& hooks)
+    : impl_(std::make_unique<Impl>(comm, options, hooks)), is_root_(comm.is_root()) {}
 
 Engine::~Engine() {
   if (is_root_) impl_->loop_.stop(std::uncaught_exceptions() > 0 ? 1 : 0);

@@ -19,7 +19,8 @@ Forward step_of(std::size_t rows, const EnginePlan& plan, const CacheGroups& gro
   Forward forward;
   SequenceChunk chunk{.tokens = static_cast<std::uint32_t>(rows), .start = SequenceStart()};
   chunk.start->sampling.temperature = 0.0F;
-  const std::size_t blocks = groups.windows.size() * ((rows + plan.block_size - 1) / plan.block_size);
+  const std::size_t blocks =
+      groups.windows.size() * ((rows + plan.options.block_size - 1) / plan.options.block_size);
   for (std::size_t i = 0; i < blocks; ++i) chunk.new_blocks.push_back(static_cast<BlockId>(i));
   if (groups.cached_layers() < groups.places.size()) chunk.state.slot = 0;
   for (std::size_t row = 0; row < rows; ++row) {
@@ -33,8 +34,9 @@ Forward step_of(std::size_t rows, const EnginePlan& plan, const CacheGroups& gro
 
 // Whether the cache and a step have room for this many rows.
 bool fits(std::size_t rows, const EnginePlan& plan, const CacheGroups& groups) {
-  const std::size_t blocks = groups.windows.size() * ((rows + plan.block_size - 1) / plan.block_size);
-  return rows <= plan.prefill_chunk && rows <= plan.max_length && blocks <= plan.cache_blocks;
+  const std::size_t blocks =
+      groups.windows.size() * ((rows + plan.options.block_size - 1) / plan.options.block_size);
+  return rows <= plan.options.prefill_chunk && rows <= plan.options.max_length && blocks <= plan.cache_blocks;
 }
 
 double seconds_of(Forward forward, Communicator& comm, Worker& worker) {
@@ -66,10 +68,9 @@ std::vector<RowCosts::Point> measure_rows(Communicator& comm, Worker& worker, co
 
 }  // namespace
 
-std::optional<RowCosts> measured_row_costs(Communicator& comm, Worker& worker, const EnginePlan& plan,
-                                           const SpeculationOptions& options) {
-  const bool matter = options.drafts != DraftKind::none && !options.always;
-  if (max_over_ranks(comm, comm.is_root() && matter ? 1 : 0) == 0) return std::nullopt;
+std::optional<RowCosts> measured_row_costs(Communicator& comm, Worker& worker, const EnginePlan& plan) {
+  const SpeculationOptions& speculation = plan.options.speculation;
+  if (speculation.drafts == DraftKind::none || speculation.always) return std::nullopt;
   return RowCosts(measure_rows(comm, worker, plan));
 }
 

@@ -33,7 +33,7 @@ BeamSearches::BeamSearches(Leader& leader, LeaderOptions options, const Tokenize
 BeamSearches::~BeamSearches() = default;
 
 RequestId BeamSearches::submit(Request request, EventSink sink) {
-  if (options_.kind == ModelKind::seq2seq) begin_decoder(options_.generation, options_.model, request);
+  if (options_.kind == ModelKind::seq2seq) begin_decoder(options_.generation, options_.model(), request);
   check_request(request, options_, tokenizer_ != nullptr);
   const std::size_t begun =
       request.decoder_prompt.empty() ? request.prompt.size() : request.decoder_prompt.size();
@@ -41,7 +41,7 @@ RequestId BeamSearches::submit(Request request, EventSink sink) {
       .request = std::move(request), .vocab_size = options_.vocab_size, .sink = std::move(sink)};
   Request& own = setup.request;
   setup.max_tokens =
-      std::min<std::size_t>(static_cast<std::size_t>(own.max_tokens), options_.max_length - begun);
+      std::min<std::size_t>(static_cast<std::size_t>(own.max_tokens), options_.engine.max_length - begun);
   if (!own.ignore_eos) {
     setup.ends = options_.eos_token_ids;
     setup.ends.insert(setup.ends.end(), own.stop_token_ids.begin(), own.stop_token_ids.end());

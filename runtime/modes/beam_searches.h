@@ -4,6 +4,7 @@
 
 #include "runtime/scheduling/answer_counts.h"
 #include "runtime/scheduling/leader.h"
+#include "runtime/scheduling/mode.h"
 #include "tp/event.h"
 #include "tp/leader_status.h"
 #include "tp/request.h"
@@ -16,19 +17,17 @@ namespace tp {
 
 class BeamRun;
 
-class BeamSearches {
+class BeamSearches : public Mode {
  public:
   // `options`: the leader's options. `leader` and `tokenizer`, which may be null, must outlive this object.
   BeamSearches(Leader& leader, LeaderOptions options, const Tokenizer* tokenizer);
-  ~BeamSearches();
+  ~BeamSearches() override;
 
-  // From any thread. Begins a search. Its events come when it ends: the events of the n best texts, one text
-  // after the other. Throws like Leader::submit.
-  RequestId submit(Request request, EventSink sink);
-  // From any thread. Returns whether the search exists. It then ends with RequestCancelled.
-  bool cancel(RequestId id);
-  // From any thread. Adds the tokens that searches have found, and how searches ended.
-  void add_to(LeaderStatus& status) const;
+  bool answers(const Request& request) const override { return request.beam_search.has_value(); }
+  // A search's events come when it ends: the events of the n best texts, one text after the other.
+  RequestId submit(Request request, EventSink sink) override;
+  bool cancel(RequestId id) override;
+  void add_to(LeaderStatus& status) const override;
 
  private:
   Leader& leader_;

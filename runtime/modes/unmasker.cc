@@ -66,11 +66,11 @@ std::uint64_t seed_of_pass(std::uint64_t seed, int sample, std::size_t pass) {
 
 Unmasker::Unmasker(Leader& leader, const LeaderOptions& options, const Tokenizer* tokenizer)
     : leader_(leader),
-      model_(options.model),
+      model_(options.model()),
       spec_(*options.diffusion),
-      cache_(options.unmask_cache),
-      max_length_(options.max_length),
-      max_canvas_(options.bidirectional ? options.limits.indivisible_tokens() : options.max_length),
+      cache_(options.engine.unmask_cache),
+      max_length_(options.engine.max_length),
+      max_canvas_(options.bidirectional ? options.indivisible_tokens() : options.engine.max_length),
       eos_token_ids_(options.eos_token_ids),
       tokenizer_(tokenizer) {}
 

@@ -7,6 +7,7 @@
 #include "runtime/modes/unmasked_text.h"
 #include "runtime/scheduling/answer_counts.h"
 #include "runtime/scheduling/leader.h"
+#include "runtime/scheduling/mode.h"
 #include "tp/event.h"
 #include "tp/leader_status.h"
 #include "tp/request.h"
@@ -19,17 +20,16 @@
 
 namespace tp {
 
-class Unmasker {
+class Unmasker : public Mode {
  public:
   // `leader` and `tokenizer`, which may be null, must outlive this object.
   Unmasker(Leader& leader, const LeaderOptions& options, const Tokenizer* tokenizer);
 
-  // From any thread, like Leader::submit. The leader's thread passes events to `sink`.
-  RequestId submit(Request request, EventSink sink);
-  // From any thread. Returns whether the request is running here.
-  bool cancel(RequestId request);
-  // From any thread. Adds the tokens that requests have generated, and how requests ended.
-  void add_to(LeaderStatus& status) const;
+  bool answers(const Request& request) const override { return request.max_tokens > 0; }
+  // The leader's thread passes events to `sink`.
+  RequestId submit(Request request, EventSink sink) override;
+  bool cancel(RequestId request) override;
+  void add_to(LeaderStatus& status) const override;
 
  private:
   struct Job;

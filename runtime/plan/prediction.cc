@@ -27,18 +27,18 @@ Placement placement_of(const Cluster& cluster, std::size_t ranks) {
 
 // The speed of a rank, relative to the mean. Speeds are assumed to be proportional to shares.
 double speed_of(const EnginePlan& plan, std::size_t rank) {
-  if (plan.split.empty()) return 1.0;
-  const double sum = std::accumulate(plan.split.begin(), plan.split.end(), 0.0);
-  return plan.split[rank] * static_cast<double>(plan.split.size()) / sum;
+  if (plan.options.split.empty()) return 1.0;
+  const double sum = std::accumulate(plan.options.split.begin(), plan.options.split.end(), 0.0);
+  return plan.options.split[rank] * static_cast<double>(plan.options.split.size()) / sum;
 }
 
 }  // namespace
 
 EnginePlan Prediction::divided(Division division) const {
   EnginePlan plan = plan_;
-  plan.stages = division.stages;
+  plan.options.pipeline = division.stages;
   plan.ranks = division.ranks;
-  if (plan.split.size() != division.ranks) plan.split.clear();
+  if (plan.options.split.size() != division.ranks) plan.options.split.clear();
   return plan;
 }
 
@@ -47,7 +47,7 @@ std::optional<std::string> Prediction::refusal(Division division) const {
     return fmt::format("{} stages, but the model has {} layers", division.stages, spec_.blocks.size());
   }
   try {
-    Decoder::shape_of(spec_, source_, divided(division).tp(0), plan_.weights);
+    Decoder::shape_of(spec_, source_, divided(division).tp(0), plan_.weights());
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -70,8 +70,8 @@ HostFit Prediction::memory(Division division) const {
     std::string_view("--memory").copy(memory.memory_limit, sizeof(memory.memory_limit) - 1);
   }
   const CacheShape shape = plan.cache_shape(footprint.groups());
-  const std::size_t tokens = plan.max_sequences * plan.max_length;
-  const std::uint64_t blocks = shape.blocks_for(tokens, plan.max_sequences);
+  const std::size_t tokens = plan.options.max_sequences * plan.options.max_length;
+  const std::uint64_t blocks = shape.blocks_for(tokens, plan.options.max_sequences);
   HostFit host;
   for (const std::vector<std::size_t>& members : placement.hosts) {
     MemoryNeed need;
@@ -83,7 +83,8 @@ HostFit Prediction::memory(Division division) const {
   }
   try {
     const CachePlan cache = plan_cache(plan, footprint, ranks, placement, tokens);
-    host.cache_tokens = std::min(tokens, shape.tokens_in(cache.blocks, plan.max_sequences, plan.max_length));
+    host.cache_tokens =
+        std::min(tokens, shape.tokens_in(cache.blocks, plan.options.max_sequences, plan.options.max_length));
   } catch (const ConfigError& error) {
     host.refusal = error.what();
   }
@@ -96,7 +97,8 @@ std::optional<std::size_t> Prediction::fewest_hosts(bool stages) const {
   };
   const auto fits = [&](std::size_t hosts) {
     const Division division = division_on(hosts);
-    return !refusal(division) && memory(division).cache_tokens >= plan_.max_sequences * plan_.max_length;
+    return !refusal(division) &&
+           memory(division).cache_tokens >= plan_.options.max_sequences * plan_.options.max_length;
   };
   // A host needs less memory the more hosts there are, so bisection finds the smallest number.
   std::size_t enough = 1;
@@ -168,8 +170,8 @@ StepTime Prediction::decode(Division division, std::size_t batch) const {
 
 std::vector<StepLoad> Prediction::chunks() const {
   std::vector<StepLoad> loads;
-  for (std::size_t begin = 0; begin < workload_.prompt; begin += plan_.prefill_chunk) {
-    const std::size_t tokens = std::min<std::size_t>(plan_.prefill_chunk, workload_.prompt - begin);
+  for (std::size_t begin = 0; begin < workload_.prompt; begin += plan_.options.prefill_chunk) {
+    const std::size_t tokens = std::min<std::size_t>(plan_.options.prefill_chunk, workload_.prompt - begin);
     const bool is_last = begin + tokens == workload_.prompt;
     loads.push_back(
         {.tokens = tokens, .context = begin, .outputs = is_last ? std::size_t{1} : std::size_t{0}});

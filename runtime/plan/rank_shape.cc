@@ -52,7 +52,7 @@ bool is_chunked(const AttentionPartSpec& part) {
 std::vector<AttentionShape> attention_of(const DecoderSpec& spec, const EnginePlan& plan,
                                          const Decoder& decoder, const CacheGroups& groups, TpRank tp,
                                          Range layers) {
-  const std::vector<kernels::KvLayout> layouts = decoder.kv_layouts(plan.kv_type, plan.block_size);
+  const std::vector<kernels::KvLayout> layouts = decoder.kv_layouts(plan.kv_type(), plan.options.block_size);
   const std::vector<std::size_t> states = decoder.state_floats();
   std::vector<AttentionShape> shapes;
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
@@ -99,12 +99,12 @@ HeadShard owned_heads(const AttentionPartSpec& attention, TpRank tp) {
 RankShape shape_of_rank(const DecoderSpec& spec, const EnginePlan& plan, const WeightSource& source,
                         TpRank tp, Stage stage) {
   const Footprint footprint(spec, plan, source);
-  const Decoder decoder = Decoder::shape_of(spec, source, tp, plan.weights, stage);
+  const Decoder decoder = Decoder::shape_of(spec, source, tp, plan.weights(), stage);
   const Range layers = stage.layers(spec.blocks.size());
   RankShape shape{.need = footprint.of(tp, {}, stage),
                   .work = decoder.work(1),
                   .attention = attention_of(spec, plan, decoder, footprint.groups(), tp, layers),
-                  .wire_share = wire_share(plan.wire)};
+                  .wire_share = wire_share(plan.options.wire)};
   for (const BlockSpec& block : spec.blocks) {
     if (const auto* experts = std::get_if<MixtureOfExpertsSpec>(&block.feed_forward)) {
       shape.experts = experts->router.num_experts;

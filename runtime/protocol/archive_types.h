@@ -1,14 +1,18 @@
-// Boost.Serialization of std::variant and std::optional, which Boost 1.74 lacks.
+// Boost.Serialization of standard types that Boost 1.74 lacks.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <variant>
 
 #include <boost/serialization/level.hpp>
 #include <boost/serialization/split_free.hpp>
+#include <boost/serialization/string.hpp>
 
 namespace tp {
 
@@ -68,6 +72,42 @@ void load(Archive& archive, std::optional<T>& optional, unsigned /*version*/) {
 template <class Archive, class T>
 void serialize(Archive& archive, std::optional<T>& optional, unsigned version) {
   split_free(archive, optional, version);
+}
+
+template <class Archive>
+void save(Archive& archive, const std::filesystem::path& path, unsigned /*version*/) {
+  const std::string text = path.string();
+  archive << text;
+}
+
+template <class Archive>
+void load(Archive& archive, std::filesystem::path& path, unsigned /*version*/) {
+  std::string text;
+  archive >> text;
+  path = text;
+}
+
+template <class Archive>
+void serialize(Archive& archive, std::filesystem::path& path, unsigned version) {
+  split_free(archive, path, version);
+}
+
+template <class Archive, class Rep, class Period>
+void save(Archive& archive, const std::chrono::duration<Rep, Period>& duration, unsigned /*version*/) {
+  const Rep count = duration.count();
+  archive << count;
+}
+
+template <class Archive, class Rep, class Period>
+void load(Archive& archive, std::chrono::duration<Rep, Period>& duration, unsigned /*version*/) {
+  Rep count{};
+  archive >> count;
+  duration = std::chrono::duration<Rep, Period>(count);
+}
+
+template <class Archive, class Rep, class Period>
+void serialize(Archive& archive, std::chrono::duration<Rep, Period>& duration, unsigned version) {
+  split_free(archive, duration, version);
 }
 
 // Disables class versions, which would only make messages larger.

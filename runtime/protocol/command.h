@@ -5,8 +5,11 @@
 #include "runtime/protocol/encoded_input.h"
 #include "tp/request.h"
 #include "tp/token_id.h"
+#include "tp/token_mask.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <variant>
 #include <vector>
@@ -100,6 +103,10 @@ struct Output {
   Want want;
 };
 
+// Returns a masked output's allowed tokens, possibly after waiting for them. Must not throw. An empty mask
+// allows no token.
+using MaskSource = std::function<TokenMask(std::size_t output)>;
+
 // One forward pass over a ragged batch.
 struct Forward {
   std::vector<TokenId> tokens;  // tokens of all chunks, concatenated
@@ -113,6 +120,7 @@ struct Forward {
   // For a multi-token prediction layer. True: a row reads the layer's own state after the previous position,
   // which ended a chunk of its sequence. False: a row reads the model's state at the row's position.
   bool reads_own_states = false;
+  MaskSource masks{};  // rank 0 only; not sent to other ranks
 };
 
 // A forward pass of a draft model that all ranks run.

@@ -32,10 +32,10 @@ void StepTimes::add(std::size_t prompt_tokens, std::size_t decoding, double seco
   }
 }
 
-std::size_t StepTimes::prompt_tokens_in(double seconds) const {
+std::size_t StepTimes::prompt_tokens_in(std::chrono::duration<double> time) const {
   if (prompt_token_seconds_.empty()) return kLeastPromptTokens;
   constexpr double kMost = 1e9;  // keeps the quotient in the range of a number of tokens
-  const double tokens = std::min(seconds / prompt_token_seconds_.value(), kMost);
+  const double tokens = std::min(time.count() / prompt_token_seconds_.value(), kMost);
   return std::max(static_cast<std::size_t>(tokens), kLeastPromptTokens);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 
 namespace tp {
@@ -47,7 +48,7 @@ class StepTimes {
 
   // The number of prompt tokens expected to add this much time to a step; kLeastPromptTokens until a step
   // with prompts was measured.
-  std::size_t prompt_tokens_in(double seconds) const;
+  std::size_t prompt_tokens_in(std::chrono::duration<double> time) const;
 
   double prefill_tokens_per_second() const { return prefill_.per_second(); }
   double decode_tokens_per_second() const { return decode_.per_second(); }

@@ -81,14 +81,16 @@ void Inbox::require_room(std::size_t prompt_tokens) const {
   if (submitted < free_sequences()) return;
   const std::size_t waiting = submitted - free_sequences();
   const std::size_t tokens = waiting_prompt_tokens();
-  if (limits_.requests != 0 && waiting >= limits_.requests)
-    refuse(waiting, "requests", "max_queue", limits_.requests);
-  if (limits_.prompt_tokens != 0 && waiting > 0 && tokens + prompt_tokens > limits_.prompt_tokens)
-    refuse(tokens, "prompt tokens", "max_queue_tokens", limits_.prompt_tokens);
+  if (options_.max_queue != 0 && waiting >= options_.max_queue)
+    refuse(waiting, "requests", "max_queue", options_.max_queue);
+  if (options_.max_queue_tokens != 0 && waiting > 0 && tokens + prompt_tokens > options_.max_queue_tokens)
+    refuse(tokens, "prompt tokens", "max_queue_tokens", options_.max_queue_tokens);
 }
 
 // How many more sequences could run when the last status was published. `left_` was set at the same time.
-std::size_t Inbox::free_sequences() const { return sequences_ - std::min(sequences_, status_.running); }
+std::size_t Inbox::free_sequences() const {
+  return options_.max_sequences - std::min(options_.max_sequences, status_.running);
+}
 
 // Excludes prompts that can start in the next step. Requests that the leader has seen but not started go
 // before newer requests.
@@ -127,10 +129,10 @@ LeaderStatus Inbox::current_status() const {
   status.queued_requests = submitted_.requests - left_.requests;
   status.queued_prompt_tokens = submitted_.prompt_tokens - left_.prompt_tokens;
   status.prompt_tokens = submitted_.prompt_tokens;
-  if (limits_.requests != 0) {
-    const std::size_t room = limits_.requests + free_sequences();
+  if (options_.max_queue != 0) {
+    const std::size_t room = options_.max_queue + free_sequences();
     status.queue_room = room - std::min(room, status.queued_requests);
-    status.most_queued = limits_.requests + sequences_;
+    status.most_queued = options_.max_queue + options_.max_sequences;
   }
   status.retry_after_seconds = std::clamp(seconds_of_queue(status), 1.0, 600.0);
   return status;

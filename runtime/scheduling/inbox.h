@@ -3,6 +3,7 @@
 
 #include "runtime/scheduling/sequence.h"
 #include "runtime/scheduling/waiting_queue.h"
+#include "tp/engine_options.h"
 #include "tp/event.h"
 #include "tp/leader_status.h"
 
@@ -15,13 +16,6 @@
 
 namespace tp {
 
-// Limits on the number of waiting requests and on the total tokens of their prompts; 0: no limit. See
-// EngineOptions.
-struct QueueLimits {
-  std::size_t requests = 0;
-  std::size_t prompt_tokens = 0;
-};
-
 // All members are thread-safe.
 class Inbox {
  public:
@@ -30,9 +24,8 @@ class Inbox {
     std::vector<RequestId> cancelled;
   };
 
-  // `sequences`: maximum number of running sequences. Requests that can start immediately don't count as
-  // waiting.
-  Inbox(QueueLimits limits, std::size_t sequences) : limits_(limits), sequences_(sequences) {}
+  // `options` must outlive the inbox. They limit the queue.
+  explicit Inbox(const EngineOptions& options) : options_(options) {}
 
   // Queues the request and returns its new number. Throws OverloadedError if the queue is full.
   RequestId submit(const std::shared_ptr<RequestState>& state);
@@ -67,8 +60,7 @@ class Inbox {
   void add(const std::shared_ptr<RequestState>& state);
   void enqueue(const std::shared_ptr<RequestState>& state);
 
-  QueueLimits limits_;
-  std::size_t sequences_;
+  const EngineOptions& options_;
 
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;

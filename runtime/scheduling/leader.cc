@@ -24,15 +24,15 @@ Leader::Leader(LeaderOptions options, const Tokenizer* tokenizer, std::unique_pt
       tokenizer_(tokenizer),
       blocks_(options_.cache_blocks, options_.cache.block_size, options_.cache.windows, hash_of_block,
               options_.cache.states),
-      scheduler_(blocks_, options_.limits, std::move(speculator)),
-      inbox_(options_.queue, options_.limits.max_sequences) {
+      scheduler_(blocks_, options_, std::move(speculator)),
+      inbox_(options_.engine) {
   if (tokenizer != nullptr) constraints_.emplace(*tokenizer, options_.vocab_size, options_.eos_token_ids);
   publish_status();
 }
 
 RequestId Leader::submit(Request request, EventSink sink) {
   complete_attention(request);
-  if (options_.kind == ModelKind::seq2seq) begin_decoder(options_.generation, options_.model, request);
+  if (options_.kind == ModelKind::seq2seq) begin_decoder(options_.generation, options_.model(), request);
   check_request(request, options_, tokenizer_ != nullptr);
   try {
     return inbox_.submit(make_state(std::move(request), std::move(sink)));
@@ -67,12 +67,12 @@ void Leader::complete_attention(Request& request) const {
 
 std::shared_ptr<RequestState> Leader::make_state(Request request, EventSink sink) {
   auto state = std::make_shared<RequestState>();
-  state->recomputes = options_.recomputes;
+  state->takes_whole_steps = options_.recomputes || request.attention == AttentionMask::bidirectional;
   state->seed = request.sampling.seed ? *request.sampling.seed : draw_seed();
   if (options_.kind == ModelKind::seq2seq) state->input = lay_out_input(options_.cache.block_size, request);
   const std::size_t own = request.prompt.size() - state->input.positions;
   state->max_tokens =
-      std::min<std::size_t>(static_cast<std::size_t>(request.max_tokens), options_.max_length - own);
+      std::min<std::size_t>(static_cast<std::size_t>(request.max_tokens), options_.engine.max_length - own);
   state->not_begun = state->open_samples = request.n;
   if (!request.ignore_eos) {
     state->bans.model_ends = state->end_ids = options_.eos_token_ids;
@@ -233,8 +233,7 @@ void Leader::settle_chunk(const PlannedStep& step, const PlannedStep::Chunk& chu
       if (token_at(sequence, chunk.end + i)) continue;  // a constraint has forced this token
     }
     const std::size_t output = chunk.first_output + i;
-    if (const auto mask = step.masks.find(output); mask != step.masks.end())
-      check_mask(sequence, mask->second, delivery);
+    if (step.masks) check_mask(sequence, *step.masks, output, delivery);
     settle_result(sequence, outputs.results[output], delivery);
   }
 }
@@ -253,10 +252,10 @@ void Leader::tell_progress(const PlannedStep::Chunk& chunk, Delivery& delivery) 
 }
 
 // Ends the sequence with an error if its mask computation failed.
-void Leader::check_mask(Sequence& sequence, const std::shared_future<TokenMask>& mask, Delivery& delivery) {
+void Leader::check_mask(Sequence& sequence, const StepMasks& masks, std::size_t output, Delivery& delivery) {
   if (sequence.finished()) return;
   try {
-    mask.get();
+    masks.check(output);
   } catch (const std::exception& error) {
     delivery.emplace_back(sequence.state, fail(sequence, error.what()));
   } catch (...) {

@@ -7,17 +7,16 @@
 //   }
 #pragma once
 
-#include "model/config/diffusion_spec.h"
 #include "model/tokenizer/tokenizer.h"
 #include "runtime/cache/block_manager.h"
 #include "runtime/constraint/constraint_compiler.h"
 #include "runtime/protocol/outputs.h"
 #include "runtime/scheduling/inbox.h"
+#include "runtime/scheduling/leader_options.h"
 #include "runtime/scheduling/scheduler.h"
 #include "runtime/scheduling/sequence.h"
 #include "tp/event.h"
 #include "tp/leader_status.h"
-#include "tp/model_kind.h"
 #include "tp/request.h"
 
 #include <chrono>
@@ -25,31 +24,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 namespace tp {
-
-// The leader's view of the model and the cache.
-struct LeaderOptions {
-  std::string model;  // for error messages
-  std::size_t vocab_size = 0;
-  std::size_t max_length = 0;  // maximum length of a sequence, in tokens
-  std::vector<TokenId> eos_token_ids;
-  GenerationDefaults generation{};
-  ModelKind kind = ModelKind::decoder;
-  bool bidirectional = false;                // all prompts use bidirectional attention
-  bool recomputes = false;                   // the whole sequence is recomputed for each generated token
-  std::size_t token_types = 0;               // number of token types; 0: the model has none
-  bool has_global_tokens = false;            // prompts may have global tokens
-  std::optional<DiffusionSpec> diffusion{};  // set for diffusion language models
-  UnmaskCache unmask_cache = UnmaskCache::exact;
-  std::size_t cache_blocks = 0;
-  CacheShape cache;
-  SchedulerLimits limits;
-  QueueLimits queue;
-};
 
 class Leader {
  public:
@@ -107,7 +85,7 @@ class Leader {
   void add_endings(const GenerationDefaults& defaults, Request& request, RequestState& state) const;
   std::shared_ptr<const constraint::RequestConstraint> constraint_of(const RequestState& state);
   void drain_inbox(Delivery& delivery);
-  static void check_mask(Sequence& sequence, const std::shared_future<TokenMask>& mask, Delivery& delivery);
+  static void check_mask(Sequence& sequence, const StepMasks& masks, std::size_t output, Delivery& delivery);
   static void tell_progress(const PlannedStep::Chunk& chunk, Delivery& delivery);
   void settle_chunk(const PlannedStep& step, const PlannedStep::Chunk& chunk, const Outputs& outputs,
                     Delivery& delivery);

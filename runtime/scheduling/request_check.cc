@@ -21,7 +21,7 @@ void check_ids(std::span<const TokenId> ids, std::size_t vocab_size, std::string
 void check_task(const Request& request, const LeaderOptions& options) {
   const auto check = [&](bool asked, Task task, std::string_view what) {
     require<RequestError>(!asked || does(options.kind, task), "cannot {}: {} is {}; use a model that can",
-                          what, options.model, describe(options.kind));
+                          what, options.model(), describe(options.kind));
   };
   check(request.max_tokens > 0, Task::generate, "generate text");
   check(request.score_from.has_value(), Task::score, "score a text");
@@ -30,11 +30,11 @@ void check_task(const Request& request, const LeaderOptions& options) {
       !request.unmasking || options.kind == ModelKind::diffusion,
       "cannot unmask tokens: `steps`, `block_length`, `unmask`, `threshold` and `unmask_cache` are for "
       "diffusion language models, and {} is {}; leave them out",
-      options.model, describe(options.kind));
+      options.model(), describe(options.kind));
   const bool has_logits = options.kind != ModelKind::encoder && options.kind != ModelKind::classifier;
   require<RequestError>(has_logits || (!request.prompt_logits && request.candidates_at.empty()),
                         "cannot give logits of tokens: {} is {}, which has none; ask for its hidden states",
-                        options.model, describe(options.kind));
+                        options.model(), describe(options.kind));
 }
 
 void check_marks(const Request& request, const LeaderOptions& options) {
@@ -56,38 +56,38 @@ void check_marks(const Request& request, const LeaderOptions& options) {
 void check_length(const Request& request, const LeaderOptions& options) {
   const std::size_t prompt = request.prompt.size();
   if (request.max_tokens == 0) {
-    require<TooLongError>(prompt <= options.max_length,
+    require<TooLongError>(prompt <= options.engine.max_length,
                           "prompt has {} tokens but a sequence has at most {} (max_position_embeddings, or "
                           "`max_length`); shorten the prompt",
-                          prompt, options.max_length);
+                          prompt, options.engine.max_length);
   } else {
     require<TooLongError>(
-        prompt < options.max_length,
+        prompt < options.engine.max_length,
         "prompt has {} tokens but a sequence has at most {} (max_position_embeddings, or `max_length`), one "
         "of them generated; shorten the prompt",
-        prompt, options.max_length);
+        prompt, options.engine.max_length);
   }
   require<RequestError>(
       request.attention != AttentionMask::bidirectional || options.cache.states == 0,
       "bidirectional attention was asked for, but {} has recurrent layers, in which a token "
       "sees those before it only; use causal attention",
-      options.model);
+      options.model());
   require<RequestError>(
       request.attention == AttentionMask::causal || !options.recomputes,
       "bidirectional attention was asked for, but {} has layers in which a token never sees "
       "those that follow; use causal attention",
-      options.model);
-  const std::size_t indivisible = options.limits.indivisible_tokens();
+      options.model());
+  const std::size_t indivisible = options.indivisible_tokens();
   require<TooLongError>(
       request.attention != AttentionMask::bidirectional || prompt <= indivisible,
       "prompt has {} tokens, but bidirectional attention computes it in one step, which has at most {}; "
       "raise `prefill_chunk`{}",
-      prompt, indivisible, options.limits.max_sequences > 1 ? ", or lower `max_sequences`" : "");
+      prompt, indivisible, options.engine.max_sequences > 1 ? ", or lower `max_sequences`" : "");
   require<RequestError>(request.attention != AttentionMask::by_blocks ||
                             (options.diffusion && options.diffusion->block_length > 0),
                         "attention by blocks was asked for, but {} was not made for it; use causal attention",
-                        options.model);
-  const std::size_t most = std::min(options.limits.prefill_chunk, options.limits.step_tokens);
+                        options.model());
+  const std::size_t most = std::min(options.engine.prefill_chunk, options.step_tokens);
   require<RequestError>(request.attention != AttentionMask::by_blocks || request.attention_block <= most,
                         "`block_length` is {}, but a step computes at most {} tokens, and a block in one "
                         "step; lower it, or raise "
@@ -95,7 +95,7 @@ void check_length(const Request& request, const LeaderOptions& options) {
                         request.attention_block, most);
   check_ids(request.prompt, options.vocab_size, "prompt", "is it this model's prompt?");
   const std::size_t longest =
-      std::min<std::size_t>(options.max_length, prompt + static_cast<std::size_t>(request.max_tokens));
+      std::min<std::size_t>(options.engine.max_length, prompt + static_cast<std::size_t>(request.max_tokens));
   require<TooLongError>(
       options.cache.blocks_for(longest) <= options.cache_blocks,
       "prompt and continuation have up to {} tokens but the cache has room for {}; lower `max_tokens` or "
@@ -108,22 +108,22 @@ void check_seq2seq_length(const Request& request, const LeaderOptions& options) 
   const std::size_t prompt = request.prompt.size();
   const std::size_t begun = request.decoder_prompt.size();
   require<TooLongError>(
-      prompt <= options.max_length,
+      prompt <= options.engine.max_length,
       "the input has {} tokens but the encoder reads at most {} (max_position_embeddings, or "
       "`max_length`); shorten it",
-      prompt, options.max_length);
-  require<TooLongError>(begun + (request.max_tokens > 0 ? 1 : 0) <= options.max_length,
+      prompt, options.engine.max_length);
+  require<TooLongError>(begun + (request.max_tokens > 0 ? 1 : 0) <= options.engine.max_length,
                         "decoder_prompt has {} tokens but a text has at most {} (max_position_embeddings, or "
                         "`max_length`), generated ones included; shorten it",
-                        begun, options.max_length);
+                        begun, options.engine.max_length);
   require<RequestError>(request.attention == AttentionMask::causal,
                         "bidirectional attention was asked for, but {} is {}, whose input has it anyway and "
                         "whose text cannot; leave it out",
-                        options.model, describe(options.kind));
+                        options.model(), describe(options.kind));
   check_ids(request.prompt, options.vocab_size, "prompt", "is it this model's prompt?");
   check_ids(request.decoder_prompt, options.vocab_size, "decoder_prompt", "is it this model's prompt?");
   const std::size_t longest =
-      std::min<std::size_t>(options.max_length, begun + static_cast<std::size_t>(request.max_tokens));
+      std::min<std::size_t>(options.engine.max_length, begun + static_cast<std::size_t>(request.max_tokens));
   const std::size_t blocks = options.cache.blocks_for(prompt) + options.cache.blocks_for(longest);
   require<TooLongError>(
       blocks <= options.cache_blocks,
@@ -141,8 +141,8 @@ void check_request(const Request& request, const LeaderOptions& options, bool ha
   const bool is_seq2seq = options.kind == ModelKind::seq2seq;
   require<RequestError>(
       is_seq2seq || request.decoder_prompt.empty(),
-      "a prompt for the decoder was given, expected none, as {} is {}; give it as the prompt", options.model,
-      describe(options.kind));
+      "a prompt for the decoder was given, expected none, as {} is {}; give it as the prompt",
+      options.model(), describe(options.kind));
   (is_seq2seq ? check_seq2seq_length : check_length)(request, options);
   constexpr std::string_view kMeant = "is it meant for this model?";
   for (const LogitBias& bias : request.sampling.logit_bias)
@@ -152,15 +152,15 @@ void check_request(const Request& request, const LeaderOptions& options, bool ha
   for (const std::vector<TokenId>& word : request.bad_words_ids)
     check_ids(word, options.vocab_size, "bad_words_ids", kMeant);
   require<RequestError>(request.bad_words.empty() || has_tokenizer,
-                        "bad_words need a tokenizer, but there is none in {}", options.model);
+                        "bad_words need a tokenizer, but there is none in {}", options.model());
   require<RequestError>(!request.constraint || has_tokenizer,
-                        "a constraint needs a tokenizer, but there is none in {}", options.model);
+                        "a constraint needs a tokenizer, but there is none in {}", options.model());
   require<RequestError>(!request.constraint || !request.allowed_tokens,
                         "a request has either a constraint or allowed_tokens, found both; leave one out");
   require<RequestError>(request.stop.empty() || has_tokenizer,
-                        "stop texts need a tokenizer, but there is none in {}", options.model);
+                        "stop texts need a tokenizer, but there is none in {}", options.model());
   require<RequestError>(!request.thinking || has_tokenizer,
-                        "a limit of thinking needs a tokenizer, but there is none in {}", options.model);
+                        "a limit of thinking needs a tokenizer, but there is none in {}", options.model());
   require<RequestError>(request.constraint || request.constraint_preface.empty(),
                         "constraint_preface comes before the text of a constraint, but there is none; leave "
                         "it out");

@@ -52,14 +52,6 @@ void append_marks(const std::vector<std::uint8_t>& marks, std::size_t begin, std
 
 }  // namespace
 
-TokenMask PlannedStep::mask(std::size_t output) const noexcept {
-  try {
-    return masks.at(output).get();
-  } catch (...) {
-    return {};  // Leader::settle reports the error
-  }
-}
-
 PlannedStep Scheduler::plan() {
   Step step;
   add_decoding(step);
@@ -89,7 +81,7 @@ void Scheduler::add_decoding(Step& step) {
   const std::size_t most = decoding_limit();
   for (const std::shared_ptr<Sequence>& sequence : decoding) {
     const std::size_t tokens = 1 + sequence->redo;
-    if (step.sequences.size() == most || step.tokens + tokens > limits_.step_tokens) return;
+    if (step.sequences.size() == most || step.tokens + tokens > options_.step_tokens) return;
     if (sequence->admission != 0) try_grant(sequence, tokens, step);  // 0: preempted
   }
 }
@@ -99,7 +91,8 @@ void Scheduler::add_decoding(Step& step) {
 std::size_t Scheduler::decoding_limit() const {
   const auto generates = [](const auto& sequence) { return sequence->decodes() && !sequence->finished(); };
   const auto all = static_cast<std::size_t>(std::ranges::count_if(running_, generates));
-  return std::min(limits_.step_tokens, std::max<std::size_t>(1, (all + limits_.stages - 1) / limits_.stages));
+  return std::min(options_.step_tokens,
+                  std::max<std::size_t>(1, (all + options_.engine.pipeline - 1) / options_.engine.pipeline));
 }
 
 void Scheduler::add_prompts(Step& step) {
@@ -130,11 +123,11 @@ void Scheduler::add_prompts(Step& step) {
 
 // Maximum number of prompt tokens to add to the step.
 std::size_t Scheduler::prompt_budget(const Step& step) const {
-  const std::size_t room = limits_.step_tokens - step.tokens;
+  const std::size_t room = options_.step_tokens - step.tokens;
   const bool generates = std::ranges::any_of(
       running_, [](const auto& sequence) { return sequence->decodes() && !sequence->finished(); });
-  if (limits_.step_ms == 0.0 || !generates) return room;
-  return std::min({room, limits_.prefill_chunk, times_.prompt_tokens_in(limits_.step_ms / 1000.0)});
+  if (options_.engine.step_time.count() == 0.0 || !generates) return room;
+  return std::min({room, options_.engine.prefill_chunk, times_.prompt_tokens_in(options_.engine.step_time)});
 }
 
 // How many more of the sequence's tokens could be added to the step if there is room.
@@ -143,7 +136,8 @@ std::size_t Scheduler::grantable(const Sequence& sequence) const {
   if (sequence.encodes()) return sequence.granted == 0 ? sequence.least_chunk() : 0;
   const bool has_rows = sequence.is_asked() && sequence.state->request.prompt_logits;
   const bool few = has_rows && !sequence.indivisible();
-  const std::size_t most = few ? std::min(limits_.prefill_chunk, kMaxWholeRows) : limits_.prefill_chunk;
+  const std::size_t most =
+      few ? std::min(options_.engine.prefill_chunk, kMaxWholeRows) : options_.engine.prefill_chunk;
   return std::min(most - std::min(most, sequence.granted), sequence.work() - sequence.planned_tokens);
 }
 
@@ -152,7 +146,7 @@ std::size_t Scheduler::grantable(const Sequence& sequence) const {
 bool Scheduler::try_grant(const std::shared_ptr<Sequence>& shared, std::size_t tokens, Step& step) {
   Sequence& sequence = *shared;
   tokens =
-      in_whole_blocks(sequence, std::min(tokens, grantable(sequence)), limits_.step_tokens - step.tokens);
+      in_whole_blocks(sequence, std::min(tokens, grantable(sequence)), options_.step_tokens - step.tokens);
   if (tokens == 0 || !try_reserve(sequence, sequence.planned_tokens + tokens, step)) return false;
   if (sequence.granted == 0) step.sequences.push_back(shared);
   sequence.granted += tokens;
@@ -200,7 +194,7 @@ void Scheduler::take_back(const std::shared_ptr<Sequence>& sequence) {
 // Whether another sequence may start. None may start after a preemption, because the cache is full.
 bool Scheduler::is_open(const QueueTurn& queue, const Step& step) {
   return !queue.closed && !step.preempts && queue.next != waiting_.end() &&
-         running_.size() < limits_.max_sequences &&
+         running_.size() < options_.engine.max_sequences &&
          (blocks_.free_blocks() > 0 || (*queue.next)->has_blocks_waiting());
 }
 
@@ -240,7 +234,7 @@ Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& seque
   if (waits_for_prefix(*sequence)) return Admission::waits;
   if (sequence->least_chunk() > 1) tokens = sequence->least_chunk();
   const std::size_t least = std::min(sequence->work(), sequence->attention_block());
-  if (step.tokens + std::max(tokens, least) > limits_.step_tokens) return Admission::no_room;
+  if (step.tokens + std::max(tokens, least) > options_.step_tokens) return Admission::no_room;
   begin(*sequence);
   if (!sequence->has_blocks_waiting() && !has_room_for_prompt(*sequence)) {
     blocks_.end_sequence(sequence->id);
@@ -320,7 +314,7 @@ void Scheduler::settle(const PlannedStep& step, double seconds) {
     const bool is_kept = sequence.state->pass_cache.key != 0;
     if (reason != FinishReason::error && reason != FinishReason::cancelled && !is_kept)
       blocks_.commit(sequence.id, sequence.tokens, sequence.computed_tokens);
-    if (sequence.state->recomputes && sequence.generated_tokens() > 0 && !sequence.finished())
+    if (sequence.indivisible() && sequence.generated_tokens() > 0 && !sequence.finished())
       take_back(chunk.sequence);
   }
 }
@@ -380,8 +374,8 @@ void Scheduler::check_invariants() const {
           "it is waiting with planned tokens");
     check(*sequence, sequence->overtaken <= kMaxOvertaken, "too many others have overtaken it");
   }
-  require<std::logic_error>(running_.size() <= limits_.max_sequences, "{} sequences run, {} may",
-                            running_.size(), limits_.max_sequences);
+  require<std::logic_error>(running_.size() <= options_.engine.max_sequences, "{} sequences run, {} may",
+                            running_.size(), options_.engine.max_sequences);
   for (const auto& [key, kept] : kept_)
     require<std::logic_error>(!blocks_.table(kept).empty(), "no blocks wait for the passes {}", key);
   std::uint64_t last_admission = 0;

@@ -5,6 +5,7 @@
 #include "runtime/cache/block_manager.h"
 #include "runtime/protocol/command.h"
 #include "runtime/protocol/step_times.h"
+#include "runtime/scheduling/leader_options.h"
 #include "runtime/scheduling/sequence.h"
 #include "runtime/scheduling/waiting_queue.h"
 #include "runtime/speculation/speculator.h"
@@ -13,7 +14,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <future>
 #include <list>
 #include <map>
 #include <memory>
@@ -22,22 +22,7 @@
 
 namespace tp {
 
-struct SchedulerLimits {
-  std::size_t prefill_chunk = 512;  // maximum tokens of one prompt per step
-  std::size_t step_tokens = 512;    // maximum tokens per step
-  std::size_t max_sequences = 16;   // maximum running sequences
-  double step_ms = 0.0;             // see EngineOptions
-  std::size_t stages = 1;           // pipeline stages, each of which works on a different step
-  bool generates = true;            // whether sequences can generate token by token
-
-  // Maximum length of an indivisible sequence, in tokens. The step that computes such a sequence must also
-  // have room for one token of every generating sequence.
-  std::size_t indivisible_tokens() const {
-    if (!generates) return prefill_chunk;
-    const std::size_t others = std::min(max_sequences, step_tokens) - 1;
-    return std::min(prefill_chunk, step_tokens - others);
-  }
-};
+class StepMasks;
 
 // A step to run, and the sequence that each of its chunks belongs to. Several steps may be in flight.
 struct PlannedStep {
@@ -50,15 +35,11 @@ struct PlannedStep {
     std::size_t outputs = 0;
   };
 
-  // Waits for an output's mask. Returns an empty mask, which allows no token, if computing the mask failed.
-  TokenMask mask(std::size_t output) const noexcept;
-
   Forward forward;
-  std::vector<Chunk> chunks;                                   // parallel to forward.chunks
-  std::map<std::size_t, std::shared_future<TokenMask>> masks;  // by output index
-  std::shared_future<void> mask_work;                          // thread that computes the constraints' masks
-  std::size_t prompt_tokens = 0;                               // tokens in chunks that compute prompts
-  std::size_t decoding = 0;                                    // number of chunks that only generate
+  std::vector<Chunk> chunks;               // parallel to forward.chunks
+  std::shared_ptr<const StepMasks> masks;  // null: no output has a mask
+  std::size_t prompt_tokens = 0;           // tokens in chunks that compute prompts
+  std::size_t decoding = 0;                // number of chunks that only generate
   // Sequences that could not start because memory ran out. They have left the queue.
   std::vector<std::shared_ptr<Sequence>> failed;
 };
@@ -68,7 +49,7 @@ struct PlannedStep {
 //
 // Turns: prompts take turns of a few tokens. The prompt that has waited longest goes next, so long prompts do
 // not delay short ones. The queue takes turns, too: on its turn, a new prompt starts. More urgent prompts get
-// as many turns as they can use. While any sequence generates, SchedulerLimits::step_ms also limits the
+// as many turns as they can use. While any sequence generates, EngineOptions::step_time also limits the
 // tokens for prompts, based on the speed of past steps.
 //
 // Preemption: when the cache is full, the scheduler preempts the most recently admitted sequence of the
@@ -81,8 +62,8 @@ struct PlannedStep {
 // until the shared blocks are computed.
 //
 // Indivisible sequences: an indivisible sequence starts in a step that has room for all of its tokens,
-// regardless of step_ms. Until then, it waits as if the cache had no room. An encoder-decoder's input is also
-// indivisible, unless it is cached; the decoder's tokens follow in later steps.
+// regardless of step_time. Until then, it waits as if the cache had no room. An encoder-decoder's input is
+// also indivisible, unless it is cached; the decoder's tokens follow in later steps.
 //
 // Drafts: with a Speculator, draft tokens may follow the tokens of a generating sequence, if the step and the
 // cache have room after everything else has been planned. Nothing is preempted for drafts. Results of
@@ -107,9 +88,10 @@ class Scheduler {
   // For each step, the scheduler examines at most this many waiting sequences without admitting them.
   static constexpr std::size_t kMaxLookedAt = 64;
 
-  // `blocks` must outlive the scheduler. Without a speculator, steps have no drafts.
-  Scheduler(BlockManager& blocks, SchedulerLimits limits, std::unique_ptr<Speculator> speculator = nullptr)
-      : blocks_(blocks), limits_(limits), speculator_(std::move(speculator)) {}
+  // `blocks` and `options` must outlive the scheduler. Without a speculator, steps have no drafts.
+  Scheduler(BlockManager& blocks, const LeaderOptions& options,
+            std::unique_ptr<Speculator> speculator = nullptr)
+      : blocks_(blocks), options_(options), speculator_(std::move(speculator)) {}
 
   // Queues a request's samples. The prompt and the continuation of each sample must fit into the cache.
   void add(const std::shared_ptr<RequestState>& state) { waiting_.add(state); }
@@ -204,7 +186,7 @@ class Scheduler {
   ChunkState take_trial_state(const Sequence& sequence);
 
   BlockManager& blocks_;
-  SchedulerLimits limits_;
+  const LeaderOptions& options_;
   std::unique_ptr<Speculator> speculator_;
   StepTimes times_;
   WaitingQueue waiting_;

@@ -53,7 +53,7 @@ void Scheduler::release(RequestId key) {
 // left of the prompts already being computed.
 bool Scheduler::has_room_for_prompt(const Sequence& sequence) const {
   const auto missing = [&](const Sequence& prompt) {
-    return blocks_.missing_blocks(prompt.id, prompt.work(), limits_.prefill_chunk);
+    return blocks_.missing_blocks(prompt.id, prompt.work(), options_.engine.prefill_chunk);
   };
   std::size_t blocks = missing(sequence);
   for (const std::shared_ptr<Sequence>& running : running_) {

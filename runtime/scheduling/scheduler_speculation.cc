@@ -82,7 +82,7 @@ void Scheduler::add_drafts(Step& step) {
   const Speculator::StepSize size = {
       .rows = step.tokens,
       .sequences = choices,
-      .room = limits_.step_tokens - std::min(limits_.step_tokens, step.tokens)};
+      .room = options_.step_tokens - std::min(options_.step_tokens, step.tokens)};
   std::vector<Draft> drafts = speculator_->draft(queries, size);
   drafts.resize(able.size());  // the other queries ask for no drafts
   for (std::size_t i = 0; i < able.size(); ++i)
@@ -103,9 +103,9 @@ std::size_t Scheduler::draft_room(const Sequence& sequence, const Step& step) co
   // A step adds one token in addition to the accepted drafts.
   std::size_t to_generate = sequence.state->max_tokens - sequence.generated_tokens() - 1;
   if (sequence.state->forced_last && to_generate > 0) --to_generate;  // the forced token needs its own step
-  const std::size_t room = limits_.step_tokens - std::min(limits_.step_tokens, step.tokens);
+  const std::size_t room = options_.step_tokens - std::min(options_.step_tokens, step.tokens);
   std::size_t most =
-      std::min({speculator_->most(), to_generate, room, limits_.prefill_chunk - sequence.granted});
+      std::min({speculator_->most(), to_generate, room, options_.engine.prefill_chunk - sequence.granted});
   // Each draft may be a thinking token, so drafts must stop before the end of thinking is forced.
   if (sequence.text) most = std::min(most, sequence.text->tokens_until_forced());
   if (!blocks_.keeps_states() || most == 0) return most;

@@ -54,8 +54,8 @@ struct RequestState {
   std::size_t cached_tokens = 0;  // Sequence::cached_tokens of the first sample, set when that sample ends
   bool is_pass = false;           // whether this is a pass of a larger request; statistics don't count passes
   PassCache pass_cache{};         // cache shared with other passes
-  bool recomputes = false;        // the whole sequence is recomputed for each generated token
-  bool has_left_queue = false;    // a sample has left the queue, or the request has ended
+  bool takes_whole_steps = false;  // each step computes the whole sequence, because no keys are kept
+  bool has_left_queue = false;     // a sample has left the queue, or the request has ended
 
   // Number of prompt tokens to compute. If the request asks only for scores, the last token is left out,
   // because nothing is predicted from it.
@@ -158,9 +158,7 @@ struct Sequence {
     return state->not_begun > 0 && sample + 1 == state->request.n - state->not_begun;
   }
   // Whether one step must compute the whole sequence.
-  bool indivisible() const {
-    return state->recomputes || state->request.attention == AttentionMask::bidirectional;
-  }
+  bool indivisible() const { return state->takes_whole_steps; }
   // Number of consecutive tokens that must be computed in the same step.
   std::size_t attention_block() const {
     const Request& request = state->request;

@@ -76,7 +76,7 @@ void run_all(MaskTasks& tasks) {
 
 }  // namespace
 
-void start_masks(PlannedStep& planned, std::size_t vocab_size) {
+StepMasks::StepMasks(const PlannedStep& planned, std::size_t vocab_size) {
   const auto slow = std::make_shared<MaskTasks>();
   for (const PlannedStep::Chunk& chunk : planned.chunks) {
     const std::optional<TokenId> forced = chunk.sequence->forced_next();
@@ -86,16 +86,34 @@ void start_masks(PlannedStep& planned, std::size_t vocab_size) {
       if (choose == nullptr || !choose->masked) continue;
       const auto drafts = std::span(chunk.drafts).first(std::min(i, chunk.drafts.size()));
       const bool is_forced = forced && allows(*chunk.sequence, *forced);
-      planned.masks[output] =
-          is_forced ? mask_of(*forced, vocab_size) : start_mask(*chunk.sequence, drafts, *slow);
+      masks_[output] = is_forced ? mask_of(*forced, vocab_size) : start_mask(*chunk.sequence, drafts, *slow);
     }
   }
   if (slow->empty()) return;
   try {
-    planned.mask_work = std::async(std::launch::async, [slow] { run_all(*slow); }).share();
+    work_ = std::async(std::launch::async, [slow] { run_all(*slow); }).share();
   } catch (...) {  // out of threads or memory
     run_all(*slow);
   }
+}
+
+TokenMask StepMasks::await(std::size_t output) const noexcept {
+  try {
+    return masks_.at(output).get();
+  } catch (...) {
+    return {};  // Leader::settle reports the error
+  }
+}
+
+void StepMasks::check(std::size_t output) const {
+  if (const auto mask = masks_.find(output); mask != masks_.end()) mask->second.get();
+}
+
+void start_masks(PlannedStep& planned, std::size_t vocab_size) {
+  const auto masks = std::make_shared<const StepMasks>(planned, vocab_size);
+  if (masks->empty()) return;
+  planned.masks = masks;
+  planned.forward.masks = [masks](std::size_t output) { return masks->await(output); };
 }
 
 }  // namespace tp

@@ -93,7 +93,7 @@ EngineRequest Generation::make_request(const ApiCall& call, const ApiRequest& pr
       make_engine_request(prompt, model.defaults, *model.engine, model.chat ? &*model.chat : nullptr);
   Request& request = accepted.request;
   const EngineInfo& info = model.engine->info();
-  const std::size_t room = std::min(info.max_length, info.cache_tokens);
+  const std::size_t room = std::min(info.options.max_length, info.options.cache_tokens);
   if (!prompt.settings.contains("max_tokens")) {
     const auto all = static_cast<int>(room - std::min(room - 1, request.prompt.size()));
     const int usual = call.usual_max_tokens;

@@ -28,8 +28,9 @@ Json model_object(const Service& service, const std::string& name) {
           {"owned_by", "tp-infer"},
           {"root", service.model_name()},
           {"parent", nullptr},
-          {"max_model_len", info.max_length},
-          {"capabilities", {{"completion", info.max_length > 0}, {"chat", service.model.chat.has_value()}}},
+          {"max_model_len", info.options.max_length},
+          {"capabilities",
+           {{"completion", info.options.max_length > 0}, {"chat", service.model.chat.has_value()}}},
           {"meta",
            {{"architecture", info.config.architecture},
             {"n_params", info.parameters},
@@ -143,8 +144,8 @@ void status(Service& service, const Exchange& exchange) {
                       {"generated_total", service.metrics.generated_tokens()},
                       {"prompt_per_second", rounded(service.metrics.prompt_rate())},
                       {"generated_per_second", rounded(service.metrics.generation_rate())}};
-    body["cache"] = {{"used_tokens", blocks == 0 ? 0 : load.used_blocks * info.cache_tokens / blocks},
-                     {"capacity_tokens", info.cache_tokens},
+    body["cache"] = {{"used_tokens", blocks == 0 ? 0 : load.used_blocks * info.options.cache_tokens / blocks},
+                     {"capacity_tokens", info.options.cache_tokens},
                      {"prefix_queries", load.prefix_queries},
                      {"prefix_hits", load.prefix_hits}};
     if (load.states != 0) {

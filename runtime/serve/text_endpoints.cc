@@ -67,7 +67,7 @@ void tokenize(Service& service, const Exchange& exchange) {
         engine.encode(text.get<std::string>(), flag_of(body, {"add_special", "add_special_tokens"}, is_vllm));
   }
   Json result = {
-      {"count", ids.size()}, {"max_model_len", engine.info().max_length}, {"tokens", Json::array()}};
+      {"count", ids.size()}, {"max_model_len", engine.info().options.max_length}, {"tokens", Json::array()}};
   const bool with_pieces = flag_of(body, {"with_pieces"}, false);
   for (const TokenId id : ids) {
     if (with_pieces)

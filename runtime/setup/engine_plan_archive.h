@@ -12,10 +12,7 @@ namespace boost::serialization {
 
 template <class Archive>
 void serialize(Archive& archive, tp::EnginePlan& plan, unsigned /*version*/) {
-  archive& plan.config& plan.model& plan.synthetic& plan.weights& plan.synthetic_blocks& plan.kv_type& plan
-      .block_size& plan.cache_blocks& plan.prefill_chunk& plan.max_sequences& plan.max_length& plan
-      .same_bits& plan.stages& plan.ranks& plan.pretends& plan.split& plan.wire& plan.favor_features& plan
-      .unmask_cache& plan.overlaps& plan.next_token;
+  archive& plan.options& plan.config& plan.cache_blocks& plan.ranks& plan.overlaps& plan.next_token;
 }
 
 }  // namespace boost::serialization

@@ -20,17 +20,17 @@ namespace tp {
 namespace {
 
 // Tokens of the texts with which LLaDA was trained.
-constexpr std::uint64_t kUsualCanvas = 4096;
-constexpr std::uint64_t kLargestBlock = 1024;
+constexpr std::size_t kUsualCanvas = 4096;
+constexpr std::size_t kLargestBlock = 1024;
 
 void check_options(const EngineOptions& options) {
   require<ConfigError>(options.prefill_chunk >= 1 && options.prefill_chunk <= 65536,
                        "`prefill_chunk` must be in 1..65536 tokens, found {}", options.prefill_chunk);
   require<ConfigError>(options.max_sequences >= 1 && options.max_sequences <= 4096,
                        "`max_sequences` must be in 1..4096, found {}", options.max_sequences);
-  require<ConfigError>(std::isfinite(options.step_ms) && options.step_ms >= 0.0,
-                       "`step_ms` must be a number of milliseconds, or 0 for no limit, found {}",
-                       options.step_ms);
+  const double step_ms = options.step_time.count();
+  require<ConfigError>(std::isfinite(step_ms) && step_ms >= 0.0,
+                       "`step_time` must be a number of milliseconds, or 0 for no limit, found {}", step_ms);
   require<ConfigError>(options.block_size >= 1 && options.block_size <= kLargestBlock,
                        "`block_size` must be in 1..{} tokens, found {}", kLargestBlock, options.block_size);
   require<ConfigError>(options.favor_features <= 65536, "`favor_features` must be at most 65536, found {}",
@@ -71,135 +71,145 @@ void check_split(const std::vector<double>& split, std::size_t ranks) {
                        ranks, fmt::join(split, ","));
 }
 
+// Checks that the model's kind allows these options.
+void check_model(const EngineOptions& options, const DecoderSpec& spec, const std::string& architecture) {
+  require<ConfigError>(options.pipeline == 1 || !(takes_whole_sequences(spec) || spec.encoder),
+                       "cannot divide {} into {} pipeline stages: it needs a whole step for each output; "
+                       "leave `pipeline` out, and the ranks divide every layer",
+                       spec.bidirectional || spec.encoder ? "an encoder" : architecture, options.pipeline);
+  require<ConfigError>(options.speculation.drafts == DraftKind::none ||
+                           !(takes_whole_sequences(spec) || spec.encoder || spec.diffusion),
+                       "cannot guess the tokens of {}: `speculation` needs a model that generates one token "
+                       "after another from a cache; leave it out",
+                       architecture);
+  require<ConfigError>(options.unmask_cache == UnmaskCache::exact || (spec.diffusion && spec.bidirectional),
+                       "cannot approximate by `unmask_cache` {}: expected a diffusion language model that "
+                       "computes the whole text "
+                       "in every pass (LLaDA, Dream), found {}{}; leave it out",
+                       name_of(options.unmask_cache), architecture,
+                       spec.diffusion ? ", whose finished blocks stay in the cache, which is exact" : "");
+}
+
+// The number of ranks per stage, which may be pretended.
+std::size_t ranks_of_stage(const EngineOptions& options, std::size_t ranks) {
+  require<ConfigError>(
+      options.pipeline >= 1 && ranks % options.pipeline == 0,
+      "cannot divide {} ranks into {} pipeline stages: `pipeline` must divide the ranks evenly; "
+      "choose another number, or start other ranks",
+      ranks, options.pipeline);
+  const std::size_t of_stage = ranks / options.pipeline;
+  require<ConfigError>(options.pretend_ranks == 0 || options.pretend_ranks >= of_stage,
+                       "cannot pretend that there are {} ranks: `pretend_ranks` must be at least the {} that "
+                       "there are",
+                       options.pretend_ranks, of_stage);
+  return options.pretend_ranks != 0 ? options.pretend_ranks : of_stage;
+}
+
+// Replaces the lengths and sizes that the model limits, or that are 0.
+void choose_sizes(EnginePlan& plan, const DecoderSpec& spec) {
+  EngineOptions& options = plan.options;
+  std::size_t longest = spec.max_position_embeddings;
+  // Every pass computes the whole text, so the length that config.json allows may not fit into memory.
+  if (spec.diffusion && spec.bidirectional && options.max_length == 0)
+    longest = std::min(longest, kUsualCanvas);
+  options.max_length = options.max_length == 0 ? longest : std::min(longest, options.max_length);
+  // Cached prefixes consist of whole cache blocks, which are therefore as large as the model's blocks.
+  if (spec.diffusion && spec.diffusion->block_length % options.block_size == 0 &&
+      spec.diffusion->block_length > 0)
+    options.block_size = std::min<std::size_t>(spec.diffusion->block_length, kLargestBlock);
+  // A step must hold the longest sequence as a whole.
+  if (takes_whole_sequences(spec))
+    options.prefill_chunk = std::max(options.prefill_chunk, options.max_length);
+  // A step must hold the longest input as a whole, in addition to other sequences' generated tokens.
+  const std::size_t input = plan.longest_sequence() - options.max_length;
+  if (plan.is_seq2seq())
+    options.prefill_chunk = std::max(options.prefill_chunk, input + options.max_sequences);
+  // A model that takes whole sequences needs each of them for only one step or a few steps, and computes as
+  // many at once as fit.
+  if (options.cache_tokens == 0 && takes_whole_sequences(spec))
+    options.cache_tokens = 2 * plan.step_limits().tokens;
+}
+
 }  // namespace
+
+std::optional<WeightType> EnginePlan::weights() const {
+  return options.weights && is_convertible(*options.weights) ? options.weights : std::nullopt;
+}
+
+std::optional<WeightType> EnginePlan::synthetic_blocks() const {
+  return weights() ? std::nullopt : options.weights;
+}
 
 DecoderSpec EnginePlan::spec() const {
   DecoderSpec spec = next_token ? make_next_token_spec(config) : make_spec(config);
-  spec.max_position_embeddings = max_length;
-  spec.same_bits = same_bits;
-  if (favor_features != 0) approximate_attention(spec, favor_features);
-  spec.keeps_sequences = unmask_cache != UnmaskCache::exact;
+  spec.max_position_embeddings = options.max_length;
+  spec.same_bits = options.same_bits;
+  if (options.favor_features != 0) approximate_attention(spec, options.favor_features);
+  spec.keeps_sequences = options.unmask_cache != UnmaskCache::exact;
   return spec;
 }
 
 StepLimits EnginePlan::step_limits() const {
-  const std::size_t tokens = std::max(prefill_chunk, max_sequences);
+  const std::size_t tokens = std::max(options.prefill_chunk, options.max_sequences);
   return {.tokens = tokens,
           .outputs = tokens,
-          .kv_type = kv_type,
-          .block_size = block_size,
-          .max_blocks = (longest_sequence() + block_size - 1) / block_size,
+          .kv_type = kv_type(),
+          .block_size = options.block_size,
+          .max_blocks = (longest_sequence() + options.block_size - 1) / options.block_size,
           .overlaps = overlaps};
 }
 
 bool EnginePlan::is_seq2seq() const { return family_of(config.architecture).kind == ModelKind::seq2seq; }
 
 std::size_t EnginePlan::longest_sequence() const {
-  if (!is_seq2seq()) return max_length;
-  return (max_length + block_size - 1) / block_size * block_size + max_length;
+  const std::size_t text = options.max_length;
+  if (!is_seq2seq()) return text;
+  return (text + options.block_size - 1) / options.block_size * options.block_size + text;
 }
 
 CacheShape EnginePlan::cache_shape(const CacheGroups& groups) const {
   const bool is_recurrent = groups.cached_layers() < groups.places.size();
-  return {.block_size = block_size,
-          .chunk = prefill_chunk,
+  return {.block_size = options.block_size,
+          .chunk = options.prefill_chunk,
           .windows = groups.windows,
-          .states = is_recurrent ? kStatesPerSequence * max_sequences : 0};
+          .states = is_recurrent ? kStatesPerSequence * options.max_sequences : 0};
 }
 
 EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
   check_options(options);
-  EnginePlan plan;
-  plan.config = load_config(options.model);
+  EnginePlan plan{.options = options, .config = load_config(options.model)};
   const DecoderSpec spec = make_spec(plan.config);
-  require<ConfigError>(
-      options.pipeline >= 1 && ranks % options.pipeline == 0,
-      "cannot divide {} ranks into {} pipeline stages: `pipeline` must divide the ranks evenly; "
-      "choose another number, or start other ranks",
-      ranks, options.pipeline);
-  require<ConfigError>(options.pipeline == 1 || !(takes_whole_sequences(spec) || spec.encoder),
-                       "cannot divide {} into {} pipeline stages: it needs a whole step for each output; "
-                       "leave `pipeline` out, and the ranks divide every layer",
-                       spec.bidirectional || spec.encoder ? "an encoder" : plan.config.architecture,
-                       options.pipeline);
-  require<ConfigError>(options.speculation.drafts == DraftKind::none ||
-                           !(takes_whole_sequences(spec) || spec.encoder || spec.diffusion),
-                       "cannot guess the tokens of {}: `speculation` needs a model that generates one token "
-                       "after another from a cache; leave it out",
-                       plan.config.architecture);
-  require<ConfigError>(
-      options.speculation.drafts != DraftKind::custom || options.draft_source,
-      "cannot guess tokens by DraftKind::custom: expected `draft_source` to create what guesses "
-      "them, found an empty function; set it on rank 0");
-  require<ConfigError>(options.unmask_cache == UnmaskCache::exact || (spec.diffusion && spec.bidirectional),
-                       "cannot approximate by `unmask_cache` {}: expected a diffusion language model that "
-                       "computes the whole text "
-                       "in every pass (LLaDA, Dream), found {}{}; leave it out",
-                       name_of(options.unmask_cache), plan.config.architecture,
-                       spec.diffusion ? ", whose finished blocks stay in the cache, which is exact" : "");
-  const std::size_t of_stage = ranks / options.pipeline;
-  require<ConfigError>(options.pretend_ranks == 0 || options.pretend_ranks >= of_stage,
-                       "cannot pretend that there are {} ranks: `pretend_ranks` must be at least the {} that "
-                       "there are",
-                       options.pretend_ranks, of_stage);
-  plan.stages = options.pipeline;
-  plan.pretends = options.pretend_ranks != 0;
-  plan.ranks = plan.pretends ? options.pretend_ranks : of_stage;
+  check_model(options, spec, plan.config.architecture);
+  plan.ranks = ranks_of_stage(options, ranks);
   check_split(options.split, plan.ranks);
-  plan.split = options.split;
   Decoder::shape_of(spec, SyntheticWeights(), plan.tp(0), {});  // throws if there are too many ranks
   require<ConfigError>(
       options.pipeline <= spec.blocks.size(),
       "cannot divide the layers into {} stages: `pipeline` must be at most the {} layers that "
       "the model has",
       options.pipeline, spec.blocks.size());
-  plan.model = options.model.string();
-  plan.synthetic = options.synthetic;
-  plan.same_bits = options.same_bits;
-  plan.favor_features = options.favor_features;
-  plan.unmask_cache = options.unmask_cache;
-  plan.wire = options.wire;
-  if (options.weights && !is_convertible(*options.weights))
-    plan.synthetic_blocks = options.weights;
-  else
-    plan.weights = options.weights;
-  plan.kv_type = options.kv_type.value_or(
-      default_kv_type(usual_weight_type(plan, SyntheticWeights(plan.config.torch_dtype))));
-  plan.block_size = options.block_size;
-  plan.prefill_chunk = options.prefill_chunk;
-  plan.max_sequences = options.max_sequences;
-  plan.max_length = spec.max_position_embeddings;
-  // Every pass computes the whole text, so the length that config.json allows may not fit into memory.
-  if (spec.diffusion && spec.bidirectional && options.max_length == 0)
-    plan.max_length = std::min(plan.max_length, kUsualCanvas);
-  // Cached prefixes consist of whole cache blocks, which are therefore as large as the model's blocks.
-  if (spec.diffusion && spec.diffusion->block_length % plan.block_size == 0 &&
-      spec.diffusion->block_length > 0)
-    plan.block_size = std::min<std::uint64_t>(spec.diffusion->block_length, kLargestBlock);
-  if (options.max_length != 0) plan.max_length = std::min<std::uint64_t>(plan.max_length, options.max_length);
-  // A step must hold the longest sequence as a whole.
-  if (takes_whole_sequences(spec)) plan.prefill_chunk = std::max(plan.prefill_chunk, plan.max_length);
-  // A step must hold the longest input as a whole, in addition to other sequences' generated tokens.
-  const std::uint64_t input = plan.longest_sequence() - plan.max_length;
-  if (plan.is_seq2seq()) plan.prefill_chunk = std::max(plan.prefill_chunk, input + plan.max_sequences);
+  if (!options.kv_type)
+    plan.options.kv_type =
+        default_kv_type(usual_weight_type(plan, SyntheticWeights(plan.config.torch_dtype)));
+  choose_sizes(plan, spec);
   plan.spec();  // throws if attention cannot be approximated as asked
   return plan;
 }
 
 WeightType usual_weight_type(const EnginePlan& plan, const WeightSource& source) {
-  if (plan.weights) return *plan.weights;
+  if (const auto type = plan.weights()) return *type;
   const std::vector<TypeUse> stored = source.types();
   const bool known = !stored.empty() && stored.front().held_as;
   return known ? *stored.front().held_as : lossless_type(plan.config.torch_dtype);
 }
 
 std::unique_ptr<WeightSource> open_weights(const EnginePlan& plan) {
-  if (const auto type = plan.synthetic_blocks) {
+  if (const auto type = plan.synthetic_blocks()) {
     if (kernels::is_scaled(*type)) return std::make_unique<SyntheticScaled>(*type);
     return std::make_unique<SyntheticBlocks>(*type);
   }
-  if (plan.synthetic) return std::make_unique<SyntheticWeights>(plan.config.torch_dtype);
-  return open_checkpoint(plan.model);
+  if (plan.options.synthetic) return std::make_unique<SyntheticWeights>(plan.config.torch_dtype);
+  return open_checkpoint(plan.options.model);
 }
 
 }  // namespace tp

@@ -15,33 +15,25 @@
 
 namespace tp {
 
-// All facts that follow from rank 0's options and files. Equal on every rank.
+// All facts that follow from rank 0's options and files. Equal on every rank, except for the options that
+// each rank sets for itself.
 struct EnginePlan {
+  EngineOptions options;  // with the values that replace defaults
   ModelConfig config;
-  std::string model;
-  bool synthetic = false;
-  std::optional<WeightType> weights{};  // none: every weight's stored type
-  // Quantized type in which synthetic weights are generated, if any.
-  std::optional<WeightType> synthetic_blocks{};
-  KvType kv_type = KvType::f32;
-  std::uint64_t block_size = 0;
   std::uint64_t cache_blocks = 0;
-  std::uint64_t prefill_chunk = 0;
-  std::uint64_t max_sequences = 0;
-  std::uint64_t max_length = 0;
-  bool same_bits = false;
-  std::uint64_t favor_features = 0;  // 0: exact attention
-  UnmaskCache unmask_cache = UnmaskCache::exact;
-  WireType wire = WireType::f32;
-  bool overlaps = false;        // steps may be computed as two half-batches
-  std::uint64_t stages = 1;     // stages of the pipeline
-  std::uint64_t ranks = 1;      // ranks per stage
-  bool pretends = false;        // only the first ranks exist, see EngineOptions::pretend_ranks
-  std::vector<double> split{};  // the ranks' shares, see TpRank
-  bool next_token = false;      // plans the multi-token prediction layer instead of the model
+  std::uint64_t ranks = 1;  // ranks per stage
+  bool overlaps = false;    // steps may be computed as two half-batches
+  bool next_token = false;  // plans the multi-token prediction layer instead of the model
 
+  // The type to which weights are converted; none: every weight's stored type.
+  std::optional<WeightType> weights() const;
+  // The quantized type in which synthetic weights are generated, if any.
+  std::optional<WeightType> synthetic_blocks() const;
+  KvType kv_type() const { return options.kv_type.value_or(KvType::f32); }
+  // Whether only the first ranks exist, see EngineOptions::pretend_ranks.
+  bool pretends() const { return options.pretend_ranks != 0; }
   // The rank's share of the model. Refers to this plan.
-  TpRank tp(std::size_t rank) const { return {rank, ranks, split}; }
+  TpRank tp(std::size_t rank) const { return {rank, ranks, options.split}; }
   // The model that config and options describe.
   DecoderSpec spec() const;
   StepLimits step_limits() const;

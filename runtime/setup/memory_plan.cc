@@ -76,26 +76,29 @@ std::vector<Pool> pools_of(std::span<const RankMemory> ranks, const Placement& p
 
 // Number of tokens that all sequences together can have in this many blocks.
 std::size_t tokens_in(const EnginePlan& plan, const Footprint& footprint, std::uint64_t blocks) {
-  return plan.cache_shape(footprint.groups()).tokens_in(blocks, plan.max_sequences, plan.longest_sequence());
+  return plan.cache_shape(footprint.groups())
+      .tokens_in(blocks, plan.options.max_sequences, plan.longest_sequence());
 }
 
 // Number of sequences whose states fit, if the states are what exceeds memory; else 0.
 std::size_t sequences_that_fit(const EnginePlan& plan, const std::vector<Pool>& pools, std::uint64_t blocks) {
-  std::uint64_t fit = plan.max_sequences;
+  std::uint64_t fit = plan.options.max_sequences;
   for (const Pool& pool : pools) {
     const std::uint64_t missing = pool.lacks(blocks);
     if (missing == 0) continue;
     if (missing >= pool.need.states || !pool.can_load()) return 0;
-    fit = std::min(fit, plan.max_sequences * (pool.need.states - missing) / pool.need.states);
+    fit = std::min(fit, plan.options.max_sequences * (pool.need.states - missing) / pool.need.states);
   }
-  return fit < plan.max_sequences ? fit : 0;
+  return fit < plan.options.max_sequences ? fit : 0;
 }
 
 // The largest smaller number of ranks that fits on a single host, because each rank has its own buffers; else
 // 0.
 std::size_t fewer_ranks_that_fit(const EnginePlan& plan, const Footprint& footprint,
                                  std::span<const RankMemory> all, const Pool& full, std::uint64_t blocks) {
-  if (plan.stages != 1 || !plan.split.empty() || !full.is_host || full.ranks.size() != all.size()) return 0;
+  if (plan.options.pipeline != 1 || !plan.options.split.empty() || !full.is_host ||
+      full.ranks.size() != all.size())
+    return 0;
   const auto fits = [&](std::size_t ranks) {
     MemoryNeed need;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -117,12 +120,12 @@ std::size_t fewer_ranks_that_fit(const EnginePlan& plan, const Footprint& footpr
 std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footprint,
                                   std::span<const RankMemory> all, const std::vector<Pool>& pools,
                                   const Pool& full, std::uint64_t blocks) {
-  const std::size_t ranks = all.size() / plan.stages;  // ranks per stage
+  const std::size_t ranks = all.size() / plan.options.pipeline;  // ranks per stage
   const auto need_of = [&](const Pool& pool, WeightType type) {
     MemoryNeed need;
     for (const std::size_t rank : pool.ranks) {
       const RankMemory& memory = all[rank];
-      need += footprint.of({memory.tensor_rank, ranks}, type, {memory.stage, plan.stages});
+      need += footprint.of({memory.tensor_rank, ranks}, type, {memory.stage, plan.options.pipeline});
       need += memory.beside;
     }
     return need;
@@ -148,7 +151,7 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
   // The need per rank falls with the number of ranks, so bisection finds the smallest number.
   std::size_t too_few = ranks / step;  // as a multiple of `step`, like `enough`
   std::size_t enough = plan.config.num_attention_heads / step;
-  if (plan.stages == 1 && enough > too_few && fits(enough * step)) {
+  if (plan.options.pipeline == 1 && enough > too_few && fits(enough * step)) {
     while (enough - too_few > 1) {
       const std::size_t middle = too_few + (enough - too_few) / 2;
       (fits(middle * step) ? enough : too_few) = middle;
@@ -211,8 +214,8 @@ CachePlan plan_cache(const EnginePlan& plan, const Footprint& footprint, std::sp
                      const Placement& placement, std::size_t tokens) {
   const CacheShape shape = plan.cache_shape(footprint.groups());
   const std::uint64_t longest = shape.blocks_for(plan.longest_sequence());
-  const std::uint64_t wanted =
-      tokens != 0 ? shape.blocks_for(tokens, plan.max_sequences) : plan.max_sequences * longest;
+  const std::uint64_t wanted = tokens != 0 ? shape.blocks_for(tokens, plan.options.max_sequences)
+                                           : plan.options.max_sequences * longest;
   const std::uint64_t least = std::min({wanted, longest, shape.blocks_for(kLeastTokens)});
   const std::vector<Pool> pools = pools_of(ranks, placement);
   const Pool& full =

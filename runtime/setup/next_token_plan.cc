@@ -45,22 +45,23 @@ void require_next_token_layer(const EnginePlan& model) {
 EnginePlan next_token_plan(std::size_t ranks, const EnginePlan& model) {
   EnginePlan plan = model;
   plan.next_token = true;
-  plan.favor_features = 0;
+  plan.options.favor_features = 0;
   plan.overlaps = false;
-  plan.pretends = false;
+  plan.options.pretend_ranks = 0;
+  plan.options.packed_cache.clear();
   plan.ranks = ranks;
-  if (plan.split.size() != ranks) plan.split.clear();
+  if (plan.options.split.size() != ranks) plan.options.split.clear();
   return plan;
 }
 
 std::size_t states_read_by_next_token(const EnginePlan& layer) {
   constexpr std::uint64_t kOfSequence = 64;
   constexpr std::uint64_t kMost = 4096;  // 117 MB for DeepSeek-V3
-  return layer.step_limits().tokens + std::min(kOfSequence * layer.max_sequences, kMost);
+  return layer.step_limits().tokens + std::min(kOfSequence * layer.options.max_sequences, kMost);
 }
 
 std::uint64_t bytes_of_states(const EnginePlan& layer) {
-  const std::size_t rows = states_read_by_next_token(layer) + layer.max_sequences;
+  const std::size_t rows = states_read_by_next_token(layer) + layer.options.max_sequences;
   return HiddenStates::bytes_of(rows, state_size(layer.spec()));
 }
 

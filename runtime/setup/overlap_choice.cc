@@ -5,13 +5,13 @@
 namespace tp {
 
 bool plan_overlap(const EngineOptions& options, const EnginePlan& plan, std::size_t hosts, bool possible) {
-  const bool divides = can_divide_steps(plan.spec()) && plan.stages == 1;
+  const bool divides = can_divide_steps(plan.spec()) && plan.options.pipeline == 1;
   if (options.two_batch_overlap != TwoBatchOverlap::on)
     return options.two_batch_overlap == TwoBatchOverlap::automatic && divides && possible && hosts > 1;
   require<ConfigError>(divides,
                        "cannot divide steps in two: `two_batch_overlap` on needs a model that generates one "
                        "token after the other, in one pipeline stage, found {} in {}; leave it out",
-                       plan.config.architecture, plan.stages);
+                       plan.config.architecture, plan.options.pipeline);
   require<ConfigError>(
       possible,
       "cannot communicate while computing: `two_batch_overlap` on needs MPI with MPI_THREAD_SERIALIZED on "

@@ -55,6 +55,13 @@ void agree_on_isa(Communicator& comm) {
   });
 }
 
+// Sets the options that each rank chooses for itself.
+void set_own_options(const Communicator& comm, const EngineOptions& options, EnginePlan& plan) {
+  if (!options.model.empty()) plan.options.model = options.model;
+  plan.options.packed_cache = options.packed_cache;
+  plan.options.threads = start_threads(comm, options);
+}
+
 }  // namespace
 
 std::size_t start_threads(const Communicator& comm, const EngineOptions& options) {
@@ -64,7 +71,7 @@ std::size_t start_threads(const Communicator& comm, const EngineOptions& options
 }
 
 void agree_on_arithmetic(Communicator& comm, const EnginePlan& plan) {
-  if (plan.same_bits) {
+  if (plan.options.same_bits) {
     agree_on_isa(comm);
   } else if (plan.config.num_experts != 0) {
     // Every rank chooses experts on its own, and near a tie the last bit of a norm decides.
@@ -91,11 +98,12 @@ EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
     if (!comm.is_root()) return;
     plan = make_plan(options, comm.size());
     plan.overlaps = plan_overlap(options, plan, comm.placement().hosts.size(), can_overlap_everywhere);
-    if (measures) plan.split = measured;
-    if (!options.kv_type) plan.kv_type = default_kv_type(usual_weight_type(plan, *open_weights(plan)));
+    if (measures) plan.options.split = measured;
+    if (!options.kv_type)
+      plan.options.kv_type = default_kv_type(usual_weight_type(plan, *open_weights(plan)));
   });
   broadcast_object(comm, plan);
-  if (!options.model.empty()) plan.model = options.model.string();
+  set_own_options(comm, options, plan);
   agree_on_arithmetic(comm, plan);
   return plan;
 }

@@ -79,7 +79,7 @@ class Speculator {
 
 // Functions that create sources. Unneeded functions may be empty.
 struct DraftSources {
-  std::function<std::unique_ptr<DraftSource>()> custom{};  // EngineOptions::draft_source
+  std::function<std::unique_ptr<DraftSource>()> custom{};  // EngineHooks::draft_source
   std::function<std::unique_ptr<DraftSource>()> model{};   // if there is a draft model
   std::function<std::unique_ptr<DraftSource>(std::unique_ptr<DraftSource>)> wrap{};
   bool follows_prompts = false;  // as in Speculator

@@ -26,16 +26,14 @@ void CommandLoop::announce(Command& command) {
     worker_.pipeline().send_command(command);
 }
 
-Outputs CommandLoop::run(Command command, const MaskSource& masks) {
+Outputs CommandLoop::run(Command command) {
   return in_lockstep([&] {
     announce(command);
-    return worker_.run(command, masks);
+    return worker_.run(command);
   });
 }
 
-void CommandLoop::begin(Forward forward, const MaskSource& masks) {
-  begun_.push_back(run(std::move(forward), masks));
-}
+void CommandLoop::begin(Forward forward) { begun_.push_back(run(std::move(forward))); }
 
 Outputs CommandLoop::finish() {
   Outputs outputs = std::move(begun_.front());

@@ -18,10 +18,10 @@ class CommandLoop {
 
   // run(), begin() and finish() throw LockstepError if anything fails, because the other ranks are then
   // waiting in a collective and cannot be notified.
-  Outputs run(Command command, const MaskSource& masks = {});
+  Outputs run(Command command);
   // Together, begin() and finish() run a step. With several stages, further steps may begin before the first
   // one finishes. Steps finish in the order in which they begin.
-  void begin(Forward forward, const MaskSource& masks);
+  void begin(Forward forward);
   Outputs finish();
   // Makes follow() return this status on the other ranks. Does nothing after a LockstepError, because the
   // other ranks can no longer be reached.

@@ -7,6 +7,7 @@
 #include "parallel/exchange/archive.h"
 #include "parallel/exchange/fail_together.h"
 #include "runtime/setup/engine_plan_archive.h"
+#include "runtime/setup/internal_hooks.h"
 #include "runtime/setup/next_token_plan.h"
 #include "runtime/setup/plan_agreement.h"
 #include "tp/internal/require.h"
@@ -37,17 +38,18 @@ std::string token_of(const Tokenizer& tokenizer, std::size_t id) {
 // Compares tokens instead of sizes if possible, because a model's tables may have more rows than its
 // vocabulary has tokens.
 void require_same_vocabulary(const EnginePlan& draft, const EnginePlan& target) {
-  std::filesystem::path folder(target.model);
-  if (target.synthetic) folder = folder.parent_path();
-  if (!holds_tokenizer(folder) || !holds_tokenizer(draft.model)) {
+  std::filesystem::path folder = target.options.model;
+  if (target.options.synthetic) folder = folder.parent_path();
+  const std::string name = draft.options.model.string();
+  if (!holds_tokenizer(folder) || !holds_tokenizer(name)) {
     require<ConfigError>(
         draft.config.vocab_size == target.config.vocab_size,
         "cannot guess tokens with {}: expected a vocabulary of {} tokens, as the model's, found "
         "{}; use a draft model with the same tokenizer",
-        draft.model, target.config.vocab_size, draft.config.vocab_size);
+        name, target.config.vocab_size, draft.config.vocab_size);
     return;
   }
-  const Tokenizer own = Tokenizer::load(draft.model);
+  const Tokenizer own = Tokenizer::load(name);
   const Tokenizer expected = Tokenizer::load(folder);
   const std::size_t size = std::max(own.vocab_size(), expected.vocab_size());
   for (std::size_t id = 0; id < size; ++id) {
@@ -57,7 +59,7 @@ void require_same_vocabulary(const EnginePlan& draft, const EnginePlan& target) 
         token == other,
         "cannot guess tokens with {}: expected the model's tokens, of which {} is {:?}, found "
         "{:?}; use a draft model with the same tokenizer",
-        draft.model, id, other, token);
+        name, id, other, token);
   }
 }
 
@@ -68,24 +70,26 @@ void require_can_draft(const EnginePlan& plan) {
           !spec.encoder && !spec.diffusion,
       "cannot guess tokens with {}: expected a model that generates one token after the other from a cache, "
       "found {}; use another draft model",
-      plan.model, plan.config.architecture);
+      plan.options.model.string(), plan.config.architecture);
   const CacheGroups groups = CacheGroups::of(spec);
   require<ConfigError>(
       groups.cached_layers() == groups.places.size(),
       "cannot guess tokens with {}: expected layers that can take a token back, found recurrent "
       "ones ({}); use another draft model",
-      plan.model, plan.config.architecture);
+      plan.options.model.string(), plan.config.architecture);
 }
 
 EnginePlan plan_on(std::size_t ranks, const EngineOptions& options, const EnginePlan& target) {
+  const EngineOptions& models = target.options;
   EngineOptions own{.model = options.speculation.model,
-                    .same_bits = target.same_bits,
-                    .wire = target.wire,
-                    .prefill_chunk = target.prefill_chunk,
-                    .max_sequences = target.max_sequences,
-                    .max_length = target.max_length,
-                    .block_size = target.block_size};
-  if (ranks > 1 && target.split.size() == ranks) own.split = target.split;
+                    .same_bits = models.same_bits,
+                    .wire = models.wire,
+                    .prefill_chunk = models.prefill_chunk,
+                    .max_sequences = models.max_sequences,
+                    .max_length = models.max_length,
+                    .block_size = models.block_size,
+                    .threads = models.threads};
+  if (ranks > 1 && models.split.size() == ranks) own.split = models.split;
   return make_plan(own, ranks);
 }
 
@@ -93,7 +97,8 @@ EnginePlan plan_on(std::size_t ranks, const EngineOptions& options, const Engine
 bool divides(const EnginePlan& plan, const WeightSource& source, const Communicator& comm, DraftRanks where,
              const EnginePlan& target) {
   const std::size_t ranks = comm.size();
-  if (target.stages != 1 || ranks == 1 || target.pretends || where == DraftRanks::first) return false;
+  if (target.options.pipeline != 1 || ranks == 1 || target.pretends() || where == DraftRanks::first)
+    return false;
   if (where == DraftRanks::all) return true;
   const std::size_t worth_dividing =
       comm.placement().hosts.size() == 1 ? ranks * kWorthDividing : kWorthDividingOverHosts;
@@ -106,11 +111,10 @@ DraftPlan plan_draft(const Communicator& comm, const EngineOptions& options, con
   DraftPlan draft{.plan = plan_on(1, options, target)};
   EnginePlan& plan = draft.plan;
   require_can_draft(plan);
-  if (!options.wrap_draft_source) require_same_vocabulary(plan, target);
   const std::unique_ptr<WeightSource> source = open_weights(plan);
   draft.on_all_ranks = divides(plan, *source, comm, options.speculation.ranks, target);
   if (draft.on_all_ranks) plan = plan_on(comm.size(), options, target);
-  plan.kv_type = default_kv_type(usual_weight_type(plan, *source));
+  plan.options.kv_type = default_kv_type(usual_weight_type(plan, *source));
   return draft;
 }
 
@@ -128,7 +132,7 @@ DraftPlan plan_next_token(const Communicator& comm, const EngineOptions& options
 SameTables tables_of_both(const Communicator& comm, const DraftPlan& draft, const EnginePlan& target) {
   const EnginePlan& layer = draft.plan;
   const bool is_divided_alike =
-      layer.ranks == target.ranks && layer.split == target.split && !target.pretends;
+      layer.ranks == target.ranks && layer.options.split == target.options.split && !target.pretends();
   if (!layer.next_token || !is_divided_alike) return {};
   return same_tables(layer.spec(), *open_weights(layer), layer.tp(comm.rank()));
 }
@@ -144,7 +148,7 @@ std::uint64_t blocks_beside(const EnginePlan& draft, const EnginePlan& target) {
 }  // namespace
 
 std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions& options,
-                                        const EnginePlan& target) {
+                                        const EngineHooks& hooks, const EnginePlan& target) {
   const SpeculationOptions& speculation = options.speculation;
   DraftPlan draft;
   bool is_there = false;
@@ -153,31 +157,36 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
     require<ConfigError>(speculation.drafts != DraftKind::model || !speculation.model.empty(),
                          "cannot guess tokens by DraftKind::model: expected the folder of a model in "
                          "`speculation.model`, found nothing; name one");
+    require<ConfigError>(
+        speculation.drafts != DraftKind::custom || hooks.draft_source,
+        "cannot guess tokens by DraftKind::custom: expected `draft_source` to create what guesses "
+        "them, found an empty function; set it on rank 0");
     const bool is_automatic = speculation.drafts == DraftKind::automatic;
     const bool is_model =
         speculation.drafts == DraftKind::model || (is_automatic && !speculation.model.empty());
     if (speculation.drafts == DraftKind::mtp) require_next_token_layer(target);
     // A wrapped source drafts for a different model, whose hidden states are not available here.
-    const bool has_layer =
-        is_automatic && !is_model && !options.wrap_draft_source && has_next_token_layer(target);
+    const bool has_layer = is_automatic && !is_model && !draft_wrapper(hooks) && has_next_token_layer(target);
     const bool is_layer = speculation.drafts == DraftKind::mtp || has_layer;
     is_there = is_model || is_layer;
-    if (is_model) draft = plan_draft(comm, options, target);
+    if (is_model) {
+      draft = plan_draft(comm, options, target);
+      if (!draft_wrapper(hooks)) require_same_vocabulary(draft.plan, target);
+    }
     if (is_layer) draft = plan_next_token(comm, options, target);
   });
   broadcast_object(comm, is_there);
   if (!is_there) return std::nullopt;
   broadcast_object(comm, draft.plan);
   broadcast_object(comm, draft.on_all_ranks);
+  EngineOptions& own = draft.plan.options;
+  own.threads = target.options.threads;
   if (draft.plan.next_token)
-    draft.plan.model = target.model;
+    own.model = target.options.model;
   else if (!speculation.model.empty())
-    draft.plan.model = speculation.model.string();
+    own.model = speculation.model;
   if (draft.on_all_ranks) agree_on_arithmetic(comm, draft.plan);
-  fail_together(comm, [&] {
-    start_threads(comm, options);  // for comparing tables
-    draft.same = tables_of_both(comm, draft, target);
-  });
+  fail_together(comm, [&] { draft.same = tables_of_both(comm, draft, target); });
   return draft;
 }
 
@@ -187,7 +196,7 @@ MemoryNeed draft_need(const Communicator& comm, const DraftPlan& draft, const En
   const DecoderSpec spec = draft.plan.spec();
   const TpRank tp = draft.plan.tp(comm.rank());
   const VocabTables others =
-      Decoder::shape_of(spec, *source, tp, draft.plan.weights).tables().only(draft.same);
+      Decoder::shape_of(spec, *source, tp, draft.plan.weights()).tables().only(draft.same);
   MemoryNeed need = Footprint(spec, draft.plan, *source).of(tp, {}, {}, others);
   need.other = 0;  // already included in the target's need
   need.cache_block *= blocks_beside(draft.plan, target);
@@ -196,11 +205,11 @@ MemoryNeed draft_need(const Communicator& comm, const DraftPlan& draft, const En
 }
 
 DraftModel::DraftModel(const Communicator& comm, const std::vector<std::size_t>& ranks, EnginePlan plan,
-                       std::size_t threads, const VocabTables& others)
+                       const VocabTables& others)
     : comm_(comm, ranks),
       plan_(std::move(plan)),
       others_(others),
-      worker_(comm_, plan_, {.threads = threads, .cache_is_planned = true, .others = others}, {}) {}
+      worker_(comm_, plan_, {.cache_is_planned = true, .others = others}, {}) {}
 
 std::size_t DraftModel::kept_states() const {
   return plan_.next_token ? states_read_by_next_token(plan_) : 0;
@@ -208,7 +217,7 @@ std::size_t DraftModel::kept_states() const {
 
 DraftModelLimits DraftModel::limits() const {
   return {.vocab_size = plan_.config.vocab_size,
-          .max_length = plan_.max_length,
+          .max_length = plan_.options.max_length,
           .step_tokens = plan_.step_limits().tokens,
           .cache_blocks = plan_.cache_blocks,
           .cache = plan_.cache_shape(CacheGroups::of(plan_.spec())),
@@ -229,20 +238,19 @@ DraftInfo DraftModel::info() const {
 }
 
 std::unique_ptr<DraftModel> load_draft(Communicator& comm, const DraftPlan& draft, const EnginePlan& target,
-                                       std::size_t threads, const VocabTables& tables) {
+                                       const VocabTables& tables) {
   EnginePlan plan = draft.plan;
   const VocabTables others = tables.only(draft.same);
   plan.cache_blocks = target.cache_blocks * blocks_beside(plan, target);
   if (draft.on_all_ranks) {
     std::vector<std::size_t> ranks(comm.size());
     std::iota(ranks.begin(), ranks.end(), 0);
-    return std::make_unique<DraftModel>(comm, ranks, std::move(plan), threads, others);
+    return std::make_unique<DraftModel>(comm, ranks, std::move(plan), others);
   }
   std::unique_ptr<DraftModel> model;
   fail_together(comm, [&] {
     if (comm.is_root())
-      model =
-          std::make_unique<DraftModel>(comm, std::vector<std::size_t>{0}, std::move(plan), threads, others);
+      model = std::make_unique<DraftModel>(comm, std::vector<std::size_t>{0}, std::move(plan), others);
   });
   return model;
 }

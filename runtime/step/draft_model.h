@@ -25,7 +25,7 @@ struct DraftPlan {
 // is missing or disabled. `target`: the plan of the model that verifies the drafts. Collective; throws
 // AgreedError, for example if the draft model cannot draft for the target.
 std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions& options,
-                                        const EnginePlan& target);
+                                        const EngineHooks& hooks, const EnginePlan& target);
 
 // The memory that this rank needs for the draft model, with a cache for as many tokens as the target's.
 // Throws the same errors as Decoder's constructor.
@@ -36,12 +36,12 @@ class DraftModel {
   // `ranks`: the ranks of `comm` that run the draft model. `others`: the target's tables that the draft model
   // shares. Collective over `ranks`; throws AgreedError.
   DraftModel(const Communicator& comm, const std::vector<std::size_t>& ranks, EnginePlan plan,
-             std::size_t threads, const VocabTables& others);
+             const VocabTables& others);
 
   Worker& worker() { return worker_; }
   // How many of the target's hidden states to keep for this draft model; 0 if it reads none.
   std::size_t kept_states() const;
-  void read_states(const HiddenStates& states) { worker_.read_states(states, plan_.max_sequences); }
+  void read_states(const HiddenStates& states) { worker_.read_states(states, plan_.options.max_sequences); }
   DraftModelLimits limits() const;
   DraftInfo info() const;
 
@@ -55,6 +55,6 @@ class DraftModel {
 // Loads the draft model, once the target has been loaded. `tables`: the target's tables. Returns null on
 // ranks that do not run the draft model. Collective; throws AgreedError.
 std::unique_ptr<DraftModel> load_draft(Communicator& comm, const DraftPlan& draft, const EnginePlan& target,
-                                       std::size_t threads, const VocabTables& tables);
+                                       const VocabTables& tables);
 
 }  // namespace tp

@@ -142,7 +142,7 @@ std::vector<StepExecutor::HiddenRow> StepExecutor::kept_rows(const Forward& forw
   return rows;
 }
 
-std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& masks) {
+std::vector<Result> StepExecutor::run(const Forward& forward) {
   Batch batch = sequences_.begin(forward);
   if (forward.tokens.empty()) return {};
   restore_states(forward);
@@ -176,7 +176,8 @@ std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& 
   for (const HiddenRow& row : hidden) hidden_rows.push_back(row.row);
   const auto on_logits = [&](std::size_t first, TensorView<const float> local_logits) {
     const Stopwatch watch;
-    collect(std::span(rows).subspan(first, local_logits.rows()), local_logits, masks);
+    collect(std::span(rows).subspan(first, local_logits.rows()), local_logits,
+            mask_source_ ? mask_source_ : forward.masks);
     collecting_seconds_ += watch.seconds();
   };
   const auto on_hidden = [&](std::size_t first, TensorView<const float> states) {

@@ -20,10 +20,6 @@
 
 namespace tp {
 
-// Returns a masked output's allowed tokens, possibly after waiting for them. Must not throw. An empty mask
-// allows no token.
-using MaskSource = std::function<TokenMask(std::size_t output)>;
-
 // Runs the model and collects the requested outputs on the first rank of the last stage.
 class StepExecutor {
  public:
@@ -39,9 +35,13 @@ class StepExecutor {
   // decoder's own states to keep.
   void read_states(const HiddenStates& states, std::size_t own_rows);
 
+  // For the last of several stages: sets the source of masks in place of Forward::masks, which only rank 0
+  // has.
+  void receive_masks_from(MaskSource source) { mask_source_ = std::move(source); }
+
   // Collective: every rank runs the same pass. Only the last stage's first rank returns valid results and
-  // calls `masks`, after the logits are computed.
-  std::vector<Result> run(const Forward& forward, const MaskSource& masks);
+  // calls the source of masks, after the logits are computed.
+  std::vector<Result> run(const Forward& forward);
 
   // Seconds spent choosing tokens and collecting results, including time waiting for other ranks.
   double collecting_seconds() const { return collecting_seconds_; }
@@ -91,6 +91,7 @@ class StepExecutor {
   const HiddenStates* read_states_ = nullptr;  // the model's states; null if this decoder reads none
   std::optional<HiddenStates> own_states_;     // the decoder's own states, each from the end of a chunk
   ShardedChoice choice_;
+  MaskSource mask_source_;                  // set in the last of several stages
   std::vector<Result> results_;             // results of the current pass
   std::map<std::size_t, TokenMask> masks_;  // masks of the current pass, by output index
   double collecting_seconds_ = 0.0;

@@ -24,9 +24,10 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <functional>
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -43,23 +44,18 @@ struct Worker::Model {
 namespace {
 
 EngineInfo describe(const EnginePlan& plan, const DecoderSpec& spec, const WeightSource& source) {
-  EngineInfo info;
+  EngineInfo info{.options = plan.options};
   info.config = plan.config;
   info.kind = family_of(plan.config.architecture).kind;
   info.parameters = count_parameters(spec);
   info.weights = usual_weight_type(plan, source);
-  if (!plan.weights) info.rounded = text_of_rounded(source.types());
-  info.kv_type = plan.kv_type;
-  info.same_bits = plan.same_bits;
-  info.favor_features = plan.favor_features;
-  info.unmask_cache = plan.unmask_cache;
+  if (!plan.weights()) info.rounded = text_of_rounded(source.types());
   info.state_size = state_size(spec);
-  info.pretend_ranks = plan.pretends ? plan.ranks : 0;
   info.stored_bytes = source.stored_bytes();
   info.bytes_used = source.bytes_read();
   const CacheShape cache = plan.cache_shape(CacheGroups::of(spec));
-  info.cache_tokens = cache.tokens_in(plan.cache_blocks, plan.max_sequences, plan.longest_sequence());
-  info.max_length = plan.max_length;
+  info.options.cache_tokens =
+      cache.tokens_in(plan.cache_blocks, plan.options.max_sequences, plan.longest_sequence());
   return info;
 }
 
@@ -76,7 +72,8 @@ std::string fit_into_memory(Communicator& comm, Pipeline& pipeline, EnginePlan& 
   const std::vector<RankMemory> ranks = gather_values(comm, own);
   CachePlan cache;
   fail_together(comm, [&] {
-    if (comm.is_root()) cache = plan_cache(plan, footprint, ranks, comm.placement(), options.cache_tokens);
+    if (comm.is_root())
+      cache = plan_cache(plan, footprint, ranks, comm.placement(), plan.options.cache_tokens);
   });
   broadcast_object(comm, cache.blocks);
   plan.cache_blocks = cache.blocks;
@@ -112,8 +109,8 @@ void load_in_stage(Communicator& tensor, const std::function<void()>& load) {
 }
 
 // Whether the ranks use a packed cache. Throws if only some of them do. Collective.
-bool use_packed_cache(Communicator& comm, const WorkerOptions& options) {
-  const bool own = !options.packed_cache.empty();
+bool use_packed_cache(Communicator& comm, const EnginePlan& plan) {
+  const bool own = !plan.options.packed_cache.empty();
   fail_together(comm, [&] {
     require_agreement(comm, own ? 1 : 0, "whether there is a packed cache",
                       "give every rank a folder for it, or none");
@@ -129,109 +126,152 @@ std::vector<Range> vocab_shards(const EnginePlan& plan, std::size_t ranks) {
   return shards;
 }
 
+// Opens the checkpoint, whose content must be equal on every rank. Collective.
+std::unique_ptr<WeightSource> open_same_weights(Communicator& comm, const EnginePlan& plan) {
+  std::unique_ptr<WeightSource> source;
+  fail_together(comm, [&] { source = open_weights(plan); });
+  fail_together(comm, [&] {
+    require_agreement(comm, source->fingerprint(),
+                      fmt::format("the checkpoint in {}", plan.options.model.string()),
+                      "copy the same files to every host");
+  });
+  return source;
+}
+
+// Whether the ranks of a stage read weights in two phases. Collective over all stages.
+bool agree_on_two_phases(Communicator& comm, const Communicator& tensor) {
+  // Number of hosts in the stage that spans the most hosts.
+  const std::int64_t hosts = max_over_ranks(comm, static_cast<std::int64_t>(tensor.placement().hosts.size()));
+  bool in_two_phases = false;
+  fail_together(comm, [&] { in_two_phases = reads_in_two_phases(static_cast<std::size_t>(hosts)); });
+  fail_together(comm, [&] {
+    require_agreement(comm, in_two_phases ? 1 : 0, "how weights are read",
+                      "set TP_LOADING alike on every host");
+  });
+  return in_two_phases;
+}
+
+// Runs `load`, which fills `packed` or reads from it if the ranks use a packed cache. Collective.
+PackedWeights load_packed(Communicator& comm, const EnginePlan& plan,
+                          const std::function<PackedCacheIdentity()>& identity,
+                          std::optional<PackedCache>& packed, const std::function<void()>& load) {
+  PackedWeights weights;
+  if (use_packed_cache(comm, plan)) {
+    fail_together(comm, [&] { packed.emplace(plan.options.packed_cache, identity()); });
+    weights = load_through_cache(comm, *packed, load);
+  } else {
+    fail_together(comm, load);
+  }
+  packed.reset();
+  return weights;
+}
+
 }  // namespace
 
 std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOptions& options,
-                                            const Engine::Progress& progress) {
-  fail_together(comm_, [&] { pipeline_.tensor().sums().prepare_wire(plan.wire); });
+                                            const std::function<void(double)>& progress) {
+  Communicator& tensor = pipeline_.tensor();
+  fail_together(comm_, [&] { tensor.sums().prepare_wire(plan.options.wire); });
   const Stopwatch watch;
-  const std::optional<std::uint64_t> before = bytes_from_storage();
+  const std::optional<std::uint64_t> read_before = bytes_from_storage();
+  const TwoPhaseReader columns(tensor);
+  DecoderSpec spec;
+  fail_together(comm_, [&] { spec = plan.spec(); });
+  const std::unique_ptr<WeightSource> source = open_same_weights(comm_, plan);
+  const bool in_two_phases = agree_on_two_phases(comm_, tensor);
+  if (in_two_phases) source->read_exactly(columns);
+  std::string cache_notice = fit_into_memory(comm_, pipeline_, plan, spec, *source, options);
+  fail_together(comm_, [&] { kernels::prepare_matmul(plan.options.same_bits); });
+
+  std::optional<Decoder> decoder;
+  PackedWeights packed = load_weights(plan, spec, *source, in_two_phases, options.others, progress, decoder);
+  std::unique_ptr<Model> model;
+  fail_together(comm_, [&] { model = with_memory(std::move(*decoder), plan, spec); });
+
+  info_ = describe(plan, spec, *source);
+  info_.load_time = std::chrono::duration<double>(watch.seconds());
+  if (read_before) info_.bytes_from_storage = bytes_from_storage().value_or(*read_before) - *read_before;
+  info_.cache_notice = std::move(cache_notice);
+  info_.from_packed_cache = packed.were_read;
+  info_.packed_cache_notice = std::move(packed.notice);
+  describe_own_part(*model, spec, *source);
+  return model;
+}
+
+PackedWeights Worker::load_weights(const EnginePlan& plan, const DecoderSpec& spec,
+                                   const WeightSource& source, bool in_two_phases, const VocabTables& others,
+                                   const std::function<void(double)>& progress,
+                                   std::optional<Decoder>& decoder) {
   Communicator& tensor = pipeline_.tensor();
   const Stage stage = pipeline_.stage();
   const TpRank tp = plan.tp(tensor.rank());
-  const TwoPhaseReader columns(tensor);
-  DecoderSpec spec;
-  std::unique_ptr<WeightSource> source;
-  std::unique_ptr<Model> model;
-  fail_together(comm_, [&] {
-    spec = plan.spec();
-    source = open_weights(plan);
-  });
-  fail_together(comm_, [&] {
-    require_agreement(comm_, source->fingerprint(), fmt::format("the checkpoint in {}", plan.model),
-                      "copy the same files to every host");
-  });
-  bool in_two_phases = false;
-  // Number of hosts in the stage that spans the most hosts.
-  const std::int64_t hosts =
-      max_over_ranks(comm_, static_cast<std::int64_t>(tensor.placement().hosts.size()));
-  fail_together(comm_, [&] { in_two_phases = reads_in_two_phases(static_cast<std::size_t>(hosts)); });
-  fail_together(comm_, [&] {
-    require_agreement(comm_, in_two_phases ? 1 : 0, "how weights are read",
-                      "set TP_LOADING alike on every host");
-  });
-  if (in_two_phases) source->read_exactly(columns);
-  std::string cache_notice = fit_into_memory(comm_, pipeline_, plan, spec, *source, options);
-  fail_together(comm_, [&] { kernels::prepare_matmul(plan.same_bits); });
   const auto share =
-      static_cast<double>(count_parameters(spec)) / static_cast<double>(plan.stages * plan.ranks);
+      static_cast<double>(count_parameters(spec)) / static_cast<double>(plan.options.pipeline * plan.ranks);
   const auto on_load = [&](std::size_t elements) {
     if (progress) progress(std::min(1.0, static_cast<double>(elements) / share));
   };
   std::optional<PackedCache> packed;
-  std::optional<Decoder> decoder;
-  const auto load_weights = [&] {
+  const auto load = [&] {
     decoder.reset();
-    decoder.emplace(spec, *source, tp, plan.weights, on_load, packed ? &*packed : nullptr, stage,
-                    options.others);
+    decoder.emplace(spec, source, tp, plan.weights(), on_load, packed ? &*packed : nullptr, stage, others);
   };
   const auto load_together = [&] {
     if (in_two_phases && !stage.is_whole())
-      load_in_stage(tensor, load_weights);
+      load_in_stage(tensor, load);
     else
-      load_weights();
+      load();
   };
-  PackedWeights packed_weights;
-  if (use_packed_cache(comm_, options)) {
-    fail_together(comm_, [&] {
-      packed.emplace(options.packed_cache,
-                     PackedCacheIdentity{std::filesystem::weakly_canonical(plan.model).string(),
-                                         source->identity(), plan.weights, leaf_heads(spec), tp, stage});
-    });
-    packed_weights = load_through_cache(comm_, *packed, load_together);
-  } else {
-    fail_together(comm_, load_together);
-  }
-  packed.reset();
-  fail_together(comm_, [&] {
-    const CacheGroups all_groups = CacheGroups::of(spec);
-    const CacheGroups own_groups =
-        stage.is_whole() ? all_groups : all_groups.with_layers(stage.layers(spec.blocks.size()));
-    KvCache cache(decoder->kv_layouts(plan.kv_type, plan.block_size), own_groups, plan.cache_blocks,
-                  StateCache(decoder->state_floats(), plan.cache_shape(all_groups).states));
-    Workspace workspace(decoder->workspace_floats(plan.step_limits()));
-    model = std::make_unique<Model>(Model{std::move(*decoder), std::move(cache), std::move(workspace)});
-  });
-  info_ = describe(plan, spec, *source);
-  info_.load_seconds = watch.seconds();
-  if (before) info_.bytes_from_storage = bytes_from_storage().value_or(*before) - *before;
-  info_.threads = options.threads;
-  info_.cache_notice = std::move(cache_notice);
-  info_.from_packed_cache = packed_weights.were_read;
-  info_.packed_cache_notice = std::move(packed_weights.notice);
-  info_.unused_tensors = stage.is_whole()
-                             ? model->decoder.unused_tensors()
-                             : unused_by_all_stages(comm_, pipeline_, spec.names.as_stored_in(*source),
-                                                    model->decoder.unused_tensors());
-  if (const SequenceHead* head = model->decoder.sequence_head()) info_.head_pooling = head->pooling();
-  info_.weight_bytes = model->decoder.weight_bytes();
-  info_.cache_bytes = model->cache.capacity_bytes();
-  info_.states = model->cache.states().slots();
-  info_.state_bytes = model->cache.states().capacity_bytes();
-  info_.workspace_bytes = model->workspace.capacity_bytes();
-  return model;
+  const auto identity = [&] {
+    return PackedCacheIdentity{std::filesystem::weakly_canonical(plan.options.model).string(),
+                               source.identity(),
+                               plan.weights(),
+                               leaf_heads(spec),
+                               tp,
+                               stage};
+  };
+  return load_packed(comm_, plan, identity, packed, load_together);
+}
+
+// Adds a cache and a workspace to loaded weights.
+std::unique_ptr<Worker::Model> Worker::with_memory(Decoder decoder, const EnginePlan& plan,
+                                                   const DecoderSpec& spec) {
+  const Stage stage = pipeline_.stage();
+  const CacheGroups all_groups = CacheGroups::of(spec);
+  const CacheGroups own_groups =
+      stage.is_whole() ? all_groups : all_groups.with_layers(stage.layers(spec.blocks.size()));
+  KvCache cache(decoder.kv_layouts(plan.kv_type(), plan.options.block_size), own_groups, plan.cache_blocks,
+                StateCache(decoder.state_floats(), plan.cache_shape(all_groups).states));
+  Workspace workspace(decoder.workspace_floats(plan.step_limits()));
+  return std::make_unique<Model>(Model{std::move(decoder), std::move(cache), std::move(workspace)});
+}
+
+// Sets the facts about this rank's part of the model. Collective.
+void Worker::describe_own_part(const Model& model, const DecoderSpec& spec, const WeightSource& source) {
+  info_.unused_tensors = pipeline_.stage().is_whole()
+                             ? model.decoder.unused_tensors()
+                             : unused_by_all_stages(comm_, pipeline_, spec.names.as_stored_in(source),
+                                                    model.decoder.unused_tensors());
+  if (const SequenceHead* head = model.decoder.sequence_head()) info_.head_pooling = head->pooling();
+  info_.weight_bytes = model.decoder.weight_bytes();
+  info_.cache_bytes = model.cache.capacity_bytes();
+  info_.states = model.cache.states().slots();
+  info_.state_bytes = model.cache.states().capacity_bytes();
+  info_.workspace_bytes = model.workspace.capacity_bytes();
 }
 
 Worker::Worker(Communicator& comm, EnginePlan& plan, const WorkerOptions& options,
-               const Engine::Progress& progress)
+               const std::function<void(double)>& progress)
     : comm_(comm),
-      pipeline_(comm, plan.stages),
+      pipeline_(comm, plan.options.pipeline),
       vocab_size_(plan.config.vocab_size),
       model_(load(plan, options, progress)),
       executor_(pipeline_.tensor(), model_->decoder, model_->cache, model_->workspace, plan.config.vocab_size,
                 vocab_shards(plan, pipeline_.tensor().size()), pipeline_.stage(), pipeline_.links(),
-                plan.same_bits),
-      statistics_(pipeline_.tensor()) {}
+                plan.options.same_bits),
+      statistics_(pipeline_.tensor()) {
+  if (!pipeline_.stage().is_whole())
+    executor_.receive_masks_from([&](std::size_t) { return pipeline_.receive_mask(vocab_size_); });
+}
 
 Worker::~Worker() = default;
 
@@ -257,38 +297,30 @@ std::vector<float> Worker::sequence_head(std::vector<float> pooled) const {
   return (*head)(std::move(pooled));
 }
 
-Outputs Worker::run(const Command& command, const MaskSource& masks) {
-  return std::visit(
-      [&](const auto& alternative) {
-        if constexpr (std::is_same_v<decltype(alternative), const Forward&>)
-          return run_command(alternative, masks);
-        else
-          return run_command(alternative);
-      },
-      command);
+Outputs Worker::run(const Command& command) {
+  return std::visit([&](const auto& alternative) { return run_command(alternative); }, command);
 }
 
-Outputs Worker::run_command(const Forward& forward, const MaskSource& masks) {
+Outputs Worker::run_command(const Forward& forward) {
   const double collecting_before = executor_.collecting_seconds();
   statistics_.begin_step();
   Outputs outputs;
   {
     const TraceSpan span(comm_, Activity::step, forward.tokens.size());
-    outputs.results = run_stage(forward, masks);
+    outputs.results = run_stage(forward);
   }
   statistics_.end_step(executor_.collecting_seconds() - collecting_before);
   return outputs;
 }
 
 // With several stages, rank 0 sends masks to the last stage, and the last stage sends results to rank 0.
-std::vector<Result> Worker::run_stage(const Forward& forward, const MaskSource& masks) {
-  if (pipeline_.stage().is_whole()) return executor_.run(forward, masks);
-  const std::vector<Result> results =
-      executor_.run(forward, [&](std::size_t) { return pipeline_.receive_mask(vocab_size_); });
+std::vector<Result> Worker::run_stage(const Forward& forward) {
+  if (pipeline_.stage().is_whole()) return executor_.run(forward);
+  const std::vector<Result> results = executor_.run(forward);
   if (pipeline_.collects_results()) pipeline_.send_results(results);
   for (std::size_t output = 0; comm_.is_root() && output < forward.outputs.size(); ++output) {
     const auto* choose = std::get_if<want::Choose>(&forward.outputs[output].want);
-    if (choose != nullptr && choose->masked) pipeline_.send_mask(masks(output));
+    if (choose != nullptr && choose->masked) pipeline_.send_mask(forward.masks(output));
   }
   return {};
 }
@@ -299,7 +331,7 @@ Outputs Worker::run_command(const DraftForward& command) {
 
 Outputs Worker::run_command(const Report& /*command*/) {
   RankReport report = describe_rank(pipeline_.tensor());
-  report.threads = info_.threads;
+  report.threads = info_.options.threads;
   report.weight_bytes = info_.weight_bytes;
   report.bytes_used = info_.bytes_used;
   report.bytes_from_storage = info_.bytes_from_storage;
@@ -319,7 +351,7 @@ Outputs Worker::run_command(const MeasurePeakRates& /*command*/) {
   const bool has_room =
       std::min(available_memory().bytes / comm_.local_size(), available_addresses()) >= kNeeded;
   if (max_over_ranks(comm_, has_room ? 0 : 1) != 0) return {};
-  return {.peak_rates = measure_peak_rates(comm_, info_.threads)};
+  return {.peak_rates = measure_peak_rates(comm_, info_.options.threads)};
 }
 
 Outputs Worker::run_command(const StartTrace& /*command*/) {

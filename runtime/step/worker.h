@@ -5,6 +5,7 @@
 #include "runtime/protocol/outputs.h"
 #include "runtime/setup/engine_setup.h"
 #include "runtime/setup/footprint.h"
+#include "runtime/setup/packed_weights.h"
 #include "runtime/step/pipeline.h"
 #include "runtime/step/step_executor.h"
 #include "runtime/step/step_statistics.h"
@@ -12,7 +13,7 @@
 #include "tp/engine.h"
 
 #include <cstddef>
-#include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -22,12 +23,9 @@ namespace tp {
 class DraftModel;
 
 struct WorkerOptions {
-  std::size_t threads = 1;               // threads of this rank
-  std::size_t cache_tokens = 0;          // as in EngineOptions; rank 0's value is used
-  std::filesystem::path packed_cache{};  // as in EngineOptions
-  MemoryNeed beside{};                   // memory needed for other things, such as a draft model
-  bool cache_is_planned = false;         // whether plan.cache_blocks is already final
-  VocabTables others{};                  // tables shared with another worker; see Decoder
+  MemoryNeed beside{};            // memory needed for other things, such as a draft model
+  bool cache_is_planned = false;  // whether plan.cache_blocks is already final
+  VocabTables others{};           // tables shared with another worker; see Decoder
 };
 
 class Worker {
@@ -35,7 +33,7 @@ class Worker {
   // Collective. Sets plan.cache_blocks to fit the memory of all ranks, and loads this rank's slices of the
   // model. Except for the model's path, the plan must be the same on every rank. Throws AgreedError.
   Worker(Communicator& comm, EnginePlan& plan, const WorkerOptions& options,
-         const Engine::Progress& progress);
+         const std::function<void(double)>& progress);
   ~Worker();
 
   // Sets this rank's part of the draft model, which DraftForward commands run. `draft` may be null. If the
@@ -55,9 +53,9 @@ class Worker {
 
   Pipeline& pipeline() { return pipeline_; }
 
-  // Collective: every rank runs the same command. Only rank 0 passes masks and gets outputs. With several
+  // Collective: every rank runs the same command. Only rank 0 gets outputs. With several
   // stages, the outputs of a Forward arrive later, in Pipeline::receive_results.
-  Outputs run(const Command& command, const MaskSource& masks = {});
+  Outputs run(const Command& command);
 
   // Rank 0: applies the model's sequence head to a pooled hidden state. Throws ConfigError if the model has
   // none.
@@ -72,8 +70,13 @@ class Worker {
   struct Model;
 
   std::unique_ptr<Model> load(EnginePlan& plan, const WorkerOptions& options,
-                              const Engine::Progress& progress);
-  Outputs run_command(const Forward& forward, const MaskSource& masks);
+                              const std::function<void(double)>& progress);
+  PackedWeights load_weights(const EnginePlan& plan, const DecoderSpec& spec, const WeightSource& source,
+                             bool in_two_phases, const VocabTables& others,
+                             const std::function<void(double)>& progress, std::optional<Decoder>& decoder);
+  std::unique_ptr<Model> with_memory(Decoder decoder, const EnginePlan& plan, const DecoderSpec& spec);
+  void describe_own_part(const Model& model, const DecoderSpec& spec, const WeightSource& source);
+  Outputs run_command(const Forward& forward);
   Outputs run_command(const DraftForward& command);
   Outputs run_command(const Report& command);
   Outputs run_command(const ResetStatistics& command);
@@ -82,7 +85,7 @@ class Worker {
   Outputs run_command(const GatherTrace& command);
   Outputs run_command(const Stop& command);
 
-  std::vector<Result> run_stage(const Forward& forward, const MaskSource& masks);
+  std::vector<Result> run_stage(const Forward& forward);
 
   Communicator& comm_;
   Pipeline pipeline_;

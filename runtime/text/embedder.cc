@@ -47,7 +47,7 @@ Embedder::Embedder(const Engine& engine, const std::filesystem::path& folder, co
 std::size_t Embedder::embedding_size() const { return pipeline_.embedding_size(); }
 
 std::size_t Embedder::max_length() const {
-  return std::min(engine_->info().max_length, pipeline_.max_tokens());
+  return std::min(engine_->info().options.max_length, pipeline_.max_tokens());
 }
 
 EncoderInput Embedder::encode(const std::string& text, const std::string& prompt_name) const {
@@ -57,7 +57,7 @@ EncoderInput Embedder::encode(const std::string& text, const std::string& prompt
 
 Request Embedder::make_request(EncoderInput input) const {
   const std::size_t found = input.ids.size();
-  require<TooLongError>(found <= max_length() || found > engine_->info().max_length,
+  require<TooLongError>(found <= max_length() || found > engine_->info().options.max_length,
                         "the text has {} tokens but the model embeds at most {} (max_seq_length in "
                         "sentence_bert_config.json); shorten it",
                         found, max_length());

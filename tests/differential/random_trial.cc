@@ -115,7 +115,9 @@ Trial random_trial(Random& random, std::size_t vocab_size, const DraftChoice& ch
   options.max_sequences = random.integer(1, 8);
   options.block_size = random.integer(1, 32);
   options.cache_tokens = random.integer(kLongest + options.block_size, 4 * kLongest);
-  if (random.coin()) options.step_ms = 0.001;  // always exceeded, so that chunks do not depend on the machine
+  if (random.coin())
+    options.step_time =
+        std::chrono::microseconds(1);  // always exceeded, so that chunks do not depend on the machine
   options.speculation = random_speculation(random, choice);
   if (one_in(random, 4)) options.two_batch_overlap = TwoBatchOverlap::on;
   for (std::size_t count = random.integer(4, 12); count > 0; --count) {
@@ -144,10 +146,11 @@ std::string describe(const SpeculationOptions& options) {
 
 std::string describe(const EngineOptions& options) {
   const SpeculationOptions& speculation = options.speculation;
-  return fmt::format("prefill_chunk {}, max_sequences {}, block_size {}, cache_tokens {}, step_ms {}, {}{}",
-                     options.prefill_chunk, options.max_sequences, options.block_size, options.cache_tokens,
-                     options.step_ms, describe(speculation),
-                     options.two_batch_overlap == TwoBatchOverlap::on ? ", in half-batches" : "");
+  return fmt::format(
+      "prefill_chunk {}, max_sequences {}, block_size {}, cache_tokens {}, step_time {} ms, {}{}",
+      options.prefill_chunk, options.max_sequences, options.block_size, options.cache_tokens,
+      options.step_time.count(), describe(speculation),
+      options.two_batch_overlap == TwoBatchOverlap::on ? ", in half-batches" : "");
 }
 
 std::string describe(const Request& request) {

@@ -45,7 +45,7 @@ TEST(Engine, EndsAtTheLongestSequence) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder, .max_length = 40}, [&](Engine& engine) {
-    EXPECT_EQ(engine.info().max_length, 40U);
+    EXPECT_EQ(engine.info().options.max_length, 40U);
     const Continuation found = run_alone(engine, greedy_request(fixture.prompt, 1000));
     EXPECT_EQ(found.tokens, first(fixture.greedy, 4));
     EXPECT_EQ(found.reason, FinishReason::length);

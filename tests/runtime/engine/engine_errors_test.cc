@@ -234,8 +234,8 @@ TEST(EngineErrors, NameOptionsThatCannotWork) {
   EXPECT_NE(refusal(comm, {.model = "", .prefill_chunk = 0}), "no error");
   EXPECT_NE(refusal(comm, {.model = "", .max_sequences = 0}), "no error");
   EXPECT_NE(refusal(comm, {.model = "", .block_size = 0}), "no error");
-  EXPECT_EQ(refusal(comm, {.model = "", .step_ms = -1.0}),
-            "`step_ms` must be a number of milliseconds, or 0 for no limit, found -1");
+  EXPECT_EQ(refusal(comm, {.model = "", .step_time = std::chrono::milliseconds(-1)}),
+            "`step_time` must be a number of milliseconds, or 0 for no limit, found -1");
   EXPECT_EQ(refusal(comm, {.model = "", .same_bits = true, .wire = WireType::int8}),
             "`same_bits` needs the `wire` type f32, found int8, which rounds sums between hosts, so that "
             "results depend on the hosts; leave one of the two out");

@@ -34,7 +34,7 @@ TEST(EngineFavor, ComesCloserToExactAttentionWithMoreFeatures) {
   double before = INFINITY;
   for (const std::size_t features : {16U, 256U, 4096U}) {
     run_engine(comm, favor_options(fixture, features), [&](Engine& engine) {
-      EXPECT_EQ(engine.info().favor_features, features);
+      EXPECT_EQ(engine.info().options.favor_features, features);
       const std::vector<float> logits = all_logits(engine, fixture.prompt);
       double squares = 0.0;
       for (std::size_t i = 0; i < logits.size(); ++i)

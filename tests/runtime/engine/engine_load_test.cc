@@ -46,7 +46,8 @@ TEST(Engine, SleepsUntilAnotherThreadSubmits) {
 TEST(Engine, GivesTheSameTokensWhateverAStepMayTake) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
-  const EngineOptions options = {.model = fixture.folder, .cache_tokens = 400, .step_ms = 0.001};
+  const EngineOptions options = {
+      .model = fixture.folder, .cache_tokens = 400, .step_time = std::chrono::microseconds(1)};
   run_engine(comm, options, [&](Engine& engine) {
     const std::uint64_t first = engine.submit(greedy_request(fixture.prompt, 16));
     Continuations all;

@@ -76,15 +76,15 @@ EnginePlan unusual_plan() {
                  .qk_rope_head_dim = 46,
                  .v_head_dim = 47,
                  .rope_interleave = false};
-  plan.model = "/models/llama";
-  plan.synthetic = true;
-  plan.weights = WeightType::int8;
-  plan.kv_type = KvType::int8;
-  plan.block_size = 19;
+  plan.options.model = "/models/llama";
+  plan.options.synthetic = true;
+  plan.options.weights = WeightType::int8;
+  plan.options.kv_type = KvType::int8;
+  plan.options.block_size = 19;
   plan.cache_blocks = 20;
-  plan.prefill_chunk = 21;
-  plan.max_sequences = 22;
-  plan.max_length = 23;
+  plan.options.prefill_chunk = 21;
+  plan.options.max_sequences = 22;
+  plan.options.max_length = 23;
   plan.next_token = true;
   return plan;
 }

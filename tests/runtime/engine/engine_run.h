@@ -16,9 +16,10 @@ namespace tp::test {
 
 // Opens an engine, lets rank 0 do `work` with it, and returns what the other ranks' follow() did (0 on
 // rank 0). Collective; a failure of `work` ends all ranks' engines.
-inline int run_engine(Communicator& comm, EngineOptions options, const std::function<void(Engine&)>& work) {
+inline int run_engine(Communicator& comm, EngineOptions options, const std::function<void(Engine&)>& work,
+                      const EngineHooks& hooks = {}) {
   options.threads = 1;  // tests share few processors
-  Engine engine(comm, options);
+  Engine engine(comm, options, hooks);
   if (!comm.is_root()) return engine.follow();
   work(engine);
   return 0;

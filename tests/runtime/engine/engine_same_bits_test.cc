@@ -77,7 +77,7 @@ TEST(EngineSameBits, OfTextsAndLogProbabilitiesOnAnyRanksAndInAnyCompany) {
       }
       options.prefill_chunk = 7;
       test::run_engine(comm, options, [&](Engine& engine) {
-        EXPECT_TRUE(engine.info().same_bits);
+        EXPECT_TRUE(engine.info().options.same_bits);
         EXPECT_EQ(engine.logprobs(fixture.prompt), scores);
         expect_same(first_of(engine, requests, true), expected, "alone");
         expect_same(first_of(engine, requests, true), expected, "with its prefix in the cache");

@@ -140,12 +140,13 @@ TEST(EngineSpeculation, TakesDraftsOfAProgramsOwnSource) {
     text.insert(text.end(), answer.begin(), answer.end());
   });
   options.speculation = {.drafts = DraftKind::custom, .tokens = 5, .always = true};
-  options.draft_source = [&] { return std::make_unique<KnownText>(text); };
-  run_engine(test::world(), options, [&](Engine& engine) {
+  const auto use_source = [&](Engine& engine) {
     const std::vector<TokenId> answer = test::run_alone(engine, request).tokens;
     EXPECT_TRUE(std::ranges::equal(answer, std::span(text).subspan(request.prompt.size())));
     EXPECT_GE(engine.status().speculation.accepted_tokens(), 10U);
-  });
+  };
+  run_engine(test::world(), options, use_source,
+             {.draft_source = [&] { return std::make_unique<KnownText>(text); }});
 }
 
 TEST(EngineSpeculation, RefusesASourceThatIsNotThere) {

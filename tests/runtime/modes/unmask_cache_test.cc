@@ -132,7 +132,7 @@ TEST(UnmaskCache, ComputesTheTokensOfFastDllmAtEveryPassAndHasItsIds) {
   ASSERT_EQ(fixture.cached_cases.size(), 2U);
   for (const DiffusionCase& one : fixture.cached_cases) {
     const auto body = [&](Engine& engine) {
-      EXPECT_EQ(engine.info().unmask_cache, one.settings.cache);
+      EXPECT_EQ(engine.info().options.unmask_cache, one.settings.cache);
       std::vector<std::size_t> computed;
       const Told told = run_counting(engine, request_of(fixture, one), computed);
       const Calls expected = calls_of(fixture, one);

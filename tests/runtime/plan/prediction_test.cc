@@ -31,11 +31,11 @@ class PredictionTest : public testing::Test {
  protected:
   explicit PredictionTest(const ModelConfig& config = llama()) {
     plan_.config = config;
-    plan_.kv_type = KvType::bf16;
-    plan_.block_size = 32;
-    plan_.prefill_chunk = 512;
-    plan_.max_sequences = 4;
-    plan_.max_length = 1024;
+    plan_.options.kv_type = KvType::bf16;
+    plan_.options.block_size = 32;
+    plan_.options.prefill_chunk = 512;
+    plan_.options.max_sequences = 4;
+    plan_.options.max_length = 1024;
     spec_ = make_spec(plan_.config);
   }
 
@@ -233,9 +233,9 @@ TEST(AllReduceTime, IsThatOfTheFastestWay) {
 TEST_F(PredictionTest, RoundedSumsTakeLessOfTheWireAndNoLessOfTheRest) {
   const Cluster slow{.ranks_per_host = 2, .rate = 1.25e7};
   const StepTime f32 = prediction(slow).prefill({1, 4});
-  plan_.wire = WireType::bf16;
+  plan_.options.wire = WireType::bf16;
   const StepTime bf16 = prediction(slow).prefill({1, 4});
-  plan_.wire = WireType::int8;
+  plan_.options.wire = WireType::int8;
   const StepTime int8 = prediction(slow).prefill({1, 4});
   EXPECT_NEAR(bf16.sums.transfer, f32.sums.transfer / 2, 0.02 * f32.sums.transfer);
   EXPECT_NEAR(int8.sums.transfer, f32.sums.transfer * 34 / 128, 0.02 * f32.sums.transfer);
@@ -256,11 +256,11 @@ TEST_F(PredictionTest, ASlowNetworkMakesStagesFasterForBatchesOnly) {
 TEST_F(PredictionTest, UnevenRanksThatShareByTheirSpeedAreFasterThanEvenShares) {
   const Cluster cluster{.bandwidth = 10e9, .latency = 1e-6, .rate = 1e11};
   const double even = prediction(cluster).decode(Division{1, 3}, 1).memory;
-  plan_.split = {2, 1, 1};
+  plan_.options.split = {2, 1, 1};
   const double split = prediction(cluster).decode(Division{1, 3}, 1).memory;
   EXPECT_NEAR(split, even, 0.1 * even) << "the fast rank takes more, in the same time";
   EXPECT_DOUBLE_EQ(prediction(cluster).decode(Division{1, 4}, 1).memory, [&] {
-    plan_.split.clear();
+    plan_.options.split.clear();
     return prediction(cluster).decode(Division{1, 4}, 1).memory;
   }());
 }

@@ -10,7 +10,7 @@ constexpr std::size_t kLeast = StepTimes::kLeastPromptTokens;
 
 TEST(StepTimes, AllowLittleBeforeAnythingIsKnown) {
   const StepTimes times;
-  EXPECT_EQ(times.prompt_tokens_in(0.2), kLeast);
+  EXPECT_EQ(times.prompt_tokens_in(std::chrono::duration<double>(0.2)), kLeast);
   EXPECT_EQ(times.prefill_tokens_per_second(), 0.0);
   EXPECT_EQ(times.decode_tokens_per_second(), 0.0);
 }
@@ -18,8 +18,8 @@ TEST(StepTimes, AllowLittleBeforeAnythingIsKnown) {
 TEST(StepTimes, LearnFromOneStep) {
   StepTimes times;
   times.add(500, 0, 1.0);  // 2 ms each
-  EXPECT_EQ(times.prompt_tokens_in(0.2), 100U);
-  EXPECT_EQ(times.prompt_tokens_in(0.001), kLeast);
+  EXPECT_EQ(times.prompt_tokens_in(std::chrono::duration<double>(0.2)), 100U);
+  EXPECT_EQ(times.prompt_tokens_in(std::chrono::duration<double>(0.001)), kLeast);
   EXPECT_DOUBLE_EQ(times.prefill_tokens_per_second(), 500.0);
 }
 
@@ -27,7 +27,7 @@ TEST(StepTimes, CountAsThePromptsTimeOnlyWhatGeneratingDoesNotTake) {
   StepTimes times;
   times.add(0, 4, 0.3);
   times.add(100, 4, 0.5);  // 0.2 s for the prompt
-  EXPECT_EQ(times.prompt_tokens_in(0.2), 100U);
+  EXPECT_EQ(times.prompt_tokens_in(std::chrono::duration<double>(0.2)), 100U);
   EXPECT_DOUBLE_EQ(times.decode_tokens_per_second(), (0.9 * 4 + 4) / (0.9 * 0.3 + 0.5));
 }
 
@@ -35,17 +35,17 @@ TEST(StepTimes, DoNotTakePromptsForFreeIfGeneratingWasSlowerBefore) {
   StepTimes times;
   times.add(0, 64, 3.0);
   times.add(100, 1, 1.0);  // a tenth of it at least
-  EXPECT_EQ(times.prompt_tokens_in(0.2), 200U);
+  EXPECT_EQ(times.prompt_tokens_in(std::chrono::duration<double>(0.2)), 200U);
 }
 
 TEST(StepTimes, IgnoreOneSlowStepAndFollowAMachineThatHasBecomeSlower) {
   StepTimes times;
   for (int i = 0; i < 10; ++i) times.add(100, 0, 0.1);
   times.add(100, 0, 20.0);
-  EXPECT_EQ(times.prompt_tokens_in(0.2), 200U);
+  EXPECT_EQ(times.prompt_tokens_in(std::chrono::duration<double>(0.2)), 200U);
   times.add(100, 0, 0.4);
   times.add(100, 0, 0.4);
-  EXPECT_EQ(times.prompt_tokens_in(0.2), 50U);
+  EXPECT_EQ(times.prompt_tokens_in(std::chrono::duration<double>(0.2)), 50U);
 }
 
 // A step with few tokens takes as long as its weights take to be read.
@@ -53,13 +53,13 @@ TEST(StepTimes, LearnNothingOfPromptsFromAFewTokens) {
   StepTimes times;
   times.add(100, 0, 0.1);
   for (int i = 0; i < 10; ++i) times.add(2, 0, 0.1);
-  EXPECT_EQ(times.prompt_tokens_in(0.2), 200U);
+  EXPECT_EQ(times.prompt_tokens_in(std::chrono::duration<double>(0.2)), 200U);
 }
 
 TEST(StepTimes, LearnNothingFromStepsWhoseTimeIsUnknown) {
   StepTimes times;
   times.add(100, 1, 0.0);
-  EXPECT_EQ(times.prompt_tokens_in(0.2), kLeast);
+  EXPECT_EQ(times.prompt_tokens_in(std::chrono::duration<double>(0.2)), kLeast);
 }
 
 }  // namespace

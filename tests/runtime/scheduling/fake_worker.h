@@ -50,8 +50,7 @@ class FakeWorker {
   // Sequences with this token in their chunk give NaN.
   TokenId spoilt_token = -1;
 
-  // `masks`: as Worker's.
-  Outputs run(const Forward& forward, const std::function<TokenMask(std::size_t)>& masks) {
+  Outputs run(const Forward& forward) {
     for (const SequenceId ended : forward.ended) {
       EXPECT_EQ(sequences_.erase(ended), 1U) << "the ranks never heard of sequence " << ended;
     }
@@ -68,7 +67,7 @@ class FakeWorker {
     Outputs outputs;
     for (std::size_t i = 0; i < forward.outputs.size(); ++i) {
       const auto* choose = std::get_if<want::Choose>(&forward.outputs[i].want);
-      if (choose != nullptr && choose->masked) mask_ = masks(i);
+      if (choose != nullptr && choose->masked) mask_ = forward.masks(i);
       outputs.results.push_back(result_of(forward.outputs[i]));
     }
     return outputs;

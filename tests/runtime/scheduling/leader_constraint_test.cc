@@ -53,8 +53,7 @@ Request held_to(Constraint constraint, std::size_t prompt = 6, int max_tokens = 
 
 struct ConstrainedRun : LeaderRun {
   explicit ConstrainedRun(std::size_t blocks = 1000, std::size_t sequences = 8)
-      : LeaderRun(blocks, 4, limits_of(16, sequences), {std::nullopt}, {}, 0, nullptr, &letters_tokenizer()) {
-  }
+      : LeaderRun(blocks, 4, limits_of(16, sequences), {std::nullopt}, 0, nullptr, &letters_tokenizer()) {}
 };
 
 const constraint::JsonSchema kForm = {

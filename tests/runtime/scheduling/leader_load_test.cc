@@ -36,9 +36,9 @@ std::vector<TokenId> other_prompt(std::size_t size, TokenId multiplier) {
   return prompt;
 }
 
-SchedulerLimits limits_in_time(std::size_t chunk, std::size_t sequences, double step_ms) {
-  SchedulerLimits limits = limits_of(chunk, sequences);
-  limits.step_ms = step_ms;
+LeaderOptions limits_in_time(std::size_t chunk, std::size_t sequences, double step_ms) {
+  LeaderOptions limits = limits_of(chunk, sequences);
+  limits.engine.step_time = std::chrono::duration<double, std::milli>(step_ms);
   return limits;
 }
 

@@ -18,19 +18,17 @@ constexpr RequestId kKey = 1000000;
 class Passes {
  public:
   explicit Passes(std::size_t blocks, std::size_t step_tokens = 64)
-      : leader({.model = "model",
+      : leader({.engine =
+                    {.model = "model", .prefill_chunk = step_tokens, .max_sequences = 4, .max_length = 1000},
                 .vocab_size = 200,
-                .max_length = 1000,
                 .eos_token_ids = {},
                 .kind = ModelKind::diffusion,
                 .bidirectional = true,
                 .diffusion = DiffusionSpec{},
                 .cache_blocks = blocks,
                 .cache = {.block_size = 4, .chunk = step_tokens},
-                .limits = {.prefill_chunk = step_tokens,
-                           .step_tokens = step_tokens,
-                           .max_sequences = 4,
-                           .generates = false}},
+                .step_tokens = step_tokens,
+                .generates = false},
                nullptr) {}
 
   // Asks for a proposal at the last token.

@@ -19,11 +19,12 @@ using test::expect_all_free;
 using test::LeaderRun;
 using test::limits_of;
 using test::prompt_of;
+using test::with_queue;
 
 constexpr std::chrono::hours kLong{1};
 
 TEST(LeaderQueue, AcceptsRequestsThatCanBeginAtOnceBesideThoseThatMayWait) {
-  LeaderRun run(64, 4, limits_of(64, 8), {std::nullopt}, {.requests = 1, .prompt_tokens = 4});
+  LeaderRun run(64, 4, with_queue(limits_of(64, 8), 1, 4));
   EXPECT_EQ(run.leader.status().queue_room, 9U);
   EXPECT_EQ(run.leader.status().most_queued, 9U);
   for (TokenId i = 0; i < 9; ++i) run.add(prompt_of(4, 20 * i), 1);
@@ -35,7 +36,7 @@ TEST(LeaderQueue, AcceptsRequestsThatCanBeginAtOnceBesideThoseThatMayWait) {
 }
 
 TEST(LeaderQueue, RefusesMoreRequestsThanMayWait) {
-  LeaderRun run(64, 4, limits_of(16, 1), {std::nullopt}, {.requests = 2});
+  LeaderRun run(64, 4, with_queue(limits_of(16, 1), 2));
   const RequestId first = run.add(prompt_of(4), 3, 5);  // one request, whatever it asks for
   run.step();                                           // the first begins
   run.add(prompt_of(4, 20), 3);
@@ -62,7 +63,7 @@ TEST(LeaderQueue, RefusesMoreRequestsThanMayWait) {
 }
 
 TEST(LeaderQueue, RefusesMorePromptTokensThanMayWait) {
-  LeaderRun run(64, 4, limits_of(16, 1), {std::nullopt}, {.prompt_tokens = 10});
+  LeaderRun run(64, 4, with_queue(limits_of(16, 1), 0, 10));
   run.add(prompt_of(6), 3);
   run.step();
   run.add(prompt_of(4, 20), 3);
@@ -86,7 +87,7 @@ TEST(LeaderQueue, RefusesMorePromptTokensThanMayWait) {
 }
 
 TEST(LeaderQueue, DoesNotCountPromptTokensOfRequestsThatCanBeginAtOnce) {
-  LeaderRun run(64, 4, limits_of(256, 4), {std::nullopt}, {.prompt_tokens = 10});
+  LeaderRun run(64, 4, with_queue(limits_of(256, 4), 0, 10));
   run.add(prompt_of(9), 3);
   run.step();
   for (TokenId i = 1; i < 4; ++i) run.add(prompt_of(9, 20 * i), 3);
@@ -100,7 +101,7 @@ TEST(LeaderQueue, DoesNotCountPromptTokensOfRequestsThatCanBeginAtOnce) {
 }
 
 TEST(LeaderQueue, CountsPromptTokensOfRequestsThatMemoryHoldsBack) {
-  LeaderRun run(8, 4, limits_of(16, 4), {std::nullopt}, {.prompt_tokens = 10});
+  LeaderRun run(8, 4, with_queue(limits_of(16, 4), 0, 10));
   run.add(prompt_of(20), 4);
   run.add(prompt_of(20, 50), 4);
   while (run.leader.status().running == 0) run.step();
@@ -113,7 +114,7 @@ TEST(LeaderQueue, CountsPromptTokensOfRequestsThatMemoryHoldsBack) {
 }
 
 TEST(LeaderQueue, DoesNotCountAPreemptedRequestAgain) {
-  LeaderRun run(6, 4, limits_of(16, 4), {std::nullopt}, {.requests = 2});
+  LeaderRun run(6, 4, with_queue(limits_of(16, 4), 2));
   run.add(prompt_of(4, 0), 11);
   run.add(prompt_of(4, 50), 11);
   while (run.leader.status().preemptions == 0) {
@@ -127,7 +128,7 @@ TEST(LeaderQueue, DoesNotCountAPreemptedRequestAgain) {
 
 TEST(LeaderQueue, IsNeverLongerThanItMayBeHoweverManyThreadsSubmit) {
   constexpr std::size_t kMost = 7 + 8;  // that wait, and that can begin at once
-  LeaderRun run(256, 4, limits_of(16, 8), {std::nullopt}, {.requests = 7});
+  LeaderRun run(256, 4, with_queue(limits_of(16, 8), 7));
   std::atomic<std::size_t> accepted{0};
   std::vector<std::thread> threads;
   for (TokenId thread = 0; thread < 4; ++thread) {
@@ -152,7 +153,7 @@ TEST(LeaderQueue, IsNeverLongerThanItMayBeHoweverManyThreadsSubmit) {
 }
 
 TEST(LeaderQueue, EstimatesWhenToTryAgainFromMeasuredRates) {
-  LeaderRun run(1000, 4, limits_of(100, 1), {std::nullopt}, {.requests = 2});
+  LeaderRun run(1000, 4, with_queue(limits_of(100, 1), 2));
   run.seconds_of = [](const PlannedStep& step) {
     return 0.1 * static_cast<double>(step.prompt_tokens) + 0.5 * static_cast<double>(step.decoding);
   };

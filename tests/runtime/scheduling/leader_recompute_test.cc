@@ -14,9 +14,11 @@ using test::LeaderRun;
 using test::prompt_of;
 
 LeaderRun recomputing(std::size_t step_tokens) {
-  const SchedulerLimits limits{
-      .prefill_chunk = step_tokens, .step_tokens = step_tokens, .max_sequences = 4, .generates = false};
-  return LeaderRun(64, 4, limits, {std::nullopt}, {}, 0, nullptr, nullptr, true);
+  return LeaderRun(64, 4,
+                   {.engine = {.prefill_chunk = step_tokens, .max_sequences = 4},
+                    .recomputes = true,
+                    .step_tokens = step_tokens,
+                    .generates = false});
 }
 
 TEST(Leader, ComputesAllOfASequenceAgainForEveryToken) {

@@ -344,8 +344,7 @@ TEST(Leader, AwaitsAMaskOnlyWhenATokenIsChosen) {
   const RequestId id = run.add(request);
   const PlannedStep step = run.leader.plan();
   planned.set_value();
-  run.leader.settle(step,
-                    run.worker.run(step.forward, [&](std::size_t output) { return step.mask(output); }));
+  run.leader.settle(step, run.worker.run(step.forward));
   run.run();
   EXPECT_EQ(run.told[id].tokens[0], (std::vector<TokenId>{11, 22}));
   EXPECT_EQ(asked, (std::vector<std::vector<TokenId>>{{}, {11}}));

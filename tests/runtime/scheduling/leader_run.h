@@ -45,25 +45,12 @@ class LeaderRun {
 
   // `windows`: of the groups of layers; `states`: slots of the state cache; `speculator`: null for steps
   // without draft tokens.
-  LeaderRun(std::size_t num_blocks, std::size_t block_size, SchedulerLimits limits,
-            const CacheWindows& windows = {std::nullopt}, QueueLimits queue = {}, std::size_t states = 0,
-            std::unique_ptr<Speculator> speculator = nullptr, const Tokenizer* tokenizer = nullptr,
-            bool recomputes = false)
-      : limits_(limits),
+  LeaderRun(std::size_t num_blocks, std::size_t block_size, LeaderOptions options,
+            const CacheWindows& windows = {std::nullopt}, std::size_t states = 0,
+            std::unique_ptr<Speculator> speculator = nullptr, const Tokenizer* tokenizer = nullptr)
+      : options_(with_model(std::move(options), num_blocks, block_size, windows, states)),
         worker(block_size, windows),
-        leader({.model = "model",
-                .vocab_size = kVocabulary,
-                .max_length = 1000000,
-                .eos_token_ids = {kEos},
-                .recomputes = recomputes,
-                .cache_blocks = num_blocks,
-                .cache = {.block_size = block_size,
-                          .chunk = limits.prefill_chunk,
-                          .windows = windows,
-                          .states = states},
-                .limits = limits,
-                .queue = queue},
-               tokenizer, std::move(speculator)) {}
+        leader(options_, tokenizer, std::move(speculator)) {}
 
   RequestId add(std::vector<TokenId> prompt, int max_tokens, int samples = 1) {
     Request request;
@@ -86,7 +73,7 @@ class LeaderRun {
     check_limits(step.forward);
     leader.check_invariants();
     if (step.chunks.empty()) return {};
-    Outputs outputs = worker.run(step.forward, [&](std::size_t output) { return step.mask(output); });
+    Outputs outputs = worker.run(step.forward);
     computed_tokens += step.forward.tokens.size();
     Forward forward = step.forward;
     in_flight_.emplace_back(std::move(step), std::move(outputs));
@@ -120,7 +107,21 @@ class LeaderRun {
   std::size_t in_flight() const { return in_flight_.size(); }
 
  private:
-  SchedulerLimits limits_;
+  static LeaderOptions with_model(LeaderOptions options, std::size_t num_blocks, std::size_t block_size,
+                                  const CacheWindows& windows, std::size_t states) {
+    options.engine.model = "model";
+    options.engine.max_length = 1000000;
+    options.vocab_size = kVocabulary;
+    options.eos_token_ids = {kEos};
+    options.cache_blocks = num_blocks;
+    options.cache = {.block_size = block_size,
+                     .chunk = options.engine.prefill_chunk,
+                     .windows = windows,
+                     .states = states};
+    return options;
+  }
+
+  LeaderOptions options_;
   std::deque<std::pair<PlannedStep, Outputs>> in_flight_;
 
  public:
@@ -134,9 +135,9 @@ class LeaderRun {
 
  private:
   void check_limits(const Forward& forward) const {
-    EXPECT_LE(forward.tokens.size(), limits_.step_tokens);
-    EXPECT_LE(forward.chunks.size(), limits_.max_sequences);
-    for (const SequenceChunk& chunk : forward.chunks) EXPECT_LE(chunk.tokens, limits_.prefill_chunk);
+    EXPECT_LE(forward.tokens.size(), options_.step_tokens);
+    EXPECT_LE(forward.chunks.size(), options_.engine.max_sequences);
+    for (const SequenceChunk& chunk : forward.chunks) EXPECT_LE(chunk.tokens, options_.engine.prefill_chunk);
   }
 
   void take(const Event& event) {
@@ -186,8 +187,16 @@ inline std::vector<TokenId> prompt_of(std::size_t size, TokenId first = 0) {
   return prompt;
 }
 
-inline SchedulerLimits limits_of(std::size_t chunk, std::size_t sequences) {
-  return {.prefill_chunk = chunk, .step_tokens = std::max(chunk, sequences), .max_sequences = sequences};
+inline LeaderOptions limits_of(std::size_t chunk, std::size_t sequences) {
+  return {.engine = {.prefill_chunk = chunk, .max_sequences = sequences},
+          .step_tokens = std::max(chunk, sequences)};
+}
+
+// 0: no limit.
+inline LeaderOptions with_queue(LeaderOptions options, std::size_t requests, std::size_t prompt_tokens = 0) {
+  options.engine.max_queue = requests;
+  options.engine.max_queue_tokens = prompt_tokens;
+  return options;
 }
 
 // The tokens of each sequence in a step.

@@ -28,7 +28,7 @@ std::unique_ptr<Speculator> guessing(std::size_t most, std::size_t wrong = 0) {
 
 // With room for everything.
 LeaderRun guessing_run(std::size_t most, std::size_t wrong = 0, std::size_t sequences = 4) {
-  return LeaderRun(200, 4, limits_of(16, sequences), {std::nullopt}, {}, 0, guessing(most, wrong));
+  return LeaderRun(200, 4, limits_of(16, sequences), {std::nullopt}, 0, guessing(most, wrong));
 }
 
 // Notes what it is asked about: how many tokens, and for how many.
@@ -54,7 +54,7 @@ TEST(LeaderSpeculation, AsksASourceThatFollowsPromptsAboutWhatIsComputedOfThem) 
     NotingSource::Asked asked;
     auto speculator = std::make_unique<Speculator>(std::make_unique<NotingSource>(asked), 2, std::nullopt,
                                                    nullptr, follows);
-    LeaderRun run(200, 4, limits_of(16, 4), {std::nullopt}, {}, 0, std::move(speculator));
+    LeaderRun run(200, 4, limits_of(16, 4), {std::nullopt}, 0, std::move(speculator));
     run.add(prompt_of(40), 3);
     run.run();
     const NotingSource::Asked expected = {{17, 0}, {33, 0}, {41, 1}};
@@ -82,7 +82,7 @@ TEST(LeaderSpeculation, GivesUpGuessesWhoseStepsTakeTooLongAndTriesThemAgain) {
   // All of them are right, and their rows should be nearly free.
   auto speculator = std::make_unique<Speculator>(std::make_unique<GuessingSource>(0), 4,
                                                  RowCosts({{1, 0.01}, {16, 0.0101}}));
-  LeaderRun run(200, 4, limits_of(16, 4), {std::nullopt}, {}, 0, std::move(speculator));
+  LeaderRun run(200, 4, limits_of(16, 4), {std::nullopt}, 0, std::move(speculator));
   run.seconds_of = [](const PlannedStep& step) {
     const std::size_t rows = step.forward.tokens.size();
     return rows == 1 ? 0.01 : 0.02 * static_cast<double>(rows);
@@ -164,8 +164,7 @@ TEST(LeaderSpeculation, AppliesMinTokensAndBadWordsBehindEveryGuess) {
   std::vector<std::vector<TokenId>> answers;
   for (const std::size_t most : {0U, 1U, 3U, 8U, 15U}) {
     for (const std::size_t wrong : {0U, 2U, 5U}) {
-      LeaderRun run(200, 4, limits_of(16, 4), {std::nullopt}, {}, 0,
-                    most == 0 ? nullptr : guessing(most, wrong));
+      LeaderRun run(200, 4, limits_of(16, 4), {std::nullopt}, 0, most == 0 ? nullptr : guessing(most, wrong));
       const RequestId id = run.add(request);
       run.run();
       answers.push_back(run.told[id].tokens[0]);
@@ -200,7 +199,7 @@ TEST(LeaderSpeculation, LeavesRequestsAloneThatDoNotWantItOrHaveACallback) {
 }
 
 TEST(LeaderSpeculation, IsForWhatPromptsAndOtherTokensLeaveOfAStep) {
-  LeaderRun run(200, 4, limits_of(8, 8), {std::nullopt}, {}, 0, guessing(7));
+  LeaderRun run(200, 4, limits_of(8, 8), {std::nullopt}, 0, guessing(7));
   for (int i = 0; i < 3; ++i) run.add(prompt_of(2, static_cast<TokenId>(20 * i)), 40);
   while (run.leader.status().decoding < 3) run.step();
   const Forward without_prompt = run.step();
@@ -215,7 +214,7 @@ TEST(LeaderSpeculation, IsForWhatPromptsAndOtherTokensLeaveOfAStep) {
 
 TEST(LeaderSpeculation, PreemptsNobody) {
   // Two sequences whose texts fill the cache exactly.
-  LeaderRun run(10, 4, limits_of(16, 2), {std::nullopt}, {}, 0, guessing(15));
+  LeaderRun run(10, 4, limits_of(16, 2), {std::nullopt}, 0, guessing(15));
   const RequestId first = run.add(prompt_of(4), 16);
   const RequestId second = run.add(prompt_of(4, 50), 16);
   run.run();
@@ -240,7 +239,7 @@ TEST(LeaderSpeculation, PublishesOnlyWhatWasAccepted) {
 
 TEST(LeaderSpeculation, ComputesAcceptedGuessesAgainWhereAStateCannotBeCut) {
   const auto steps_with = [](std::size_t wrong) {
-    LeaderRun run(200, 4, limits_of(16, 2), {std::nullopt}, {}, 2 * kStatesPerSequence, guessing(4, wrong));
+    LeaderRun run(200, 4, limits_of(16, 2), {std::nullopt}, 2 * kStatesPerSequence, guessing(4, wrong));
     const RequestId id = run.add(prompt_of(6), 41);
     run.run();
     EXPECT_EQ(run.told[id].tokens[0], continuation(prompt_of(6), 41));
@@ -253,9 +252,9 @@ TEST(LeaderSpeculation, ComputesAcceptedGuessesAgainWhereAStateCannotBeCut) {
 }
 
 TEST(LeaderSpeculation, KeepsSeveralStepsInFlight) {
-  SchedulerLimits limits = limits_of(16, 6);
-  limits.stages = 3;
-  LeaderRun run(200, 4, limits, {std::nullopt}, {}, 0, guessing(3, 4));
+  LeaderOptions limits = limits_of(16, 6);
+  limits.engine.pipeline = 3;
+  LeaderRun run(200, 4, limits, {std::nullopt}, 0, guessing(3, 4));
   std::vector<RequestId> ids;
   for (TokenId i = 0; i < 6; ++i) ids.push_back(run.add(prompt_of(3, 10 * i), 25));
   while (run.leader.has_work()) {
@@ -280,7 +279,7 @@ class ExhaustedSource : public DraftSource {
 TEST(LeaderSpeculation, GoesOnWithoutGuessesWhenThereIsNoMemoryForThem) {
   auto source = std::make_unique<ExhaustedSource>();
   const ExhaustedSource& exhausted = *source;
-  LeaderRun run(200, 4, limits_of(16, 4), {std::nullopt}, {}, 0,
+  LeaderRun run(200, 4, limits_of(16, 4), {std::nullopt}, 0,
                 std::make_unique<Speculator>(std::move(source), 4));
   const RequestId id = run.add(prompt_of(6), 10);
   run.run();

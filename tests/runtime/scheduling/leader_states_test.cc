@@ -22,8 +22,9 @@ std::vector<TokenId> text_of(std::size_t size, std::size_t common = 0, TokenId f
   return tokens;
 }
 
-LeaderRun recurrent(std::size_t blocks, SchedulerLimits limits, std::size_t block_size = 4) {
-  return LeaderRun(blocks, block_size, limits, {std::nullopt}, {}, kStatesPerSequence * limits.max_sequences);
+LeaderRun recurrent(std::size_t blocks, LeaderOptions limits, std::size_t block_size = 4) {
+  return LeaderRun(blocks, block_size, limits, {std::nullopt},
+                   kStatesPerSequence * limits.engine.max_sequences);
 }
 
 void expect_text(LeaderRun& run, RequestId id, const std::vector<TokenId>& prompt, std::size_t tokens) {

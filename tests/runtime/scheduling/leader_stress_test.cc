@@ -111,9 +111,9 @@ void stress(std::uint64_t seed, std::size_t requests, std::size_t in_flight) {
                          .chunk = chunk,
                          .windows = windows,
                          .states = random.integer(0, 2) == 0 ? kStatesPerSequence * sequences : 0};
-  SchedulerLimits limits = test::limits_of(chunk, sequences);
-  if (random.coin()) limits.step_ms = 5.0;
-  LeaderRun run(shape.blocks_for(cache_tokens), block_size, limits, windows, {}, shape.states,
+  LeaderOptions limits = test::limits_of(chunk, sequences);
+  if (random.coin()) limits.engine.step_time = std::chrono::milliseconds(5);
+  LeaderRun run(shape.blocks_for(cache_tokens), block_size, limits, windows, shape.states,
                 random_speculator(random));
   run.seconds_of = [&](const PlannedStep&) { return 0.001 * static_cast<double>(random.integer(0, 100)); };
   std::map<RequestId, Sent> sent;

@@ -190,7 +190,8 @@ TEST(Leader, MakesTheSamplesOneAfterTheOtherIfTheCacheHoldsOnlyOne) {
 // Neither memory nor the work of a step grows with the samples that wait: they are not there yet.
 TEST(Scheduler, MakesSequencesOfThoseSamplesAloneThatHaveTheirTurn) {
   BlockManager blocks(16, 4);
-  Scheduler scheduler(blocks, limits_of(8, 4));
+  const LeaderOptions options = limits_of(8, 4);
+  Scheduler scheduler(blocks, options);
   auto state = std::make_shared<RequestState>();
   state->request.prompt = prompt_of(3);
   state->request.n = state->not_begun = state->open_samples = 2000;

@@ -11,15 +11,12 @@ namespace {
 
 using test::continuation;
 using test::LeaderRun;
+using test::limits_of;
 
 std::vector<TokenId> prompt_of(std::size_t size, TokenId first = 0) {
   std::vector<TokenId> prompt(size);
   for (std::size_t i = 0; i < size; ++i) prompt[i] = (first + static_cast<TokenId>(i * i)) % 97;
   return prompt;
-}
-
-SchedulerLimits limits(std::size_t chunk, std::size_t sequences) {
-  return {.prefill_chunk = chunk, .step_tokens = std::max(chunk, sequences), .max_sequences = sequences};
 }
 
 void expect_continued(LeaderRun& run, RequestId id, const std::vector<TokenId>& prompt, std::size_t tokens) {
@@ -28,7 +25,7 @@ void expect_continued(LeaderRun& run, RequestId id, const std::vector<TokenId>& 
 }
 
 TEST(LeaderWindow, HoldsOfWindowedLayersTheWindowsBlocksOnly) {
-  LeaderRun run(200, 4, limits(8, 4), {std::nullopt, 10});
+  LeaderRun run(200, 4, limits_of(8, 4), {std::nullopt, 10});
   const RequestId id = run.add(prompt_of(300), 20);
   run.run();
   expect_continued(run, id, prompt_of(300), 20);
@@ -38,7 +35,7 @@ TEST(LeaderWindow, HoldsOfWindowedLayersTheWindowsBlocksOnly) {
 
 TEST(LeaderWindow, GeneratesTextsLongerThanTheCacheIfAllLayersHaveWindows) {
   // 7 tokens that the next one sees and a chunk of 6, wherever blocks begin.
-  LeaderRun run(4, 4, limits(6, 1), {8});
+  LeaderRun run(4, 4, limits_of(6, 1), {8});
   const RequestId id = run.add(prompt_of(200), 100);
   run.run();
   expect_continued(run, id, prompt_of(200), 100);
@@ -47,7 +44,7 @@ TEST(LeaderWindow, GeneratesTextsLongerThanTheCacheIfAllLayersHaveWindows) {
 
 TEST(LeaderWindow, RefusesWhatDoesNotFitBesideTheWindow) {
   // The window's layers take 5 blocks of 10 at most.
-  LeaderRun run(10, 4, limits(8, 1), {std::nullopt, 10});
+  LeaderRun run(10, 4, limits_of(8, 1), {std::nullopt, 10});
   run.add(prompt_of(19), 1);
   run.run();
   try {
@@ -62,7 +59,7 @@ TEST(LeaderWindow, RefusesWhatDoesNotFitBesideTheWindow) {
 }
 
 TEST(LeaderWindow, SharesALongPromptOfWhichTheWindowIsLeft) {
-  LeaderRun run(100, 4, limits(16, 4), {std::nullopt, 10});
+  LeaderRun run(100, 4, limits_of(16, 4), {std::nullopt, 10});
   const RequestId first = run.add(prompt_of(120), 3);
   run.run();
   const std::size_t computed = run.computed_tokens;
@@ -75,7 +72,7 @@ TEST(LeaderWindow, SharesALongPromptOfWhichTheWindowIsLeft) {
 }
 
 TEST(LeaderWindow, ComputesALongPromptOnceForAllSamples) {
-  LeaderRun run(100, 4, limits(16, 8), {10, 10, std::nullopt});
+  LeaderRun run(100, 4, limits_of(16, 8), {10, 10, std::nullopt});
   const RequestId id = run.add(prompt_of(90), 5, 6);
   run.run();
   ASSERT_EQ(run.told[id].tokens.size(), 6U);
@@ -85,7 +82,7 @@ TEST(LeaderWindow, ComputesALongPromptOnceForAllSamples) {
 }
 
 TEST(LeaderWindow, ContinuesPreemptedSequences) {
-  LeaderRun run(40, 4, limits(8, 4), {std::nullopt, 6});
+  LeaderRun run(40, 4, limits_of(8, 4), {std::nullopt, 6});
   std::vector<RequestId> ids;
   for (TokenId i = 0; i < 4; ++i) ids.push_back(run.add(prompt_of(30, 20 * i), 30));
   run.run();

@@ -37,12 +37,12 @@ class MemoryPlanTest : public testing::Test {
  protected:
   MemoryPlanTest() {
     plan_.config = one_gigabyte_in_bf16();
-    plan_.weights.reset();
-    plan_.kv_type = KvType::bf16;
-    plan_.block_size = 32;
-    plan_.prefill_chunk = 64;
-    plan_.max_sequences = 4;
-    plan_.max_length = 8192;
+    plan_.options.weights.reset();
+    plan_.options.kv_type = KvType::bf16;
+    plan_.options.block_size = 32;
+    plan_.options.prefill_chunk = 64;
+    plan_.options.max_sequences = 4;
+    plan_.options.max_length = 8192;
     spec_ = make_spec(plan_.config);
   }
 
@@ -161,7 +161,7 @@ TEST_F(MemoryPlanTest, CountsWhatARankRunsBesideTheModelOnce) {
   std::vector<RankMemory> ranks = ranks_on({kGiB + kGiB / 4, kGiB + kGiB / 4}, 1);
   ranks[0].beside = draft;
   ranks[0].need += draft;
-  plan_.weights = WeightType::f32;
+  plan_.options.weights = WeightType::f32;
   for (RankMemory& rank : ranks) rank.need.weights *= 2;
   const std::string refused = refusal(ranks);
   EXPECT_CONTAINS(refused, "cannot load the model: 1 rank on node0 would need ");
@@ -234,7 +234,8 @@ TEST_F(MemoryPlanTest, PlansForTheStatesOfRecurrentLayers) {
                                                       .norm = {}};
   const MemoryNeed need = need_of(1);
   EXPECT_EQ(need.cache_block, all.cache_block / 2);
-  EXPECT_EQ(need.states, 4U * plan_.max_sequences * 16 * (16 * 64 * 64 + 3 * 3 * 1024) * sizeof(float));
+  EXPECT_EQ(need.states,
+            4U * plan_.options.max_sequences * 16 * (16 * 64 * 64 + 3 * 3 * 1024) * sizeof(float));
   EXPECT_EQ(need_of(2).states, need.states) << "a rank keeps those of its heads";
   EXPECT_EQ(cache(ranks_on({room_for(3200, 1)}, 1), 3200).blocks, 100U);
   // Room for the least cache, and for half of the states.
@@ -265,8 +266,9 @@ TEST(Footprint, OfQuantizedModelsIsWhatTheyTakeOnceLoaded) {
   for (const reference::Fixture& fixture : reference::gguf_fixtures()) {
     EnginePlan plan;
     plan.config = load_config(fixture.folder / "model.gguf");
-    plan.weights.reset();
-    plan.block_size = plan.prefill_chunk = plan.max_sequences = plan.max_length = 32;
+    plan.options.weights.reset();
+    plan.options.block_size = plan.options.prefill_chunk = plan.options.max_sequences =
+        plan.options.max_length = 32;
     const DecoderSpec spec = make_spec(plan.config);
     const auto source = GgufCheckpoint::open(fixture.folder / "model.gguf");
     for (const std::size_t rank : {0U, 1U}) {

@@ -40,7 +40,7 @@ class Drafting {
  private:
   std::vector<Result> run(Forward forward) {
     passes.push_back(forward);
-    std::vector<Result> results = worker_.run(forward, {}).results;
+    std::vector<Result> results = worker_.run(forward).results;
     after_pass();
     return results;
   }

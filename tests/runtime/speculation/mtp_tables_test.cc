@@ -23,7 +23,7 @@ std::pair<DraftInfo, bool> layer_of(const Tensors& tensors, DraftRanks ranks) {
   test::write_checkpoint(folder.path(), test::small_glm(), tensors);
   EngineOptions options{.model = folder.path(), .weights = WeightType::f32, .speculation = test::mtp(ranks)};
   const EnginePlan plan = agree_on_plan(test::world(), options);
-  const std::optional<DraftPlan> draft = agree_on_draft(test::world(), options, plan);
+  const std::optional<DraftPlan> draft = agree_on_draft(test::world(), options, {}, plan);
   const MemoryNeed need = draft_need(test::world(), *draft, plan);
   std::pair<DraftInfo, bool> found;
   test::run_engine(test::world(), options, [&](Engine& engine) {

@@ -24,8 +24,9 @@ constexpr double kLogitTolerance = 1e-4;
 class TestedWorker {
  public:
   TestedWorker(Communicator& comm, const Fixture& fixture)
-      : plan_(make_plan({.model = fixture.folder, .block_size = 8}, comm.size())),
-        worker_(comm, plan_, {.threads = 1, .cache_tokens = 64}, {}) {}
+      : plan_(make_plan({.model = fixture.folder, .block_size = 8, .cache_tokens = 64, .threads = 1},
+                        comm.size())),
+        worker_(comm, plan_, {}, {}) {}
 
   // Computes the prompt as one chunk.
   std::vector<Result> run(const std::vector<TokenId>& prompt, std::vector<Output> outputs,
@@ -39,7 +40,8 @@ class TestedWorker {
     chunk.start = SequenceStart{.sampling = sampling, .seed = 5, .prompt_tokens = prompt.size()};
     forward.chunks = {chunk};
     forward.outputs = std::move(outputs);
-    return worker_.run(forward, masks).results;
+    forward.masks = masks;
+    return worker_.run(forward).results;
   }
 
  private:
@@ -110,8 +112,9 @@ TEST(Worker, GivesWhateverIsWantedOfOnePassTogether) {
 TEST(Worker, ReturnsToAStateThatWasKept) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("qwen3next");
-  EnginePlan plan = make_plan({.model = fixture.folder, .block_size = 8}, comm.size());
-  Worker worker(comm, plan, {.threads = 1, .cache_tokens = 128}, {});
+  EnginePlan plan =
+      make_plan({.model = fixture.folder, .block_size = 8, .cache_tokens = 128, .threads = 1}, comm.size());
+  Worker worker(comm, plan, {}, {});
   // The prompt's tokens [begin, end), of which the last one's logits are wanted.
   const auto run = [&](SequenceId sequence, std::size_t begin, std::size_t end, bool starts,
                        ChunkState state) {
