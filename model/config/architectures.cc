@@ -5,6 +5,7 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include <fmt/ranges.h>
@@ -13,12 +14,16 @@ namespace tp {
 namespace {
 
 const std::vector<Family>& all_families() {
-  static const std::vector<Family> families = {
-#define TP_FAMILY(name) families::name(),
+  static const std::vector<Family> all = [] {
+    std::vector<Family> list;
+#define TP_FAMILY(name) list.push_back(families::name());
+#define TP_ENCODER(name) std::ranges::move(families::name(), std::back_inserter(list));
 #include "model/config/family_list.inc"
+#undef TP_ENCODER
 #undef TP_FAMILY
-  };
-  return families;
+    return list;
+  }();
+  return all;
 }
 
 std::set<std::string> gguf_architectures() {
@@ -30,7 +35,12 @@ std::set<std::string> gguf_architectures() {
 
 }  // namespace
 
-DecoderSpec make_spec(const ModelConfig& config) { return family_of(config.architecture).make_spec(config); }
+DecoderSpec make_spec(const ModelConfig& config) {
+  const Family& family = family_of(config.architecture);
+  DecoderSpec spec = family.make_spec(config);
+  if (family.set_head) family.set_head(config, spec);
+  return spec;
+}
 
 DecoderSpec make_next_token_spec(const ModelConfig& config) {
   const Family& family = family_of(config.architecture);

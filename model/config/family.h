@@ -7,6 +7,7 @@
 #include "tp/model_config.h"
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,9 @@ struct Family {
   TensorNames names{};
   // Throws ConfigError for a config that the parts cannot express.
   DecoderSpec (*make_spec)(const ModelConfig& config) = nullptr;
+  // Adds the class's head to make_spec's result, if classes of the family have different heads. Throws
+  // ConfigError.
+  std::function<void(const ModelConfig& config, DecoderSpec& spec)> set_head{};
   // The spec of the multi-token prediction layer, a decoder with one block. Null: the family has no such
   // layer.
   DecoderSpec (*make_next_token_spec)(const ModelConfig& config) = nullptr;
@@ -64,7 +68,9 @@ struct Family {
 namespace families {
 
 #define TP_FAMILY(name) Family name();
+#define TP_ENCODER(name) std::vector<Family> name();
 #include "model/config/family_list.inc"
+#undef TP_ENCODER
 #undef TP_FAMILY
 
 }  // namespace families

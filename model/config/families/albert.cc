@@ -20,26 +20,6 @@ DecoderSpec albert_body(const ModelConfig& config) {
   return spec;
 }
 
-DecoderSpec albert_spec(const ModelConfig& config) {
-  DecoderSpec spec = albert_body(config);
-  set_pooler(config, spec, "pooler");
-  return spec;
-}
-
-DecoderSpec albert_masked_lm_spec(const ModelConfig& config) {
-  DecoderSpec spec = albert_body(config);
-  set_masked_lm_head(config, layer_norm_of(config), spec);
-  return spec;
-}
-
-DecoderSpec albert_classifier_spec(const ModelConfig& config) {
-  DecoderSpec spec = albert_spec(config);
-  const PooledLayerSpec pooler = spec.sequence_head->layers.front();
-  set_classifier(config, {pooler, pooled_layer(config, "classifier", PooledLayerSpec::Activation::none)},
-                 spec);
-  return spec;
-}
-
 BlockNames albert_block(const std::string& prefix) {
   const std::string layer = prefix + "albert_layers.0.";
   BlockNames names;
@@ -56,6 +36,7 @@ BlockNames albert_block(const std::string& prefix) {
 
 Family albert_like() {
   Family family = bert_like();
+  family.make_spec = albert_body;
   family.fixed_fields.push_back({"inner_group_num", "1"});
   family.defaults.hidden_act = "gelu_new";
   family.defaults.embedding_size = 128;
@@ -73,18 +54,12 @@ Family albert_like() {
 
 }  // namespace
 
-Family albert() { return model_class(albert_like(), "AlbertModel", ModelKind::encoder, albert_spec); }
-
-Family albert_masked_lm() {
-  Family family =
-      model_class(albert_like(), "AlbertForMaskedLM", ModelKind::masked_lm, albert_masked_lm_spec);
-  family.aliases = {"AlbertForPreTraining"};
-  return family;
-}
-
-Family albert_classifier() {
-  return model_class(albert_like(), "AlbertForSequenceClassification", ModelKind::classifier,
-                     albert_classifier_spec);
+std::vector<Family> albert() {
+  return encoder_classes(
+      albert_like(),
+      {{ModelKind::encoder, {"AlbertModel"}, pooler_head("pooler")},
+       {ModelKind::masked_lm, {"AlbertForMaskedLM", "AlbertForPreTraining"}, set_masked_lm_head},
+       {ModelKind::classifier, {"AlbertForSequenceClassification"}, pooled_classifier("pooler")}});
 }
 
 }  // namespace tp::families

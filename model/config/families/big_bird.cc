@@ -16,30 +16,15 @@ DecoderSpec big_bird_body(const ModelConfig& config) {
   return spec;
 }
 
-DecoderSpec big_bird_spec(const ModelConfig& config) {
-  DecoderSpec spec = big_bird_body(config);
-  set_pooler(config, spec, "pooler");
-  return spec;
-}
-
 // Checkpoints of this class may also have a pooler.
-DecoderSpec big_bird_masked_lm_spec(const ModelConfig& config) {
-  DecoderSpec spec = big_bird_spec(config);
-  set_masked_lm_head(config, layer_norm_of(config), spec);
-  return spec;
-}
-
-DecoderSpec big_bird_classifier_spec(const ModelConfig& config) {
-  DecoderSpec spec = big_bird_body(config);
-  set_classifier(config,
-                 {pooled_layer(config, "classifier.dense", PooledLayerSpec::Activation::gelu_tanh),
-                  pooled_layer(config, "classifier.out_proj", PooledLayerSpec::Activation::none)},
-                 spec);
-  return spec;
+void set_big_bird_lm_head(const ModelConfig& config, DecoderSpec& spec) {
+  pooler_head("pooler")(config, spec);
+  set_masked_lm_head(config, spec);
 }
 
 Family big_bird_like() {
   Family family = bert_like();
+  family.make_spec = big_bird_body;
   family.fixed_fields.push_back({"rescale_embeddings", "false"});
   family.fixed_fields.push_back({"use_bias", "true"});
   family.fixed_fields.push_back({"norm_type", "\"layer_norm\""});
@@ -50,18 +35,15 @@ Family big_bird_like() {
 
 }  // namespace
 
-Family big_bird() { return model_class(big_bird_like(), "BigBirdModel", ModelKind::encoder, big_bird_spec); }
-
-Family big_bird_masked_lm() {
-  Family family =
-      model_class(big_bird_like(), "BigBirdForMaskedLM", ModelKind::masked_lm, big_bird_masked_lm_spec);
-  family.aliases = {"BigBirdForPreTraining"};
-  return family;
-}
-
-Family big_bird_classifier() {
-  return model_class(big_bird_like(), "BigBirdForSequenceClassification", ModelKind::classifier,
-                     big_bird_classifier_spec);
+std::vector<Family> big_bird() {
+  return encoder_classes(
+      big_bird_like(),
+      {{ModelKind::encoder, {"BigBirdModel"}, pooler_head("pooler")},
+       {ModelKind::masked_lm, {"BigBirdForMaskedLM", "BigBirdForPreTraining"}, set_big_bird_lm_head},
+       {ModelKind::classifier,
+        {"BigBirdForSequenceClassification"},
+        two_layer_classifier("classifier.dense", PooledLayerSpec::Activation::gelu_tanh,
+                             "classifier.out_proj")}});
 }
 
 }  // namespace tp::families

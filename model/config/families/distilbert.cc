@@ -5,21 +5,6 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec distilbert_masked_lm_spec(const ModelConfig& config) {
-  DecoderSpec spec = bert_body(config);
-  set_masked_lm_head(config, layer_norm_of(config), spec);
-  return spec;
-}
-
-DecoderSpec distilbert_classifier_spec(const ModelConfig& config) {
-  DecoderSpec spec = bert_body(config);
-  set_classifier(config,
-                 {pooled_layer(config, "pre_classifier", PooledLayerSpec::Activation::relu),
-                  pooled_layer(config, "classifier", PooledLayerSpec::Activation::none)},
-                 spec);
-  return spec;
-}
-
 BlockNames distilbert_block(const std::string& prefix) {
   BlockNames names;
   names.q_proj = prefix + "attention.q_lin";
@@ -52,18 +37,14 @@ Family distilbert_like() {
 
 }  // namespace
 
-Family distilbert() {
-  return model_class(distilbert_like(), "DistilBertModel", ModelKind::encoder, bert_body);
-}
-
-Family distilbert_masked_lm() {
-  return model_class(distilbert_like(), "DistilBertForMaskedLM", ModelKind::masked_lm,
-                     distilbert_masked_lm_spec);
-}
-
-Family distilbert_classifier() {
-  return model_class(distilbert_like(), "DistilBertForSequenceClassification", ModelKind::classifier,
-                     distilbert_classifier_spec);
+std::vector<Family> distilbert() {
+  return encoder_classes(
+      distilbert_like(),
+      {{ModelKind::encoder, {"DistilBertModel"}},
+       {ModelKind::masked_lm, {"DistilBertForMaskedLM"}, set_masked_lm_head},
+       {ModelKind::classifier,
+        {"DistilBertForSequenceClassification"},
+        two_layer_classifier("pre_classifier", PooledLayerSpec::Activation::relu, "classifier")}});
 }
 
 }  // namespace tp::families

@@ -4,6 +4,15 @@
 #include <utility>
 
 namespace tp::families {
+namespace {
+
+PooledLayerSpec pooler_of(const ModelConfig& config, const std::string& name) {
+  PooledLayerSpec pooler = pooled_layer(config, name, PooledLayerSpec::Activation::tanh);
+  pooler.of_body = true;
+  return pooler;
+}
+
+}  // namespace
 
 DecoderSpec bert_body(const ModelConfig& config) {
   DecoderSpec spec = llama_spec(config);
@@ -62,7 +71,8 @@ Family bert_like() {
                 .fixed_fields = {{"position_embedding_type", "\"absolute\""},
                                  {"is_decoder", "false"},
                                  {"add_cross_attention", "false"}},
-                .names = bert_names()};
+                .names = bert_names(),
+                .make_spec = bert_body};
   family.defaults.hidden_act = "gelu";
   family.defaults.layer_norm_eps = 1e-12;
   family.defaults.attention_bias = true;
@@ -79,17 +89,39 @@ void begin_positions_behind_padding(const ModelConfig& config, DecoderSpec& spec
       spec.learned_positions - std::min(spec.learned_positions - 1, spec.first_learned_position);
 }
 
-void set_pooler(const ModelConfig& config, DecoderSpec& spec, const std::string& name) {
-  PooledLayerSpec pooler = pooled_layer(config, name, PooledLayerSpec::Activation::tanh);
-  pooler.of_body = true;
-  spec.sequence_head = SequenceHeadSpec{.layers = {std::move(pooler)}, .may_be_missing = true};
+Head pooler_head(const std::string& pooler) {
+  return [pooler](const ModelConfig& config, DecoderSpec& spec) {
+    spec.sequence_head = SequenceHeadSpec{.layers = {pooler_of(config, pooler)}, .may_be_missing = true};
+  };
 }
 
-void set_masked_lm_head(const ModelConfig& config, const NormSpec& norm, DecoderSpec& spec) {
+Head pooled_classifier(const std::string& pooler) {
+  return [pooler](const ModelConfig& config, DecoderSpec& spec) {
+    set_classifier(config, {pooler_of(config, pooler), pooled_layer(config, "classifier")}, spec);
+  };
+}
+
+void set_masked_lm_head(const ModelConfig& config, DecoderSpec& spec) {
   spec.has_lm_head = true;
   spec.lm_head_bias = true;
-  spec.head_transform =
-      HeadTransformSpec{.size = embedding_size(spec), .activation = activation_of(config), .norm = norm};
+  spec.head_transform = HeadTransformSpec{
+      .size = embedding_size(spec), .activation = activation_of(config), .norm = layer_norm_of(config)};
+}
+
+void set_roberta_lm_head(const ModelConfig& config, DecoderSpec& spec) {
+  set_masked_lm_head(config, spec);
+  spec.head_transform->activation = Activation::gelu;
+}
+
+Head two_layer_classifier(const std::string& dense, PooledLayerSpec::Activation activation,
+                          const std::string& scores) {
+  return [=](const ModelConfig& config, DecoderSpec& spec) {
+    set_classifier(config, {pooled_layer(config, dense, activation), pooled_layer(config, scores)}, spec);
+  };
+}
+
+Head roberta_classifier() {
+  return two_layer_classifier("classifier.dense", PooledLayerSpec::Activation::tanh, "classifier.out_proj");
 }
 
 void set_classifier(const ModelConfig& config, std::vector<PooledLayerSpec> layers, DecoderSpec& spec) {
@@ -103,12 +135,16 @@ PooledLayerSpec pooled_layer(const ModelConfig& config, const std::string& name,
   return {.name = name, .out_features = config.hidden_size, .activation = activation};
 }
 
-Family model_class(Family family, const std::string& architecture, ModelKind kind,
-                   DecoderSpec (*make_spec)(const ModelConfig& config)) {
-  family.architecture = architecture;
-  family.kind = kind;
-  family.make_spec = make_spec;
-  return family;
+std::vector<Family> encoder_classes(const Family& family, const std::vector<EncoderClass>& classes) {
+  std::vector<Family> families;
+  for (const EncoderClass& each : classes) {
+    Family& copy = families.emplace_back(family);
+    copy.architecture = each.names.front();
+    copy.aliases.assign(each.names.begin() + 1, each.names.end());
+    copy.kind = each.kind;
+    copy.set_head = each.set_head;
+  }
+  return families;
 }
 
 }  // namespace tp::families

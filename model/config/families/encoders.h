@@ -19,23 +19,39 @@ Family bert_like();
 // Numbers positions from the padding token's id plus 1. The position table has as many extra rows.
 void begin_positions_behind_padding(const ModelConfig& config, DecoderSpec& spec);
 
-// Adds a pooler after the last block, for checkpoints that have one.
-void set_pooler(const ModelConfig& config, DecoderSpec& spec, const std::string& name);
-// Adds a dense layer, an activation and a norm before an LM head with a bias, which is tied to the embedding.
-void set_masked_lm_head(const ModelConfig& config, const NormSpec& norm, DecoderSpec& spec);
+// Heads that several encoders share. `pooler`: the name of a dense layer over the first token's state.
+using Head = decltype(Family::set_head);
+// A pooler after the last block, for checkpoints that have one.
+Head pooler_head(const std::string& pooler);
+// A classifier on the pooler's result.
+Head pooled_classifier(const std::string& pooler);
+// A dense layer, an activation and a norm before an LM head with a bias, which is tied to the embedding.
+void set_masked_lm_head(const ModelConfig& config, DecoderSpec& spec);
+// The same head with RoBERTa's activation, even if the blocks use another one.
+void set_roberta_lm_head(const ModelConfig& config, DecoderSpec& spec);
+// A classifier of two layers.
+Head two_layer_classifier(const std::string& dense, PooledLayerSpec::Activation activation,
+                          const std::string& scores);
+Head roberta_classifier();
+
 // Adds layers over the first token's state; the last layer computes the labels' scores.
 void set_classifier(const ModelConfig& config, std::vector<PooledLayerSpec> layers, DecoderSpec& spec);
 
 // A layer with hidden_size output features.
 PooledLayerSpec pooled_layer(const ModelConfig& config, const std::string& name,
-                             PooledLayerSpec::Activation activation);
+                             PooledLayerSpec::Activation activation = PooledLayerSpec::Activation::none);
 
-// RoBERTa's heads: the names of the masked LM head, and a classifier of two layers.
+// The names of RoBERTa's masked LM head.
 void set_roberta_head(TensorNames& names);
-void set_roberta_classifier(const ModelConfig& config, DecoderSpec& spec);
 
-// Copies the family for another model class of a different kind.
-Family model_class(Family family, const std::string& architecture, ModelKind kind,
-                   DecoderSpec (*make_spec)(const ModelConfig& config));
+// A model class: an encoder with a head, or without one.
+struct EncoderClass {
+  ModelKind kind;
+  std::vector<std::string> names;  // in `architectures`; the first is the family's
+  Head set_head{};
+};
+
+// Copies the family for each of its classes.
+std::vector<Family> encoder_classes(const Family& family, const std::vector<EncoderClass>& classes);
 
 }  // namespace tp::families

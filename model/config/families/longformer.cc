@@ -21,25 +21,6 @@ DecoderSpec longformer_body(const ModelConfig& config) {
   return spec;
 }
 
-DecoderSpec longformer_spec(const ModelConfig& config) {
-  DecoderSpec spec = longformer_body(config);
-  set_pooler(config, spec, "pooler.dense");
-  return spec;
-}
-
-DecoderSpec longformer_masked_lm_spec(const ModelConfig& config) {
-  DecoderSpec spec = longformer_body(config);
-  set_masked_lm_head(config, layer_norm_of(config), spec);
-  spec.head_transform->activation = Activation::gelu;
-  return spec;
-}
-
-DecoderSpec longformer_classifier_spec(const ModelConfig& config) {
-  DecoderSpec spec = longformer_body(config);
-  set_roberta_classifier(config, spec);
-  return spec;
-}
-
 BlockNames longformer_block(const std::string& prefix) {
   BlockNames names = bert_block(prefix);
   names.q_global = prefix + "attention.self.query_global";
@@ -50,6 +31,7 @@ BlockNames longformer_block(const std::string& prefix) {
 
 Family longformer_like() {
   Family family = bert_like();
+  family.make_spec = longformer_body;
   family.defaults.max_position_embeddings = 512;
   family.defaults.pad_token_id = 1;
   family.names.prefix = "longformer.";
@@ -60,18 +42,12 @@ Family longformer_like() {
 
 }  // namespace
 
-Family longformer() {
-  return model_class(longformer_like(), "LongformerModel", ModelKind::encoder, longformer_spec);
-}
-
-Family longformer_masked_lm() {
-  return model_class(longformer_like(), "LongformerForMaskedLM", ModelKind::masked_lm,
-                     longformer_masked_lm_spec);
-}
-
-Family longformer_classifier() {
-  return model_class(longformer_like(), "LongformerForSequenceClassification", ModelKind::classifier,
-                     longformer_classifier_spec);
+std::vector<Family> longformer() {
+  return encoder_classes(
+      longformer_like(),
+      {{ModelKind::encoder, {"LongformerModel"}, pooler_head("pooler.dense")},
+       {ModelKind::masked_lm, {"LongformerForMaskedLM"}, set_roberta_lm_head},
+       {ModelKind::classifier, {"LongformerForSequenceClassification"}, roberta_classifier()}});
 }
 
 }  // namespace tp::families

@@ -41,17 +41,14 @@ DecoderSpec modernbert_spec(const ModelConfig& config) {
   return spec;
 }
 
-DecoderSpec modernbert_masked_lm_spec(const ModelConfig& config) {
-  DecoderSpec spec = modernbert_spec(config);
-  ModelConfig head = config;
-  head.hidden_act = config.classifier_activation;
-  set_masked_lm_head(head, norm_without_bias(config), spec);
+void set_modernbert_lm_head(ModelConfig config, DecoderSpec& spec) {
+  config.hidden_act = config.classifier_activation;
+  set_masked_lm_head(config, spec);
+  spec.head_transform->norm = norm_without_bias(config);
   spec.head_transform->bias = false;
-  return spec;
 }
 
-DecoderSpec modernbert_classifier_spec(const ModelConfig& config) {
-  DecoderSpec spec = modernbert_spec(config);
+void set_modernbert_classifier(const ModelConfig& config, DecoderSpec& spec) {
   require<ConfigError>(config.classifier_activation == "gelu",
                        "classifier_activation must be gelu for a classifier, found {}; use a model with it",
                        config.classifier_activation);
@@ -59,10 +56,8 @@ DecoderSpec modernbert_classifier_spec(const ModelConfig& config) {
   dense.bias = false;
   dense.norm = norm_without_bias(config);
   dense.norm_name = "head.norm";
-  set_classifier(config, {dense, pooled_layer(config, "classifier", PooledLayerSpec::Activation::none)},
-                 spec);
+  set_classifier(config, {dense, pooled_layer(config, "classifier")}, spec);
   spec.sequence_head->pooling = config.classifier_pooling == "mean" ? Pooling::mean : Pooling::first;
-  return spec;
 }
 
 BlockNames modernbert_block(const std::string& prefix) {
@@ -79,7 +74,8 @@ BlockNames modernbert_block(const std::string& prefix) {
 Family modernbert_like() {
   Family family{
       .architecture = {},
-      .fixed_fields = {{"norm_bias", "false"}, {"classifier_bias", "false"}, {"decoder_bias", "true"}}};
+      .fixed_fields = {{"norm_bias", "false"}, {"classifier_bias", "false"}, {"decoder_bias", "true"}},
+      .make_spec = modernbert_spec};
   family.defaults.hidden_act = "gelu";
   family.defaults.max_position_embeddings = 8192;
   family.defaults.rope_theta = 160000;
@@ -102,18 +98,12 @@ Family modernbert_like() {
 
 }  // namespace
 
-Family modernbert() {
-  return model_class(modernbert_like(), "ModernBertModel", ModelKind::encoder, modernbert_spec);
-}
-
-Family modernbert_masked_lm() {
-  return model_class(modernbert_like(), "ModernBertForMaskedLM", ModelKind::masked_lm,
-                     modernbert_masked_lm_spec);
-}
-
-Family modernbert_classifier() {
-  return model_class(modernbert_like(), "ModernBertForSequenceClassification", ModelKind::classifier,
-                     modernbert_classifier_spec);
+std::vector<Family> modernbert() {
+  return encoder_classes(
+      modernbert_like(),
+      {{ModelKind::encoder, {"ModernBertModel"}},
+       {ModelKind::masked_lm, {"ModernBertForMaskedLM"}, set_modernbert_lm_head},
+       {ModelKind::classifier, {"ModernBertForSequenceClassification"}, set_modernbert_classifier}});
 }
 
 }  // namespace tp::families

@@ -14,25 +14,6 @@ DecoderSpec mpnet_body(const ModelConfig& config) {
   return spec;
 }
 
-DecoderSpec mpnet_spec(const ModelConfig& config) {
-  DecoderSpec spec = mpnet_body(config);
-  set_pooler(config, spec, "pooler.dense");
-  return spec;
-}
-
-DecoderSpec mpnet_masked_lm_spec(const ModelConfig& config) {
-  DecoderSpec spec = mpnet_body(config);
-  set_masked_lm_head(config, layer_norm_of(config), spec);
-  spec.head_transform->activation = Activation::gelu;
-  return spec;
-}
-
-DecoderSpec mpnet_classifier_spec(const ModelConfig& config) {
-  DecoderSpec spec = mpnet_body(config);
-  set_roberta_classifier(config, spec);
-  return spec;
-}
-
 BlockNames mpnet_block(const std::string& prefix) {
   const std::string attention = prefix + "attention.";
   BlockNames names = bert_block(prefix);
@@ -46,6 +27,7 @@ BlockNames mpnet_block(const std::string& prefix) {
 
 Family mpnet_like() {
   Family family = bert_like();
+  family.make_spec = mpnet_body;
   family.defaults.max_position_embeddings = 512;
   family.defaults.type_vocab_size = 0;
   family.defaults.pad_token_id = 1;
@@ -60,15 +42,11 @@ Family mpnet_like() {
 
 }  // namespace
 
-Family mpnet() { return model_class(mpnet_like(), "MPNetModel", ModelKind::encoder, mpnet_spec); }
-
-Family mpnet_masked_lm() {
-  return model_class(mpnet_like(), "MPNetForMaskedLM", ModelKind::masked_lm, mpnet_masked_lm_spec);
-}
-
-Family mpnet_classifier() {
-  return model_class(mpnet_like(), "MPNetForSequenceClassification", ModelKind::classifier,
-                     mpnet_classifier_spec);
+std::vector<Family> mpnet() {
+  return encoder_classes(mpnet_like(),
+                         {{ModelKind::encoder, {"MPNetModel"}, pooler_head("pooler.dense")},
+                          {ModelKind::masked_lm, {"MPNetForMaskedLM"}, set_roberta_lm_head},
+                          {ModelKind::classifier, {"MPNetForSequenceClassification"}, roberta_classifier()}});
 }
 
 }  // namespace tp::families

@@ -11,28 +11,9 @@ DecoderSpec roberta_body(const ModelConfig& config) {
   return spec;
 }
 
-DecoderSpec roberta_spec(const ModelConfig& config) {
-  DecoderSpec spec = roberta_body(config);
-  set_pooler(config, spec, "pooler.dense");
-  return spec;
-}
-
-// The head always uses this activation, even if the blocks use another one.
-DecoderSpec roberta_masked_lm_spec(const ModelConfig& config) {
-  DecoderSpec spec = roberta_body(config);
-  set_masked_lm_head(config, layer_norm_of(config), spec);
-  spec.head_transform->activation = Activation::gelu;
-  return spec;
-}
-
-DecoderSpec roberta_classifier_spec(const ModelConfig& config) {
-  DecoderSpec spec = roberta_body(config);
-  set_roberta_classifier(config, spec);
-  return spec;
-}
-
 Family roberta_like() {
   Family family = bert_like();
+  family.make_spec = roberta_body;
   family.names.prefix = "roberta.";
   set_roberta_head(family.names);
   family.defaults.layer_norm_eps = 1e-5;
@@ -52,31 +33,18 @@ void set_roberta_head(TensorNames& names) {
   names.buffers = {"position_ids", "lm_head.decoder.bias"};
 }
 
-void set_roberta_classifier(const ModelConfig& config, DecoderSpec& spec) {
-  set_classifier(config,
-                 {pooled_layer(config, "classifier.dense", PooledLayerSpec::Activation::tanh),
-                  pooled_layer(config, "classifier.out_proj", PooledLayerSpec::Activation::none)},
-                 spec);
-}
-
-Family roberta() {
-  Family family = model_class(roberta_like(), "RobertaModel", ModelKind::encoder, roberta_spec);
-  family.aliases = {"XLMRobertaModel", "CamembertModel"};
-  return family;
-}
-
-Family roberta_masked_lm() {
-  Family family =
-      model_class(roberta_like(), "RobertaForMaskedLM", ModelKind::masked_lm, roberta_masked_lm_spec);
-  family.aliases = {"XLMRobertaForMaskedLM", "CamembertForMaskedLM"};
-  return family;
-}
-
-Family roberta_classifier() {
-  Family family = model_class(roberta_like(), "RobertaForSequenceClassification", ModelKind::classifier,
-                              roberta_classifier_spec);
-  family.aliases = {"XLMRobertaForSequenceClassification", "CamembertForSequenceClassification"};
-  return family;
+std::vector<Family> roberta() {
+  return encoder_classes(roberta_like(),
+                         {{ModelKind::encoder,
+                           {"RobertaModel", "XLMRobertaModel", "CamembertModel"},
+                           pooler_head("pooler.dense")},
+                          {ModelKind::masked_lm,
+                           {"RobertaForMaskedLM", "XLMRobertaForMaskedLM", "CamembertForMaskedLM"},
+                           set_roberta_lm_head},
+                          {ModelKind::classifier,
+                           {"RobertaForSequenceClassification", "XLMRobertaForSequenceClassification",
+                            "CamembertForSequenceClassification"},
+                           roberta_classifier()}});
 }
 
 }  // namespace tp::families
