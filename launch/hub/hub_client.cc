@@ -1,10 +1,10 @@
 #include "launch/hub/hub_client.h"
 
 #include "launch/hub/url.h"
+#include "model/files/parse_number.h"
 #include "model/files/printable.h"
 #include "tp/internal/require.h"
 
-#include <charconv>
 #include <utility>
 
 namespace tp {
@@ -16,12 +16,9 @@ bool is_redirect(int status) {
 
 // "1.5" and dates count as absent.
 std::optional<std::chrono::seconds> retry_after(const HttpHead& head) {
-  const std::string text = head.field("retry-after");
-  int seconds = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, seconds);
-  if (text.empty() || error != std::errc() || stopped != end || seconds < 0) return std::nullopt;
-  return std::chrono::seconds(seconds);
+  const auto seconds = parse_number<int>(head.field("retry-after"));
+  if (!seconds || *seconds < 0) return std::nullopt;
+  return std::chrono::seconds(*seconds);
 }
 
 // The server's own words, which may be anything.

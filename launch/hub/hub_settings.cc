@@ -1,10 +1,10 @@
 #include "launch/hub/hub_settings.h"
 
 #include "launch/hub/download_error.h"
+#include "model/files/parse_number.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <initializer_list>
@@ -84,11 +84,9 @@ std::string find_endpoint() {
 std::chrono::seconds find_patience() {
   const std::string text = variable("HF_HUB_DOWNLOAD_TIMEOUT");
   if (text.empty()) return HubSettings{}.patience;
-  int seconds = 0;
-  const char* const end = text.data() + text.size();
-  const bool is_whole = std::from_chars(text.data(), end, seconds).ptr == end;
+  const int seconds = parse_number<int>(text).value_or(0);
   require<DownloadError>(
-      is_whole && seconds >= 1 && seconds <= 86400,
+      seconds >= 1 && seconds <= 86400,
       "cannot use HF_HUB_DOWNLOAD_TIMEOUT: expected whole seconds from 1 to 86400, found {}; "
       "correct it or unset it",
       text);

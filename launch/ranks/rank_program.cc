@@ -5,6 +5,7 @@
 #include "launch/ranks/distinct_files.h"
 #include "launch/ranks/network_hint.h"
 #include "launch/ranks/rank_map.h"
+#include "model/files/parse_number.h"
 #include "parallel/exchange/collectives.h"
 #include "parallel/exchange/fail_together.h"
 #include "parallel/exchange/mpi_session.h"
@@ -15,7 +16,6 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -49,10 +49,8 @@ int fail(const MpiSession& session, std::string& reserve, const char* message) {
 double patience() {
   const char* const text = std::getenv("TP_PATIENCE");
   if (text == nullptr || *text == '\0') return WaitOptions{}.patience;
-  double seconds = 0.0;
-  const char* const end = text + std::strlen(text);
-  const bool is_number = std::from_chars(text, end, seconds).ptr == end;
-  require<ConfigError>(is_number && seconds > 0 && seconds <= 1e6,
+  const double seconds = parse_number<double>(text).value_or(0);
+  require<ConfigError>(seconds > 0 && seconds <= 1e6,
                        "TP_PATIENCE must be a number of seconds from 0 to 1000000, and not 0; found \"{}\"",
                        text);
   return seconds;

@@ -1,5 +1,6 @@
 #include "model/tokenizer/tiktoken_file.h"
 
+#include "model/files/parse_number.h"
 #include "model/tokenizer/models/scored_merges.h"
 #include "model/tokenizer/steps/byte_level.h"
 #include "model/tokenizer/steps/named_pre_tokenizer.h"
@@ -7,7 +8,6 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -30,12 +30,10 @@ struct RankedToken {
 RankedToken token_of(std::string_view line, std::size_t number, const std::string& file) {
   const std::size_t space = std::min(line.find(' '), line.size());
   const std::optional<std::string> bytes = decoded_base64(line.substr(0, space));
-  RankedToken token{.bytes = bytes.value_or("")};
-  const std::string_view rank = line.substr(std::min(space + 1, line.size()));
-  const auto [end, error] = std::from_chars(rank.data(), rank.data() + rank.size(), token.rank);
-  const bool has_rank = error == std::errc() && end == rank.data() + rank.size();
+  const auto rank = parse_number<std::size_t>(line.substr(std::min(space + 1, line.size())));
+  RankedToken token{.bytes = bytes.value_or(""), .rank = rank.value_or(0)};
   require<CheckpointError>(
-      !token.bytes.empty() && token.bytes.size() <= kMostTokenBytes && has_rank,
+      !token.bytes.empty() && token.bytes.size() <= kMostTokenBytes && rank,
       "{}: line {} must be 1 to {} bytes of a token in base64, a space and its rank, found {} characters "
       "that are not; the file may be damaged, get it again",
       file, number, kMostTokenBytes, line.size());

@@ -2,10 +2,10 @@
 
 #include "model/files/has_file.h"
 #include "model/files/json_node.h"
+#include "model/files/parse_number.h"
 #include "model/files/printable.h"
 #include "model/tokenizer/text/vocabulary.h"
 
-#include <charconv>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -84,10 +84,8 @@ void read_added_tokens(const JsonNode& json, TokenizerParts& parts) {
   if (!list) return;
   AddedTokenList added;
   list->for_each_member([&](const std::string& key, const nlohmann::json&) {
-    TokenId id = -1;
-    const char* const end = key.data() + key.size();
-    const auto [parsed, error] = std::from_chars(key.data(), end, id);
-    if (error != std::errc() || parsed != end || id < 0 || id >= kMaxVocabularySize)
+    const TokenId id = parse_number<TokenId>(key).value_or(-1);
+    if (id < 0 || id >= kMaxVocabularySize)
       list->fail(fmt::format("'{}'", key), fmt::format("token ids from 0 to {}", kMaxVocabularySize - 1));
     const JsonNode member = list->at(key);
     add_consistent(member, added_token_from_json(member, id), parts, added);

@@ -1,9 +1,9 @@
 #include "model/weights/gguf_names.h"
 
 #include "model/config/architectures.h"
+#include "model/files/parse_number.h"
 
 #include <algorithm>
-#include <charconv>
 #include <span>
 
 namespace tp {
@@ -24,10 +24,8 @@ Pattern pattern_of(std::string_view name) {
   while (true) {
     const std::size_t dot = std::min(name.find('.'), name.size());
     const std::string_view word = name.substr(0, dot);
-    std::size_t number = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    if (!word.empty() && error == std::errc() && end == word.data() + word.size()) {
-      pattern.numbers.push_back(number);
+    if (const auto number = parse_number<std::size_t>(word)) {
+      pattern.numbers.push_back(*number);
       pattern.text += '#';
     } else {
       pattern.text += word;

@@ -1,10 +1,10 @@
 #include "model/tokenizer/steps/decoder_parts.h"
 
+#include "model/files/parse_number.h"
 #include "model/tokenizer/steps/byte_level.h"
 #include "model/tokenizer/text/utf8.h"
 
 #include <algorithm>
-#include <charconv>
 
 namespace tp {
 namespace {
@@ -16,10 +16,8 @@ void hand_on(std::string_view text, TokenTexts& out) {
 // The byte of a token <0xNN>; nullopt for other tokens.
 std::optional<char> byte_of(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) return std::nullopt;
-  unsigned byte = 0;
-  const auto [end, error] = std::from_chars(token.data() + 3, token.data() + 5, byte, 16);
-  if (error != std::errc() || end != token.data() + 5) return std::nullopt;
-  return static_cast<char>(byte);
+  const auto byte = parse_number<unsigned>(token.substr(3, 2), 16);
+  return byte ? std::optional(static_cast<char>(*byte)) : std::nullopt;
 }
 
 // The length of the longest suffix of `text` that is a proper prefix of `literal`.

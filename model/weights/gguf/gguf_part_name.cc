@@ -1,6 +1,7 @@
 #include "model/weights/gguf/gguf_part_name.h"
 
-#include <charconv>
+#include "model/files/parse_number.h"
+
 #include <string_view>
 
 #include <fmt/format.h>
@@ -16,12 +17,9 @@ std::optional<GgufPartName> parse_gguf_part_name(const std::string& name) {
   if (name.size() <= kPattern.size()) return std::nullopt;
   const std::string_view end = std::string_view(name).substr(name.size() - kPattern.size());
   GgufPartName part{name.substr(0, name.size() - kPattern.size())};
-  const auto read = [](std::string_view digits, std::size_t& number) {
-    return std::from_chars(digits.data(), digits.data() + digits.size(), number).ptr ==
-           digits.data() + digits.size();
-  };
-  const bool is_part = read(end.substr(1, 5), part.number) && read(end.substr(10, 5), part.count) &&
-                       part.number >= 1 && part.number <= part.count &&
+  part.number = parse_number<std::size_t>(end.substr(1, 5)).value_or(0);
+  part.count = parse_number<std::size_t>(end.substr(10, 5)).value_or(0);
+  const bool is_part = part.number >= 1 && part.number <= part.count &&
                        part.of(part.number) == name;  // compares the rest of the pattern
   return is_part ? std::optional(part) : std::nullopt;
 }

@@ -1,7 +1,8 @@
 #include "runtime/constraint/schema/json_pointer.h"
 
+#include "model/files/parse_number.h"
+
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 
 #include <nlohmann/json.hpp>
@@ -49,12 +50,10 @@ const Json* find_plain_pointer(const Json& json, std::string_view pointer) {
 std::string percent_decoded(std::string_view text) {
   std::string decoded;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned value = 0;
-    const char* digits = text.data() + i + 1;
-    const bool is_encoded = text[i] == '%' && i + 2 < text.size() &&
-                            std::from_chars(digits, digits + 2, value, 16).ptr == digits + 2;
-    decoded.push_back(is_encoded ? static_cast<char>(value) : text[i]);
-    i += is_encoded ? 2 : 0;
+    const bool may_be = text[i] == '%' && i + 2 < text.size();
+    const auto byte = may_be ? parse_number<unsigned>(text.substr(i + 1, 2), 16) : std::nullopt;
+    decoded.push_back(byte ? static_cast<char>(*byte) : text[i]);
+    i += byte ? 2 : 0;
   }
   return decoded;
 }
