@@ -1,6 +1,6 @@
 #include "launch/bench/bench_flags.h"
 
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/common/result_output.h"
 #include "launch/common/trace_file.h"
 #include "launch/options/speculate_flag.h"
@@ -25,63 +25,38 @@ SamplingParams BenchFlags::chosen_by() const {
 }
 
 void add_bench_options(CLI::App& command, BenchFlags& flags) {
+  const OptionGroup options(command);
   flags.engine.add_to(command, WeightNames::all);
   flags.engine.add_causal_options_to(command);
   flags.engine.add_unmask_cache_option_to(command);
   add_speculate_option(command, flags.engine.options.speculation);
-  command
-      .add_option("--synthetic", flags.synthetic,
-                  "Generate random weights for the shapes of this config.json, without a checkpoint")
-      ->check(not_empty("a file"))
-      ->type_name("FILE");
-  command.add_option("--prompt", flags.prompts, "Prompt length in tokens, or a list: 128,512")
-      ->delimiter(',')
-      ->check(whole_number(1, 1 << 24))
-      ->type_name("N")
-      ->capture_default_str();
-  command.add_option("--generate", flags.generate, "Tokens to generate; 0 measures prefill only")
-      ->check(whole_number(0, 1 << 24))
-      ->type_name("N")
-      ->capture_default_str();
-  command.add_option("--batch", flags.batches, "Concurrent sequences, or a list: 1,16")
-      ->delimiter(',')
-      ->check(whole_number(1, 4096))
-      ->type_name("N")
-      ->capture_default_str();
+  options.add_file("--synthetic", flags.synthetic,
+                   "Generate random weights for the shapes of this config.json, without a checkpoint");
+  options
+      .add("--prompt", flags.prompts, "N", whole_number(1, 1 << 24),
+           "Prompt length in tokens, or a list: 128,512")
+      ->delimiter(',');
+  options.add("--generate", flags.generate, "N", whole_number(0, 1 << 24),
+              "Tokens to generate; 0 measures prefill only");
+  options.add("--batch", flags.batches, "N", whole_number(1, 4096), "Concurrent sequences, or a list: 1,16")
+      ->delimiter(',');
   command.add_flag("--constraint", flags.constraint,
                    "Also decode with a JSON Schema for each sequence; needs the model's tokenizer");
-  command
-      .add_option("--acceptance-trace", flags.acceptance_trace,
-                  "A file with texts, one JSON object per line: \"name\", \"prompt_ids\", \"token_ids\", "
-                  "perhaps \"sampling\" as in the output of generate --json. Decode as many tokens without "
-                  "draft tokens and with them, and accept as many drafts as these texts would")
-      ->check(not_empty("a file"))
-      ->type_name("FILE");
-  command
-      .add_option(
-          "--repeat", flags.repeat,
-          "Runs per row; the row shows their median. With several, an additional first run is not counted")
-      ->check(whole_number(1, 1000))
-      ->type_name("N")
-      ->capture_default_str();
-  command
-      .add_option("--temperature", flags.temperature,
-                  "Sample with this temperature instead of taking the most likely token")
-      ->check(number())
-      ->type_name("T");
-  command.add_option("--top-k", flags.sampling.top_k, "Sample among the K most likely tokens")
-      ->check(whole_number(0, 1 << 30))
-      ->type_name("K");
-  command
-      .add_option("--top-p", flags.sampling.top_p,
-                  "Sample from the smallest set of tokens with cumulative probability P")
-      ->check(number())
-      ->type_name("P");
-  command
-      .add_option("--pretend-ranks", flags.engine.options.pretend_ranks,
-                  "Let the ranks do the work of the first ranks of N; tokens are then meaningless")
-      ->check(whole_number(1, 4096))
-      ->type_name("N");
+  options.add_file("--acceptance-trace", flags.acceptance_trace,
+                   "A file with texts, one JSON object per line: \"name\", \"prompt_ids\", \"token_ids\", "
+                   "perhaps \"sampling\" as in the output of generate --json. Decode as many tokens without "
+                   "draft tokens and with them, and accept as many drafts as these texts would");
+  options.add(
+      "--repeat", flags.repeat, "N", whole_number(1, 1000),
+      "Runs per row; the row shows their median. With several, an additional first run is not counted");
+  options.add("--temperature", flags.temperature, "T", number(),
+              "Sample with this temperature instead of taking the most likely token");
+  options.add("--top-k", flags.sampling.top_k, "K", whole_number(0, 1 << 30),
+              "Sample among the K most likely tokens");
+  options.add("--top-p", flags.sampling.top_p, "P", number(),
+              "Sample from the smallest set of tokens with cumulative probability P");
+  options.add("--pretend-ranks", flags.engine.options.pretend_ranks, "N", whole_number(1, 4096),
+              "Let the ranks do the work of the first ranks of N; tokens are then meaningless");
   command.add_flag("--json", flags.json, "One JSON object per row");
   command.add_flag("--csv", flags.csv, "Comma-separated values, with a header");
   command.add_flag("--markdown", flags.markdown, "A table in Markdown");

@@ -6,7 +6,7 @@
 #include "launch/common/console.h"
 #include "launch/common/interruptions.h"
 #include "launch/common/message.h"
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/hub/curl_http.h"
 #include "launch/options/chat_templates.h"
 #include "launch/options/model_path.h"
@@ -178,32 +178,17 @@ void add_chat_command(CLI::App& app, int& status) {
     const std::string name = option->get_name();
     if (name != "--help" && name != "--model" && name != "--verbose") of_model.push_back(option);
   }
-  const std::string group = "Conversation";
-  command->add_option("--system", flags->system, "System prompt")->type_name("TEXT")->group(group);
-  command->add_option("--load", flags->load_file, "Continue a conversation that /save wrote")
-      ->check(not_empty("a file"))
-      ->type_name("FILE")
-      ->group(group);
-  of_model.push_back(command
-                         ->add_option("--template", flags->template_file,
-                                      "A chat template (Jinja) to use instead of the model's")
-                         ->check(not_empty("a file"))
-                         ->type_name("FILE")
-                         ->group(group));
-  const std::string server_group = "Chatting with a server";
-  command
-      ->add_option("--server", flags->server,
+  const OptionGroup group(*command, "Conversation");
+  group.add_text("--system", flags->system, "System prompt");
+  group.add_file("--load", flags->load_file, "Continue a conversation that /save wrote");
+  of_model.push_back(group.add_file("--template", flags->template_file,
+                                    "A chat template (Jinja) to use instead of the model's"));
+  const OptionGroup server_group(*command, "Chatting with a server");
+  server_group.add("--server", flags->server, "URL", not_empty("an address"),
                    "Chat with a model on this server, which has OpenAI's API: http://node1:8080. --model is "
-                   "then the model's name there (default: the server's first model)")
-      ->check(not_empty("an address"))
-      ->type_name("URL")
-      ->group(server_group);
-  command
-      ->add_option("--api-key-file", flags->api_key_file,
-                   "A file that contains the server's API key (default: the variable OPENAI_API_KEY)")
-      ->check(not_empty("a file"))
-      ->type_name("FILE")
-      ->group(server_group);
+                   "then the model's name there (default: the server's first model)");
+  server_group.add_file("--api-key-file", flags->api_key_file,
+                        "A file that contains the server's API key (default: the variable OPENAI_API_KEY)");
   flags->sampling.add_to(*command);
   command->get_option("--max-tokens")
       ->description("Maximum tokens of an answer (default: the model's, or 256; with --server 256)");

@@ -2,7 +2,7 @@
 
 #include "launch/commands/subcommands.h"
 #include "launch/common/json_text.h"
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/common/result_output.h"
 #include "launch/options/model_path.h"
 #include "launch/ranks/on_first_rank.h"
@@ -93,13 +93,12 @@ void detokenize_lines(const Tokenizer& tokenizer, const DetokenizeOptions& optio
 // `tp-infer detokenize`: ids to text.
 void add_detokenize_command(CLI::App& app, int& /*status*/) {
   CLI::App* command = app.add_subcommand("detokenize", "Print the texts of token ids");
+  const OptionGroup options(*command);
   const auto arguments = std::make_shared<DetokenizeArguments>();
-  command
-      ->add_option("-m,--model", arguments->model,
-                   "A model's folder, a GGUF file, a tokenizer.json, or a SentencePiece *.model")
-      ->required()
-      ->check(not_empty("a model"))
-      ->type_name("DIR");
+  options
+      .add("-m,--model", arguments->model, "DIR", not_empty("a model"),
+           "A model's folder, a GGUF file, a tokenizer.json, or a SentencePiece *.model")
+      ->required();
   command->add_flag("--jsonl", arguments->options.jsonl, "Print each text as a JSON string on its own line");
   command->add_flag("--skip-special", arguments->skip_special,
                     "Leave out control tokens such as BOS and EOS");

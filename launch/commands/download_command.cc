@@ -1,7 +1,7 @@
 #include "launch/commands/subcommands.h"
 #include "launch/common/json_text.h"
 #include "launch/common/message.h"
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/common/progress_line.h"
 #include "launch/common/result_output.h"
 #include "launch/hub/cached_model.h"
@@ -200,22 +200,15 @@ CLI::Validator revision() {
 void add_download_command(CLI::App& app, int& /*status*/) {
   auto flags = std::make_shared<DownloadFlags>();
   CLI::App* command = app.add_subcommand("download", "Fetch a model from the Hugging Face Hub");
-  command
-      ->add_option("MODEL", flags->name,
-                   "ORG/NAME; or ORG/NAME:FILE if a repository has several GGUF models. FILE may also be a "
-                   "quantization, such as Q4_K_M")
-      ->required()
-      ->check(hub_name())
-      ->type_name("");
-  command
-      ->add_option("--to", flags->to,
-                   "Write plain files to this folder (default: the cache of Hugging Face's tools)")
-      ->check(not_empty("a folder"))
-      ->type_name("DIR");
-  command->add_option("--revision", flags->revision, "Branch, tag or commit")
-      ->check(revision())
-      ->type_name("REV")
-      ->capture_default_str();
+  const OptionGroup options(*command);
+  options
+      .add("MODEL", flags->name, "", hub_name(),
+           "ORG/NAME; or ORG/NAME:FILE if a repository has several GGUF models. FILE may also be a "
+           "quantization, such as Q4_K_M")
+      ->required();
+  options.add("--to", flags->to, "DIR", not_empty("a folder"),
+              "Write plain files to this folder (default: the cache of Hugging Face's tools)");
+  options.add("--revision", flags->revision, "REV", revision(), "Branch, tag or commit");
   command->add_flag("--list", flags->list, "List the repository's files with their sizes, and fetch nothing");
   command->add_flag("--json", flags->json, "One JSON object");
   command->footer(

@@ -1,5 +1,5 @@
 #include "launch/commands/subcommands.h"
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/common/result_output.h"
 #include "launch/generate/sequence_batch.h"
 #include "launch/options/model_path.h"
@@ -87,33 +87,24 @@ int run_embed(const CLI::App& command, const EmbedFlags& flags) {
 void add_embed_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<EmbedFlags>();
   CLI::App* command = app.add_subcommand("embed", "Turn texts into vectors");
+  const OptionGroup options(*command);
   flags->engine.add_to(*command);
   flags->engine.add_causal_options_to(*command);
   flags->engine.add_batch_option_to(*command, 64);
   flags->inputs.add_to(*command);
-  command
-      ->add_option(
-          "--pooling", flags->pooling,
-          "How the tokens' hidden states become one vector: mean, cls (the first token's), last, pooler (cls "
-          "through BERT's pooler), auto (as modules.json says; otherwise mean, or last for decoders)")
-      ->check(one_of({"auto", "mean", "cls", "last", "pooler"}))
-      ->type_name("NAME")
-      ->capture_default_str();
-  command
-      ->add_option("--prompt-name", flags->prompt_name,
-                   "Prepend this prompt of config_sentence_transformers.json to texts (default: the model's)")
-      ->check(not_empty("a name"))
-      ->type_name("NAME");
+  options.add_choice(
+      "--pooling", flags->pooling, "NAME", {"auto", "mean", "cls", "last", "pooler"},
+      "How the tokens' hidden states become one vector: mean, cls (the first token's), last, pooler (cls "
+      "through BERT's pooler), auto (as modules.json says; otherwise mean, or last for decoders)");
+  options.add("--prompt-name", flags->prompt_name, "NAME", not_empty("a name"),
+              "Prepend this prompt of config_sentence_transformers.json to texts (default: the model's)");
   command->add_flag("--normalize", flags->normalize,
                     "Scale vectors to length 1, even if modules.json doesn't");
   command->add_flag("--truncate", flags->truncate, "Cut texts at the model's maximum length");
   command->add_flag("--json", flags->json, "One JSON object per text, also in the file of --output");
-  command
-      ->add_option("-o,--output", flags->output,
+  options.add_file("-o,--output", flags->output,
                    "An .npy file, float32 [texts, size], or with --json JSON lines (default: JSON lines to "
-                   "standard output)")
-      ->check(not_empty("a file"))
-      ->type_name("FILE");
+                   "standard output)");
   command->footer(
       "Pooling, dense layers, normalization and prompts come from the files that Sentence Transformers "
       "stores\n"

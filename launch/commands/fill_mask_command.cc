@@ -1,6 +1,6 @@
 #include "launch/commands/subcommands.h"
 #include "launch/common/json_text.h"
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/common/result_output.h"
 #include "launch/generate/sequence_batch.h"
 #include "launch/options/text_inputs.h"
@@ -119,16 +119,13 @@ int run_fill_mask(const CLI::App& command, const FillMaskFlags& flags) {
 void add_fill_mask_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<FillMaskFlags>();
   CLI::App* command = app.add_subcommand("fill-mask", "Find the most likely words for masks in texts");
+  const OptionGroup options(*command);
   flags->engine.add_to(*command);
   flags->engine.add_batch_option_to(*command, 64);
   flags->inputs.add_to(*command);
-  command->add_option("--top-k", flags->top_k, "Number of words for each mask")
-      ->check(whole_number(1, 1000))
-      ->type_name("K")
-      ->capture_default_str();
-  command->add_option("--mask-id", flags->mask_id, "The mask's token id (default: the tokenizer's mask)")
-      ->check(whole_number(0))
-      ->type_name("ID");
+  options.add("--top-k", flags->top_k, "K", whole_number(1, 1000), "Number of words for each mask");
+  options.add("--mask-id", flags->mask_id, "ID", whole_number(0),
+              "The mask's token id (default: the tokenizer's mask)");
   command->add_flag("--json", flags->json, "One JSON object per text");
   add_output_option(*command, flags->output);
   command->footer(

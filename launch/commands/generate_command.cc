@@ -2,7 +2,7 @@
 
 #include "launch/commands/subcommands.h"
 #include "launch/common/message.h"
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/common/result_output.h"
 #include "launch/common/trace_file.h"
 #include "launch/generate/earlier_results.h"
@@ -19,12 +19,12 @@
 #include "launch/options/unmasking_flags.h"
 #include "launch/ranks/open_engine.h"
 #include "launch/ranks/rank_program.h"
+#include "model/files/parse_number.h"
 #include "parallel/exchange/collectives.h"
 #include "parallel/exchange/fail_together.h"
 #include "parallel/machine/launcher.h"
 #include "tp/internal/require.h"
 
-#include <charconv>
 #include <optional>
 
 namespace tp {
@@ -117,13 +117,12 @@ void report_speed(std::size_t tokens, double seconds) {
 // A token as it is in the vocabulary, such as "fr_XX", or an id.
 TokenId token_named(const Engine& engine, const std::string& text) {
   if (const std::optional<TokenId> known = engine.find_token(text)) return *known;
-  TokenId id = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  require<RequestError>(error == std::errc() && end == text.data() + text.size(),
+  const auto id = parse_number<TokenId>(text);
+  require<RequestError>(id.has_value(),
                         "--forced-bos: expected a token of the vocabulary or an id, found \"{}\"; see "
                         "tokenizer.json",
                         text);
-  return id;
+  return *id;
 }
 
 // Rank 0: continues all prompts. Returns the exit status.
@@ -225,35 +224,18 @@ void check_flags(const GenerateFlags& flags) {
 }
 
 void add_prompt_options(CLI::App& command, GenerateFlags& flags) {
-  const std::string group = "Prompts (FILE may be - for standard input)";
-  command.add_option("-p,--prompt", flags.prompts, "A text to continue; may be given several times")
-      ->allow_extra_args(false)
-      ->type_name("TEXT")
-      ->group(group);
-  command.add_option("--prompt-file", flags.prompt_file, "A file that contains one prompt")
-      ->check(not_empty("a file"))
-      ->type_name("FILE")
-      ->group(group);
-  command
-      .add_option("--tokens", flags.token_file,
-                  "A JSON file: a list of token ids, or an object with `ids` and, for encoder-decoders, "
-                  "perhaps `decoder_ids`")
-      ->check(not_empty("a file"))
-      ->type_name("FILE")
-      ->group(group);
-  command
-      .add_option("--batch", flags.batch_file,
-                  "A file with one JSON request per line; implies --json. With -, requests are answered as "
-                  "they arrive")
-      ->check(not_empty("a file"))
-      ->type_name("FILE")
-      ->group(group);
-  command
-      .add_option("--template", flags.template_file,
-                  "With --batch: a chat template (Jinja) to use instead of the model's")
-      ->check(not_empty("a file"))
-      ->type_name("FILE")
-      ->group(group);
+  const OptionGroup group(command, "Prompts (FILE may be - for standard input)");
+  group.add_text("-p,--prompt", flags.prompts, "A text to continue; may be given several times")
+      ->allow_extra_args(false);
+  group.add_file("--prompt-file", flags.prompt_file, "A file that contains one prompt");
+  group.add_file("--tokens", flags.token_file,
+                 "A JSON file: a list of token ids, or an object with `ids` and, for encoder-decoders, "
+                 "perhaps `decoder_ids`");
+  group.add_file("--batch", flags.batch_file,
+                 "A file with one JSON request per line; implies --json. With -, requests are answered as "
+                 "they arrive");
+  group.add_file("--template", flags.template_file,
+                 "With --batch: a chat template (Jinja) to use instead of the model's");
 }
 
 }  // namespace
@@ -262,6 +244,7 @@ void add_prompt_options(CLI::App& command, GenerateFlags& flags) {
 void add_generate_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<GenerateFlags>();
   CLI::App* command = app.add_subcommand("generate", "Continue prompts");
+  const OptionGroup options(*command);
   flags->engine.add_to(*command);
   flags->engine.add_causal_options_to(*command);
   flags->engine.add_batch_option_to(*command);
@@ -272,12 +255,9 @@ void add_generate_command(CLI::App& app, int& status) {
   command->add_flag("--resume", flags->resume,
                     "With --batch: append results for the `id`s that --output lacks; errors are retried");
   add_trace_option(*command, flags->trace);
-  command
-      ->add_option("--forced-bos", flags->forced_bos,
-                   "First token of continuations, such as a language's token (default: the model's "
-                   "forced_bos_token_id)")
-      ->check(not_empty("a token"))
-      ->type_name("TOKEN");
+  options.add("--forced-bos", flags->forced_bos, "TOKEN", not_empty("a token"),
+              "First token of continuations, such as a language's token (default: the model's "
+              "forced_bos_token_id)");
   add_prompt_options(*command, *flags);
   add_speculate_option(*command, flags->engine.options.speculation);
   flags->sampling.add_to(*command);

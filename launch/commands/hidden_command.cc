@@ -1,5 +1,5 @@
 #include "launch/commands/subcommands.h"
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/generate/sequence_batch.h"
 #include "launch/options/text_inputs.h"
 #include "launch/ranks/engine_command.h"
@@ -42,13 +42,11 @@ int run_hidden(const CLI::App& command, const HiddenFlags& flags) {
 void add_hidden_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<HiddenFlags>();
   CLI::App* command = app.add_subcommand("hidden", "Write the last hidden state of every token to a file");
+  const OptionGroup options(*command);
   flags->engine.add_to(*command);
   flags->engine.add_causal_options_to(*command);
   add_token_file_option(*command, flags->token_file)->required();
-  command->add_option("-o,--output", flags->output, "The .npy file: float32 [tokens, hidden_size]")
-      ->required()
-      ->check(not_empty("a file"))
-      ->type_name("FILE");
+  options.add_file("-o,--output", flags->output, "The .npy file: float32 [tokens, hidden_size]")->required();
   command->footer(
       "The states after the final norm of any model; for an encoder-decoder, those of its encoder.\n"
       "Example:\n"

@@ -1,6 +1,6 @@
 #include "launch/commands/subcommands.h"
 #include "launch/common/json_text.h"
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/common/result_output.h"
 #include "launch/common/table.h"
 #include "launch/options/model_path.h"
@@ -325,35 +325,20 @@ void inspect(const InspectFlags& flags) {
 void add_inspect_command(CLI::App& app, int& /*status*/) {
   auto flags = std::make_shared<InspectFlags>();
   CLI::App* command = app.add_subcommand("inspect", "Show a model's shape and what each rank would own");
-  command
-      ->add_option("-m,--model", flags->model,
-                   "A checkpoint's folder, which needs only config.json; a GGUF file; or a config.json "
-                   "(default: the demo model)")
-      ->check(not_empty("a model"))
-      ->type_name("DIR");
-  command->add_option("--ranks", flags->ranks, "Ranks to plan for")
-      ->check(whole_number(1, 4096))
-      ->type_name("N")
-      ->capture_default_str();
+  const OptionGroup options(*command);
+  options.add("-m,--model", flags->model, "DIR", not_empty("a model"),
+              "A checkpoint's folder, which needs only config.json; a GGUF file; or a config.json "
+              "(default: the demo model)");
+  options.add("--ranks", flags->ranks, "N", whole_number(1, 4096), "Ranks to plan for");
   command->add_flag("--same-bits", flags->same_bits, "Plan for runs with --same-bits");
   add_split_option(*command, flags->split);
-  command
-      ->add_option("--context", flags->context,
-                   "Tokens of the sequence that the KV cache has room for (default: the model's maximum)")
-      ->check(whole_number(1))
-      ->type_name("N");
-  command->add_option("--prefill-chunk", flags->prefill_chunk, "Maximum prompt tokens per step")
-      ->check(whole_number(1, 65536))
-      ->type_name("N")
-      ->capture_default_str();
-  command->add_option("--weights", flags->weights, "Type of the weights in memory")
-      ->check(weight_type())
-      ->type_name("TYPE")
-      ->capture_default_str();
-  command->add_option("--kv-type", flags->kv_type, "Type of the KV cache")
-      ->check(one_of({"auto", "f32", "bf16", "int8"}))
-      ->type_name("TYPE")
-      ->capture_default_str();
+  options.add("--context", flags->context, "N", whole_number(1),
+              "Tokens of the sequence that the KV cache has room for (default: the model's maximum)");
+  options.add("--prefill-chunk", flags->prefill_chunk, "N", whole_number(1, 65536),
+              "Maximum prompt tokens per step");
+  options.add("--weights", flags->weights, "TYPE", weight_type(), "Type of the weights in memory");
+  options.add_choice("--kv-type", flags->kv_type, "TYPE", {"auto", "f32", "bf16", "int8"},
+                     "Type of the KV cache");
   command->add_flag("--json", flags->json, "One JSON object");
   add_output_option(*command, flags->output);
   command->footer(

@@ -1,5 +1,5 @@
 #include "launch/commands/subcommands.h"
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/common/progress.h"
 #include "launch/generate/classifier.h"
 #include "launch/options/text_inputs.h"
@@ -107,14 +107,12 @@ void add_logits_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<LogitsFlags>();
   CLI::App* command =
       app.add_subcommand("logits", "Write the logits of every position of a prompt to a file");
+  const OptionGroup options(*command);
   flags->engine.add_to(*command);
   flags->engine.add_causal_options_to(*command);
   CLI::Option* const tokens = add_token_file_option(*command, flags->token_file)->required();
   tokens->description(tokens->get_description() + ", or for encoder-decoders `decoder_ids`");
-  command->add_option("-o,--output", flags->output, "The .npy file: float32 [tokens, vocab_size]")
-      ->required()
-      ->check(not_empty("a file"))
-      ->type_name("FILE");
+  options.add_file("-o,--output", flags->output, "The .npy file: float32 [tokens, vocab_size]")->required();
   command->add_flag(
       "--bidirectional", flags->bidirectional,
       "Let every token attend to the whole prompt, which must fit into one step (--prefill-chunk)");

@@ -1,6 +1,6 @@
 #include "launch/commands/subcommands.h"
 #include "launch/common/json_text.h"
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/common/progress.h"
 #include "launch/common/result_output.h"
 #include "launch/options/prompts.h"
@@ -199,26 +199,16 @@ int run_perplexity(const CLI::App& command, const PerplexityFlags& flags) {
 void add_perplexity_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<PerplexityFlags>();
   CLI::App* command = app.add_subcommand("perplexity", "Measure how well a model predicts a text");
+  const OptionGroup options(*command);
   flags->engine.add_to(*command);
   flags->engine.add_causal_options_to(*command);
-  const std::string input = "Input (one of them; FILE may be - for standard input)";
-  command->add_option("--file", flags->text_file, "A text file in UTF-8")
-      ->check(not_empty("a file"))
-      ->type_name("FILE")
-      ->group(input);
-  command
-      ->add_option("--tokens", flags->token_file, "A JSON file: a list of token ids, or an object with `ids`")
-      ->check(not_empty("a file"))
-      ->type_name("FILE")
-      ->group(input);
-  command
-      ->add_option("--window", flags->window,
-                   "Window size in tokens (default: the maximum sequence length, at most 2048)")
-      ->check(whole_number(2))
-      ->type_name("N");
-  command->add_option("--stride", flags->stride, "Stride in tokens, less than --window (default: half of it)")
-      ->check(whole_number(1))
-      ->type_name("N");
+  const OptionGroup input(*command, "Input (one of them; FILE may be - for standard input)");
+  input.add_file("--file", flags->text_file, "A text file in UTF-8");
+  input.add_file("--tokens", flags->token_file, "A JSON file: a list of token ids, or an object with `ids`");
+  options.add("--window", flags->window, "N", whole_number(2),
+              "Window size in tokens (default: the maximum sequence length, at most 2048)");
+  options.add("--stride", flags->stride, "N", whole_number(1),
+              "Stride in tokens, less than --window (default: half of it)");
   command->add_flag("--json", flags->json, "One JSON object");
   add_output_option(*command, flags->output);
   command->footer(

@@ -1,5 +1,5 @@
 #include "launch/commands/subcommands.h"
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/common/result_output.h"
 #include "launch/options/model_path.h"
 #include "launch/options/split_flag.h"
@@ -88,45 +88,28 @@ void plan(const PlanFlags& flags) {
 }
 
 void add_model_options(CLI::App& command, PlanFlags& flags) {
-  command
-      .add_option("-m,--model", flags.model,
-                  "A checkpoint's folder, which needs only config.json; a GGUF file; or a config.json "
-                  "(default: the demo model)")
-      ->check(not_empty("a model"))
-      ->type_name("DIR");
-  command.add_option("--weights", flags.weights, "Type of the weights in memory")
-      ->check(weight_type())
-      ->type_name("TYPE")
-      ->capture_default_str();
-  command.add_option("--kv-type", flags.kv_type, "Type of the KV cache")
-      ->check(one_of({"auto", "f32", "bf16", "int8"}))
-      ->type_name("TYPE")
-      ->capture_default_str();
+  const OptionGroup options(command);
+  options.add("-m,--model", flags.model, "DIR", not_empty("a model"),
+              "A checkpoint's folder, which needs only config.json; a GGUF file; or a config.json "
+              "(default: the demo model)");
+  options.add("--weights", flags.weights, "TYPE", weight_type(), "Type of the weights in memory");
+  options.add_choice("--kv-type", flags.kv_type, "TYPE", {"auto", "f32", "bf16", "int8"},
+                     "Type of the KV cache");
   command.add_flag("--same-bits", flags.same_bits, "Plan for runs with --same-bits");
   add_wire_option(command, flags.wire);
   add_split_option(command, flags.split);
 }
 
 void add_workload_options(CLI::App& command, PlanFlags& flags) {
-  command.add_option("--batch", flags.batches, "Concurrent sequences, or a list: 1,16")
-      ->delimiter(',')
-      ->check(whole_number(1, 4096))
-      ->type_name("N")
-      ->capture_default_str();
-  command
-      .add_option("--context", flags.workload.context,
-                  "Tokens of each sequence: the size of the cache, and the context of a decode step")
-      ->check(whole_number(1, 1 << 24))
-      ->type_name("N")
-      ->capture_default_str();
-  command.add_option("--prompt", flags.workload.prompt, "Tokens of the prompt whose prefill is predicted")
-      ->check(whole_number(1, 1 << 24))
-      ->type_name("N")
-      ->capture_default_str();
-  command.add_option("--prefill-chunk", flags.prefill_chunk, "Maximum prompt tokens per step")
-      ->check(whole_number(1, 65536))
-      ->type_name("N")
-      ->capture_default_str();
+  const OptionGroup options(command);
+  options.add("--batch", flags.batches, "N", whole_number(1, 4096), "Concurrent sequences, or a list: 1,16")
+      ->delimiter(',');
+  options.add("--context", flags.workload.context, "N", whole_number(1, 1 << 24),
+              "Tokens of each sequence: the size of the cache, and the context of a decode step");
+  options.add("--prompt", flags.workload.prompt, "N", whole_number(1, 1 << 24),
+              "Tokens of the prompt whose prefill is predicted");
+  options.add("--prefill-chunk", flags.prefill_chunk, "N", whole_number(1, 65536),
+              "Maximum prompt tokens per step");
 }
 
 }  // namespace
@@ -136,9 +119,8 @@ void add_plan_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<PlanFlags>();
   CLI::App* command = app.add_subcommand("plan", "Predict a model's memory and speed on many hosts");
   add_model_options(*command, *flags);
-  command->add_option("--hosts", flags->hosts, "Number of hosts to show in detail")
-      ->check(whole_number(1, 1024))
-      ->type_name("N");
+  OptionGroup(*command).add("--hosts", flags->hosts, "N", whole_number(1, 1024),
+                            "Number of hosts to show in detail");
   add_cluster_options(*command, flags->cluster);
   add_workload_options(*command, *flags);
   command->add_flag("--json", flags->json, "One JSON object");

@@ -2,7 +2,7 @@
 #include "launch/common/interruptions.h"
 #include "launch/common/json_text.h"
 #include "launch/common/message.h"
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/common/progress.h"
 #include "launch/common/progress_line.h"
 #include "launch/common/result_output.h"
@@ -140,27 +140,22 @@ CLI::Validator gguf_name() {
 void add_quantize_command(CLI::App& app, int& /*status*/) {
   auto flags = std::make_shared<QuantizeFlags>();
   CLI::App* command = app.add_subcommand("quantize", "Write a model as a GGUF file of quantized weights");
-  command
-      ->add_option("-m,--model", flags->model,
-                   "A folder with config.json, *.safetensors and a tokenizer; a GGUF file; or the name of a "
-                   "downloaded model")
-      ->required()
-      ->check(not_empty("a model"))
-      ->type_name("DIR");
-  command->add_option("--weights", flags->weights, "Type of the weights, see below")
-      ->required()
-      ->check(one_of(TypeChoice::names()))
-      ->type_name("TYPE");
-  command->add_option("-o,--output", flags->output, "File to write; it appears once it is complete")
-      ->required()
-      ->check(gguf_name())
-      ->type_name("FILE.gguf");
+  const OptionGroup options(*command);
+  options
+      .add("-m,--model", flags->model, "DIR", not_empty("a model"),
+           "A folder with config.json, *.safetensors and a tokenizer; a GGUF file; or the name of a "
+           "downloaded model")
+      ->required();
+  options
+      .add("--weights", flags->weights, "TYPE", one_of(TypeChoice::names()), "Type of the weights, see below")
+      ->required();
+  options
+      .add("-o,--output", flags->output, "FILE.gguf", gguf_name(),
+           "File to write; it appears once it is complete")
+      ->required();
   command->add_flag("--force", flags->force, "Replace an existing file");
-  command
-      ->add_option("--threads", flags->threads,
-                   "Threads (default: OMP_NUM_THREADS, else one per core that the process may use)")
-      ->check(whole_number(1, kMostThreads))
-      ->type_name("N");
+  options.add("--threads", flags->threads, "N", whole_number(1, kMostThreads),
+              "Threads (default: OMP_NUM_THREADS, else one per core that the process may use)");
   command->add_flag("--json", flags->json, "Print the summary as JSON");
   command->footer(kQuantizeExamples);
   command->callback(on_first_rank(*command, [flags] { run(*flags); }));

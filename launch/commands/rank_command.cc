@@ -1,6 +1,6 @@
 #include "launch/commands/subcommands.h"
 #include "launch/common/json_text.h"
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/common/result_output.h"
 #include "launch/generate/classifier.h"
 #include "launch/options/text_inputs.h"
@@ -80,19 +80,16 @@ int run_rank(const CLI::App& command, const RankFlags& flags) {
 void add_rank_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<RankFlags>();
   CLI::App* command = app.add_subcommand("rank", "Order documents by how well they answer a query");
+  const OptionGroup options(*command);
   flags->engine.add_to(*command);
   flags->engine.add_batch_option_to(*command, 64);
-  command->add_option("--query", flags->query, "The query")->type_name("TEXT");
-  command
-      ->add_option("--batch", flags->batch_file,
-                   "A file with one document per line (- is standard input): plain, a JSON string, an object "
-                   "with `text`, or an object with the `ids` of query and document together")
-      ->required()
-      ->check(not_empty("a file"))
-      ->type_name("FILE");
-  command->add_option("--top", flags->top, "Print only the best N (default: all)")
-      ->check(whole_number(1))
-      ->type_name("N");
+  options.add_text("--query", flags->query, "The query");
+  options
+      .add_file("--batch", flags->batch_file,
+                "A file with one document per line (- is standard input): plain, a JSON string, an object "
+                "with `text`, or an object with the `ids` of query and document together")
+      ->required();
+  options.add("--top", flags->top, "N", whole_number(1), "Print only the best N (default: all)");
   command->add_flag("--json", flags->json, "One JSON object per document");
   add_output_option(*command, flags->output);
   command->footer(

@@ -1,7 +1,7 @@
 #include "launch/chat/messages_file.h"
 #include "launch/commands/subcommands.h"
 #include "launch/commands/tokenize_command.h"
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/common/result_output.h"
 #include "launch/options/chat_templates.h"
 #include "launch/options/model_path.h"
@@ -50,25 +50,17 @@ void run(const RenderChatArguments& arguments) {
 // `tp-infer render-chat`: prints what a model's chat template makes of messages.
 void add_render_chat_command(CLI::App& app, int& /*status*/) {
   CLI::App* command = app.add_subcommand("render-chat", "Render a conversation with the chat template");
+  const OptionGroup options(*command);
   const auto arguments = std::make_shared<RenderChatArguments>();
-  command->add_option("-m,--model", arguments->model, "A model's folder or a GGUF file, with a chat template")
-      ->check(not_empty("a model"))
-      ->type_name("DIR");
-  command
-      ->add_option("--template", arguments->template_file,
-                   "A chat template (Jinja) to use instead of the model's")
-      ->check(not_empty("a file"))
-      ->type_name("FILE");
-  command
-      ->add_option("--messages", arguments->messages,
-                   "A JSON file with the conversation; - is standard input")
-      ->required()
-      ->check(not_empty("a file"))
-      ->type_name("FILE");
-  command
-      ->add_option("--now", arguments->now,
-                   "The text that strftime_now returns, whatever its format (default: the local time)")
-      ->type_name("TEXT");
+  options.add("-m,--model", arguments->model, "DIR", not_empty("a model"),
+              "A model's folder or a GGUF file, with a chat template");
+  options.add_file("--template", arguments->template_file,
+                   "A chat template (Jinja) to use instead of the model's");
+  options
+      .add_file("--messages", arguments->messages, "A JSON file with the conversation; - is standard input")
+      ->required();
+  options.add_text("--now", arguments->now,
+                   "The text that strftime_now returns, whatever its format (default: the local time)");
   command->add_flag("--ids", arguments->prints_ids,
                     "Print the token ids as a JSON list; texts in messages never become control tokens");
   add_output_option(*command, arguments->output);

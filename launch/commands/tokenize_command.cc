@@ -1,7 +1,7 @@
 #include "launch/commands/tokenize_command.h"
 
 #include "launch/commands/subcommands.h"
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/common/result_output.h"
 #include "launch/options/model_path.h"
 #include "launch/ranks/on_first_rank.h"
@@ -81,17 +81,14 @@ void tokenize_lines(const Tokenizer& tokenizer, const TokenizeOptions& options, 
 // `tp-infer tokenize`: text to ids.
 void add_tokenize_command(CLI::App& app, int& /*status*/) {
   CLI::App* command = app.add_subcommand("tokenize", "Print the token ids of texts");
+  const OptionGroup options(*command);
   const auto arguments = std::make_shared<TokenizeArguments>();
-  command
-      ->add_option("-m,--model", arguments->model,
-                   "A model's folder, a GGUF file, a tokenizer.json, or a SentencePiece *.model")
-      ->required()
-      ->check(not_empty("a model"))
-      ->type_name("DIR");
-  CLI::Option* text =
-      command
-          ->add_option("TEXT", arguments->text, "The text (default: each line of standard input is a text)")
-          ->type_name("");
+  options
+      .add("-m,--model", arguments->model, "DIR", not_empty("a model"),
+           "A model's folder, a GGUF file, a tokenizer.json, or a SentencePiece *.model")
+      ->required();
+  CLI::Option* text = options.add("TEXT", arguments->text, "", CLI::Validator(),
+                                  "The text (default: each line of standard input is a text)");
   command->add_flag("--jsonl", arguments->options.jsonl,
                     "Read each line as a JSON string, so that texts may contain newlines");
   command->add_flag("--no-special", arguments->no_special,

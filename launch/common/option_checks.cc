@@ -1,9 +1,9 @@
 #include "launch/common/option_checks.h"
 
+#include "model/files/parse_number.h"
 #include "model/files/similar_name.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -12,16 +12,6 @@
 
 namespace tp {
 namespace {
-
-// The number that the whole text is.
-template <class Number>
-std::optional<Number> parsed(const std::string& text) {
-  Number value{};
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stopped != end) return std::nullopt;
-  return value;
-}
 
 // All of them, in their order.
 const std::vector<WeightType> kWeightTypes = [] {
@@ -40,7 +30,7 @@ std::string expected(const std::string& what, const std::string& found) {
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
   const std::string range = fmt::format("from {} to {}", least, most);
   const auto check = [=](std::string& text) -> std::string {
-    const auto value = parsed<std::uint64_t>(text);
+    const auto value = parse_number<std::uint64_t>(text);
     return value && *value >= least && *value <= most ? "" : expected("a whole number " + range, text);
   };
   return CLI::Validator(check, "");
@@ -48,7 +38,7 @@ CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
 
 CLI::Validator number() {
   const auto check = [](std::string& text) -> std::string {
-    const auto value = parsed<double>(text);
+    const auto value = parse_number<double>(text);
     return value && std::abs(*value) <= std::numeric_limits<float>::max() ? "" : expected("a number", text);
   };
   return CLI::Validator(check, "");

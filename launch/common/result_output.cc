@@ -2,7 +2,7 @@
 
 #include "launch/common/console.h"
 #include "launch/common/message.h"
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "model/files/printable.h"
 #include "tp/internal/require.h"
 
@@ -99,12 +99,10 @@ void ResultOutput::fail(int error) const {
 }
 
 void add_output_option(CLI::App& command, std::string& path) {
-  command
-      .add_option("-o,--output", path,
-                  "Write the results to this file, overwriting it; every write is checked (default: standard "
-                  "output, which mpirun does not check)")
-      ->check(not_empty("a file"))
-      ->type_name("FILE");
+  OptionGroup(command).add_file(
+      "-o,--output", path,
+      "Write the results to this file, overwriting it; every write is checked (default: standard "
+      "output, which mpirun does not check)");
 }
 
 }  // namespace tp

@@ -2,7 +2,7 @@
 
 #include "launch/common/json_text.h"
 #include "launch/common/message.h"
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 
 #include <algorithm>
 
@@ -54,11 +54,8 @@ std::string event_json(std::size_t row, const TraceEvent& event) {
 }  // namespace
 
 void add_trace_option(CLI::App& command, std::string& path) {
-  command
-      .add_option("--trace", path,
-                  "Write a timeline of every rank to FILE, for chrome://tracing or ui.perfetto.dev")
-      ->check(not_empty("a file"))
-      ->type_name("FILE");
+  OptionGroup(command).add_file(
+      "--trace", path, "Write a timeline of every rank to FILE, for chrome://tracing or ui.perfetto.dev");
 }
 
 TraceFile::TraceFile(const std::string& path) {

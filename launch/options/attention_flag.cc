@@ -1,6 +1,8 @@
 #include "launch/options/attention_flag.h"
 
-#include <charconv>
+#include "launch/common/option_group.h"
+#include "model/files/parse_number.h"
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,11 +24,8 @@ std::optional<std::size_t> favor_features_of(std::string_view text) {
   if (text.empty()) return kUsualFeatures;
   if (text.front() != ':') return std::nullopt;
   text.remove_prefix(1);
-  std::size_t features = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), features);
-  const bool is_number = error == std::errc() && end == text.data() + text.size();
-  if (!is_number || features < 1 || features > kMostFeatures) return std::nullopt;
-  return features;
+  const auto features = parse_number<std::size_t>(text);
+  return features && *features >= 1 && *features <= kMostFeatures ? features : std::nullopt;
 }
 
 std::string check_attention(const std::string& text) {
@@ -38,16 +37,15 @@ std::string check_attention(const std::string& text) {
 }  // namespace
 
 void add_attention_option(CLI::App& command, std::size_t& favor_features) {
-  command
-      .add_option_function<std::string>(
+  OptionGroup(command)
+      .add(
           "--attention",
           [&favor_features](const std::string& text) {
             favor_features = favor_features_of(text).value_or(0);
           },
+          "KIND", CLI::Validator(check_attention, ""),
           "exact, or favor[:N]: approximate attention by sums of N random features (256) instead of a cache; "
           "results differ from the model's")
-      ->check(check_attention)
-      ->type_name("KIND")
       ->default_str("exact");
 }
 

@@ -1,6 +1,6 @@
 #include "launch/options/constraint_flags.h"
 
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/options/prompts.h"
 #include "runtime/constraint/constraint_compiler.h"
 
@@ -18,34 +18,18 @@ bool is_schema(const std::string& text) {
 }  // namespace
 
 void ConstraintFlags::add_to(CLI::App& command) {
-  constexpr const char* kGroup = "Constraints on whole continuations (at most one)";
-  command
-      .add_option("--json-schema", json_schema,
-                  "JSON that matches this JSON Schema (drafts 4 to 2020-12, OpenAPI)")
-      ->check(not_empty("a file or a schema"))
-      ->type_name("FILE|TEXT")
-      ->group(kGroup);
-  command.add_flag("--json-object", json_object, "Any JSON object")->group(kGroup);
-  command
-      .add_option("--json-space", json_space,
-                  "White space of generated JSON: flexible (at most one space, or one line break with an "
-                  "indentation), compact (none)")
-      ->check(one_of({"flexible", "compact"}))
-      ->type_name("SPACE")
-      ->capture_default_str()
-      ->group(kGroup);
-  command.add_option("--regex", regex, "A text that this regular expression matches completely")
-      ->check(not_empty("a regular expression"))
-      ->type_name("PATTERN")
-      ->group(kGroup);
-  command.add_option("--choice", choice, "One of several texts; give --choice once for each of them")
-      ->type_name("TEXT")
-      ->allow_extra_args(false)
-      ->group(kGroup);
-  command.add_option("--grammar", grammar_file, "A text of this grammar, in GBNF")
-      ->check(not_empty("a file"))
-      ->type_name("FILE")
-      ->group(kGroup);
+  const OptionGroup group(command, "Constraints on whole continuations (at most one)");
+  group.add("--json-schema", json_schema, "FILE|TEXT", not_empty("a file or a schema"),
+            "JSON that matches this JSON Schema (drafts 4 to 2020-12, OpenAPI)");
+  group.add_flag("--json-object", json_object, "Any JSON object");
+  group.add_choice("--json-space", json_space, "SPACE", {"flexible", "compact"},
+                   "White space of generated JSON: flexible (at most one space, or one line break with an "
+                   "indentation), compact (none)");
+  group.add("--regex", regex, "PATTERN", not_empty("a regular expression"),
+            "A text that this regular expression matches completely");
+  group.add_text("--choice", choice, "One of several texts; give --choice once for each of them")
+      ->allow_extra_args(false);
+  group.add_file("--grammar", grammar_file, "A text of this grammar, in GBNF");
 }
 
 void ConstraintFlags::check() const {

@@ -1,6 +1,6 @@
 #include "launch/options/sampling_flags.h"
 
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "tp/error.h"
 
 #include <limits>
@@ -14,77 +14,49 @@ constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<int>::m
 }  // namespace
 
 void SamplingFlags::add_to(CLI::App& command) {
-  const auto add = [&](const char* name, auto& target, const char* type, const CLI::Validator& check,
-                       const char* help) {
-    return command.add_option(name, target, help)->check(check)->type_name(type)->group(kGroup);
-  };
-  add("--max-tokens", max_tokens, "N", whole_number(1, kLargest),
-      "Maximum tokens to generate (default: the model's, or 256)");
-  command.add_flag("--greedy", greedy, "Always choose the most likely token, like --temperature 0")
-      ->group(kGroup);
-  add("--temperature", temperature, "T", number(), "0 is greedy, 1 is the model's own distribution");
-  add("--top-k", top_k, "K", whole_number(0, kLargest), "Keep the K most likely tokens; 0 keeps all");
-  add("--top-p", top_p, "P", number(),
-      "Nucleus sampling: keep the smallest set of tokens with cumulative probability P");
-  add("--min-p", min_p, "P", number(),
-      "Keep tokens that are at least P times as likely as the most likely token");
-  add("--repetition-penalty", repetition_penalty, "X", number(),
-      "Values above 1 make tokens less likely that have occurred");
-  add("--presence-penalty", presence_penalty, "X", number(),
-      "Subtract X from the logits of tokens that were generated");
-  add("--frequency-penalty", frequency_penalty, "X", number(),
-      "Subtract X from a token's logit each time it is generated");
-  add("--seed", seed, "N", whole_number(0, std::numeric_limits<std::uint64_t>::max()),
-      "The same seed gives the same text (default: a random seed)");
-  command.add_option("--stop", stop, "A text that ends a continuation; may be given several times")
-      ->type_name("TEXT")
-      ->allow_extra_args(false)
-      ->group(kGroup);
-  command.add_flag("--include-stop", include_stop, "Include the stop text in the output")->group(kGroup);
-  command
-      .add_option("--bad-word", bad_words,
-                  "A text that a continuation must not contain; may be given several times")
-      ->type_name("TEXT")
-      ->allow_extra_args(false)
-      ->group(kGroup);
-  add("--min-tokens", min_tokens, "N", whole_number(0, kLargest),
-      "Minimum tokens before an end-of-sequence token or a stop text can end the continuation");
-  command.add_flag("--ignore-eos", ignore_eos, "Continue past the end-of-sequence token")->group(kGroup);
+  const OptionGroup group(command, kGroup);
+  group.add("--max-tokens", max_tokens, "N", whole_number(1, kLargest),
+            "Maximum tokens to generate (default: the model's, or 256)");
+  group.add_flag("--greedy", greedy, "Always choose the most likely token, like --temperature 0");
+  group.add("--temperature", temperature, "T", number(), "0 is greedy, 1 is the model's own distribution");
+  group.add("--top-k", top_k, "K", whole_number(0, kLargest), "Keep the K most likely tokens; 0 keeps all");
+  group.add("--top-p", top_p, "P", number(),
+            "Nucleus sampling: keep the smallest set of tokens with cumulative probability P");
+  group.add("--min-p", min_p, "P", number(),
+            "Keep tokens that are at least P times as likely as the most likely token");
+  group.add("--repetition-penalty", repetition_penalty, "X", number(),
+            "Values above 1 make tokens less likely that have occurred");
+  group.add("--presence-penalty", presence_penalty, "X", number(),
+            "Subtract X from the logits of tokens that were generated");
+  group.add("--frequency-penalty", frequency_penalty, "X", number(),
+            "Subtract X from a token's logit each time it is generated");
+  group.add("--seed", seed, "N", whole_number(0, std::numeric_limits<std::uint64_t>::max()),
+            "The same seed gives the same text (default: a random seed)");
+  group.add_text("--stop", stop, "A text that ends a continuation; may be given several times")
+      ->allow_extra_args(false);
+  group.add_flag("--include-stop", include_stop, "Include the stop text in the output");
+  group
+      .add_text("--bad-word", bad_words,
+                "A text that a continuation must not contain; may be given several times")
+      ->allow_extra_args(false);
+  group.add("--min-tokens", min_tokens, "N", whole_number(0, kLargest),
+            "Minimum tokens before an end-of-sequence token or a stop text can end the continuation");
+  group.add_flag("--ignore-eos", ignore_eos, "Continue past the end-of-sequence token");
 }
 
 void SamplingFlags::add_result_options_to(CLI::App& command) {
-  command.add_option("--n", n, "Continuations per prompt, at most 4096")
-      ->check(whole_number(1, kMaxSamples))
-      ->type_name("N")
-      ->capture_default_str()
-      ->group(kGroup);
-  command
-      .add_option("--beams", beams,
-                  "Beam search with N beams, which finds the likeliest texts instead of sampling")
-      ->check(whole_number(1, BeamSearch::kMaxBeams))
-      ->type_name("N")
-      ->capture_default_str()
-      ->group(kGroup);
-  command
-      .add_option("--length-penalty", length_penalty,
-                  "With --beams: divide log-probabilities by length ^ F (default: the model's, or 1)")
-      ->check(number())
-      ->type_name("F")
-      ->group(kGroup);
-  command
-      .add_option(
-          "--early-stopping", early_stopping,
-          "With --beams, when to end the search: yes, if as many texts as beams are finished; no, if better "
-          "texts are unlikely; never, if better texts are impossible (default: the model's, or no)")
-      ->check(one_of({"yes", "no", "never"}))
-      ->type_name("WHEN")
-      ->group(kGroup);
-  command
-      .add_option("--logprobs", logprobs,
-                  "With --json: log-probabilities of each token and of the K most likely tokens")
-      ->check(whole_number(0, 1 << 20))
-      ->type_name("K")
-      ->group(kGroup);
+  const OptionGroup group(command, kGroup);
+  group.add("--n", n, "N", whole_number(1, kMaxSamples), "Continuations per prompt, at most 4096");
+  group.add("--beams", beams, "N", whole_number(1, BeamSearch::kMaxBeams),
+            "Beam search with N beams, which finds the likeliest texts instead of sampling");
+  group.add("--length-penalty", length_penalty, "F", number(),
+            "With --beams: divide log-probabilities by length ^ F (default: the model's, or 1)");
+  group.add(
+      "--early-stopping", early_stopping, "WHEN", one_of({"yes", "no", "never"}),
+      "With --beams, when to end the search: yes, if as many texts as beams are finished; no, if better "
+      "texts are unlikely; never, if better texts are impossible (default: the model's, or no)");
+  group.add("--logprobs", logprobs, "K", whole_number(0, 1 << 20),
+            "With --json: log-probabilities of each token and of the K most likely tokens");
 }
 
 void SamplingFlags::add_thinking_option_to(CLI::App& command) {
@@ -92,12 +64,9 @@ void SamplingFlags::add_thinking_option_to(CLI::App& command) {
 }
 
 void add_thinking_option(CLI::App& command, std::optional<int>& target, const std::string& group) {
-  command
-      .add_option("--max-thinking-tokens", target,
-                  "Maximum tokens of thinking before an answer; 0 turns thinking off (default: no limit)")
-      ->check(whole_number(0, kLargest))
-      ->type_name("N")
-      ->group(group);
+  OptionGroup(command, group)
+      .add("--max-thinking-tokens", target, "N", whole_number(0, kLargest),
+           "Maximum tokens of thinking before an answer; 0 turns thinking off (default: no limit)");
 }
 
 void SamplingFlags::check() const {

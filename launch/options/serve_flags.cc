@@ -1,7 +1,7 @@
 #include "launch/options/serve_flags.h"
 
 #include "launch/common/message.h"
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/options/model_path.h"
 #include "launch/options/sampling_flags.h"
 #include "launch/options/speculate_flag.h"
@@ -35,77 +35,44 @@ std::vector<std::string> read_keys(const std::string& file) {
 }
 
 void add_address_options(CLI::App& command, ServeFlags& flags) {
-  const std::string group = "Address and access";
-  command.add_option("--host", flags.host, "Address to listen on; 0.0.0.0 is all addresses of this machine")
-      ->check(not_empty("an address"))
-      ->capture_default_str()
-      ->type_name("ADDRESS")
-      ->group(group);
-  command.add_option("--port", flags.port, "Port to listen on; 0 chooses a free port")
-      ->check(whole_number(0, 65535))
-      ->capture_default_str()
-      ->type_name("N")
-      ->group(group);
-  command
-      .add_option("--api-key", flags.api_keys,
-                  "A key that clients must send; may be given several times. Other users of this machine can "
-                  "read it in the process list")
-      ->check(not_empty("a key"))
+  const OptionGroup group(command, "Address and access");
+  group.add("--host", flags.host, "ADDRESS", not_empty("an address"),
+            "Address to listen on; 0.0.0.0 is all addresses of this machine");
+  group.add("--port", flags.port, "N", whole_number(0, 65535), "Port to listen on; 0 chooses a free port");
+  group
+      .add("--api-key", flags.api_keys, "KEY", not_empty("a key"),
+           "A key that clients must send; may be given several times. Other users of this machine can "
+           "read it in the process list")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false)
-      ->type_name("KEY")
-      ->group(group);
-  command.add_option("--api-key-file", flags.api_key_file, "A file with one key per line")
-      ->check(not_empty("a file"))
-      ->type_name("FILE")
-      ->group(group);
-  command
-      .add_option("--allowed-hosts", flags.allowed_hosts,
-                  "Other host names of this server, besides localhost and this machine's name and addresses; "
-                  "* allows any")
-      ->delimiter(',')
-      ->type_name("NAME,...")
-      ->group(group);
-  command
-      .add_option(
-          "--cors-origins", flags.cors_origins,
-          "Web sites that may use this server, besides localhost: https://chat.example.com; * allows all")
-      ->delimiter(',')
-      ->type_name("ORIGIN,...")
-      ->group(group);
+      ->allow_extra_args(false);
+  group.add_file("--api-key-file", flags.api_key_file, "A file with one key per line");
+  group
+      .add("--allowed-hosts", flags.allowed_hosts, "NAME,...", CLI::Validator(),
+           "Other host names of this server, besides localhost and this machine's name and addresses; "
+           "* allows any")
+      ->delimiter(',');
+  group
+      .add("--cors-origins", flags.cors_origins, "ORIGIN,...", CLI::Validator(),
+           "Web sites that may use this server, besides localhost: https://chat.example.com; * allows all")
+      ->delimiter(',');
 }
 
 void add_load_options(CLI::App& command, ServeFlags& flags) {
-  const std::string group = "Load";
+  const OptionGroup group(command, "Load");
   EngineOptions& options = flags.engine.options;
-  command
-      .add_option_function<double>(
-          "--step-ms",
-          [&options](double ms) { options.step_time = std::chrono::duration<double, std::milli>(ms); },
-          "Maximum milliseconds that prompts may add to a step while other requests generate; 0: no limit")
-      ->check(number())
-      ->default_str(fmt::format("{}", kStepTime.count()))
-      ->type_name("MS")
-      ->group(group);
-  command
-      .add_option("--max-queue", options.max_queue, "Maximum requests that wait; further ones get status 429")
-      ->check(whole_number(0))
-      ->capture_default_str()
-      ->type_name("N")
-      ->group(group);
-  command
-      .add_option("--max-queue-tokens", options.max_queue_tokens,
-                  "Maximum prompt tokens that wait (default: no limit)")
-      ->check(whole_number(0))
-      ->type_name("N")
-      ->group(group);
-  command
-      .add_option("--drain-seconds", flags.drain_seconds,
-                  "Seconds that running requests get to finish after SIGTERM, SIGINT or SIGUSR1")
-      ->check(whole_number(0, 86400))
-      ->capture_default_str()
-      ->type_name("SECONDS")
-      ->group(group);
+  const auto set_step_time = [&options](const std::string& ms) {
+    options.step_time = std::chrono::duration<double, std::milli>(std::stod(ms));
+  };
+  group
+      .add("--step-ms", set_step_time, "MS", number(),
+           "Maximum milliseconds that prompts may add to a step while other requests generate; 0: no limit")
+      ->default_str(fmt::format("{}", kStepTime.count()));
+  group.add("--max-queue", options.max_queue, "N", whole_number(0),
+            "Maximum requests that wait; further ones get status 429");
+  group.add("--max-queue-tokens", options.max_queue_tokens, "N", whole_number(0),
+            "Maximum prompt tokens that wait (default: no limit)");
+  group.add("--drain-seconds", flags.drain_seconds, "SECONDS", whole_number(0, 86400),
+            "Seconds that running requests get to finish after SIGTERM, SIGINT or SIGUSR1");
 }
 
 }  // namespace
@@ -116,30 +83,24 @@ ServeFlags::ServeFlags() {
 }
 
 void ServeFlags::add_to(CLI::App& command) {
+  const OptionGroup group(command);
   engine.add_to(command);
   engine.add_causal_options_to(command);
   engine.add_batch_option_to(command, kMaxSequences);
   engine.add_unmask_cache_option_to(command);
   add_speculate_option(command, engine.options.speculation);
-  command
-      .add_option("--model-name", model_names,
-                  "The model's name for clients; may be given several times (default: the name of its folder "
-                  "or file)")
-      ->check(not_empty("a name"))
+  group
+      .add("--model-name", model_names, "NAME", not_empty("a name"),
+           "The model's name for clients; may be given several times (default: the name of its folder "
+           "or file)")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false)
-      ->type_name("NAME");
-  command
-      .add_option("--chat-template,--template", template_file,
-                  "A chat template (Jinja) to use instead of the model's")
-      ->check(not_empty("a file"))
-      ->type_name("FILE");
+      ->allow_extra_args(false);
+  group.add_file("--chat-template,--template", template_file,
+                 "A chat template (Jinja) to use instead of the model's");
   add_thinking_option(command, max_thinking_tokens, "Load");
   add_address_options(command, *this);
   add_load_options(command, *this);
-  command.add_option("--pid-file", pid_file, "Write the process id of rank 0 to this file")
-      ->check(not_empty("a file"))
-      ->type_name("FILE");
+  group.add_file("--pid-file", pid_file, "Write the process id of rank 0 to this file");
   command.add_flag("--log-json", log_json, "Log each request as a line of JSON");
   command.add_flag("--quiet", quiet, "Don't log requests");
 }

@@ -1,14 +1,14 @@
 #include "launch/options/speculate_flag.h"
 
 #include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/options/model_path.h"
+#include "model/files/parse_number.h"
 #include "tp/error.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string_view>
-#include <system_error>
 
 #include <fmt/format.h>
 
@@ -17,20 +17,13 @@ namespace {
 
 constexpr std::string_view kAlways = ":always";
 
-std::optional<std::size_t> whole_number_of(std::string_view text) {
-  std::size_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 // Takes :TOKENS or :TOKENS:always off the end, if there is one of these. False for a wrong number.
 bool take_tokens(std::string_view& text, SpeculationOptions& options) {
   std::string_view rest = text;
   options.always = rest.ends_with(kAlways);
   if (options.always) rest.remove_suffix(kAlways.size());
   const std::size_t colon = rest.rfind(':');
-  const auto tokens = colon == rest.npos ? std::nullopt : whole_number_of(rest.substr(colon + 1));
+  const auto tokens = colon == rest.npos ? std::nullopt : parse_number<std::size_t>(rest.substr(colon + 1));
   if (!tokens) return !options.always;
   options.tokens = *tokens;
   text = rest.substr(0, colon);
@@ -62,6 +55,7 @@ std::optional<SpeculationOptions> parse_speculation(std::string_view text) {
 }  // namespace
 
 void add_speculate_option(CLI::App& command, SpeculationOptions& options) {
+  const OptionGroup group(command);
   const auto check = [](const std::string& text) -> std::string {
     if (parse_speculation(text)) return {};
     return fmt::format(
@@ -69,29 +63,26 @@ void add_speculate_option(CLI::App& command, SpeculationOptions& options) {
         "N from 1 to {}, found {}; change it, or leave it out",
         kMaxDraftTokens, text.empty() ? "an empty text" : text);
   };
-  command
-      .add_option_function<std::string>(
+  group
+      .add(
           "--speculate",
           [&options](const std::string& text) {
             const std::size_t history = options.draft_history;
             options = parse_speculation(text).value_or(SpeculationOptions());
             options.draft_history = history;
           },
+          "off|ngram|draft:DIR|mtp|auto[:DIR]", CLI::Validator(check, ""),
           "Verify up to N draft tokens per step if that is faster; the text stays the same. ngram drafts "
           "what followed the same tokens earlier; draft:DIR drafts with a small model of the same "
           "vocabulary; mtp drafts with the multi-token prediction layer of the model's checkpoint; auto "
           "combines ngram with the model in DIR, else with the model in the folder `draft` of the model's "
           "folder, else with mtp. Append :N for another number than 8, and :N:always to draft even if it is "
           "slower")
-      ->check(check)
-      ->type_name("off|ngram|draft:DIR|mtp|auto[:DIR]")
       ->default_str("off");
-  command
-      .add_option("--draft-history", options.draft_history,
-                  "With ngram and auto: also draft from the last N tokens of earlier answers; each reserves "
-                  "200 bytes of rank 0's memory; 0 turns this off")
-      ->check(whole_number(0, 1 << 30))
-      ->type_name("N")
+  group
+      .add("--draft-history", options.draft_history, "N", whole_number(0, 1 << 30),
+           "With ngram and auto: also draft from the last N tokens of earlier answers; each reserves "
+           "200 bytes of rank 0's memory; 0 turns this off")
       ->capture_default_str();
 }
 

@@ -1,6 +1,8 @@
 #include "launch/options/split_flag.h"
 
-#include <charconv>
+#include "launch/common/option_group.h"
+#include "model/files/parse_number.h"
+
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -17,11 +19,9 @@ std::optional<std::vector<double>> parse_shares(std::string_view text) {
   std::vector<double> shares;
   while (true) {
     const std::string_view share = text.substr(0, text.find(','));
-    double value = 0.0;
-    const auto [end, error] = std::from_chars(share.data(), share.data() + share.size(), value);
-    const bool is_number = error == std::errc() && end == share.data() + share.size();
-    if (!is_number || !std::isfinite(value) || value <= 0.0) return std::nullopt;
-    shares.push_back(value);
+    const auto value = parse_number<double>(share);
+    if (!value || !std::isfinite(*value) || *value <= 0.0) return std::nullopt;
+    shares.push_back(*value);
     if (share.size() == text.size()) return shares;
     text.remove_prefix(share.size() + 1);
   }
@@ -39,16 +39,13 @@ void add_split_option(CLI::App& command, std::vector<double>& split, bool* measu
     if (measured != nullptr) *measured = text == kMeasured;
     split = parse_shares(text).value_or(std::vector<double>());
   };
-  command
-      .add_option_function<std::string>(
-          "--split", take,
-          std::string("Each rank's share of the model relative to the others, like 2,1,1") +
-              (measured == nullptr
-                   ? ""
-                   : "; measured: by the memory bandwidth of the hosts, if they differ by more than 10 %") +
-              " (default: equal shares)")
-      ->check(check)
-      ->type_name("SHARES");
+  OptionGroup(command).add(
+      "--split", take, "SHARES", CLI::Validator(check, ""),
+      std::string("Each rank's share of the model relative to the others, like 2,1,1") +
+          (measured == nullptr
+               ? ""
+               : "; measured: by the memory bandwidth of the hosts, if they differ by more than 10 %") +
+          " (default: equal shares)");
 }
 
 }  // namespace tp

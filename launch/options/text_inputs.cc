@@ -1,21 +1,15 @@
 #include "launch/options/text_inputs.h"
 
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "tp/internal/require.h"
 
 namespace tp {
 
 void TextInputFlags::add_to(CLI::App& command) {
-  const std::string group = "Input (one of them; FILE may be - for standard input)";
-  command.add_option("-p,--prompt", prompts, "A text; may be given several times")
-      ->type_name("TEXT")
-      ->group(group);
-  command
-      .add_option("--batch", batch_file,
-                  "A file with one text per line: plain, a JSON string, or an object with `text` or `ids`")
-      ->check(not_empty("a file"))
-      ->type_name("FILE")
-      ->group(group);
+  const OptionGroup group(command, "Input (one of them; FILE may be - for standard input)");
+  group.add_text("-p,--prompt", prompts, "A text; may be given several times");
+  group.add_file("--batch", batch_file,
+                 "A file with one text per line: plain, a JSON string, or an object with `text` or `ids`");
   add_token_file_option(command, token_file)->group(group);
 }
 
@@ -37,12 +31,10 @@ std::vector<BatchText> TextInputFlags::read() const {
 }
 
 CLI::Option* add_token_file_option(CLI::App& command, std::string& file) {
-  return command
-      .add_option("--tokens", file,
-                  "A JSON file (- is standard input): a list of token ids, or an object with `ids` and "
-                  "perhaps `token_type_ids` and `global_attention_mask`")
-      ->check(not_empty("a file"))
-      ->type_name("FILE");
+  return OptionGroup(command).add_file(
+      "--tokens", file,
+      "A JSON file (- is standard input): a list of token ids, or an object with `ids` and "
+      "perhaps `token_type_ids` and `global_attention_mask`");
 }
 
 EncoderInput tokens_of(const BatchText& input,

@@ -1,6 +1,6 @@
 #include "launch/options/unmasking_flags.h"
 
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "tp/internal/require.h"
@@ -13,45 +13,26 @@ constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 20;
 }  // namespace
 
 void add_unmask_cache_option(CLI::App& command, UnmaskCache& cache) {
-  command
-      .add_option_function<std::string>(
-          "--unmask-cache",
-          [&cache](const std::string& name) { cache = find_unmask_cache(name).value_or(cache); },
-          "LLaDA, Dream: exact; or approximate and faster: after a block's first pass, its other passes "
-          "reuse the keys and values of earlier tokens (prefix) or of all other tokens (dual)")
-      ->check(one_of(unmask_caches()))
-      ->type_name("CACHE")
-      ->default_str("exact");
+  OptionGroup(command).add_choice(
+      "--unmask-cache",
+      [&cache](const std::string& name) { cache = find_unmask_cache(name).value_or(cache); }, "CACHE",
+      unmask_caches(),
+      "LLaDA, Dream: exact; or approximate and faster: after a block's first pass, its other passes "
+      "reuse the keys and values of earlier tokens (prefix) or of all other tokens (dual)");
 }
 
 void UnmaskingFlags::add_to(CLI::App& command) {
-  const std::string group = "Diffusion language models (LLaDA, Dream, SDAR)";
-  command
-      .add_option("--steps", steps,
-                  "Passes in total, divided evenly among the blocks (default: one for each of --max-tokens)")
-      ->check(whole_number(1, kMostSteps))
-      ->type_name("N")
-      ->group(group);
-  command
-      .add_option(
-          "--block-length", block_length,
-          "Tokens of a block; blocks are settled one after another (default: --max-tokens, or the model's)")
-      ->check(whole_number(1, kMostSteps))
-      ->type_name("N")
-      ->group(group);
-  command
-      .add_option("--unmask", unmask,
-                  "Tokens that a pass settles: low-confidence (the most probable ones), margin, entropy, "
-                  "threshold, sequential (default: low-confidence)")
-      ->check(one_of(unmask_rules()))
-      ->type_name("RULE")
-      ->group(group);
-  command
-      .add_option("--threshold", threshold,
-                  "With --unmask threshold: settle every token with at least this probability (default: 0.9)")
-      ->check(number())
-      ->type_name("P")
-      ->group(group);
+  const OptionGroup group(command, "Diffusion language models (LLaDA, Dream, SDAR)");
+  group.add("--steps", steps, "N", whole_number(1, kMostSteps),
+            "Passes in total, divided evenly among the blocks (default: one for each of --max-tokens)");
+  group.add(
+      "--block-length", block_length, "N", whole_number(1, kMostSteps),
+      "Tokens of a block; blocks are settled one after another (default: --max-tokens, or the model's)");
+  group.add("--unmask", unmask, "RULE", one_of(unmask_rules()),
+            "Tokens that a pass settles: low-confidence (the most probable ones), margin, entropy, "
+            "threshold, sequential (default: low-confidence)");
+  group.add("--threshold", threshold, "P", number(),
+            "With --unmask threshold: settle every token with at least this probability (default: 0.9)");
 }
 
 void UnmaskingFlags::check() const {

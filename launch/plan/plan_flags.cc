@@ -1,6 +1,6 @@
 #include "launch/plan/plan_flags.h"
 
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 
 #include <array>
 #include <charconv>
@@ -81,11 +81,9 @@ void add_quantity(CLI::App& command, const std::string& name, const std::string&
                       : fmt::format("expected a number > 0 with a unit, such as {}, found {}", example,
                                     text.empty() ? "an empty text" : text);
   };
-  command
-      .add_option_function<std::string>(
-          name, [](const std::string&) {}, what)
-      ->check(check)
-      ->type_name(example)
+  OptionGroup(command)
+      .add(
+          name, [](const std::string&) {}, example, CLI::Validator(check, ""), what)
       ->default_str(standard);
 }
 
@@ -131,11 +129,8 @@ std::optional<double> parse_quantity(std::string_view text, std::string_view uni
 }
 
 void add_cluster_options(CLI::App& command, Cluster& cluster) {
-  command
-      .add_option("--ranks-per-host", cluster.ranks_per_host, "Ranks on each host, usually one per socket")
-      ->check(whole_number(1, 1024))
-      ->type_name("N")
-      ->capture_default_str();
+  OptionGroup(command).add("--ranks-per-host", cluster.ranks_per_host, "N", whole_number(1, 1024),
+                           "Ranks on each host, usually one per socket");
   const auto into = [](double& place, std::optional<double> (*parse)(std::string_view)) {
     return [&place, parse](std::string_view text) {
       const std::optional<double> value = parse(text);

@@ -1,6 +1,6 @@
 #include "launch/plan/plan_probe.h"
 
-#include "launch/common/option_checks.h"
+#include "launch/common/option_group.h"
 #include "launch/common/result_output.h"
 #include "launch/plan/plan_flags.h"
 #include "launch/ranks/rank_program.h"
@@ -13,16 +13,15 @@
 namespace tp {
 
 void add_probe_options(CLI::App& command, ProbeFlags& flags, CLI::Option& probe) {
-  command.add_option("--threads", flags.threads, "Threads per rank while probing (default: as for generate)")
-      ->check(whole_number(1, kMostThreads))
-      ->needs(&probe)
-      ->type_name("N");
-  command
-      .add_option("--timeout", flags.timeout,
-                  "Abort the probe if a rank waits longer than this for another rank")
-      ->check(whole_number(1))
-      ->needs(&probe)
-      ->type_name("SECONDS");
+  const OptionGroup options(command);
+  options
+      .add("--threads", flags.threads, "N", whole_number(1, kMostThreads),
+           "Threads per rank while probing (default: as for generate)")
+      ->needs(&probe);
+  options
+      .add("--timeout", flags.timeout, "SECONDS", whole_number(1),
+           "Abort the probe if a rank waits longer than this for another rank")
+      ->needs(&probe);
 }
 
 int run_probe(const CLI::App& command, const ProbeFlags& flags, std::optional<WeightType> weights,
