@@ -43,11 +43,7 @@ bool is_bound(std::string_view sequence) {
 
 std::wstring wide(std::string_view text) {
   std::wstring result;
-  while (!text.empty()) {
-    const utf8::Character character = utf8::first_character(text);
-    result += static_cast<wchar_t>(character.code_point);
-    text.remove_prefix(character.length);
-  }
+  for (const auto [character, bytes] : utf8::Characters(text)) result += static_cast<wchar_t>(character);
   return result;
 }
 

@@ -97,10 +97,8 @@ class OtherBeginning {
 
   void add(std::string_view text) {
     Node* node = &root_;
-    while (!text.empty()) {
-      const utf8::Character character = utf8::first_character(text);
-      text.remove_prefix(character.length);
-      std::unique_ptr<Node>& next = node->next[character.code_point];
+    for (const auto [character, bytes] : utf8::Characters(text)) {
+      std::unique_ptr<Node>& next = node->next[character];
       if (!next) {
         next = std::make_unique<Node>();
         next->index = ++nodes_;

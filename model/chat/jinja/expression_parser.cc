@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -100,7 +101,7 @@ ExpressionPtr ExpressionParser::parse_not() {
 ExpressionPtr ExpressionParser::parse_comparison() {
   static constexpr std::array<std::string_view, 6> kOperators = {"==", "!=", "<", "<=", ">", ">="};
   const Position position = tokens_.current().position;
-  Comparison comparison{parse_sum(), {}};
+  Comparison comparison{parse_binary(), {}};
   while (true) {
     const Token& token = tokens_.current();
     std::string operation;
@@ -116,49 +117,22 @@ ExpressionPtr ExpressionParser::parse_comparison() {
     } else {
       break;
     }
-    comparison.others.emplace_back(operation, parse_sum());
+    comparison.others.emplace_back(operation, parse_binary());
   }
   if (comparison.others.empty()) return std::move(comparison.first);
   return make(position, std::move(comparison));
 }
 
-ExpressionPtr ExpressionParser::parse_sum() {
-  ExpressionPtr left = parse_concatenation();
-  while (tokens_.is_symbol("+") || tokens_.is_symbol("-")) {
+// Powers are left-associative and weaker than a sign, unlike Python's.
+ExpressionPtr ExpressionParser::parse_binary(std::size_t level) {
+  static constexpr std::array<std::string_view, 4> kLevels[] = {
+      {"+", "-"}, {"~"}, {"*", "/", "//", "%"}, {"**"}};
+  if (level == std::size(kLevels)) return parse_unary();
+  const auto is_operator = [&](std::string_view symbol) { return tokens_.is_symbol(symbol); };
+  ExpressionPtr left = parse_binary(level + 1);
+  while (std::ranges::any_of(kLevels[level], is_operator)) {
     const Token token = tokens_.take();
-    ExpressionPtr right = parse_concatenation();
-    left = make(token.position, Binary{token.value, std::move(left), std::move(right)});
-  }
-  return left;
-}
-
-ExpressionPtr ExpressionParser::parse_concatenation() {
-  ExpressionPtr left = parse_product();
-  while (tokens_.is_symbol("~")) {
-    const Token token = tokens_.take();
-    ExpressionPtr right = parse_product();
-    left = make(token.position, Binary{token.value, std::move(left), std::move(right)});
-  }
-  return left;
-}
-
-ExpressionPtr ExpressionParser::parse_product() {
-  ExpressionPtr left = parse_power();
-  while (tokens_.is_symbol("*") || tokens_.is_symbol("/") || tokens_.is_symbol("//") ||
-         tokens_.is_symbol("%")) {
-    const Token token = tokens_.take();
-    ExpressionPtr right = parse_power();
-    left = make(token.position, Binary{token.value, std::move(left), std::move(right)});
-  }
-  return left;
-}
-
-// Left-associative and weaker than a sign, unlike Python's operator.
-ExpressionPtr ExpressionParser::parse_power() {
-  ExpressionPtr left = parse_unary();
-  while (tokens_.is_symbol("**")) {
-    const Token token = tokens_.take();
-    ExpressionPtr right = parse_unary();
+    ExpressionPtr right = parse_binary(level + 1);
     left = make(token.position, Binary{token.value, std::move(left), std::move(right)});
   }
   return left;

@@ -33,10 +33,8 @@ class ExpressionParser {
   ExpressionPtr parse_and();
   ExpressionPtr parse_not();
   ExpressionPtr parse_comparison();
-  ExpressionPtr parse_sum();
-  ExpressionPtr parse_concatenation();
-  ExpressionPtr parse_product();
-  ExpressionPtr parse_power();
+  // Parses operands between binary operators, of which those of higher levels bind tighter.
+  ExpressionPtr parse_binary(std::size_t level = 0);
   ExpressionPtr parse_primary();
   ExpressionPtr parse_name();
   ExpressionPtr parse_number();

@@ -67,19 +67,14 @@ Value strftime_now(Arguments& arguments, const std::optional<std::string>& now) 
 }  // namespace
 
 std::map<std::string, Value, std::less<>> make_globals(const std::optional<std::string>& now, Heap& heap) {
-  const auto function = [&](std::function<Value(Arguments&)> call) -> Value {
-    return heap.make_callable([call = std::move(call)](Arguments& arguments) {
-      Value result = call(arguments);
-      arguments.check_all_taken();
-      return result;
-    });
-  };
-  return {{"dict", function([&heap](Arguments& arguments) { return make_dict(arguments, heap); })},
-          {"namespace", function([&heap](Arguments& arguments) { return make_namespace(arguments, heap); })},
+  return {{"dict", heap.make_function([&heap](Arguments& arguments) { return make_dict(arguments, heap); })},
+          {"namespace",
+           heap.make_function([&heap](Arguments& arguments) { return make_namespace(arguments, heap); })},
           {"raise_exception",
-           function([&heap](Arguments& arguments) { return raise_exception(arguments, heap); })},
-          {"range", function([&heap](Arguments& arguments) { return range(arguments, heap); })},
-          {"strftime_now", function([now](Arguments& arguments) { return strftime_now(arguments, now); })}};
+           heap.make_function([&heap](Arguments& arguments) { return raise_exception(arguments, heap); })},
+          {"range", heap.make_function([&heap](Arguments& arguments) { return range(arguments, heap); })},
+          {"strftime_now",
+           heap.make_function([now](Arguments& arguments) { return strftime_now(arguments, now); })}};
 }
 
 }  // namespace tp::jinja

@@ -2,7 +2,6 @@
 
 #include "model/chat/jinja/operators.h"
 
-#include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>

@@ -3,6 +3,8 @@
 
 #include "model/chat/jinja/value.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,6 +14,19 @@ namespace tp::jinja {
 
 using FilterFunction = Value (*)(const Value& subject, Arguments& arguments, Heap& heap);
 using TestFunction = bool (*)(const Value& subject, Arguments& arguments, Heap& heap);
+
+// A function of templates.
+template <class Function>
+struct Named {
+  std::string_view name;
+  Function function;
+};
+// Null for an unknown name.
+template <class Function, std::size_t kCount>
+Function find_named(const Named<Function> (&all)[kCount], std::string_view name) {
+  const auto* const found = std::ranges::find(all, name, &Named<Function>::name);
+  return found == std::end(all) ? nullptr : found->function;
+}
 
 // Finds filters and tests by name; null for an unknown name.
 FilterFunction find_text_filter(std::string_view name);

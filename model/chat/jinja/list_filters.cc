@@ -12,11 +12,6 @@
 namespace tp::jinja {
 namespace {
 
-bool flag_or(Arguments& arguments, std::size_t index, std::string_view name, bool otherwise) {
-  const Value* value = arguments.find(index, name);
-  return value == nullptr ? otherwise : is_true(*value);
-}
-
 // The sort key: the element or its member `attribute`. Strings are converted to lower case unless
 // `case_sensitive`.
 Value comparison_key(const Value& value, const Value* attribute, bool case_sensitive, Heap& heap) {
@@ -28,7 +23,7 @@ Value comparison_key(const Value& value, const Value* attribute, bool case_sensi
 
 Value default_value(const Value& subject, Arguments& arguments, Heap&) {
   const Value* given = arguments.find(0, "default_value");
-  const bool for_false_too = flag_or(arguments, 1, "boolean", false);
+  const bool for_false_too = arguments.flag(1, "boolean");
   if (!subject.is_undefined() && (!for_false_too || is_true(subject))) return subject;
   return given == nullptr ? Value("") : *given;
 }
@@ -75,8 +70,8 @@ void sort_by_key(std::vector<std::pair<Value, Value>>& keyed, bool reverse, Budg
 }
 
 Value sort(const Value& subject, Arguments& arguments, Heap& heap) {
-  const bool reverse = flag_or(arguments, 0, "reverse", false);
-  const bool case_sensitive = flag_or(arguments, 1, "case_sensitive", false);
+  const bool reverse = arguments.flag(0, "reverse");
+  const bool case_sensitive = arguments.flag(1, "case_sensitive");
   const Value* attribute = arguments.find(2, "attribute");
   std::vector<std::pair<Value, Value>> keyed;
   for (const Value& element : elements_of(subject, heap.budget()))
@@ -88,9 +83,9 @@ Value sort(const Value& subject, Arguments& arguments, Heap& heap) {
 }
 
 Value dictsort(const Value& subject, Arguments& arguments, Heap& heap) {
-  const bool case_sensitive = flag_or(arguments, 0, "case_sensitive", false);
+  const bool case_sensitive = arguments.flag(0, "case_sensitive");
   const Value* by = arguments.find(1, "by");
-  const bool reverse = flag_or(arguments, 2, "reverse", false);
+  const bool reverse = arguments.flag(2, "reverse");
   const Dict* dict = subject.dict();
   if (dict == nullptr)
     throw EvaluationError(fmt::format("dictsort needs a dict, found {}", subject.type_name()));
@@ -127,7 +122,7 @@ Value reverse(const Value& subject, Arguments&, Heap& heap) {
 }
 
 Value unique(const Value& subject, Arguments& arguments, Heap& heap) {
-  const bool case_sensitive = flag_or(arguments, 0, "case_sensitive", false);
+  const bool case_sensitive = arguments.flag(0, "case_sensitive");
   const Value* attribute = arguments.find(1, "attribute");
   std::vector<Value> keys;
   std::vector<Value> kept;
@@ -144,7 +139,7 @@ Value unique(const Value& subject, Arguments& arguments, Heap& heap) {
 
 template <bool largest>
 Value extreme(const Value& subject, Arguments& arguments, Heap& heap) {
-  const bool case_sensitive = flag_or(arguments, 0, "case_sensitive", false);
+  const bool case_sensitive = arguments.flag(0, "case_sensitive");
   const Value* attribute = arguments.find(1, "attribute");
   const std::vector<Value> elements = elements_of(subject, heap.budget());
   if (elements.empty()) return Value::undefined("an empty list has no smallest and no largest element");
@@ -161,12 +156,12 @@ Value extreme(const Value& subject, Arguments& arguments, Heap& heap) {
 }
 
 Value sum(const Value& subject, Arguments& arguments, Heap& heap) {
-  const Value* attribute = arguments.find(0, "attribute");
+  const Value* attribute = arguments.find_given(0, "attribute");
   const Value* start = arguments.find(1, "start");
   Value total = start == nullptr ? Value(std::int64_t{0}) : *start;
   for (const Value& element : elements_of(subject, heap.budget())) {
-    const bool whole = attribute == nullptr || attribute->is<None>();
-    total = apply_operator("+", total, whole ? element : member_at_path(element, *attribute, heap), heap);
+    const Value item = attribute == nullptr ? element : member_at_path(element, *attribute, heap);
+    total = apply_operator("+", total, item, heap);
   }
   return total;
 }
@@ -174,7 +169,7 @@ Value sum(const Value& subject, Arguments& arguments, Heap& heap) {
 // Divides elements into rows of equal size. `fill_with`, if given, fills up the last row.
 Value batch(const Value& subject, Arguments& arguments, Heap& heap) {
   const std::int64_t size = integer_of(arguments.at(0, "linecount"), "linecount");
-  const Value* fill = arguments.find(1, "fill_with");
+  const Value* fill = arguments.find_given(1, "fill_with");
   if (size < 1) throw EvaluationError("batch needs a linecount of at least 1");
   std::vector<Value> rows;
   std::vector<Value> row;
@@ -184,7 +179,7 @@ Value batch(const Value& subject, Arguments& arguments, Heap& heap) {
     if (static_cast<std::int64_t>(row.size()) == size) finish_row();
   }
   if (!row.empty()) {
-    while (fill != nullptr && !fill->is<None>() && static_cast<std::int64_t>(row.size()) < size) {
+    while (fill != nullptr && static_cast<std::int64_t>(row.size()) < size) {
       heap.budget().spend(Budget::kElement);
       row.push_back(*fill);
     }
@@ -193,12 +188,7 @@ Value batch(const Value& subject, Arguments& arguments, Heap& heap) {
   return heap.make_list(std::move(rows), List::Kind::generator);
 }
 
-struct ListFilter {
-  std::string_view name;
-  FilterFunction filter;
-};
-
-constexpr ListFilter kFilters[] = {
+constexpr Named<FilterFunction> kFilters[] = {
     {"batch", batch},        {"count", length},    {"d", default_value}, {"default", default_value},
     {"dictsort", dictsort},  {"first", first},     {"items", items},     {"join", join},
     {"last", last},          {"length", length},   {"list", list},       {"max", extreme<true>},
@@ -207,10 +197,6 @@ constexpr ListFilter kFilters[] = {
 
 }  // namespace
 
-FilterFunction find_list_filter(std::string_view name) {
-  const auto found = std::find_if(std::begin(kFilters), std::end(kFilters),
-                                  [&](const ListFilter& entry) { return entry.name == name; });
-  return found == std::end(kFilters) ? nullptr : found->filter;
-}
+FilterFunction find_list_filter(std::string_view name) { return find_named(kFilters, name); }
 
 }  // namespace tp::jinja

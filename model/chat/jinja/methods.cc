@@ -47,21 +47,13 @@ Value get(const Dict& dict, Arguments& arguments, Heap& heap) {
   return otherwise != nullptr ? *otherwise : None{};
 }
 
-// Wraps a function so that arguments that it has not taken are an error.
-Value function(Heap& heap, std::function<Value(Arguments&)> call) {
-  return heap.make_callable([call = std::move(call)](Arguments& arguments) {
-    Value result = call(arguments);
-    arguments.check_all_taken();
-    return result;
-  });
-}
-
 std::optional<Value> dict_method(const Dict& dict, const std::string& name, Heap& heap) {
-  if (name == "items") return function(heap, [&](Arguments&) { return items_of(dict, heap); });
-  if (name == "keys") return function(heap, [&](Arguments&) { return keys_of(dict, heap); });
-  if (name == "values") return function(heap, [&](Arguments&) { return values_of(dict, heap); });
-  if (name == "get") return function(heap, [&](Arguments& arguments) { return get(dict, arguments, heap); });
-  if (name == "copy") return function(heap, [&](Arguments&) { return heap.make_dict(dict.members); });
+  if (name == "items") return heap.make_function([&](Arguments&) { return items_of(dict, heap); });
+  if (name == "keys") return heap.make_function([&](Arguments&) { return keys_of(dict, heap); });
+  if (name == "values") return heap.make_function([&](Arguments&) { return values_of(dict, heap); });
+  if (name == "get")
+    return heap.make_function([&](Arguments& arguments) { return get(dict, arguments, heap); });
+  if (name == "copy") return heap.make_function([&](Arguments&) { return heap.make_dict(dict.members); });
   if (std::find(kForbiddenOfDict.begin(), kForbiddenOfDict.end(), name) != kForbiddenOfDict.end())
     throw EvaluationError(fmt::format("a template may not call '{}' of a dict", name));
   return std::nullopt;
@@ -87,24 +79,24 @@ std::int64_t index_in(const List& list, const Value& wanted, Budget& budget) {
 
 std::optional<Value> list_method(List& list, const std::string& name, Heap& heap) {
   if (name == "append" && list.kind == List::Kind::list) {
-    return function(heap, [&](Arguments& arguments) {
+    return heap.make_function([&](Arguments& arguments) {
       heap.budget().spend(Budget::kElement);
       list.items.push_back(arguments.at(0, "object"));
       return None{};
     });
   }
   if (name == "pop" && list.kind == List::Kind::list) {
-    return function(heap, [&](Arguments& arguments) {
+    return heap.make_function([&](Arguments& arguments) {
       heap.budget().spend(list.items.size());
       return pop(list, arguments);
     });
   }
   if (name == "index") {
-    return function(
-        heap, [&](Arguments& arguments) { return index_in(list, arguments.at(0, "value"), heap.budget()); });
+    return heap.make_function(
+        [&](Arguments& arguments) { return index_in(list, arguments.at(0, "value"), heap.budget()); });
   }
   if (name == "count") {
-    return function(heap, [&](Arguments& arguments) -> Value {
+    return heap.make_function([&](Arguments& arguments) -> Value {
       const Value& wanted = arguments.at(0, "value");
       return std::count_if(list.items.begin(), list.items.end(),
                            [&](const Value& item) { return equal(item, wanted, heap.budget()); });
@@ -149,9 +141,10 @@ std::optional<Value> loop_member(LoopState& loop, const std::string& name, Heap&
     return loop.index + 1 < size ? loop.items[loop.index + 1]
                                  : Value::undefined("the last round has no loop.nextitem");
   }
-  if (name == "cycle") return function(heap, [&](Arguments& arguments) { return cycle(loop, arguments); });
+  if (name == "cycle")
+    return heap.make_function([&](Arguments& arguments) { return cycle(loop, arguments); });
   if (name == "changed")
-    return function(heap, [&](Arguments& arguments) { return changed(loop, arguments, heap.budget()); });
+    return heap.make_function([&](Arguments& arguments) { return changed(loop, arguments, heap.budget()); });
   return std::nullopt;
 }
 

@@ -19,11 +19,9 @@ struct Number {
 };
 
 std::optional<Number> number_in(const Value& value) {
-  if (const auto* boolean = value.get_if<bool>()) return Number{true, *boolean ? 1 : 0, *boolean ? 1.0 : 0.0};
-  if (const auto* whole = value.get_if<std::int64_t>())
-    return Number{true, *whole, static_cast<double>(*whole)};
-  if (const auto* number = value.get_if<double>()) return Number{false, 0, *number};
-  return std::nullopt;
+  const std::optional<std::int64_t> whole = whole_number_of(value);
+  const std::optional<double> number = number_of(value);
+  return number ? std::optional(Number{whole.has_value(), whole.value_or(0), *number}) : std::nullopt;
 }
 
 [[noreturn]] void overflow() {
@@ -148,11 +146,7 @@ bool contains(const Value& container, const Value& item, Budget& budget) {
   }
   if (const Dict* dict = container.dict()) return find_member(*dict, item, budget) != nullptr;
   if (const List* list = container.list()) {
-    const List& items = *list;
-    for (std::size_t i = 0; i < items.items.size(); ++i) {
-      if (equal(items.items[i], item, budget)) return true;
-    }
-    return false;
+    return std::ranges::any_of(list->items, [&](const Value& one) { return equal(one, item, budget); });
   }
   if (container.is_undefined()) return false;
   throw EvaluationError(fmt::format("a value of type {} contains nothing", container.type_name()));

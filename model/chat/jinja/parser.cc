@@ -43,7 +43,8 @@ class Parser {
           --depth_;
           return body;
         }
-        parse_statement(body);
+        const Position position = tokens_.current().position;
+        body.push_back({position, parse_statement(position, tokens_.take_name())});
       }
     }
     if (ends.size() != 0)
@@ -70,29 +71,17 @@ class Parser {
 
   void end_of_block() { tokens_.expect(TokenKind::block_end); }
 
-  void parse_statement(Body& body) {
-    const Position position = tokens_.current().position;
-    const std::string word = tokens_.take_name();
-    if (word == "if")
-      body.push_back({position, parse_if()});
-    else if (word == "for")
-      body.push_back({position, parse_for()});
-    else if (word == "set")
-      body.push_back({position, parse_set()});
-    else if (word == "macro")
-      body.push_back({position, parse_macro()});
-    else if (word == "call")
-      body.push_back({position, parse_call(position)});
-    else if (word == "filter")
-      body.push_back({position, parse_filter()});
-    else if (word == "with")
-      body.push_back({position, parse_with()});
-    else if (word == "generation")
-      body.push_back({position, parse_generation()});
-    else if (word == "break" || word == "continue")
-      body.push_back({position, parse_jump(position, word)});
-    else
-      throw SyntaxError(position, fmt::format("'{}' is no statement that chat templates may use here", word));
+  Statement::Node parse_statement(const Position& position, const std::string& word) {
+    if (word == "if") return parse_if();
+    if (word == "for") return parse_for();
+    if (word == "set") return parse_set();
+    if (word == "macro") return parse_macro();
+    if (word == "call") return parse_call(position);
+    if (word == "filter") return parse_filter();
+    if (word == "with") return parse_with();
+    if (word == "generation") return parse_generation();
+    if (word == "break" || word == "continue") return parse_jump(position, word);
+    throw SyntaxError(position, fmt::format("'{}' is no statement that chat templates may use here", word));
   }
 
   Statement::Node parse_if() {

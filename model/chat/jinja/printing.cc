@@ -30,9 +30,7 @@ std::string escaped(char32_t code_point) {
 
 std::string escaped_for(char quote, std::string_view text) {
   std::string out;
-  for (std::string_view rest = text; !rest.empty();) {
-    const utf8::Character character = utf8::first_character(rest);
-    const char32_t c = character.code_point;
+  for (const auto [c, bytes] : utf8::Characters(text)) {
     if (c == U'\n')
       out += "\\n";
     else if (c == U'\r')
@@ -40,12 +38,11 @@ std::string escaped_for(char quote, std::string_view text) {
     else if (c == U'\t')
       out += "\\t";
     else if (c == U'\\' || c == static_cast<char32_t>(quote))
-      out.append("\\").append(rest.substr(0, 1));
+      out.append("\\").append(bytes);
     else if (unicode::is_printable(c))
-      out += rest.substr(0, character.length);
+      out += bytes;
     else
       out += escaped(c);
-    rest.remove_prefix(character.length);
   }
   return out;
 }

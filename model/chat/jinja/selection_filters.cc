@@ -73,23 +73,14 @@ Value select_by_member(const Value& subject, Arguments& arguments, Heap& heap) {
                 [&](const Value& element) { return member_at_path(element, path, heap); });
 }
 
-struct Entry {
-  std::string_view name;
-  FilterFunction filter;
-};
-
-constexpr Entry kFilters[] = {{"map", map},
-                              {"reject", select<false>},
-                              {"rejectattr", select_by_member<false>},
-                              {"select", select<true>},
-                              {"selectattr", select_by_member<true>}};
+constexpr Named<FilterFunction> kFilters[] = {{"map", map},
+                                              {"reject", select<false>},
+                                              {"rejectattr", select_by_member<false>},
+                                              {"select", select<true>},
+                                              {"selectattr", select_by_member<true>}};
 
 }  // namespace
 
-FilterFunction find_selection_filter(std::string_view name) {
-  const auto found = std::find_if(std::begin(kFilters), std::end(kFilters),
-                                  [&](const Entry& entry) { return entry.name == name; });
-  return found == std::end(kFilters) ? nullptr : found->filter;
-}
+FilterFunction find_selection_filter(std::string_view name) { return find_named(kFilters, name); }
 
 }  // namespace tp::jinja

@@ -88,54 +88,45 @@ bool compares(const Value& value, Arguments& arguments, Heap& heap) {
   return compare(operation, value, arguments.at(0, "other"), heap.budget());
 }
 
-struct Entry {
-  std::string_view name;
-  TestFunction test;
-};
-
-constexpr Entry kTests[] = {{"!=", compares<kNe>},
-                            {"<", compares<kLt>},
-                            {"<=", compares<kLe>},
-                            {"==", compares<kEq>},
-                            {">", compares<kGt>},
-                            {">=", compares<kGe>},
-                            {"boolean", is_boolean},
-                            {"callable", is_callable},
-                            {"defined", is_defined},
-                            {"divisibleby", is_divisible},
-                            {"eq", compares<kEq>},
-                            {"equalto", compares<kEq>},
-                            {"even", is_odd_or_even<0>},
-                            {"false", is_constant<false>},
-                            {"float", is_float},
-                            {"ge", compares<kGe>},
-                            {"greaterthan", compares<kGt>},
-                            {"gt", compares<kGt>},
-                            {"in", is_in},
-                            {"integer", is_integer},
-                            {"iterable", is_iterable},
-                            {"le", compares<kLe>},
-                            {"lessthan", compares<kLt>},
-                            {"lower", is_lower},
-                            {"lt", compares<kLt>},
-                            {"mapping", is_mapping},
-                            {"ne", compares<kNe>},
-                            {"none", is_none},
-                            {"number", is_number},
-                            {"odd", is_odd_or_even<1>},
-                            {"sameas", is_same},
-                            {"sequence", is_sequence},
-                            {"string", is_string},
-                            {"true", is_constant<true>},
-                            {"undefined", is_undefined},
-                            {"upper", is_upper}};
+constexpr Named<TestFunction> kTests[] = {{"!=", compares<kNe>},
+                                          {"<", compares<kLt>},
+                                          {"<=", compares<kLe>},
+                                          {"==", compares<kEq>},
+                                          {">", compares<kGt>},
+                                          {">=", compares<kGe>},
+                                          {"boolean", is_boolean},
+                                          {"callable", is_callable},
+                                          {"defined", is_defined},
+                                          {"divisibleby", is_divisible},
+                                          {"eq", compares<kEq>},
+                                          {"equalto", compares<kEq>},
+                                          {"even", is_odd_or_even<0>},
+                                          {"false", is_constant<false>},
+                                          {"float", is_float},
+                                          {"ge", compares<kGe>},
+                                          {"greaterthan", compares<kGt>},
+                                          {"gt", compares<kGt>},
+                                          {"in", is_in},
+                                          {"integer", is_integer},
+                                          {"iterable", is_iterable},
+                                          {"le", compares<kLe>},
+                                          {"lessthan", compares<kLt>},
+                                          {"lower", is_lower},
+                                          {"lt", compares<kLt>},
+                                          {"mapping", is_mapping},
+                                          {"ne", compares<kNe>},
+                                          {"none", is_none},
+                                          {"number", is_number},
+                                          {"odd", is_odd_or_even<1>},
+                                          {"sameas", is_same},
+                                          {"sequence", is_sequence},
+                                          {"string", is_string},
+                                          {"true", is_constant<true>},
+                                          {"undefined", is_undefined},
+                                          {"upper", is_upper}};
 
 }  // namespace
 
-TestFunction find_test(std::string_view name) {
-  const auto found = std::find_if(std::begin(kTests), std::end(kTests),
-                                  [&](const Entry& entry) { return entry.name == name; });
-  return found == std::end(kTests) ? nullptr : found->test;
-}
+TestFunction find_test(std::string_view name) { return find_named(kTests, name); }
 
 }  // namespace tp::jinja

@@ -16,11 +16,6 @@
 namespace tp::jinja {
 namespace {
 
-bool flag_or(Arguments& arguments, std::size_t index, std::string_view name, bool otherwise) {
-  const Value* value = arguments.find(index, name);
-  return value == nullptr ? otherwise : is_true(*value);
-}
-
 void check_defined(const Value& subject) {
   if (const auto* undefined = subject.get_if<Undefined>())
     throw EvaluationError(fmt::format("{}, so there is nothing to filter", *undefined->reason));
@@ -44,19 +39,17 @@ Value title(const Value& subject, Arguments&, Heap& heap) {
 }
 
 Value trim(const Value& subject, Arguments& arguments, Heap& heap) {
-  const Value* characters = arguments.find(0, "chars");
-  const bool given = characters != nullptr && !characters->is<None>();
-  const std::string* text = given ? &text_of(*characters, "chars") : nullptr;
+  const Value* characters = arguments.find_given(0, "chars");
+  const std::string* text = characters == nullptr ? nullptr : &text_of(*characters, "chars");
   const MarkedText whole = printed(subject, heap.budget());
   return whole.part(stripped(whole.text(), text, true, true));
 }
 
 Value replace(const Value& subject, Arguments& arguments, Heap& heap) {
-  const Value* count = arguments.find(2, "count");
-  const bool limited = count != nullptr && !count->is<None>();
+  const Value* count = arguments.find_given(2, "count");
   return replaced(printed(subject, heap.budget()), printed(arguments.at(0, "old"), heap.budget()).text(),
-                  printed(arguments.at(1, "new"), heap.budget()), limited ? integer_of(*count, "count") : -1,
-                  heap.budget());
+                  printed(arguments.at(1, "new"), heap.budget()),
+                  count == nullptr ? -1 : integer_of(*count, "count"), heap.budget());
 }
 
 Value string(const Value& subject, Arguments&, Heap& heap) { return printed(subject, heap.budget()); }
@@ -92,8 +85,8 @@ Value escape(const Value& subject, Arguments&, Heap& heap) {
 Value indent(const Value& subject, Arguments& arguments, Heap& heap) {
   check_defined(subject);
   const Value* width = arguments.find(0, "width");
-  const bool indents_first = flag_or(arguments, 1, "first", false);
-  const bool indents_blank = flag_or(arguments, 2, "blank", false);
+  const bool indents_first = arguments.flag(1, "first");
+  const bool indents_blank = arguments.flag(2, "blank");
   MarkedText space("    ");
   if (width != nullptr && width->is_text()) {
     space = width->marked_text();
@@ -119,12 +112,10 @@ Value wordcount(const Value& subject, Arguments&, Heap& heap) {
   std::int64_t words = 0;
   bool within = false;
   const std::string text = printed(subject, heap.budget()).text();
-  for (std::string_view rest = text; !rest.empty();) {
-    const utf8::Character character = utf8::first_character(rest);
-    const bool is_word = unicode::is_word_character(character.code_point);
+  for (const auto [c, bytes] : utf8::Characters(text)) {
+    const bool is_word = unicode::is_word_character(c);
     words += is_word && !within ? 1 : 0;
     within = is_word;
-    rest.remove_prefix(character.length);
   }
   return words;
 }
@@ -141,16 +132,16 @@ MarkedText separator_of(const Value& separators, std::size_t index, Heap& heap) 
 Value tojson(const Value& subject, Arguments& arguments, Heap& heap) {
   JsonStyle style;
   // Hugging Face's definition of the filter: without HTML escapes, and with json.dumps' arguments.
-  style.ascii_only = flag_or(arguments, 0, "ensure_ascii", false);
-  const Value* indent = arguments.find(1, "indent");
-  const Value* separators = arguments.find(2, "separators");
-  style.sorted_keys = flag_or(arguments, 3, "sort_keys", false);
-  if (indent != nullptr && !indent->is<None>()) {
+  style.ascii_only = arguments.flag(0, "ensure_ascii");
+  const Value* indent = arguments.find_given(1, "indent");
+  const Value* separators = arguments.find_given(2, "separators");
+  style.sorted_keys = arguments.flag(3, "sort_keys");
+  if (indent != nullptr) {
     const std::int64_t width = integer_of(*indent, "indent");
     style.indent = static_cast<std::size_t>(std::clamp<std::int64_t>(width, 0, 10000));
     style.item_separator = MarkedText(",");
   }
-  if (separators != nullptr && !separators->is<None>()) {
+  if (separators != nullptr) {
     style.item_separator = separator_of(*separators, 0, heap);
     style.key_separator = separator_of(*separators, 1, heap);
   }
@@ -170,10 +161,7 @@ std::optional<Number> parsed(const std::string& text) {
 }
 
 std::optional<double> double_in(const Value& value) {
-  if (const auto* boolean = value.get_if<bool>()) return *boolean ? 1.0 : 0.0;
-  if (const auto* whole = value.get_if<std::int64_t>()) return static_cast<double>(*whole);
-  if (const auto* number = value.get_if<double>()) return *number;
-  return value.is_text() ? parsed<double>(value.text()) : std::nullopt;
+  return value.is_text() ? parsed<double>(value.text()) : number_of(value);
 }
 
 Value to_int(const Value& subject, Arguments& arguments, Heap&) {
@@ -204,14 +192,13 @@ Value absolute(const Value& subject, Arguments&, Heap&) {
 }
 
 Value round(const Value& subject, Arguments& arguments, Heap&) {
-  const Value* given = arguments.find(0, "precision");
+  const std::int64_t precision = arguments.integer_or(0, "precision", 0);
   const Value* given_method = arguments.find(1, "method");
-  const std::int64_t precision = given == nullptr ? 0 : integer_of(*given, "precision");
   const std::string method = given_method == nullptr ? "common" : text_of(*given_method, "method");
   if (precision < 0 || precision > 20)
     throw EvaluationError(fmt::format("round needs a precision from 0 to 20, found {}", precision));
   if (subject.is<std::int64_t>() && method == "common") return subject;
-  const std::optional<double> number = subject.is_text() ? std::nullopt : double_in(subject);
+  const std::optional<double> number = number_of(subject);
   if (!number) throw EvaluationError(fmt::format("round needs a number, found {}", subject.type_name()));
   const double scale = std::pow(10.0, static_cast<double>(precision));
   if (method == "ceil") return std::ceil(*number * scale) / scale;
@@ -221,36 +208,27 @@ Value round(const Value& subject, Arguments& arguments, Heap&) {
   return std::strtod(fmt::format("{:.{}f}", *number, precision).c_str(), nullptr);
 }
 
-struct Entry {
-  std::string_view name;
-  FilterFunction filter;
-};
-
-constexpr Entry kFilters[] = {{"abs", absolute},
-                              {"capitalize", as_method<kCapitalize>},
-                              {"e", escape},
-                              {"escape", escape},
-                              {"float", to_float},
-                              {"format", format},
-                              {"indent", indent},
-                              {"int", to_int},
-                              {"lower", as_method<kLower>},
-                              {"replace", replace},
-                              {"round", round},
-                              {"safe", safe},
-                              {"string", string},
-                              {"title", title},
-                              {"tojson", tojson},
-                              {"trim", trim},
-                              {"upper", as_method<kUpper>},
-                              {"wordcount", wordcount}};
+constexpr Named<FilterFunction> kFilters[] = {{"abs", absolute},
+                                              {"capitalize", as_method<kCapitalize>},
+                                              {"e", escape},
+                                              {"escape", escape},
+                                              {"float", to_float},
+                                              {"format", format},
+                                              {"indent", indent},
+                                              {"int", to_int},
+                                              {"lower", as_method<kLower>},
+                                              {"replace", replace},
+                                              {"round", round},
+                                              {"safe", safe},
+                                              {"string", string},
+                                              {"title", title},
+                                              {"tojson", tojson},
+                                              {"trim", trim},
+                                              {"upper", as_method<kUpper>},
+                                              {"wordcount", wordcount}};
 
 }  // namespace
 
-FilterFunction find_text_filter(std::string_view name) {
-  const auto found = std::find_if(std::begin(kFilters), std::end(kFilters),
-                                  [&](const Entry& entry) { return entry.name == name; });
-  return found == std::end(kFilters) ? nullptr : found->filter;
-}
+FilterFunction find_text_filter(std::string_view name) { return find_named(kFilters, name); }
 
 }  // namespace tp::jinja

@@ -1,12 +1,12 @@
 #include "model/chat/jinja/text_methods.h"
 
+#include "model/chat/jinja/library.h"
 #include "model/chat/jinja/operators.h"
 #include "model/chat/jinja/printing.h"
 #include "model/tokenizer/text/unicode.h"
 #include "model/tokenizer/text/utf8.h"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
@@ -14,15 +14,6 @@ namespace tp::jinja {
 namespace {
 
 bool is_space(char32_t c) { return unicode::is_white_space(c) || (c >= 0x1C && c <= 0x1F); }
-
-template <class Visit>
-void for_each_character(std::string_view text, Visit&& visit) {
-  while (!text.empty()) {
-    const utf8::Character character = utf8::first_character(text);
-    visit(character.code_point, text.substr(0, character.length));
-    text.remove_prefix(character.length);
-  }
-}
 
 // The length in bytes of the last character.
 std::size_t last_length(std::string_view text) {
@@ -32,15 +23,8 @@ std::size_t last_length(std::string_view text) {
 }
 
 const std::string* optional_text(Arguments& arguments, std::size_t index, std::string_view name) {
-  const Value* value = arguments.find(index, name);
-  if (value == nullptr || value->is<None>()) return nullptr;
-  return &text_of(*value, name);
-}
-
-std::int64_t integer_or(Arguments& arguments, std::size_t index, std::string_view name,
-                        std::int64_t otherwise) {
-  const Value* value = arguments.find(index, name);
-  return value == nullptr ? otherwise : integer_of(*value, name);
+  const Value* value = arguments.find_given(index, name);
+  return value == nullptr ? nullptr : &text_of(*value, name);
 }
 
 // Makes a list of parts of a text, which are given as views.
@@ -106,7 +90,7 @@ std::vector<std::string_view> split_at(std::string_view text, std::string_view s
 template <bool from_right>
 Value split(const MarkedText& self, Arguments& arguments, Heap& heap) {
   const std::string* separator = optional_text(arguments, 0, "sep");
-  const std::int64_t limit = integer_or(arguments, 1, "maxsplit", -1);
+  const std::int64_t limit = arguments.integer_or(1, "maxsplit", -1);
   heap.budget().spend(self.size());
   return list_of(separator == nullptr ? split_at_space(self.text(), limit, from_right)
                                       : split_at(self.text(), *separator, limit, from_right),
@@ -134,7 +118,7 @@ Value starts_or_ends(const MarkedText& self, Arguments& arguments, Heap& heap) {
 
 Value replace(const MarkedText& self, Arguments& arguments, Heap& heap) {
   return replaced(self, text_of(arguments.at(0, "old"), "old"), marked_text_of(arguments.at(1, "new"), "new"),
-                  integer_or(arguments, 2, "count", -1), heap.budget());
+                  arguments.integer_or(2, "count", -1), heap.budget());
 }
 
 Value upper(const MarkedText& self, Arguments&, Heap&) { return self.transformed(unicode::to_upper); }
@@ -220,7 +204,7 @@ Value removesuffix(const MarkedText& self, Arguments& arguments, Heap&) {
 template <bool (*of_kind)(char32_t)>
 Value is_all(const MarkedText& self, Arguments&, Heap&) {
   bool all = !self.empty();
-  for_each_character(self.text(), [&](char32_t c, std::string_view) { all = all && of_kind(c); });
+  for (const auto [c, bytes] : utf8::Characters(self.text())) all = all && of_kind(c);
   return all;
 }
 
@@ -230,7 +214,7 @@ template <bool is_upper>
 Value has_case(const MarkedText& self, Arguments&, Heap&) {
   bool cased = false;
   const std::string& text = self.text();
-  for_each_character(text, [&](char32_t c, std::string_view) { cased = cased || unicode::is_cased(c); });
+  for (const auto [c, bytes] : utf8::Characters(text)) cased = cased || unicode::is_cased(c);
   return cased && (is_upper ? unicode::to_upper(text) : unicode::to_lower(text)) == text;
 }
 
@@ -272,47 +256,42 @@ Value format(const MarkedText& self, Arguments& arguments, Heap& heap) {
   return out;
 }
 
-struct Entry {
-  std::string_view name;
-  TextMethod method;
-};
-
-constexpr std::array<Entry, 29> kMethods = {{{"capitalize", capitalize},
-                                             {"count", count},
-                                             {"endswith", starts_or_ends<true>},
-                                             {"find", find<false>},
-                                             {"format", format},
-                                             {"index", index},
-                                             {"isalnum", is_all<is_alpha_or_digit>},
-                                             {"isalpha", is_all<unicode::is_letter>},
-                                             {"isdigit", is_all<unicode::is_digit>},
-                                             {"islower", has_case<false>},
-                                             {"isspace", is_all<is_space>},
-                                             {"isupper", has_case<true>},
-                                             {"join", join},
-                                             {"lower", lower},
-                                             {"lstrip", strip<true, false>},
-                                             {"partition", partition<false>},
-                                             {"removeprefix", removeprefix},
-                                             {"removesuffix", removesuffix},
-                                             {"replace", replace},
-                                             {"rfind", find<true>},
-                                             {"rpartition", partition<true>},
-                                             {"rsplit", split<true>},
-                                             {"rstrip", strip<false, true>},
-                                             {"split", split<false>},
-                                             {"splitlines", splitlines},
-                                             {"startswith", starts_or_ends<false>},
-                                             {"strip", strip<true, true>},
-                                             {"title", title},
-                                             {"upper", upper}}};
+constexpr Named<TextMethod> kMethods[] = {{"capitalize", capitalize},
+                                          {"count", count},
+                                          {"endswith", starts_or_ends<true>},
+                                          {"find", find<false>},
+                                          {"format", format},
+                                          {"index", index},
+                                          {"isalnum", is_all<is_alpha_or_digit>},
+                                          {"isalpha", is_all<unicode::is_letter>},
+                                          {"isdecimal", is_all<unicode::is_digit>},
+                                          {"isdigit", is_all<unicode::is_digit>},
+                                          {"islower", has_case<false>},
+                                          {"isspace", is_all<is_space>},
+                                          {"isupper", has_case<true>},
+                                          {"join", join},
+                                          {"lower", lower},
+                                          {"lstrip", strip<true, false>},
+                                          {"partition", partition<false>},
+                                          {"removeprefix", removeprefix},
+                                          {"removesuffix", removesuffix},
+                                          {"replace", replace},
+                                          {"rfind", find<true>},
+                                          {"rpartition", partition<true>},
+                                          {"rsplit", split<true>},
+                                          {"rstrip", strip<false, true>},
+                                          {"split", split<false>},
+                                          {"splitlines", splitlines},
+                                          {"startswith", starts_or_ends<false>},
+                                          {"strip", strip<true, true>},
+                                          {"title", title},
+                                          {"upper", upper}};
 
 }  // namespace
 
 TextMethod find_text_method(std::string_view name) {
-  const auto found =
-      std::find_if(kMethods.begin(), kMethods.end(), [&](const Entry& entry) { return entry.name == name; });
-  return found == kMethods.end() ? find_padding_method(name) : found->method;
+  const TextMethod found = find_named(kMethods, name);
+  return found != nullptr ? found : find_padding_method(name);
 }
 
 std::string_view stripped(std::string_view text, const std::string* characters, bool left, bool right) {
@@ -360,10 +339,10 @@ MarkedText title_case(const MarkedText& text, const std::function<bool(char32_t)
   bool begins = true;
   return text.transformed([&](std::string_view run) {
     std::string out;
-    for_each_character(run, [&](char32_t c, std::string_view character) {
-      out += begins ? unicode::to_upper(character) : unicode::to_lower(character);
+    for (const auto [c, bytes] : utf8::Characters(run)) {
+      out += begins ? unicode::to_upper(bytes) : unicode::to_lower(bytes);
       begins = is_separator(c);
-    });
+    }
     return out;
   });
 }

@@ -1,22 +1,13 @@
 // Methods that pad strings to a width, or test their characters.
+#include "model/chat/jinja/library.h"
 #include "model/chat/jinja/text_methods.h"
 #include "model/tokenizer/text/unicode.h"
 #include "model/tokenizer/text/utf8.h"
 
 #include <algorithm>
-#include <array>
 
 namespace tp::jinja {
 namespace {
-
-template <class Visit>
-void for_each_character(std::string_view text, const Visit& visit) {
-  while (!text.empty()) {
-    const utf8::Character character = utf8::first_character(text);
-    visit(character.code_point, text.substr(0, character.length));
-    text.remove_prefix(character.length);
-  }
-}
 
 // The number of characters by which `self` is shorter than the width.
 std::size_t missing_to(std::int64_t width, const MarkedText& self, Heap& heap) {
@@ -62,10 +53,10 @@ Value zfill(const MarkedText& self, Arguments& arguments, Heap& heap) {
 Value swapcase(const MarkedText& self, Arguments&, Heap&) {
   return self.transformed([](std::string_view run) {
     std::string out;
-    for_each_character(run, [&](char32_t, std::string_view character) {
-      const std::string lower = unicode::to_lower(character);
-      out += lower == character ? unicode::to_upper(character) : lower;
-    });
+    for (const auto [c, bytes] : utf8::Characters(run)) {
+      const std::string lower = unicode::to_lower(bytes);
+      out += lower == bytes ? unicode::to_upper(bytes) : lower;
+    }
     return out;
   });
 }
@@ -75,13 +66,13 @@ Value istitle(const MarkedText& self, Arguments&, Heap&) {
   bool is_title = true;
   bool has_words = false;
   bool within = false;
-  for_each_character(self.text(), [&](char32_t c, std::string_view character) {
+  for (const auto [c, bytes] : utf8::Characters(self.text())) {
     const bool is_cased = unicode::is_cased(c);
-    const bool is_capital = is_cased && unicode::to_upper(character) == character;
+    const bool is_capital = is_cased && unicode::to_upper(bytes) == bytes;
     is_title = is_title && (!is_cased || is_capital != within);
     has_words = has_words || is_cased;
     within = is_cased;
-  });
+  }
   return is_title && has_words;
 }
 
@@ -89,31 +80,17 @@ Value isascii(const MarkedText& self, Arguments&, Heap&) {
   return std::ranges::all_of(self.text(), [](char byte) { return (byte & 0x80) == 0; });
 }
 
-Value isdecimal(const MarkedText& self, Arguments&, Heap&) {
-  bool all = !self.empty();
-  for_each_character(self.text(), [&](char32_t c, std::string_view) { all = all && unicode::is_digit(c); });
-  return all;
-}
+constexpr Named<TextMethod> kPaddingMethods[] = {{"center", fill<Side::both>},
+                                                 {"isascii", isascii},
 
-struct PaddingMethod {
-  std::string_view name;
-  TextMethod method;
-};
-
-constexpr std::array<PaddingMethod, 8> kPaddingMethods = {{{"center", fill<Side::both>},
-                                                           {"isascii", isascii},
-                                                           {"isdecimal", isdecimal},
-                                                           {"istitle", istitle},
-                                                           {"ljust", fill<Side::right>},
-                                                           {"rjust", fill<Side::left>},
-                                                           {"swapcase", swapcase},
-                                                           {"zfill", zfill}}};
+                                                 {"istitle", istitle},
+                                                 {"ljust", fill<Side::right>},
+                                                 {"rjust", fill<Side::left>},
+                                                 {"swapcase", swapcase},
+                                                 {"zfill", zfill}};
 
 }  // namespace
 
-TextMethod find_padding_method(std::string_view name) {
-  const auto* found = std::ranges::find(kPaddingMethods, name, &PaddingMethod::name);
-  return found == kPaddingMethods.end() ? nullptr : found->method;
-}
+TextMethod find_padding_method(std::string_view name) { return find_named(kPaddingMethods, name); }
 
 }  // namespace tp::jinja

@@ -4,26 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include <fmt/format.h>
 
 namespace tp::jinja {
 namespace {
-
-// The value of a number or a boolean, which counts as 0 or 1.
-std::optional<double> number_of(const Value& value) {
-  if (const auto* boolean = value.get_if<bool>()) return *boolean ? 1.0 : 0.0;
-  if (const auto* integer = value.get_if<std::int64_t>()) return static_cast<double>(*integer);
-  if (const auto* number = value.get_if<double>()) return *number;
-  return std::nullopt;
-}
-
-std::optional<std::int64_t> whole_number_of(const Value& value) {
-  if (const auto* boolean = value.get_if<bool>()) return *boolean ? 1 : 0;
-  if (const auto* integer = value.get_if<std::int64_t>()) return *integer;
-  return std::nullopt;
-}
 
 bool equal_members(const Dict& a, const Dict& b, Budget& budget) {
   if (a.members.size() != b.members.size()) return false;
@@ -71,6 +56,21 @@ const Value& Arguments::at(std::size_t index, std::string_view name) {
   return *value;
 }
 
+const Value* Arguments::find_given(std::size_t index, std::string_view name) {
+  const Value* value = find(index, name);
+  return value == nullptr || value->is<None>() ? nullptr : value;
+}
+
+bool Arguments::flag(std::size_t index, std::string_view name) {
+  const Value* value = find(index, name);
+  return value != nullptr && is_true(*value);
+}
+
+std::int64_t Arguments::integer_or(std::size_t index, std::string_view name, std::int64_t otherwise) {
+  const Value* value = find(index, name);
+  return value == nullptr ? otherwise : integer_of(*value, name);
+}
+
 std::vector<Value> Arguments::rest(std::size_t index) {
   taken_positional_ = positional.size();
   if (index >= positional.size()) return {};
@@ -116,9 +116,29 @@ Callable* Heap::make_callable(std::function<Value(Arguments&)> call) {
   return &callables_.emplace_back(Callable{std::move(call)});
 }
 
+Callable* Heap::make_function(std::function<Value(Arguments&)> call) {
+  return make_callable([call = std::move(call)](Arguments& arguments) {
+    Value result = call(arguments);
+    arguments.check_all_taken();
+    return result;
+  });
+}
+
 LoopState* Heap::make_loop(std::vector<Value> items) {
   budget_.spend(Budget::kElement);
   return &loops_.emplace_back(LoopState{std::move(items)});
+}
+
+std::optional<double> number_of(const Value& value) {
+  if (const auto integer = whole_number_of(value)) return static_cast<double>(*integer);
+  const auto* number = value.get_if<double>();
+  return number == nullptr ? std::nullopt : std::optional(*number);
+}
+
+std::optional<std::int64_t> whole_number_of(const Value& value) {
+  if (const auto* boolean = value.get_if<bool>()) return *boolean ? 1 : 0;
+  const auto* integer = value.get_if<std::int64_t>();
+  return integer == nullptr ? std::nullopt : std::optional(*integer);
 }
 
 bool is_true(const Value& value) {
@@ -206,11 +226,9 @@ std::vector<Value> elements_of(const Value& value, Budget& budget) {
     budget.spend(dict->members.size() * Budget::kElement);
     for (const auto& [key, member] : dict->members) elements.push_back(key);
   } else if (value.is_text()) {
-    for (std::string_view text = value.text(); !text.empty();) {
+    for (const auto [character, bytes] : utf8::Characters(value.text())) {
       budget.spend(Budget::kElement);
-      const std::size_t length = utf8::first_character(text).length;
-      elements.emplace_back(value.marked_text().part(text.substr(0, length)));
-      text.remove_prefix(length);
+      elements.emplace_back(value.marked_text().part(bytes));
     }
   } else if (!value.is_undefined()) {
     throw EvaluationError(fmt::format("a value of type {} has no elements", value.type_name()));

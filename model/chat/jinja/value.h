@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -133,6 +134,12 @@ class Arguments {
   const Value* find(std::size_t index, std::string_view name);
   // Throws EvaluationError if the argument is absent.
   const Value& at(std::size_t index, std::string_view name);
+  // The same as find, but also null for none.
+  const Value* find_given(std::size_t index, std::string_view name);
+  // The truth of an argument; false if it is absent.
+  bool flag(std::size_t index, std::string_view name);
+  // Throws EvaluationError if the argument is not a whole number.
+  std::int64_t integer_or(std::size_t index, std::string_view name, std::int64_t otherwise);
   // Returns all positional arguments from `index` on.
   std::vector<Value> rest(std::size_t index);
   // Throws EvaluationError if arguments remain that were not taken.
@@ -204,6 +211,8 @@ class Heap {
   Dict* make_dict(std::vector<std::pair<Value, Value>> members);
   Namespace* make_namespace();
   Callable* make_callable(std::function<Value(Arguments&)> call);
+  // Makes a callable for which arguments that `call` has not taken are an error.
+  Callable* make_function(std::function<Value(Arguments&)> call);
   LoopState* make_loop(std::vector<Value> items);
 
   Budget& budget() { return budget_; }
@@ -216,6 +225,11 @@ class Heap {
   std::deque<Callable> callables_;
   std::deque<LoopState> loops_;
 };
+
+// The value of a number or a boolean, which counts as 0 or 1.
+std::optional<double> number_of(const Value& value);
+// The value of a whole number or a boolean.
+std::optional<std::int64_t> whole_number_of(const Value& value);
 
 // The truth value.
 bool is_true(const Value& value);

@@ -100,11 +100,8 @@ bool SentencePieceModel::can_encode(const SentencePieceFile& file) {
   return std::ranges::all_of(file.pieces, [&](const Piece& piece) {
     if (piece.type == TokenType::unused) return !is_made_of_two(piece.text, texts);
     if (piece.type != TokenType::normal) return true;
-    for (std::string_view rest = piece.text; !rest.empty();) {
-      const std::size_t length = utf8::first_character(rest).length;
-      if (!characters.contains(rest.substr(0, length))) return false;
-      rest.remove_prefix(length);
-    }
+    for (const auto [character, bytes] : utf8::Characters(piece.text))
+      if (!characters.contains(bytes)) return false;
     return true;
   });
 }

@@ -48,14 +48,11 @@ bool is_removed(char32_t code_point) {
 std::string BertNormalizer::with_clean_characters(const std::string& text) const {
   std::string out;
   out.reserve(text.size());
-  for (std::string_view rest = text; !rest.empty();) {
-    const utf8::Character character = utf8::first_character(rest);
-    const std::string_view bytes = rest.substr(0, character.length);
-    rest.remove_prefix(character.length);
-    if (options_.clean_text && is_removed(character.code_point)) continue;
-    if (options_.clean_text && unicode::is_white_space(character.code_point))
+  for (const auto [character, bytes] : utf8::Characters(text)) {
+    if (options_.clean_text && is_removed(character)) continue;
+    if (options_.clean_text && unicode::is_white_space(character))
       out.push_back(' ');
-    else if (options_.spaces_around_chinese && is_chinese(character.code_point))
+    else if (options_.spaces_around_chinese && is_chinese(character))
       out.append(" ").append(bytes).append(" ");
     else
       out.append(bytes);

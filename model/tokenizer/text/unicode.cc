@@ -12,15 +12,6 @@ namespace {
 
 using CodePoints = std::vector<utf8proc_int32_t>;
 
-template <class Visit>
-void for_each_character(std::string_view text, Visit&& visit) {
-  while (!text.empty()) {
-    const utf8::Character character = utf8::first_character(text);
-    visit(character.code_point);
-    text.remove_prefix(character.length);
-  }
-}
-
 bool is_ascii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char byte) { return static_cast<signed char>(byte) >= 0; });
 }
@@ -29,12 +20,12 @@ CodePoints decompose(std::string_view text, utf8proc_option_t options) {
   constexpr int kLongestDecomposition = 18;
   CodePoints result;
   result.reserve(text.size());
-  for_each_character(text, [&](char32_t code_point) {
+  for (const auto [code_point, bytes] : utf8::Characters(text)) {
     utf8proc_int32_t parts[kLongestDecomposition];
     const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code_point), parts,
                                                kLongestDecomposition, options, nullptr);
     result.insert(result.end(), parts, parts + std::clamp<utf8proc_ssize_t>(count, 0, kLongestDecomposition));
-  });
+  }
   return result;
 }
 
@@ -69,9 +60,9 @@ template <class IsRemoved>
 std::string without(std::string_view text, IsRemoved&& is_removed) {
   std::string out;
   out.reserve(text.size());
-  for_each_character(text, [&](char32_t code_point) {
+  for (const auto [code_point, bytes] : utf8::Characters(text)) {
     if (!is_removed(code_point)) utf8::append(out, code_point);
-  });
+  }
   return out;
 }
 
@@ -100,13 +91,13 @@ std::string to_lower(std::string_view text) {
   constexpr char32_t capital_i_with_dot = 0x130;
   std::string out;
   out.reserve(text.size());
-  for_each_character(text, [&](char32_t code_point) {
+  for (const auto [code_point, bytes] : utf8::Characters(text)) {
     // The only character whose lower case has two characters.
     if (code_point == capital_i_with_dot)
       out.append("i\xCC\x87");
     else
       utf8::append(out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code_point))));
-  });
+  }
   return out;
 }
 
@@ -114,12 +105,12 @@ std::string to_upper(std::string_view text) {
   constexpr char32_t sharp_s = 0xDF;
   std::string out;
   out.reserve(text.size());
-  for_each_character(text, [&](char32_t code_point) {
+  for (const auto [code_point, bytes] : utf8::Characters(text)) {
     if (code_point == sharp_s)
       out.append("SS");
     else
       utf8::append(out, static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(code_point))));
-  });
+  }
   return out;
 }
 

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace tp::utf8 {
 
@@ -31,6 +33,26 @@ Character first_character(std::string_view text);
 
 // Reads the last character of a well-formed text that is not empty.
 char32_t last_character(std::string_view text);
+
+// A text as a range of characters: `for (const auto [character, bytes] : Characters(text))`.
+class Characters {
+ public:
+  explicit Characters(std::string_view text) : rest_(text) {}
+  const Characters& begin() const { return *this; }
+  std::default_sentinel_t end() const { return {}; }
+
+  bool operator==(std::default_sentinel_t) const { return rest_.empty(); }
+  void operator++() { rest_.remove_prefix(length_); }
+  std::pair<char32_t, std::string_view> operator*() {
+    const Character character = first_character(rest_);
+    length_ = character.length;
+    return {character.code_point, rest_.substr(0, length_)};
+  }
+
+ private:
+  std::string_view rest_;
+  std::size_t length_ = 0;
+};
 
 // Appends one character.
 void append(std::string& text, char32_t code_point);

@@ -300,12 +300,11 @@ class AutomatonMaker {
 bool CharacterAutomaton::matches(std::string_view text) const {
   if (states.empty()) return false;
   std::uint32_t state = 0;
-  while (!text.empty()) {
-    const utf8::Character next = utf8::first_character(text);
-    text.remove_prefix(next.length);
+  for (const auto [character, bytes] : utf8::Characters(text)) {
     const std::vector<Step>& steps = states[state].steps;
-    const auto step = std::ranges::find_if(
-        steps, [&](const Step& one) { return one.characters.contains(next.code_point); });
+    const char32_t next = character;
+    const auto step =
+        std::ranges::find_if(steps, [&](const Step& one) { return one.characters.contains(next); });
     if (step == steps.end()) return false;
     state = step->target;
   }

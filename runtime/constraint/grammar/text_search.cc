@@ -19,11 +19,7 @@ using Transitions = std::map<char32_t, std::size_t>;
 
 std::u32string characters_of(std::string_view text) {
   std::u32string characters;
-  while (!text.empty()) {
-    const utf8::Character next = utf8::first_character(text);
-    characters += next.code_point;
-    text.remove_prefix(next.length);
-  }
+  for (const auto [character, bytes] : utf8::Characters(text)) characters += character;
   return characters;
 }
 

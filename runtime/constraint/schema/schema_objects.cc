@@ -24,11 +24,7 @@ struct NameTree {
 
   void add(std::string_view name) {
     NameTree* node = this;
-    while (!name.empty()) {
-      const utf8::Character character = utf8::first_character(name);
-      node = &node->next[character.code_point];
-      name.remove_prefix(character.length);
-    }
+    for (const auto [character, bytes] : utf8::Characters(name)) node = &node->next[character];
     node->is_name = true;
   }
 };
