@@ -14,7 +14,6 @@
 #include "parallel/machine/launcher.h"
 
 #include <chrono>
-#include <cstdio>
 #include <exception>
 #include <memory>
 #include <new>

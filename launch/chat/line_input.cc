@@ -4,8 +4,6 @@
 #include "launch/common/interruptions.h"
 #include "launch/common/message.h"
 
-#include <fmt/format.h>
-
 namespace tp {
 
 std::optional<std::string> LineInput::take_line() {

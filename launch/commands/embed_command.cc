@@ -6,7 +6,6 @@
 #include "launch/options/text_inputs.h"
 #include "launch/ranks/engine_command.h"
 #include "model/files/npy.h"
-#include "tp/internal/require.h"
 
 #include <map>
 #include <optional>

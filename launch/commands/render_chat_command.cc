@@ -6,7 +6,6 @@
 #include "launch/options/chat_templates.h"
 #include "launch/options/model_path.h"
 #include "launch/ranks/on_first_rank.h"
-#include "tp/error.h"
 
 #include <memory>
 #include <optional>

@@ -3,7 +3,6 @@
 #include "model/files/printable.h"
 
 #include <atomic>
-#include <string>
 
 namespace tp {
 namespace {

@@ -9,7 +9,6 @@
 #include <charconv>
 #include <cstdlib>
 #include <exception>
-#include <optional>
 
 #include <curl/curl.h>
 

@@ -3,7 +3,6 @@
 #include "launch/hub/download_error.h"
 #include "tp/internal/require.h"
 
-#include <array>
 #include <cstdio>
 #include <fstream>
 #include <system_error>

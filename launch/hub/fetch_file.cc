@@ -1,6 +1,5 @@
 #include "launch/hub/fetch_file.h"
 
-#include "model/files/printable.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

@@ -16,7 +16,6 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>

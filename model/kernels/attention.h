@@ -5,7 +5,6 @@
 #include "tp/tensor.h"
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
 

@@ -7,7 +7,6 @@
 
 #include <cmath>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace tp {

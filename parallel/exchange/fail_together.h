@@ -3,7 +3,6 @@
 #include "tp/communicator.h"
 #include "tp/error.h"
 
-#include <cstddef>
 #include <exception>
 #include <functional>
 #include <string>

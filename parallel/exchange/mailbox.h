@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <list>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>

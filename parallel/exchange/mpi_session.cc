@@ -13,7 +13,6 @@
 #include <string>
 
 #include <mpi.h>
-#include <unistd.h>
 
 namespace tp {
 namespace {

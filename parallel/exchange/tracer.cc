@@ -2,8 +2,6 @@
 
 #include "parallel/exchange/collectives.h"
 
-#include <algorithm>
-
 namespace tp {
 
 void Tracer::start() {

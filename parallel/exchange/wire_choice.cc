@@ -3,7 +3,6 @@
 #include "parallel/machine/stopwatch.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <optional>
 #include <span>

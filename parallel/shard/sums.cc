@@ -1,7 +1,6 @@
 #include "parallel/shard/sums.h"
 
 #include "parallel/shard/vector_clones.h"
-#include "tp/internal/threads.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,6 @@
 #include "runtime/chat/message_syntax.h"
 
 #include <memory>
-#include <string>
 #include <string_view>
 
 namespace tp {

@@ -2,7 +2,6 @@
 
 #include "runtime/chat/message_order.h"
 #include "runtime/chat/tool_conventions.h"
-#include "tp/error.h"
 
 #include <utility>
 

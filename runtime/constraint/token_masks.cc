@@ -1,7 +1,6 @@
 #include "runtime/constraint/token_masks.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace tp::constraint {
 namespace {

@@ -8,7 +8,6 @@
 #include "parallel/machine/available_memory.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <span>
 #include <vector>

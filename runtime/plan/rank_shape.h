@@ -8,7 +8,6 @@
 #include "runtime/setup/footprint.h"
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <vector>
 

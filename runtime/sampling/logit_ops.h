@@ -6,8 +6,6 @@
 #include "tp/token_mask.h"
 
 #include <span>
-#include <utility>
-#include <vector>
 
 namespace tp {
 

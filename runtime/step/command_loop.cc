@@ -1,7 +1,6 @@
 #include "runtime/step/command_loop.h"
 
 #include "parallel/exchange/archive.h"
-#include "parallel/exchange/fail_together.h"
 #include "runtime/protocol/command_archive.h"
 
 #include <exception>

@@ -3,7 +3,6 @@
 #include "runtime/chat/overlap.h"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 namespace tp {

@@ -5,7 +5,6 @@
 #include "model/tokenizer/text/unicode.h"
 
 #include <algorithm>
-#include <exception>
 
 #include <fmt/format.h>
 

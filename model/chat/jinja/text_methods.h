@@ -4,7 +4,6 @@
 #include "model/chat/jinja/value.h"
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -2,8 +2,6 @@
 // key head. If some layers have a window, the other layers have no RoPE.
 #include "model/config/families/common.h"
 
-#include <nlohmann/json.hpp>
-
 namespace tp::families {
 namespace {
 

@@ -3,7 +3,6 @@
 #include "model/config/config.h"
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
-#include "tp/internal/require.h"
 
 #include <cmath>
 #include <string>

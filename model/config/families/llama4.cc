@@ -2,7 +2,6 @@
 // whole sequence. Experts scale their inputs, not their outputs.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
-#include "tp/internal/require.h"
 
 #include <algorithm>
 

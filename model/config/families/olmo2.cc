@@ -4,8 +4,6 @@
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 
-#include <nlohmann/json.hpp>
-
 namespace tp::families {
 namespace {
 

@@ -4,8 +4,6 @@
 
 #include "model/kernels/simd/tiles/tile_product.h"
 
-#include <cstdint>
-
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -9,7 +9,6 @@
 #include "model/weights/stored_projection.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <omp.h>
 

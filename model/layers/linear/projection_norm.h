@@ -5,7 +5,6 @@
 #include "model/weights/weight_loader.h"
 
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 namespace tp {

@@ -3,7 +3,6 @@
 #include "model/tokenizer/text/utf8.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string>
 

@@ -5,7 +5,6 @@
 #include "runtime/constraint/schema/json_grammar.h"
 
 #include <algorithm>
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <numeric>

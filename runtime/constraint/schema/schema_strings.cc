@@ -5,7 +5,6 @@
 #include "runtime/constraint/schema/schema_scalars.h"
 
 #include <optional>
-#include <utility>
 
 namespace tp::constraint {
 namespace {
