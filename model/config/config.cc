@@ -118,7 +118,7 @@ void read_heads(const JsonNode& fields, const std::string& where, ModelConfig& c
                                                  {"num_attention_heads", "n_head", "num_heads", "n_heads"})},
                                        config.num_attention_heads);
   // Falcon's multi_query means one KV head. Only its new architecture uses num_kv_heads.
-  config.multi_query = fields.boolean_or("multi_query", config.multi_query);
+  fields.update({"multi_query"}, config.multi_query);
   const bool one_kv_head = config.multi_query && !config.new_decoder_architecture;
   config.num_key_value_heads =
       one_kv_head
@@ -127,8 +127,7 @@ void read_heads(const JsonNode& fields, const std::string& where, ModelConfig& c
                 fields.name_of({"num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads"}),
                 config.num_key_value_heads == 0 ? config.num_attention_heads : config.num_key_value_heads);
   // With latent attention, head_dim is the size of the rotated part.
-  config.head_dim = fields.size_or(
-      fields.name_of({"qk_rope_head_dim", "head_dim", "attention_head_size", "d_kv"}), config.head_dim);
+  fields.update_size({"qk_rope_head_dim", "head_dim", "attention_head_size", "d_kv"}, config.head_dim);
   if (config.head_dim == 0) {
     require<ConfigError>(
         config.hidden_size % config.num_attention_heads == 0,
@@ -162,12 +161,10 @@ void read_sizes(const JsonNode& fields, std::size_t intermediate_per_hidden, Mod
                                                {"num_hidden_layers", "n_layer", "num_layers", "n_layers"})},
                                      listed != 0 ? listed : config.num_hidden_layers);
   config.vocab_size = size_of(fields, {"vocab_size"}, config.vocab_size);
-  config.embedding_size =
-      fields.count_or(fields.name_of({"embedding_size", "word_embed_proj_dim"}), config.embedding_size);
-  config.max_position_embeddings =
-      fields.size_or(fields.name_of({"max_position_embeddings", "n_positions", "seq_length", "max_seq_len",
-                                     "max_sequence_length"}),
-                     config.max_position_embeddings);
+  fields.update_count({"embedding_size", "word_embed_proj_dim"}, config.embedding_size);
+  fields.update_size(
+      {"max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "max_sequence_length"},
+      config.max_position_embeddings);
 }
 
 // Returns the RoPE parameters of layers without a window. rope_parameters may have separate members for
@@ -187,26 +184,21 @@ JsonNode rope_of_full_layers(const JsonNode& ropes, const std::string& where, Mo
 }
 
 void read_rope(const JsonNode& fields, const std::string& where, ModelConfig& config) {
-  config.rope_theta = fields.number_or(fields.name_of({"rope_theta", "rotary_emb_base", "global_rope_theta"}),
-                                       config.rope_theta);
-  config.rope_local_base_freq = fields.number_or(fields.name_of({"rope_local_base_freq", "local_rope_theta"}),
-                                                 config.rope_local_base_freq);
+  fields.update({"rope_theta", "rotary_emb_base", "global_rope_theta"}, config.rope_theta);
+  fields.update({"rope_local_base_freq", "local_rope_theta"}, config.rope_local_base_freq);
   // Latent attention rotates a separate part of each head completely.
   const bool has_part = fields.has("qk_rope_head_dim");
   if (!has_part) {
-    config.partial_rotary_factor =
-        fields.number_or(fields.name_of({"partial_rotary_factor", "rotary_pct", "rope_percent"}),
-                         config.partial_rotary_factor);
+    fields.update({"partial_rotary_factor", "rotary_pct", "rope_percent"}, config.partial_rotary_factor);
   }
-  config.rotary_dim = fields.size_or("rotary_dim", config.rotary_dim);
+  fields.update_size({"rotary_dim"}, config.rotary_dim);
   // Newer configs have all RoPE fields in rope_parameters.
   for (const char* field : {"rope_scaling", "rope_parameters"}) {
     if (!fields.has(field)) continue;
     const JsonNode rope = rope_of_full_layers(fields.at(field), where, config);
-    config.rope_theta = rope.number_or("rope_theta", config.rope_theta);
-    if (!has_part)
-      config.partial_rotary_factor = rope.number_or("partial_rotary_factor", config.partial_rotary_factor);
-    config.llama_4_scaling_beta = rope.number_or("llama_4_scaling_beta", config.llama_4_scaling_beta);
+    rope.update({"rope_theta"}, config.rope_theta);
+    if (!has_part) rope.update({"partial_rotary_factor"}, config.partial_rotary_factor);
+    rope.update({"llama_4_scaling_beta"}, config.llama_4_scaling_beta);
     if (rope.has("mrope_section"))
       config.mrope_section = rope.list_or_empty("mrope_section", &JsonNode::count);
     const RopeContext context{.rotary_dim = rotary_dim(config),
@@ -233,26 +225,22 @@ double number_or_none(const JsonNode& fields, const std::string& field, double o
 }
 
 void read_attention(const JsonNode& fields, const std::string& where, ModelConfig& config) {
-  config.use_bidirectional_attention =
-      fields.boolean_or("use_bidirectional_attention", config.use_bidirectional_attention);
-  config.attention_bias =
-      fields.boolean_or(fields.name_of({"attention_bias", "use_qkv_bias", "use_bias", "enable_bias", "bias"}),
-                        config.attention_bias);
+  fields.update({"use_bidirectional_attention"}, config.use_bidirectional_attention);
+  fields.update({"attention_bias", "use_qkv_bias", "use_bias", "enable_bias", "bias"}, config.attention_bias);
   if (fields.has("attention_out_bias")) config.attention_out_bias = fields.at("attention_out_bias").boolean();
-  config.query_pre_attn_scalar = fields.number_or("query_pre_attn_scalar", config.query_pre_attn_scalar);
+  fields.update({"query_pre_attn_scalar"}, config.query_pre_attn_scalar);
   config.attn_logit_softcapping =
       number_or_none(fields, "attn_logit_softcapping", config.attn_logit_softcapping);
   config.final_logit_softcapping =
       number_or_none(fields, "final_logit_softcapping", config.final_logit_softcapping);
-  config.scale_attn_weights = fields.boolean_or("scale_attn_weights", config.scale_attn_weights);
-  config.scale_attn_by_inverse_layer_idx =
-      fields.boolean_or("scale_attn_by_inverse_layer_idx", config.scale_attn_by_inverse_layer_idx);
-  config.use_qk_norm = fields.boolean_or(fields.name_of({"use_qk_norm", "qk_layernorm"}), config.use_qk_norm);
+  fields.update({"scale_attn_weights"}, config.scale_attn_weights);
+  fields.update({"scale_attn_by_inverse_layer_idx"}, config.scale_attn_by_inverse_layer_idx);
+  fields.update({"use_qk_norm", "qk_layernorm"}, config.use_qk_norm);
   // MPT has some of these fields in attn_config.
   const JsonNode attention = fields.has("attn_config") ? fields.at("attn_config") : fields;
-  config.alibi = attention.boolean_or("alibi", config.alibi);
-  config.alibi_bias_max = attention.number_or("alibi_bias_max", config.alibi_bias_max);
-  config.clip_qkv = attention.number_or("clip_qkv", config.clip_qkv);
+  attention.update({"alibi"}, config.alibi);
+  attention.update({"alibi_bias_max"}, config.alibi_bias_max);
+  attention.update({"clip_qkv"}, config.clip_qkv);
   require<ConfigError>(config.clip_qkv >= 0 && config.alibi_bias_max > 0,
                        "{}: expected clip_qkv >= 0 (0: none) and alibi_bias_max > 0, found {} and {}; check "
                        "config.json",
@@ -264,19 +252,19 @@ void read_query_scaling(const JsonNode& fields, const std::string& where, ModelC
     // Early files have a number instead of a boolean.
     config.attn_temperature_tuning = tuning->value().is_number() ? tuning->number() != 0 : tuning->boolean();
   }
-  config.attn_scale = fields.number_or("attn_scale", config.attn_scale);
-  config.floor_scale = fields.number_or("floor_scale", config.floor_scale);
+  fields.update({"attn_scale"}, config.attn_scale);
+  fields.update({"floor_scale"}, config.floor_scale);
   require<ConfigError>(config.floor_scale > 0,
                        "{}: floor_scale must be positive, found {}; check config.json", where,
                        config.floor_scale);
 }
 
 void read_multipliers(const JsonNode& fields, const std::string& where, ModelConfig& config) {
-  config.embedding_multiplier = fields.number_or("embedding_multiplier", config.embedding_multiplier);
-  config.residual_multiplier = fields.number_or("residual_multiplier", config.residual_multiplier);
-  config.attention_multiplier = fields.number_or("attention_multiplier", config.attention_multiplier);
-  config.logits_scaling = fields.number_or("logits_scaling", config.logits_scaling);
-  config.qk_scale_factor = fields.number_or("qk_scale_factor", config.qk_scale_factor);
+  fields.update({"embedding_multiplier"}, config.embedding_multiplier);
+  fields.update({"residual_multiplier"}, config.residual_multiplier);
+  fields.update({"attention_multiplier"}, config.attention_multiplier);
+  fields.update({"logits_scaling"}, config.logits_scaling);
+  fields.update({"qk_scale_factor"}, config.qk_scale_factor);
   require<ConfigError>(config.logits_scaling != 0, "{}: logits are divided by logits_scaling, found 0",
                        where);
 }
@@ -288,15 +276,13 @@ void read_latent_attention(const JsonNode& fields, ModelConfig& config) {
   config.qk_nope_head_dim = fields.at("qk_nope_head_dim").size();
   config.qk_rope_head_dim = fields.at("qk_rope_head_dim").size();
   config.v_head_dim = fields.at("v_head_dim").size();
-  config.rope_interleave = fields.boolean_or("rope_interleave", config.rope_interleave);
+  fields.update({"rope_interleave"}, config.rope_interleave);
 }
 
 void read_norms(const JsonNode& fields, const std::string& where, ModelConfig& config) {
-  config.rms_norm_eps = fields.number_or("rms_norm_eps", config.rms_norm_eps);
-  config.post_norm_eps = fields.number_or("post_norm_eps", config.post_norm_eps);
-  config.layer_norm_eps =
-      fields.number_or(fields.name_of({"layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"}),
-                       config.layer_norm_eps);
+  fields.update({"rms_norm_eps"}, config.rms_norm_eps);
+  fields.update({"post_norm_eps"}, config.post_norm_eps);
+  fields.update({"layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"}, config.layer_norm_eps);
   require<ConfigError>(config.rms_norm_eps >= 0 && config.layer_norm_eps >= 0 && config.rope_theta > 0,
                        "{}: expected rms_norm_eps >= 0, layer_norm_eps >= 0 and rope_theta > 0, found {}, {} "
                        "and {}",
@@ -304,7 +290,7 @@ void read_norms(const JsonNode& fields, const std::string& where, ModelConfig& c
   require<ConfigError>(config.post_norm_eps >= 0,
                        "{}: post_norm_eps must be at least 0, found {}; check config.json", where,
                        config.post_norm_eps);
-  config.do_layer_norm_before = fields.boolean_or("do_layer_norm_before", config.do_layer_norm_before);
+  fields.update({"do_layer_norm_before"}, config.do_layer_norm_before);
 }
 
 // Throws ConfigError if a decoder's config asks for bidirectional attention.
@@ -342,11 +328,10 @@ ModelConfig read_config(const nlohmann::json& document, const std::string& name,
   ModelConfig config = family.defaults;
   config.architecture = architecture;
   for (const FixedField& fixed : family.fixed_fields) require_fixed(fields, fixed, name, architecture);
-  config.new_decoder_architecture =
-      fields.boolean_or("new_decoder_architecture", config.new_decoder_architecture);
-  config.parallel_attn = fields.boolean_or("parallel_attn", config.parallel_attn);
-  config.num_ln_in_parallel_attn = fields.count_or("num_ln_in_parallel_attn", config.num_ln_in_parallel_attn);
-  config.use_parallel_residual = fields.boolean_or("use_parallel_residual", config.use_parallel_residual);
+  fields.update({"new_decoder_architecture"}, config.new_decoder_architecture);
+  fields.update({"parallel_attn"}, config.parallel_attn);
+  fields.update_count({"num_ln_in_parallel_attn"}, config.num_ln_in_parallel_attn);
+  fields.update({"use_parallel_residual"}, config.use_parallel_residual);
   read_sizes(fields, family.intermediate_per_hidden, config);
   read_heads(fields, name, config);
   require_countable_parts(name, config);  // before creating lists of layers
@@ -363,17 +348,12 @@ ModelConfig read_config(const nlohmann::json& document, const std::string& name,
   if (family.kind != ModelKind::decoder) read_encoder(fields, name, config);
   if (family.kind == ModelKind::diffusion) read_mask_token(fields, name, config);
   read_reformer(fields, config);
-  config.mlp_bias =
-      fields.boolean_or(fields.name_of({"mlp_bias", "use_bias", "enable_bias", "bias"}), config.mlp_bias);
-  config.logit_scale =
-      fields.number_or(fields.name_of({"logit_scale", "output_multiplier"}), config.logit_scale);
-  config.lm_head_bias = fields.boolean_or("lm_head_bias", config.lm_head_bias);
-  config.tie_word_embeddings = fields.boolean_or(
-      fields.name_of({"tie_embedding", "tie_word_embeddings", "weight_tying"}), config.tie_word_embeddings);
-  config.hidden_act =
-      fields.string_or(fields.name_of({"hidden_activation", "hidden_act", "activation_function", "activation",
-                                       "activation_type"}),
-                       config.hidden_act);
+  fields.update({"mlp_bias", "use_bias", "enable_bias", "bias"}, config.mlp_bias);
+  fields.update({"logit_scale", "output_multiplier"}, config.logit_scale);
+  fields.update({"lm_head_bias"}, config.lm_head_bias);
+  fields.update({"tie_embedding", "tie_word_embeddings", "weight_tying"}, config.tie_word_embeddings);
+  fields.update({"hidden_activation", "hidden_act", "activation_function", "activation", "activation_type"},
+                config.hidden_act);
   const char* dtype_field = fields.has("dtype") ? "dtype" : "torch_dtype";
   config.torch_dtype = parse_dtype(fields.string_or(dtype_field, "float32"), name);
   if (const std::optional<JsonNode> eos = fields.find("eos_token_id"))

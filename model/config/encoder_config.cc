@@ -47,22 +47,19 @@ void read_window_of_layers(const JsonNode& fields, const std::string& where, Mod
 }  // namespace
 
 void read_encoder(const JsonNode& fields, const std::string& where, ModelConfig& config) {
-  config.type_vocab_size = fields.count_or("type_vocab_size", config.type_vocab_size);
+  fields.update_count({"type_vocab_size"}, config.type_vocab_size);
   if (fields.has("pad_token_id") && fields.number_or("pad_token_id", -1) >= 0)
     config.pad_token_id = static_cast<TokenId>(fields.count_or("pad_token_id", 0));
-  config.num_hidden_groups = fields.count_or("num_hidden_groups", config.num_hidden_groups);
-  config.global_attn_every_n_layers =
-      fields.count_or("global_attn_every_n_layers", config.global_attn_every_n_layers);
-  config.relative_attention_num_buckets =
-      fields.count_or("relative_attention_num_buckets", config.relative_attention_num_buckets);
-  config.relative_attention_max_distance =
-      fields.size_or("relative_attention_max_distance", config.relative_attention_max_distance);
+  fields.update_count({"num_hidden_groups"}, config.num_hidden_groups);
+  fields.update_count({"global_attn_every_n_layers"}, config.global_attn_every_n_layers);
+  fields.update_count({"relative_attention_num_buckets"}, config.relative_attention_num_buckets);
+  fields.update_size({"relative_attention_max_distance"}, config.relative_attention_max_distance);
   read_window_of_layers(fields, where, config);
   config.block_sparse = fields.string_or("attention_type", "original_full") == "block_sparse";
-  config.block_size = fields.size_or("block_size", config.block_size);
-  config.num_random_blocks = fields.count_or("num_random_blocks", config.num_random_blocks);
-  config.classifier_pooling = fields.string_or("classifier_pooling", config.classifier_pooling);
-  config.classifier_activation = fields.string_or("classifier_activation", config.classifier_activation);
+  fields.update_size({"block_size"}, config.block_size);
+  fields.update_count({"num_random_blocks"}, config.num_random_blocks);
+  fields.update({"classifier_pooling"}, config.classifier_pooling);
+  fields.update({"classifier_activation"}, config.classifier_activation);
   read_labels(fields, where, config);
 }
 

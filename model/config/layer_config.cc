@@ -28,7 +28,7 @@ void read_layers_without_rope(const JsonNode& fields, const std::string& where, 
   config.no_rope_layers = fields.has("layer_rope_theta")
                               ? layers_with_theta(fields, where, config)
                               : fields.list_or_empty("no_rope_layers", &JsonNode::count);
-  config.no_rope_layer_interval = fields.count_or("no_rope_layer_interval", config.no_rope_layer_interval);
+  fields.update_count({"no_rope_layer_interval"}, config.no_rope_layer_interval);
   if (config.no_rope_layers.empty() && config.no_rope_layer_interval != 0) {
     for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer)
       config.no_rope_layers.push_back((layer + 1) % config.no_rope_layer_interval == 0 ? 0 : 1);
@@ -92,19 +92,19 @@ std::vector<std::string> read_layer_types(const JsonNode& fields, const std::str
 }
 
 void read_recurrence(const JsonNode& fields, ModelConfig& config) {
-  config.full_attention_interval = fields.count_or("full_attention_interval", config.full_attention_interval);
-  config.linear_num_key_heads = fields.size_or("linear_num_key_heads", config.linear_num_key_heads);
-  config.linear_num_value_heads = fields.size_or("linear_num_value_heads", config.linear_num_value_heads);
-  config.linear_key_head_dim = fields.size_or("linear_key_head_dim", config.linear_key_head_dim);
-  config.linear_value_head_dim = fields.size_or("linear_value_head_dim", config.linear_value_head_dim);
-  config.linear_conv_kernel_dim = fields.size_or("linear_conv_kernel_dim", config.linear_conv_kernel_dim);
+  fields.update_count({"full_attention_interval"}, config.full_attention_interval);
+  fields.update_size({"linear_num_key_heads"}, config.linear_num_key_heads);
+  fields.update_size({"linear_num_value_heads"}, config.linear_num_value_heads);
+  fields.update_size({"linear_key_head_dim"}, config.linear_key_head_dim);
+  fields.update_size({"linear_value_head_dim"}, config.linear_value_head_dim);
+  fields.update_size({"linear_conv_kernel_dim"}, config.linear_conv_kernel_dim);
 }
 
 void read_windows(const JsonNode& fields, const std::string& where, ModelConfig& config) {
   const std::string window = fields.name_of({"sliding_window", "window_size", "local_attention"});
   config.sliding_window = fields.is_null(window) ? 0 : fields.size_or(window, config.sliding_window);
-  config.use_sliding_window = fields.boolean_or("use_sliding_window", config.use_sliding_window);
-  config.max_window_layers = fields.count_or("max_window_layers", config.max_window_layers);
+  fields.update({"use_sliding_window"}, config.use_sliding_window);
+  fields.update_count({"max_window_layers"}, config.max_window_layers);
   if (std::vector<std::string> types = read_layer_types(fields, where, config); !types.empty())
     config.layer_types = std::move(types);
   read_window_pattern(fields, config);

@@ -25,7 +25,7 @@ void read_seq2seq(const JsonNode& fields, const std::string& where, ModelConfig&
       fields.size_or(fields.name_of({"encoder_layers", "num_layers"}), config.num_hidden_layers);
   config.encoder_attention_heads = fields.size_or("encoder_attention_heads", config.num_attention_heads);
   config.encoder_intermediate_size = fields.size_or("encoder_ffn_dim", config.intermediate_size);
-  config.scale_embedding = fields.boolean_or("scale_embedding", config.scale_embedding);
+  fields.update({"scale_embedding"}, config.scale_embedding);
   read_feed_forward(fields, config);
   require<ConfigError>(fields.has("d_kv") || config.hidden_size % config.encoder_attention_heads == 0,
                        "{}: hidden_size must be a multiple of encoder_attention_heads, found {} and {}; "

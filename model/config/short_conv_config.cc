@@ -38,10 +38,9 @@ std::size_t adjusted_width(const JsonNode& fields, const std::string& where, std
 }  // namespace
 
 void read_short_convolutions(const JsonNode& fields, const std::string& where, ModelConfig& config) {
-  config.conv_l_cache = fields.size_or("conv_L_cache", config.conv_l_cache);
+  fields.update_size({"conv_L_cache"}, config.conv_l_cache);
   if (fields.has("full_attn_idxs")) config.layer_types = types_by_list(fields, where, config);
-  config.block_auto_adjust_ff_dim =
-      fields.boolean_or("block_auto_adjust_ff_dim", config.block_auto_adjust_ff_dim);
+  fields.update({"block_auto_adjust_ff_dim"}, config.block_auto_adjust_ff_dim);
   if (config.block_auto_adjust_ff_dim)
     config.intermediate_size = adjusted_width(fields, where, config.intermediate_size);
 }

@@ -70,6 +70,15 @@ class JsonNode {
   std::size_t size_or(std::string_view key, std::size_t fallback) const;
   std::string string_or(std::string_view key, const std::string& fallback) const;
 
+  // Replaces `target` by the member with the first of these names that the object has; keeps it if the member
+  // is missing or null.
+  using Names = std::initializer_list<std::string>;
+  void update(Names names, bool& target) const { target = boolean_or(name_of(names), target); }
+  void update(Names names, double& target) const { target = number_or(name_of(names), target); }
+  void update(Names names, std::string& target) const { target = string_or(name_of(names), target); }
+  void update_count(Names names, std::size_t& target) const { target = count_or(name_of(names), target); }
+  void update_size(Names names, std::size_t& target) const { target = size_or(name_of(names), target); }
+
   // The member "type".
   const std::string& type() const;
 
