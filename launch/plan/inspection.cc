@@ -1,0 +1,242 @@
+#include "launch/plan/inspection.h"
+
+#include "launch/common/json_text.h"
+#include "launch/common/table.h"
+#include "model/config/architectures.h"
+#include "runtime/cache/state_slots.h"
+#include "runtime/text/format_bytes.h"
+
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+std::string format_range(Range range) {
+  if (range.empty()) return "-";
+  if (range.size() == 1) return fmt::format("{}", range.begin);
+  return fmt::format("{}-{}", range.begin, range.end - 1);
+}
+
+std::string rope_text(const RopeScaling& scaling) {
+  switch (scaling.kind) {
+    case RopeScaling::Kind::none:
+      return "none";
+    case RopeScaling::Kind::linear:
+      return fmt::format("linear, factor {}", scaling.factor);
+    case RopeScaling::Kind::llama3:
+      return fmt::format("llama3, factor {}", scaling.factor);
+    case RopeScaling::Kind::yarn:
+      return fmt::format("yarn, factor {}", scaling.factor);
+    case RopeScaling::Kind::longrope:
+      return fmt::format("longrope, above {} tokens", scaling.original_max_position_embeddings);
+  }
+  return "";
+}
+
+std::string attention_text(const ModelConfig& config) {
+  if (config.kv_lora_rank != 0) return fmt::format("MLA, kv_lora_rank {}", config.kv_lora_rank);
+  if (config.num_key_value_heads == config.num_attention_heads) return "MHA";
+  return config.num_key_value_heads == 1 ? "MQA" : "GQA";
+}
+
+std::string text_of(const TypeUse& use) {
+  return fmt::format("{} x {} ({})", use.tensors, use.type,
+                     use.held_as ? fmt::format("auto: {}", name_of(*use.held_as)) : "cannot be read");
+}
+
+// Without its article.
+std::string_view kind_name(const ModelConfig& config) {
+  const std::string_view name = describe(family_of(config.architecture).kind);
+  return name.substr(name.find(' ') + 1);
+}
+
+// The lines of a report: a name and a value each.
+class Lines {
+ public:
+  template <class Value>
+  void add(const char* name, const Value& value) {
+    fmt::format_to(std::back_inserter(text_), "{:<26}{}\n", name, value);
+  }
+  template <class Value>
+  void add_unless_0(const char* name, const Value& value) {
+    if (value != 0) add(name, value);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+void add_kind(const Inspection& found, Lines& lines) {
+  const ModelConfig& config = found.config();
+  lines.add("architecture", config.architecture);
+  lines.add("kind", kind_name(config));
+  lines.add("parameters", found.parameters.all);
+  if (config.num_experts == 0) return;
+  lines.add("active parameters", found.parameters.active);
+  lines.add("experts", fmt::format("{}, {} per token", config.num_experts, config.num_experts_per_tok));
+}
+
+void add_files(const Inspection& found, Lines& lines) {
+  const std::optional<StoredWeights>& stored = found.model.stored();
+  lines.add("checkpoint", stored ? format_bytes(stored->bytes)
+                                 : fmt::format("not present; weights in {} according to the config",
+                                               found.model.described_type()));
+  const char* name = "tensors";
+  for (const TypeUse& use : stored.value_or(StoredWeights{}).types)
+    lines.add(std::exchange(name, ""), text_of(use));
+  if (found.unusable)
+    lines.add("tokenizer", fmt::format("texts cannot be tokenized, only ids work: {}", *found.unusable));
+}
+
+void add_shape(const ModelConfig& config, Lines& lines) {
+  lines.add("hidden_size", config.hidden_size);
+  lines.add("intermediate_size", config.intermediate_size);
+  lines.add_unless_0("encoder_layers", config.encoder_layers);
+  lines.add("num_hidden_layers", config.num_hidden_layers);
+  lines.add("num_attention_heads", config.num_attention_heads);
+  lines.add("num_key_value_heads",
+            fmt::format("{} ({})", config.num_key_value_heads, attention_text(config)));
+  lines.add("head_dim", config.head_dim);
+  lines.add("vocab_size", config.vocab_size);
+  lines.add("max_position_embeddings", config.max_position_embeddings);
+  lines.add("rope_theta", config.rope_theta);
+  lines.add("rope_scaling", rope_text(config.rope_scaling));
+  lines.add("tie_word_embeddings", config.tie_word_embeddings);
+}
+
+void add_attention(const Inspection& found, Lines& lines) {
+  if (const auto& diffusion = found.model.spec().diffusion) {
+    lines.add("mask_token_id", diffusion->mask_token);
+    lines.add("attention", diffusion->block_length != 0
+                               ? fmt::format("by blocks of {} tokens", diffusion->block_length)
+                               : "bidirectional");
+  }
+  const CacheUse& cache = found.cache;
+  const std::size_t chunk = found.config().attention_chunk_size;
+  if (cache.windowed_layers != 0)
+    lines.add(chunk != 0 ? "attention_chunk_size" : "sliding_window",
+              fmt::format("{} tokens, in {} layers", chunk != 0 ? chunk : found.config().sliding_window,
+                          cache.windowed_layers));
+  if (cache.recurrent_layers != 0)
+    lines.add("recurrent layers",
+              fmt::format("{}, {} states for {} sequences and their snapshots", cache.recurrent_layers,
+                          cache.states, cache.states / kStatesPerSequence));
+}
+
+std::string rank_heading(const Inspection& found) {
+  const CacheUse& cache = found.cache;
+  const std::size_t ranks = found.shares.size();
+  return fmt::format("\n{} rank{}, weights in {}, cache for {} tokens in {}{}:\n", ranks,
+                     ranks == 1 ? "" : "s", name_of(found.model.usual_type()), cache.tokens,
+                     name_of(found.model.plan().kv_type()),
+                     cache.without_windows > 1.0
+                         ? fmt::format(" ({:.1f} times as much without windows)", cache.without_windows)
+                         : "");
+}
+
+std::string rank_table(const Inspection& found) {
+  const bool has_states = found.cache.recurrent_layers != 0;
+  std::vector<std::string> columns = {"rank",       "q heads", "kv heads", "mlp columns",
+                                      "vocabulary", "weights", "cache",    "workspace"};
+  if (has_states) columns.insert(columns.end() - 1, "states");
+  Table table(columns);
+  for (const RankShare& share : found.shares) {
+    std::vector<std::string> cells = {fmt::to_string(&share - found.shares.data()),
+                                      format_range(share.heads.query_heads),
+                                      format_range(share.heads.kv_heads),
+                                      format_range(share.columns),
+                                      format_range(share.vocab),
+                                      format_bytes(share.weight_bytes),
+                                      format_bytes(share.cache_bytes),
+                                      format_bytes(share.workspace_bytes)};
+    if (has_states) cells.insert(cells.end() - 1, format_bytes(share.state_bytes));
+    table.add(cells);
+  }
+  return table.text();
+}
+
+nlohmann::json ranks_json(const std::vector<RankShare>& shares) {
+  const auto range = [](Range r) { return nlohmann::json::array({r.begin, r.end}); };
+  nlohmann::json ranks = nlohmann::json::array();
+  for (const RankShare& share : shares) {
+    ranks.push_back({{"query_heads", range(share.heads.query_heads)},
+                     {"kv_heads", range(share.heads.kv_heads)},
+                     {"mlp_columns", range(share.columns)},
+                     {"vocabulary", range(share.vocab)},
+                     {"weight_bytes", share.weight_bytes},
+                     {"cache_bytes", share.cache_bytes},
+                     {"state_bytes", share.state_bytes},
+                     {"workspace_bytes", share.workspace_bytes}});
+  }
+  return ranks;
+}
+
+nlohmann::json types_json(const StoredWeights& stored) {
+  nlohmann::json types = nlohmann::json::array();
+  for (const TypeUse& use : stored.types) {
+    types.push_back({{"type", use.type},
+                     {"tensors", use.tensors},
+                     {"elements", use.elements},
+                     {"held_as", use.held_as ? nlohmann::json(name_of(*use.held_as)) : nlohmann::json()}});
+  }
+  return types;
+}
+
+nlohmann::json config_json(const ModelConfig& config) {
+  return {{"architecture", config.architecture},
+          {"kind", kind_name(config)},
+          {"num_experts", config.num_experts},
+          {"num_experts_per_tok", config.num_experts_per_tok},
+          {"kv_lora_rank", config.kv_lora_rank},
+          {"torch_dtype", name_of(config.torch_dtype)},
+          {"hidden_size", config.hidden_size},
+          {"intermediate_size", config.intermediate_size},
+          {"encoder_layers", config.encoder_layers},
+          {"num_hidden_layers", config.num_hidden_layers},
+          {"num_attention_heads", config.num_attention_heads},
+          {"num_key_value_heads", config.num_key_value_heads},
+          {"head_dim", config.head_dim},
+          {"vocab_size", config.vocab_size},
+          {"max_position_embeddings", config.max_position_embeddings},
+          {"rope_theta", config.rope_theta},
+          {"rope_scaling", rope_text(config.rope_scaling)},
+          {"tie_word_embeddings", config.tie_word_embeddings},
+          {"sliding_window", config.sliding_window},
+          {"attention_chunk_size", config.attention_chunk_size}};
+}
+
+}  // namespace
+
+std::string inspection_text(const Inspection& found) {
+  Lines lines;
+  add_kind(found, lines);
+  add_files(found, lines);
+  add_shape(found.config(), lines);
+  add_attention(found, lines);
+  return lines.text() + rank_heading(found) + rank_table(found);
+}
+
+std::string inspection_json(const Inspection& found) {
+  const std::optional<StoredWeights>& stored = found.model.stored();
+  nlohmann::json object = config_json(found.config());
+  object.update({{"parameters", found.parameters.all},
+                 {"active_parameters", found.parameters.active},
+                 {"stored_bytes", stored ? nlohmann::json(stored->bytes) : nlohmann::json()},
+                 {"stored_types", types_json(stored.value_or(StoredWeights{}))},
+                 {"unusable_tokenizer", found.unusable ? nlohmann::json(*found.unusable) : nlohmann::json()},
+                 {"windowed_layers", found.cache.windowed_layers},
+                 {"recurrent_layers", found.cache.recurrent_layers},
+                 {"states", found.cache.states},
+                 {"context", found.cache.tokens},
+                 {"weights", name_of(found.model.usual_type())},
+                 {"kv_type", name_of(found.model.plan().kv_type())},
+                 {"ranks", ranks_json(found.shares)}});
+  return json_text(object, 2) + "\n";
+}
+
+}  // namespace tp

@@ -1,0 +1,57 @@
+// The report of `tp-infer inspect`.
+#pragma once
+
+#include "launch/plan/described_model.h"
+#include "model/config/spec.h"
+#include "parallel/shard/shard.h"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+// What one rank would hold.
+struct RankShare {
+  HeadShard heads;
+  Range columns;
+  Range vocab;
+  std::size_t weight_bytes = 0;
+  std::size_t cache_bytes = 0;
+  std::size_t state_bytes = 0;
+  std::size_t workspace_bytes = 0;
+};
+
+// A cache for one sequence.
+struct CacheUse {
+  std::size_t tokens = 0;
+  std::size_t windowed_layers = 0;   // that keep no more than a window
+  std::size_t recurrent_layers = 0;  // that keep a state in place of keys and values
+  std::size_t states = 0;            // that there is room for, with max_sequences
+  std::size_t blocks = 0;
+  // That it would take if every layer kept all tokens, times as many bytes as there are.
+  double without_windows = 1.0;
+};
+
+struct Parameters {
+  std::size_t all = 0;
+  std::size_t active = 0;  // that one token needs
+};
+
+// What `inspect` shows.
+struct Inspection {
+  const DescribedModel& model;
+  Parameters parameters;
+  std::optional<std::string> unusable;  // why the tokenizer in the model's file cannot be used
+  CacheUse cache;
+  std::vector<RankShare> shares;
+
+  const ModelConfig& config() const { return model.plan().config; }
+};
+
+// A table for people, and a JSON object.
+std::string inspection_text(const Inspection& found);
+std::string inspection_json(const Inspection& found);
+
+}  // namespace tp
