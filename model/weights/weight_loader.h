@@ -168,6 +168,8 @@ class WeightLoader {
     }
   };
 
+  class Packing;  // in weight_packing.cc
+
   WeightType type_of(const Slice& slice, std::size_t leaf = 0) const;
   // Whether slices can be rows of one weight.
   bool are_held_alike(const Slice& one, const Slice& other) const;
