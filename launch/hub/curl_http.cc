@@ -100,17 +100,60 @@ const char* certificates() {
 
 class FieldList {
  public:
+  explicit FieldList(const OutgoingRequest& request) {
+    // What is compressed on the way has other ranges and another size than the file.
+    add("Accept-Encoding: identity");
+    if (!request.token.empty()) add("Authorization: Bearer " + request.token);
+    if (!request.json) return;
+    add("Content-Type: application/json");
+    add("Expect:");  // libcurl would wait for "100 Continue", which not all servers send
+  }
   ~FieldList() { curl_slist_free_all(list_); }
-  FieldList() = default;
   FieldList(const FieldList&) = delete;
   FieldList& operator=(const FieldList&) = delete;
 
-  void add(const std::string& line) { list_ = curl_slist_append(list_, line.c_str()); }
   curl_slist* get() const { return list_; }
 
  private:
+  void add(const std::string& line) { list_ = curl_slist_append(list_, line.c_str()); }
+
   curl_slist* list_ = nullptr;
 };
+
+// libcurl copies texts, but not `fields` and the body.
+void set_request(CURL* curl, const OutgoingRequest& request, const FieldList& fields) {
+  const std::string agent = std::string("tp-infer/") + kVersion;
+  const std::string range = std::to_string(request.first_byte) + "-";
+  curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(curl, CURLOPT_USERAGENT, agent.c_str());
+  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, fields.get());
+  if (request.json) {
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.json->size()));
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.json->data());
+  }
+  if (request.first_byte > 0) curl_easy_setopt(curl, CURLOPT_RANGE, range.c_str());
+  if (const char* const file = certificates()) curl_easy_setopt(curl, CURLOPT_CAINFO, file);
+}
+
+void set_patience(CURL* curl, const OutgoingRequest& request, std::chrono::seconds patience) {
+  const auto seconds = static_cast<long>(patience.count());
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, seconds);
+  if (request.may_pause) {
+    curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);  // notices that the other host is gone
+  } else {
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, kLeastBytesPerSecond);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, seconds);
+  }
+}
+
+void set_receiver(CURL* curl, Transfer& transfer) {
+  curl_easy_setopt(curl, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_head_line);
+  curl_easy_setopt(curl, CURLOPT_HEADERDATA, &transfer);
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
+}
 
 // Does the transfer of `curl`, as curl_easy_perform would, but asks the receiver meanwhile.
 CURLcode perform(CURLM* multi, CURL* curl, Transfer& transfer) {
@@ -130,6 +173,17 @@ CURLcode perform(CURLM* multi, CURL* curl, Transfer& transfer) {
   }
   curl_multi_remove_handle(multi, curl);
   return code;
+}
+
+[[noreturn]] void fail(CURLcode code, const std::string& url, const std::string& found) {
+  if (is_final(code)) {
+    throw_error<DownloadError>(
+        "cannot read {}: expected an answer, found: {}; check the address (HF_ENDPOINT, --server) and the "
+        "certificates (package ca-certificates, or CURL_CA_BUNDLE)",
+        url, found);
+  }
+  if (is_no_connection(code)) throw ConnectionError(found);
+  throw TransientError(found);
 }
 
 }  // namespace
@@ -168,59 +222,17 @@ void CurlHttp::exchange(const OutgoingRequest& request, const HttpReceiver& rece
   curl_easy_reset(curl);
   Transfer transfer{receiver};
   std::array<char, CURL_ERROR_SIZE> reason{};
-  FieldList fields;
-  // What is compressed on the way has other ranges and another size than the file.
-  fields.add("Accept-Encoding: identity");
-  if (!request.token.empty()) fields.add("Authorization: Bearer " + request.token);
-  if (request.json) {
-    fields.add("Content-Type: application/json");
-    fields.add("Expect:");  // libcurl would wait for "100 Continue", which not all servers send
-  }
-  const std::string agent = std::string("tp-infer/") + kVersion;
-  const std::string range = std::to_string(request.first_byte) + "-";
-
-  curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
-  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(curl, CURLOPT_USERAGENT, agent.c_str());
-  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, fields.get());
-  if (request.json) {
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.json->size()));
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.json->data());
-  }
-  if (request.first_byte > 0) curl_easy_setopt(curl, CURLOPT_RANGE, range.c_str());
-  curl_easy_setopt(curl, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, static_cast<long>(handle_->patience.count()));
-  if (request.may_pause) {
-    curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);  // notices that the other host is gone
-  } else {
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, kLeastBytesPerSecond);
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(handle_->patience.count()));
-  }
+  const FieldList fields(request);
+  set_request(curl, request, fields);
+  set_patience(curl, request, handle_->patience);
+  set_receiver(curl, transfer);
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, reason.data());
-  if (const char* const file = certificates()) curl_easy_setopt(curl, CURLOPT_CAINFO, file);
-  curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_head_line);
-  curl_easy_setopt(curl, CURLOPT_HEADERDATA, &transfer);
-  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
-
   const CURLcode code = perform(handle_->multi, curl, transfer);
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, nullptr);
+  if (code == CURLE_OK && !transfer.error && !transfer.is_stopped) transfer.pass_head();  // without a body
   if (transfer.error) std::rethrow_exception(transfer.error);
-  if (transfer.is_stopped) return;
-  if (code == CURLE_OK) {
-    transfer.pass_head();  // of a response without a body
-    if (transfer.error) std::rethrow_exception(transfer.error);
-    return;
-  }
-  const std::string found = reason[0] != '\0' ? reason.data() : curl_easy_strerror(code);
-  if (is_final(code)) {
-    throw_error<DownloadError>(
-        "cannot read {}: expected an answer, found: {}; check the address (HF_ENDPOINT, --server) and the "
-        "certificates (package ca-certificates, or CURL_CA_BUNDLE)",
-        request.url, found);
-  }
-  if (is_no_connection(code)) throw ConnectionError(found);
-  throw TransientError(found);
+  if (code == CURLE_OK || transfer.is_stopped) return;
+  fail(code, request.url, reason[0] != '\0' ? reason.data() : curl_easy_strerror(code));
 }
 
 }  // namespace tp
