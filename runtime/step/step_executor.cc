@@ -142,19 +142,10 @@ std::vector<StepExecutor::HiddenRow> StepExecutor::kept_rows(const Forward& forw
   return rows;
 }
 
-std::vector<Result> StepExecutor::run(const Forward& forward) {
-  Batch batch = sequences_.begin(forward);
-  if (forward.tokens.empty()) return {};
-  restore_states(forward);
-  if (decoder_.reads_states()) find_states(forward, batch);
-  if (!stage_.is_last()) {
-    decoder_.forward(comm_, batch, cache_, workspace_, {}, {}, links_);
-    return {};
-  }
-  std::vector<Row> rows;  // rows with logits, for all outputs
-  std::vector<HiddenRow> hidden = kept_rows(forward);
-  // Hidden states requested from an encoder-decoder belong to its input.
-  std::vector<std::size_t>& hidden_rows = batch.inputs ? batch.inputs->hidden_rows : batch.hidden_rows;
+// Allocates the results. Adds the outputs' hidden rows to `hidden`, and returns the rows with logits.
+std::vector<StepExecutor::Row> StepExecutor::begin_outputs(const Forward& forward, Batch& batch,
+                                                           std::vector<HiddenRow>& hidden) {
+  std::vector<Row> rows;
   results_.clear();
   masks_.clear();
   for (std::size_t index = 0; index < forward.outputs.size(); ++index) {
@@ -170,6 +161,22 @@ std::vector<Result> StepExecutor::run(const Forward& forward) {
       }
     }
   }
+  return rows;
+}
+
+std::vector<Result> StepExecutor::run(const Forward& forward) {
+  Batch batch = sequences_.begin(forward);
+  if (forward.tokens.empty()) return {};
+  restore_states(forward);
+  if (decoder_.reads_states()) find_states(forward, batch);
+  if (!stage_.is_last()) {
+    decoder_.forward(comm_, batch, cache_, workspace_, {}, {}, links_);
+    return {};
+  }
+  std::vector<HiddenRow> hidden = kept_rows(forward);
+  // Hidden states requested from an encoder-decoder belong to its input.
+  std::vector<std::size_t>& hidden_rows = batch.inputs ? batch.inputs->hidden_rows : batch.hidden_rows;
+  const std::vector<Row> rows = begin_outputs(forward, batch, hidden);
   // Sorted on every rank, even if the rank keeps no states: unsorted rows rule out half-batches (halves_of),
   // and all ranks must divide a step in the same way.
   std::ranges::stable_sort(hidden, {}, &HiddenRow::row);

@@ -65,6 +65,7 @@ class StepExecutor {
   std::vector<HiddenRow> kept_rows(const Forward& forward) const;
   void restore_states(const Forward& forward) const;
   void find_states(const Forward& forward, Batch& batch) const;
+  std::vector<Row> begin_outputs(const Forward& forward, Batch& batch, std::vector<HiddenRow>& hidden);
   void collect(std::span<const Row> rows, TensorView<const float> local_logits, const MaskSource& masks);
   void collect_parts(std::span<const Row> rows, TensorView<const float> local_logits);
   void collect_whole(const Row& row, TensorView<const float> local_row);
