@@ -45,11 +45,10 @@ nlohmann::json apertus_config(const ModelMetadata&) { return {{"hidden_act", "xi
 }  // namespace
 
 Family arcee() {
-  Family family{.architecture = "ArceeForCausalLM", .names = llama_names(), .make_spec = arcee_spec};
+  Family family = llama_like("ArceeForCausalLM", arcee_spec, arcee_block);
   family.defaults.hidden_act = "relu2";
   family.defaults.max_position_embeddings = 4096;
   family.defaults.rms_norm_eps = 1e-5;
-  family.names.names_of_block = arcee_block;
   family.names.gguf.interleaved_query_key = true;
   family.gguf = {.architecture = "arcee", .config = arcee_config};
   return family;

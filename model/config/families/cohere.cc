@@ -48,7 +48,7 @@ nlohmann::json cohere2_config(const ModelMetadata& model) {
 }  // namespace
 
 Family cohere() {
-  Family family{.architecture = "CohereForCausalLM", .names = llama_names(), .make_spec = cohere_spec};
+  Family family = llama_like("CohereForCausalLM", cohere_spec);
   family.defaults.max_position_embeddings = 8192;
   family.defaults.logit_scale = 0.0625;
   family.defaults.tie_word_embeddings = true;
@@ -57,13 +57,11 @@ Family cohere() {
 }
 
 Family cohere2() {
-  Family family = cohere();
-  family.architecture = "Cohere2ForCausalLM";
+  Family family = derived(cohere(), "Cohere2ForCausalLM", cohere2_spec);
   family.fixed_fields = {{"use_qk_norm", "false"},
                          {"use_parallel_block", "true"},
                          {"use_gated_activation", "true"},
                          {"position_embedding_type", "\"rope_gptj\""}};
-  family.make_spec = cohere2_spec;
   family.defaults.sliding_window = 4096;
   family.defaults.sliding_window_pattern = 4;
   family.gguf = {.architecture = "cohere2", .config = cohere2_config};

@@ -31,6 +31,20 @@ Activation activation_of(const ModelConfig& config) {
   return found->second;
 }
 
+Family derived(Family family, const std::string& architecture,
+               DecoderSpec (*make_spec)(const ModelConfig& config),
+               BlockNames (*names_of_block)(const std::string& prefix)) {
+  family.architecture = architecture;
+  if (make_spec != nullptr) family.make_spec = make_spec;
+  if (names_of_block != nullptr) family.names.names_of_block = names_of_block;
+  return family;
+}
+
+Family llama_like(const std::string& architecture, DecoderSpec (*make_spec)(const ModelConfig& config),
+                  BlockNames (*names_of_block)(const std::string& prefix)) {
+  return derived({.architecture = {}, .names = llama_names()}, architecture, make_spec, names_of_block);
+}
+
 GatedMlpNames gated_mlp(const std::string& prefix) {
   return {prefix + "gate_proj", prefix + "up_proj", prefix + "down_proj"};
 }

@@ -19,6 +19,14 @@ DecoderSpec granite_spec(const ModelConfig& config);
 DecoderSpec ernie_spec(const ModelConfig& config);
 DecoderSpec gpt2_spec(const ModelConfig& config);
 
+// A family like another one. Null: the other family's spec and names of blocks.
+Family derived(Family family, const std::string& architecture,
+               DecoderSpec (*make_spec)(const ModelConfig& config) = nullptr,
+               BlockNames (*names_of_block)(const std::string& prefix) = nullptr);
+// A family with Llama's names, but nothing else of Llama's.
+Family llama_like(const std::string& architecture, DecoderSpec (*make_spec)(const ModelConfig& config),
+                  BlockNames (*names_of_block)(const std::string& prefix) = nullptr);
+
 TensorNames llama_names();
 BlockNames llama_block(const std::string& prefix);
 BlockNames gpt_neox_block(const std::string& prefix);

@@ -141,9 +141,8 @@ nlohmann::json deepseek_config(const ModelMetadata& model) {
 }  // namespace
 
 Family deepseek2() {
-  Family family{.architecture = "DeepseekV2ForCausalLM", .names = llama_names(), .make_spec = deepseek_spec};
+  Family family = llama_like("DeepseekV2ForCausalLM", deepseek_spec, deepseek_block);
   family.make_next_token_spec = deepseek_next_token_spec;
-  family.names.names_of_block = deepseek_block;
   // Factors of F8 elements, part of their tensors.
   family.names.buffers.emplace_back(".weight_scale_inv");
   family.gguf = {.architecture = "deepseek2",
@@ -155,8 +154,7 @@ Family deepseek2() {
 }
 
 Family deepseek3() {
-  Family family = deepseek2();
-  family.architecture = "DeepseekV3ForCausalLM";
+  Family family = derived(deepseek2(), "DeepseekV3ForCausalLM");
   family.gguf.is_of = is_version_3;
   family.defaults.max_position_embeddings = 4096;
   family.defaults.norm_topk_prob = true;
@@ -168,8 +166,7 @@ Family deepseek3() {
 
 // Its GGUF files are read as DeepSeek-V3.
 Family glm4_moe_lite() {
-  Family family = deepseek3();
-  family.architecture = "Glm4MoeLiteForCausalLM";
+  Family family = derived(deepseek3(), "Glm4MoeLiteForCausalLM");
   family.gguf.is_of = [](const ModelMetadata&) { return false; };
   family.defaults.max_position_embeddings = 202752;
   family.defaults.rms_norm_eps = 1e-5;

@@ -21,10 +21,8 @@ DecoderSpec dream_spec(const ModelConfig& config) {
 }  // namespace
 
 Family dream() {
-  Family family = qwen2();
-  family.architecture = "DreamModel";
+  Family family = derived(qwen2(), "DreamModel", dream_spec);
   family.kind = ModelKind::diffusion;
-  family.make_spec = dream_spec;
   family.defaults.mask_token_id = 151666;
   family.gguf = {};
   return family;

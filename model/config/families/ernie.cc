@@ -10,7 +10,7 @@ DecoderSpec ernie_spec(const ModelConfig& config) {
 }
 
 Family ernie() {
-  Family family{.architecture = "Ernie4_5ForCausalLM", .names = llama_names(), .make_spec = ernie_spec};
+  Family family = llama_like("Ernie4_5ForCausalLM", ernie_spec);
   family.defaults.head_dim = 128;
   family.defaults.num_key_value_heads = 2;
   family.defaults.max_position_embeddings = 131072;

@@ -40,11 +40,8 @@ nlohmann::json ernie_moe_config(const ModelMetadata& model) {
 }  // namespace
 
 Family ernie_moe() {
-  Family family = ernie();
-  family.architecture = "Ernie4_5_MoeForCausalLM";
-  family.make_spec = ernie_moe_spec;
+  Family family = derived(ernie(), "Ernie4_5_MoeForCausalLM", ernie_moe_spec, ernie_moe_block);
   family.fixed_fields = {{"use_bias", "false"}};
-  family.names.names_of_block = ernie_moe_block;
   family.gguf = {.architecture = "ernie4_5-moe", .config = ernie_moe_config};
   family.defaults.head_dim = 0;
   family.defaults.num_key_value_heads = 4;

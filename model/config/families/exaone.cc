@@ -20,8 +20,7 @@ DecoderSpec exaone4_spec(const ModelConfig& config) {
 }  // namespace
 
 Family exaone4() {
-  Family family{.architecture = "Exaone4ForCausalLM", .names = llama_names(), .make_spec = exaone4_spec};
-  family.names.names_of_block = post_norm_block;
+  Family family = llama_like("Exaone4ForCausalLM", exaone4_spec, post_norm_block);
   family.defaults.rms_norm_eps = 1e-5;
   family.defaults.sliding_window = 4096;
   family.defaults.sliding_window_pattern = 4;

@@ -128,10 +128,7 @@ Family gemma() {
 }
 
 Family gemma2() {
-  Family family = gemma();
-  family.architecture = "Gemma2ForCausalLM";
-  family.make_spec = gemma2_spec;
-  family.names.names_of_block = gemma2_block;
+  Family family = derived(gemma(), "Gemma2ForCausalLM", gemma2_spec, gemma2_block);
   family.gguf = {.architecture = "gemma2", .config = gemma2_config};
   family.defaults.query_pre_attn_scalar = 256;
   family.defaults.sliding_window = 4096;
@@ -141,9 +138,7 @@ Family gemma2() {
 }
 
 Family gemma3() {
-  Family family = gemma2();
-  family.architecture = "Gemma3ForCausalLM";
-  family.make_spec = gemma3_spec;
+  Family family = derived(gemma2(), "Gemma3ForCausalLM", gemma3_spec);
   family.gguf = {.architecture = "gemma3", .config = gemma3_config};
   family.defaults.attn_logit_softcapping = 0;
   family.defaults.final_logit_softcapping = 0;
@@ -163,18 +158,15 @@ Family gemma3() {
 // The language model of multimodal Gemma 3. Configs on the Hub contain only fields that differ from the
 // defaults.
 Family gemma3_multimodal() {
-  Family family = gemma3();
-  family.architecture = "Gemma3ForConditionalGeneration";
+  Family family = derived(gemma3(), "Gemma3ForConditionalGeneration");
   family.names.part_prefix = "language_model.";
   family.gguf.is_of = [](const ModelMetadata&) { return false; };  // files are read as Gemma3ForCausalLM
   return family;
 }
 
 Family embedding_gemma() {
-  Family family = gemma3();
-  family.architecture = "Gemma3TextModel";
+  Family family = derived(gemma3(), "Gemma3TextModel", embedding_gemma_spec);
   family.kind = ModelKind::encoder;
-  family.make_spec = embedding_gemma_spec;
   family.gguf = {};
   return family;
 }

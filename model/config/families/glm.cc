@@ -39,8 +39,7 @@ BlockNames glm4_block(const std::string& prefix) {
 }  // namespace
 
 Family glm() {
-  Family family{.architecture = "GlmForCausalLM", .names = llama_names(), .make_spec = glm_spec};
-  family.names.names_of_block = glm_block;
+  Family family = llama_like("GlmForCausalLM", glm_spec, glm_block);
   family.names.gguf.block.gate_proj = family.names.gguf.block.up_proj;
   family.defaults.partial_rotary_factor = 0.5;
   family.defaults.head_dim = 128;
@@ -53,10 +52,7 @@ Family glm() {
 }
 
 Family glm4() {
-  Family family = glm();
-  family.architecture = "Glm4ForCausalLM";
-  family.make_spec = glm4_spec;
-  family.names.names_of_block = glm4_block;
+  Family family = derived(glm(), "Glm4ForCausalLM", glm4_spec, glm4_block);
   family.gguf = {.architecture = "glm4"};
   return family;
 }

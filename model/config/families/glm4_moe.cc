@@ -66,9 +66,8 @@ nlohmann::json glm4_moe_config(const ModelMetadata& model) {
 }  // namespace
 
 Family glm4_moe() {
-  Family family{.architecture = "Glm4MoeForCausalLM", .names = llama_names(), .make_spec = glm4_moe_spec};
+  Family family = llama_like("Glm4MoeForCausalLM", glm4_moe_spec, glm4_moe_block);
   family.make_next_token_spec = glm4_moe_next_token_spec;
-  family.names.names_of_block = glm4_moe_block;
   family.names.gguf.block.pre_feed_forward_norm = "post_attention_norm";
   family.gguf = {.architecture = "glm4moe", .config = glm4_moe_config};
   family.defaults.max_position_embeddings = 131072;
@@ -84,9 +83,7 @@ Family glm4_moe() {
 }
 
 Family dots1() {
-  Family family = glm4_moe();
-  family.architecture = "Dots1ForCausalLM";
-  family.make_spec = dots1_spec;
+  Family family = derived(glm4_moe(), "Dots1ForCausalLM", dots1_spec);
   family.make_next_token_spec = nullptr;
   family.names.gguf = {};
   family.gguf = {.architecture = "dots1", .config = dots1_config};

@@ -15,11 +15,9 @@ BlockNames gpt_bigcode_block(const std::string& prefix) {
 }  // namespace
 
 Family gpt_bigcode() {
-  Family family = gpt2();
-  family.architecture = "GPTBigCodeForCausalLM";
+  Family family = derived(gpt2(), "GPTBigCodeForCausalLM", nullptr, gpt_bigcode_block);
   family.defaults.hidden_act = "gelu_pytorch_tanh";
   family.defaults.multi_query = true;
-  family.names.names_of_block = gpt_bigcode_block;
   family.gguf.architecture = "starcoder";
   return family;
 }

@@ -29,11 +29,9 @@ BlockNames gpt_neo_block(const std::string& prefix) {
 }  // namespace
 
 Family gpt_neo() {
-  Family family = gpt2();
-  family.architecture = "GPTNeoForCausalLM";
+  Family family = derived(gpt2(), "GPTNeoForCausalLM", gpt_neo_spec);
   family.defaults.max_position_embeddings = 2048;
   family.defaults.sliding_window = 256;
-  family.make_spec = gpt_neo_spec;
   family.names = gpt2_names();
   family.names.names_of_block = gpt_neo_block;
   family.names.buffers = {".attn.attention.bias", ".attn.attention.masked_bias"};

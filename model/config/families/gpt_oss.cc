@@ -47,8 +47,7 @@ nlohmann::json gpt_oss_config(const ModelMetadata& model) {
 }  // namespace
 
 Family gpt_oss() {
-  Family family{.architecture = "GptOssForCausalLM", .names = llama_names(), .make_spec = gpt_oss_spec};
-  family.names.names_of_block = gpt_oss_block;
+  Family family = llama_like("GptOssForCausalLM", gpt_oss_spec, gpt_oss_block);
   family.names.gguf.block.pre_feed_forward_norm = "post_attention_norm";
   family.gguf = {.architecture = "gpt-oss", .config = gpt_oss_config};
   family.defaults.max_position_embeddings = 131072;

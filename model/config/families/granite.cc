@@ -33,7 +33,7 @@ nlohmann::json granite_config(const ModelMetadata& model) {
 }  // namespace
 
 Family granite() {
-  Family family{.architecture = "GraniteForCausalLM", .names = llama_names(), .make_spec = granite_spec};
+  Family family = llama_like("GraniteForCausalLM", granite_spec);
   family.defaults.attention_multiplier = 1.0;
   family.names.gguf.interleaved_query_key = true;
   family.gguf = {.architecture = "granite", .config = granite_config};

@@ -39,10 +39,7 @@ nlohmann::json granite_moe_config(const ModelMetadata& model) {
 }  // namespace
 
 Family granite_moe() {
-  Family family = granite();
-  family.architecture = "GraniteMoeForCausalLM";
-  family.make_spec = granite_moe_spec;
-  family.names.names_of_block = granite_moe_block;
+  Family family = derived(granite(), "GraniteMoeForCausalLM", granite_moe_spec, granite_moe_block);
   family.names.gguf.interleaved_query_key = true;
   family.gguf = {.architecture = "granitemoe", .config = granite_moe_config};
   family.defaults.num_experts = 8;

@@ -16,7 +16,7 @@ DecoderSpec helium_spec(const ModelConfig& config) {
 }  // namespace
 
 Family helium() {
-  Family family{.architecture = "HeliumForCausalLM", .names = llama_names(), .make_spec = helium_spec};
+  Family family = llama_like("HeliumForCausalLM", helium_spec);
   family.defaults.head_dim = 128;
   family.defaults.max_position_embeddings = 4096;
   family.defaults.rms_norm_eps = 1e-8;

@@ -23,9 +23,7 @@ BlockNames hunyuan_block(const std::string& prefix) {
 }  // namespace
 
 Family hunyuan() {
-  Family family{
-      .architecture = "HunYuanDenseV1ForCausalLM", .names = llama_names(), .make_spec = hunyuan_spec};
-  family.names.names_of_block = hunyuan_block;
+  Family family = llama_like("HunYuanDenseV1ForCausalLM", hunyuan_spec, hunyuan_block);
   family.defaults.rms_norm_eps = 1e-5;
   family.gguf = {.architecture = "hunyuan-dense"};
   return family;

@@ -95,10 +95,8 @@ Family lfm2() {
 }
 
 Family lfm2_moe() {
-  Family family = lfm2();
-  family.architecture = "Lfm2MoeForCausalLM";
+  Family family = derived(lfm2(), "Lfm2MoeForCausalLM", lfm2_moe_spec);
   family.fixed_fields.push_back({"use_expert_bias", "true"});
-  family.make_spec = lfm2_moe_spec;
   family.gguf = {.architecture = "lfm2moe", .config = lfm2_moe_config};
   family.defaults.block_auto_adjust_ff_dim = false;
   family.defaults.norm_topk_prob = true;

@@ -79,7 +79,7 @@ TensorNames llama_names() {
 
 // GGUF files of Mistral are also read as Llama; they lack the window.
 Family llama() {
-  Family family{.architecture = "LlamaForCausalLM", .names = llama_names(), .make_spec = llama_spec};
+  Family family = llama_like("LlamaForCausalLM", llama_spec);
   family.names.gguf.interleaved_query_key = true;
   family.gguf = {.architecture = "llama",
                  .is_of = [](const ModelMetadata& model) { return !model.has("expert_count"); }};

@@ -35,8 +35,7 @@ nlohmann::json minimax_m2_config(const ModelMetadata& model) {
 }  // namespace
 
 Family minimax_m2() {
-  Family family{.architecture = "MiniMaxM2ForCausalLM", .names = llama_names(), .make_spec = minimax_m2_spec};
-  family.names.names_of_block = minimax_m2_block;
+  Family family = llama_like("MiniMaxM2ForCausalLM", minimax_m2_spec, minimax_m2_block);
   family.names.buffers.emplace_back(".weight_scale_inv");  // factors of F8 elements, part of their tensors
   family.gguf = {.architecture = "minimax-m2", .config = minimax_m2_config};
   family.fixed_fields = {{"scoring_func", R"("sigmoid")"},

@@ -38,7 +38,7 @@ DecoderSpec mistral_spec(const ModelConfig& config) {
 }
 
 Family mistral() {
-  Family family{.architecture = "MistralForCausalLM", .names = llama_names(), .make_spec = mistral_spec};
+  Family family = llama_like("MistralForCausalLM", mistral_spec);
   family.defaults.sliding_window = 4096;
   family.defaults.max_position_embeddings = 4096 * 32;
   family.names.gguf.interleaved_query_key = true;
@@ -48,20 +48,18 @@ Family mistral() {
 }
 
 Family ministral() {
-  Family family = mistral();
-  family.architecture = "MinistralForCausalLM";
+  Family family = derived(mistral(), "MinistralForCausalLM");
   family.defaults.num_key_value_heads = 8;
   return family;
 }
 
 Family mixtral() {
-  Family family{.architecture = "MixtralForCausalLM", .names = llama_names(), .make_spec = mixtral_spec};
+  Family family = llama_like("MixtralForCausalLM", mixtral_spec, mixtral_block);
   family.defaults.max_position_embeddings = 4096 * 32;
   family.defaults.rms_norm_eps = 1e-5;
   family.defaults.rope_theta = 1e6;
   family.defaults.num_experts = 8;
   family.defaults.num_experts_per_tok = 2;
-  family.names.names_of_block = mixtral_block;
   family.names.gguf.interleaved_query_key = true;
   family.gguf = {.architecture = "llama",
                  .is_of = [](const ModelMetadata& model) { return model.has("expert_count"); },

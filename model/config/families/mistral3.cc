@@ -18,8 +18,7 @@ nlohmann::json mistral3_config(const ModelMetadata& model) {
 }  // namespace
 
 Family mistral3() {
-  Family family = mistral();
-  family.architecture = "Mistral3ForConditionalGeneration";
+  Family family = derived(mistral(), "Mistral3ForConditionalGeneration");
   family.aliases = {"Ministral3ForCausalLM"};
   family.language_models = {{"mistral4", "Mistral4ForCausalLM"}};
   family.names.part_prefix = "language_model.";
@@ -31,8 +30,7 @@ Family mistral3() {
 }
 
 Family mistral4() {
-  Family family = deepseek2();
-  family.architecture = "Mistral4ForCausalLM";
+  Family family = derived(deepseek2(), "Mistral4ForCausalLM");
   family.make_next_token_spec = nullptr;
   family.names.part_prefix = "language_model.";
   family.gguf.architecture = "mistral4";

@@ -29,12 +29,11 @@ nlohmann::json nemotron_config(const ModelMetadata& model) {
 }  // namespace
 
 Family nemotron() {
-  Family family{.architecture = "NemotronForCausalLM", .names = llama_names(), .make_spec = nemotron_spec};
+  Family family = llama_like("NemotronForCausalLM", nemotron_spec, nemotron_block);
   family.defaults.hidden_act = "relu2";
   family.defaults.max_position_embeddings = 4096;
   family.defaults.partial_rotary_factor = 0.5;
   family.defaults.use_parallel_residual = false;
-  family.names.names_of_block = nemotron_block;
   family.names.gguf.norm_offset = 1.0F;
   family.gguf = {.architecture = "nemotron", .config = nemotron_config};
   return family;

@@ -20,7 +20,7 @@ nlohmann::json olmo_config(const ModelMetadata& model) {
 }  // namespace
 
 Family olmo() {
-  Family family{.architecture = "OlmoForCausalLM", .names = llama_names(), .make_spec = olmo_spec};
+  Family family = llama_like("OlmoForCausalLM", olmo_spec);
   family.names.gguf.interleaved_query_key = true;
   family.gguf = {.architecture = "olmo", .config = olmo_config};
   return family;

@@ -27,8 +27,7 @@ DecoderSpec olmo3_spec(const ModelConfig& config) {
 }  // namespace
 
 Family olmo2() {
-  Family family{.architecture = "Olmo2ForCausalLM", .names = llama_names(), .make_spec = olmo2_spec};
-  family.names.names_of_block = post_norm_block;
+  Family family = llama_like("Olmo2ForCausalLM", olmo2_spec, post_norm_block);
   family.defaults.rms_norm_eps = 1e-5;
   family.gguf = {.architecture = "olmo2",
                  .is_of = [](const ModelMetadata& model) { return !model.has("attention.sliding_window"); }};
@@ -36,9 +35,7 @@ Family olmo2() {
 }
 
 Family olmo3() {
-  Family family = olmo2();
-  family.architecture = "Olmo3ForCausalLM";
-  family.make_spec = olmo3_spec;
+  Family family = derived(olmo2(), "Olmo3ForCausalLM", olmo3_spec);
   family.defaults.sliding_window = 4096;
   family.defaults.sliding_window_pattern = 4;
   family.gguf = {.architecture = "olmo2",

@@ -30,7 +30,7 @@ nlohmann::json olmoe_config(const ModelMetadata& model) {
 }  // namespace
 
 Family olmoe() {
-  Family family{.architecture = "OlmoeForCausalLM", .names = llama_names(), .make_spec = olmoe_spec};
+  Family family = llama_like("OlmoeForCausalLM", olmoe_spec);
   family.gguf = {.architecture = "olmoe", .config = olmoe_config};
   family.defaults.max_position_embeddings = 4096;
   family.defaults.rms_norm_eps = 1e-5;

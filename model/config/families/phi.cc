@@ -37,13 +37,12 @@ nlohmann::json phi_config(const ModelMetadata& model) {
 }  // namespace
 
 Family phi() {
-  Family family{.architecture = "PhiForCausalLM", .names = llama_names(), .make_spec = phi_spec};
+  Family family = llama_like("PhiForCausalLM", phi_spec, phi_block);
   family.defaults.hidden_act = "gelu_new";
   family.defaults.partial_rotary_factor = 0.5;
   family.defaults.attention_bias = true;
   family.defaults.mlp_bias = true;
   family.names.final_norm = "final_layernorm";
-  family.names.names_of_block = phi_block;
   family.gguf = {.architecture = "phi2", .config = phi_config};
   return family;
 }

@@ -24,10 +24,9 @@ nlohmann::json phi3_config(const ModelMetadata& model) {
 }  // namespace
 
 Family phi3() {
-  Family family{.architecture = "Phi3ForCausalLM", .names = llama_names(), .make_spec = mistral_spec};
+  Family family = llama_like("Phi3ForCausalLM", mistral_spec, phi3_block);
   family.defaults.max_position_embeddings = 4096;
   family.defaults.rms_norm_eps = 1e-5;
-  family.names.names_of_block = phi3_block;
   set_qkv(family.names.gguf.block, "attn_qkv");
   family.names.gguf.block.gate_proj = family.names.gguf.block.up_proj;
   family.gguf = {.architecture = "phi3", .config = phi3_config};

@@ -30,10 +30,8 @@ nlohmann::json phimoe_config(const ModelMetadata& model) {
 }  // namespace
 
 Family phimoe() {
-  Family family = mixtral();
-  family.architecture = "PhimoeForCausalLM";
+  Family family = derived(mixtral(), "PhimoeForCausalLM", phimoe_spec);
   family.aliases = {"PhiMoEForCausalLM"};  // name in the code of published checkpoints
-  family.make_spec = phimoe_spec;
   family.names.gguf = {};
   family.gguf = {.architecture = "phimoe", .config = phimoe_config};
   family.defaults.num_experts = 16;

@@ -55,7 +55,7 @@ nlohmann::json qwen2_moe_config(const ModelMetadata& model) {
 }  // namespace
 
 Family qwen2() {
-  Family family{.architecture = "Qwen2ForCausalLM", .names = llama_names(), .make_spec = qwen2_spec};
+  Family family = llama_like("Qwen2ForCausalLM", qwen2_spec);
   family.defaults.max_position_embeddings = 32768;
   family.defaults.sliding_window = 4096;
   family.defaults.use_sliding_window = false;
@@ -65,18 +65,14 @@ Family qwen2() {
 }
 
 Family qwen3() {
-  Family family = qwen2();
-  family.architecture = "Qwen3ForCausalLM";
-  family.make_spec = qwen3_spec;
+  Family family = derived(qwen2(), "Qwen3ForCausalLM", qwen3_spec);
   family.defaults.head_dim = 128;
   family.gguf = {.architecture = "qwen3"};
   return family;
 }
 
 Family qwen2_moe() {
-  Family family = qwen2();
-  family.architecture = "Qwen2MoeForCausalLM";
-  family.make_spec = qwen2_moe_spec;
+  Family family = derived(qwen2(), "Qwen2MoeForCausalLM", qwen2_moe_spec);
   family.defaults.num_experts = 60;
   family.defaults.num_experts_per_tok = 4;
   family.defaults.moe_intermediate_size = 1408;
@@ -86,9 +82,7 @@ Family qwen2_moe() {
 }
 
 Family qwen3_moe() {
-  Family family = qwen2();
-  family.architecture = "Qwen3MoeForCausalLM";
-  family.make_spec = qwen3_moe_spec;
+  Family family = derived(qwen2(), "Qwen3MoeForCausalLM", qwen3_moe_spec);
   family.defaults.num_experts = 128;
   family.defaults.num_experts_per_tok = 8;
   family.defaults.moe_intermediate_size = 768;

@@ -6,8 +6,7 @@ namespace tp::families {
 
 // In texts, all three positions of mRoPE are equal, so mRoPE equals plain RoPE.
 Family qwen3_5_moe() {
-  Family family = qwen3_next();
-  family.architecture = "Qwen3_5MoeForConditionalGeneration";
+  Family family = derived(qwen3_next(), "Qwen3_5MoeForConditionalGeneration");
   family.aliases = {"Qwen3_5MoeForCausalLM"};
   family.names.part_prefix = "language_model.";
   family.names.gguf.tiled_value_heads = true;
@@ -26,8 +25,7 @@ Family qwen3_5_moe() {
 }
 
 Family qwen3_5() {
-  Family family = qwen3_5_moe();
-  family.architecture = "Qwen3_5ForConditionalGeneration";
+  Family family = derived(qwen3_5_moe(), "Qwen3_5ForConditionalGeneration");
   family.aliases = {"Qwen3_5ForCausalLM"};
   family.gguf = {.architecture = "qwen35", .config = gated_delta_net_config};
   family.defaults.hidden_size = 4096;

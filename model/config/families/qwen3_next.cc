@@ -152,11 +152,8 @@ nlohmann::json qwen3_next_config(const ModelMetadata& model) {
 }
 
 Family qwen3_next() {
-  Family family = qwen3_moe();
-  family.architecture = "Qwen3NextForCausalLM";
-  family.make_spec = qwen3_next_spec;
+  Family family = derived(qwen3_moe(), "Qwen3NextForCausalLM", qwen3_next_spec, qwen3_next_block);
   family.make_next_token_spec = qwen3_next_mtp_spec;
-  family.names.names_of_block = qwen3_next_block;
   family.names.ignored_prefixes = {"mtp."};
   family.names.gguf.norm_offset = 1.0F;
   family.names.gguf.block.pre_feed_forward_norm = "post_attention_norm";

@@ -18,10 +18,8 @@ DecoderSpec sdar_spec(const ModelConfig& config) {
 }  // namespace
 
 Family sdar() {
-  Family family = qwen3();
-  family.architecture = "SDARForCausalLM";
+  Family family = derived(qwen3(), "SDARForCausalLM", sdar_spec);
   family.kind = ModelKind::diffusion;
-  family.make_spec = sdar_spec;
   family.defaults.mask_token_id = 151669;
   family.defaults.block_size = 4;
   family.gguf = {};

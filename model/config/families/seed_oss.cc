@@ -4,7 +4,7 @@
 namespace tp::families {
 
 Family seed_oss() {
-  Family family{.architecture = "SeedOssForCausalLM", .names = llama_names(), .make_spec = llama_spec};
+  Family family = llama_like("SeedOssForCausalLM", llama_spec);
   family.defaults.head_dim = 128;
   family.defaults.num_key_value_heads = 8;
   family.defaults.max_position_embeddings = 524288;

@@ -14,7 +14,7 @@ DecoderSpec smollm3_spec(const ModelConfig& config) {
 }  // namespace
 
 Family smollm3() {
-  Family family{.architecture = "SmolLM3ForCausalLM", .names = llama_names(), .make_spec = smollm3_spec};
+  Family family = llama_like("SmolLM3ForCausalLM", smollm3_spec);
   family.defaults.no_rope_layer_interval = 4;
   family.defaults.use_sliding_window = false;
   family.defaults.max_position_embeddings = 32768;

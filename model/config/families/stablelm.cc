@@ -41,11 +41,10 @@ nlohmann::json stablelm_config(const ModelMetadata& model) {
 }  // namespace
 
 Family stablelm() {
-  Family family{.architecture = "StableLmForCausalLM", .names = llama_names(), .make_spec = stablelm_spec};
+  Family family = llama_like("StableLmForCausalLM", stablelm_spec, stablelm_block);
   family.defaults.max_position_embeddings = 4096;
   family.defaults.partial_rotary_factor = 0.25;
   family.defaults.use_parallel_residual = false;
-  family.names.names_of_block = stablelm_block;
   family.gguf = {.architecture = "stablelm", .config = stablelm_config};
   return family;
 }

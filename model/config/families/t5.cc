@@ -86,10 +86,8 @@ DecoderSpec t5_spec(const ModelConfig& config) {
 }  // namespace
 
 Family t5() {
-  Family family = seq2seq_like();
-  family.architecture = "T5ForConditionalGeneration";
+  Family family = derived(seq2seq_like(), "T5ForConditionalGeneration", t5_spec);
   family.aliases = {"T5WithLMHeadModel"};
-  family.make_spec = t5_spec;
   family.names = t5_names("decoder.");
   family.names.names_of_block = [](const std::string& prefix) { return t5_block(prefix, "2", false); };
   family.defaults.hidden_act = "relu";
