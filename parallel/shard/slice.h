@@ -1,7 +1,6 @@
 #pragma once
 
 #include "parallel/shard/shard.h"
-#include "tp/tensor.h"
 
 #include <cstddef>
 
@@ -32,11 +31,5 @@ struct TensorSlice {
            columns.end <= shape.columns;
   }
 };
-
-// The slice's bytes in row `row` of the whole matrix, counted from the start of the tensor's data.
-inline Range bytes_of_row(MatrixShape shape, const TensorSlice& slice, std::size_t row, DType type) {
-  const std::size_t first = row * shape.columns;
-  return {(first + slice.columns.begin) * size_of(type), (first + slice.columns.end) * size_of(type)};
-}
 
 }  // namespace tp

@@ -1,10 +1,10 @@
 // --attention favor: on decoders, beside exact attention, and where it does not fit.
-#include "model/files/npy.h"
 #include "tests/doc_example.h"
 #include "tests/launch/program.h"
 #include "tests/launch/run_line.h"
 #include "tests/launch/text_encoder.h"
 #include "tests/launch/text_model.h"
+#include "tests/reference/npy_array.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
 // tp-infer generate, logits and inspect with diffusion language models.
-#include "model/files/npy.h"
 #include "tests/doc_example.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/diffusion_fixture.h"
+#include "tests/reference/npy_array.h"
 #include "tests/serve/served_program.h"
 
 #include <algorithm>

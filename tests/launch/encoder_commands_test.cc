@@ -1,9 +1,9 @@
 // tp-infer embed, hidden, rank, classify, fill-mask and logits with encoders.
-#include "model/files/npy.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_encoder.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/encoder_fixture.h"
+#include "tests/reference/npy_array.h"
 
 #include <cmath>
 #include <fstream>

@@ -1,9 +1,9 @@
 // tp-infer perplexity.
 
-#include "model/files/npy.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/fixture.h"
+#include "tests/reference/npy_array.h"
 
 #include <algorithm>
 #include <cmath>

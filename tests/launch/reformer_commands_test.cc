@@ -1,8 +1,8 @@
 // Reformer, as a user runs it.
-#include "model/files/npy.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/fixture.h"
+#include "tests/reference/npy_array.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,10 @@
 // tp-infer logits, inspect and bench.
 
-#include "model/files/npy.h"
 #include "tests/launch/damaged_weights.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/fixture.h"
+#include "tests/reference/npy_array.h"
 
 #include <cmath>
 

@@ -6,10 +6,10 @@
 // what is compared is the logarithm of the most likely tokens' probabilities, position by position behind the
 // same tokens, within a tolerance for each type. Where the best token is ahead of the next by more than twice
 // the tolerance, both must choose it.
-#include "model/files/npy.h"
 #include "tests/launch/process.h"
 #include "tests/launch/program.h"
 #include "tests/model/weights/checkpoint_files.h"
+#include "tests/reference/npy_array.h"
 #include "tests/reference/random.h"
 
 #include <algorithm>

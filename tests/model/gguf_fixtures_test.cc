@@ -1,11 +1,11 @@
 // GGUF models: values, logits and tokens that others computed from them.
 #include "model/config/config.h"
-#include "model/files/npy.h"
 #include "model/weights/gguf/gguf_dequantize.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "tests/model/decoder_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tests/reference/npy_array.h"
 
 #include <cstring>
 

@@ -1,11 +1,11 @@
 // Reformer: what its fixture alone does not show.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "model/files/npy.h"
 #include "model/layers/attention/lsh_rotations.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "tests/model/decoder_under_test.h"
 #include "tests/mpi_test.h"
+#include "tests/reference/npy_array.h"
 #include "tp/error.h"
 #include "tp/mpi.h"
 

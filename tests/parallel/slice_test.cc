@@ -1,5 +1,7 @@
 #include "parallel/shard/slice.h"
 
+#include "tp/tensor.h"
+
 #include <cstdint>
 #include <vector>
 
@@ -7,6 +9,12 @@
 
 namespace tp {
 namespace {
+
+// The bytes of a slice that are in row `row` of the whole matrix, relative to the start of the tensor's data.
+Range bytes_of_row(MatrixShape shape, const TensorSlice& slice, std::size_t row, DType type) {
+  const std::size_t first = row * shape.columns;
+  return {(first + slice.columns.begin) * size_of(type), (first + slice.columns.end) * size_of(type)};
+}
 
 TEST(TensorSlice, OfRowsIsOneContiguousRunOfBytes) {
   constexpr MatrixShape kShape{10, 7};

@@ -6,8 +6,8 @@
 // all logits, for tests that need more.
 #pragma once
 
-#include "model/files/npy.h"
 #include "tests/reference/expected_rows.h"
+#include "tests/reference/npy_array.h"
 #include "tp/token_id.h"
 
 #include <filesystem>

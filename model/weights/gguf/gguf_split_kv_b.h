@@ -3,6 +3,7 @@
 
 #include "model/weights/gguf/gguf_files.h"
 #include "parallel/shard/slice.h"
+#include "tp/tensor.h"
 
 #include <optional>
 #include <string>

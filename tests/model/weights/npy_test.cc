@@ -1,6 +1,7 @@
 #include "model/files/npy.h"
 
 #include "tests/model/weights/checkpoint_files.h"
+#include "tests/reference/npy_array.h"
 
 #include <csignal>
 #include <limits>

@@ -169,18 +169,6 @@ inline Vector odd_bf16(const WordVector& pairs) {
   return out;
 }
 
-// The low and the high four bits of 64 bytes.
-inline WordVector low_halves(const WordVector& bytes) {
-  WordVector out;
-  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = bytes.part[i] & 0x0f0f0f0fU;
-  return out;
-}
-inline WordVector high_halves(const WordVector& bytes) {
-  WordVector out;
-  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = (bytes.part[i] >> 4) & 0x0f0f0f0fU;
-  return out;
-}
-
 // 16 bf16 numbers.
 inline Vector load_bf16(const unsigned char* p) {
   Vector out;
