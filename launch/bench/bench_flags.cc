@@ -42,13 +42,15 @@ void add_bench_options(CLI::App& command, BenchFlags& flags) {
       ->delimiter(',');
   command.add_flag("--constraint", flags.constraint,
                    "Also decode with a JSON Schema for each sequence; needs the model's tokenizer");
-  options.add_file("--acceptance-trace", flags.acceptance_trace,
-                   "A file with texts, one JSON object per line: \"name\", \"prompt_ids\", \"token_ids\", "
-                   "perhaps \"sampling\" as in the output of generate --json. Decode as many tokens without "
-                   "draft tokens and with them, and accept as many drafts as these texts would");
+  options.add_file(
+      "--acceptance-trace", flags.acceptance_trace,
+      "A file with texts, one JSON object per line: \"name\", \"prompt_ids\", \"token_ids\", "
+      "optionally \"sampling\" as in the output of generate --json. Decode as many tokens without "
+      "draft tokens and with them, and accept as many drafts as these texts would");
   options.add(
       "--repeat", flags.repeat, "N", whole_number(1, 1000),
-      "Runs per row; the row shows their median. With several, an additional first run is not counted");
+      "Runs per row; the row shows their median. If N is above 1, an additional warm-up run comes first "
+      "and is not counted");
   options.add("--temperature", flags.temperature, "T", number(),
               "Sample with this temperature instead of taking the most likely token");
   options.add("--top-k", flags.sampling.top_k, "K", whole_number(0, 1 << 30),
@@ -56,7 +58,7 @@ void add_bench_options(CLI::App& command, BenchFlags& flags) {
   options.add("--top-p", flags.sampling.top_p, "P", number(),
               "Sample from the smallest set of tokens with cumulative probability P");
   options.add("--pretend-ranks", flags.engine.options.pretend_ranks, "N", whole_number(1, 4096),
-              "Let the ranks do the work of the first ranks of N; tokens are then meaningless");
+              "Do the work that the first ranks would have in a job of N ranks; the tokens are meaningless");
   command.add_flag("--json", flags.json, "One JSON object per row");
   command.add_flag("--csv", flags.csv, "Comma-separated values, with a header");
   command.add_flag("--markdown", flags.markdown, "A table in Markdown");

@@ -230,7 +230,7 @@ void add_prompt_options(CLI::App& command, GenerateFlags& flags) {
   group.add_file("--prompt-file", flags.prompt_file, "A file that contains one prompt");
   group.add_file("--tokens", flags.token_file,
                  "A JSON file: a list of token ids, or an object with `ids` and, for encoder-decoders, "
-                 "perhaps `decoder_ids`");
+                 "optionally `decoder_ids`");
   group.add_file("--batch", flags.batch_file,
                  "A file with one JSON request per line; implies --json. With -, requests are answered as "
                  "they arrive");

@@ -20,8 +20,8 @@ constexpr const char* kRenderChatExamples = R"(Examples:
   tp-infer render-chat --model DIR --messages messages.json
   tp-infer render-chat --template chat.jinja --messages - < messages.json
   tp-infer render-chat --model DIR --messages FILE --ids       the prompt's token ids
-The file is a JSON object: `messages`, and perhaps `add_generation_prompt` (false unless given), `tools`,
-`bos_token`, `eos_token` and whatever else the template knows by name.)";
+The file is a JSON object: `messages`, and optionally `add_generation_prompt` (false unless given),
+`tools`, `bos_token`, `eos_token` and whatever else the template knows by name.)";
 
 struct RenderChatArguments {
   std::string model;

@@ -39,9 +39,9 @@ constexpr const char* kServeFooter =
     "  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
     "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'\n"
     "Try the page at http://127.0.0.1:8080/. /v1 has OpenAI's API, and Prometheus reads /metrics.\n"
-    "To stop the server without losing answers, press Ctrl-C, or send SIGTERM. With mpirun, which ends all\n"
-    "ranks within two seconds of these, use kill -USR1 PID-OF-MPIRUN, or kill -TERM with the process id in\n"
-    "--pid-file. A second signal stops it after the current step.\n"
+    "To stop the server without losing answers, press Ctrl-C, or send SIGTERM. mpirun ends all ranks\n"
+    "within two seconds of either, so with mpirun use kill -USR1 PID-OF-MPIRUN, or kill -TERM with the\n"
+    "process id in --pid-file. A second signal stops the server after the current step.\n"
     "Exit status: 0 ended by a signal, 1 error, 2 usage error";
 
 constexpr std::chrono::milliseconds kTimeOfMpirun{600};

@@ -25,7 +25,7 @@ void SamplingFlags::add_to(CLI::App& command) {
   group.add("--min-p", min_p, "P", number(),
             "Keep tokens that are at least P times as likely as the most likely token");
   group.add("--repetition-penalty", repetition_penalty, "X", number(),
-            "Values above 1 make tokens less likely that have occurred");
+            "Values above 1 make tokens that have already occurred less likely");
   group.add("--presence-penalty", presence_penalty, "X", number(),
             "Subtract X from the logits of tokens that were generated");
   group.add("--frequency-penalty", frequency_penalty, "X", number(),

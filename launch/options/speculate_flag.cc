@@ -76,7 +76,7 @@ void add_speculate_option(CLI::App& command, SpeculationOptions& options) {
           "what followed the same tokens earlier; draft:DIR drafts with a small model of the same "
           "vocabulary; mtp drafts with the multi-token prediction layer of the model's checkpoint; auto "
           "combines ngram with the model in DIR, else with the model in the folder `draft` of the model's "
-          "folder, else with mtp. Append :N for another number than 8, and :N:always to draft even if it is "
+          "folder, else with mtp. Append :N for a number other than 8, and :N:always to draft even if it is "
           "slower")
       ->default_str("off");
   group

@@ -34,7 +34,7 @@ CLI::Option* add_token_file_option(CLI::App& command, std::string& file) {
   return OptionGroup(command).add_file(
       "--tokens", file,
       "A JSON file (- is standard input): a list of token ids, or an object with `ids` and "
-      "perhaps `token_type_ids` and `global_attention_mask`");
+      "optionally `token_type_ids` and `global_attention_mask`");
 }
 
 EncoderInput tokens_of(const BatchText& input,
