@@ -1,8 +1,8 @@
 #include "launch/commands/subcommands.h"
 #include "launch/common/option_group.h"
 #include "launch/common/result_output.h"
+#include "launch/options/engine_flags.h"
 #include "launch/options/model_path.h"
-#include "launch/options/split_flag.h"
 #include "launch/plan/inspection.h"
 #include "launch/ranks/on_first_rank.h"
 #include "model/layers/decoder.h"
@@ -24,14 +24,9 @@ namespace tp {
 namespace {
 
 struct InspectFlags {
-  std::string model;
+  EngineOptions options{};
   std::size_t ranks = 1;
   std::size_t context = 0;
-  std::size_t prefill_chunk = 512;
-  std::string weights = "auto";
-  std::string kv_type = "auto";
-  bool same_bits = false;
-  std::vector<double> split;
   bool json = false;
   std::string output;
 };
@@ -86,15 +81,9 @@ std::vector<RankShare> shares_of(const EnginePlan& plan, const DecoderSpec& spec
   return shares;
 }
 
-void inspect(const InspectFlags& flags) {
-  const std::filesystem::path model = find_model(flags.model, {".json"});
-  const DescribedModel described({.model = model,
-                                  .weights = find_weight_type(flags.weights),
-                                  .kv_type = find_kv_type(flags.kv_type),
-                                  .same_bits = flags.same_bits,
-                                  .prefill_chunk = flags.prefill_chunk,
-                                  .split = flags.split},
-                                 flags.ranks, flags.kv_type == "auto");
+void inspect(InspectFlags flags) {
+  const std::filesystem::path model = flags.options.model = find_model(flags.options.model, {".json"});
+  const DescribedModel described(flags.options, flags.ranks);
   const EnginePlan& plan = described.plan();
   const DecoderSpec& spec = described.spec();
   const std::size_t context = flags.context != 0 ? flags.context : spec.max_position_embeddings;
@@ -116,19 +105,10 @@ void add_inspect_command(CLI::App& app, int& /*status*/) {
   auto flags = std::make_shared<InspectFlags>();
   CLI::App* command = app.add_subcommand("inspect", "Show a model's shape and what each rank would own");
   const OptionGroup options(*command);
-  options.add("-m,--model", flags->model, "DIR", not_empty("a model"),
-              "A checkpoint's folder, which needs only config.json; a GGUF file; or a config.json "
-              "(default: the demo model)");
+  add_described_options(*command, flags->options);
   options.add("--ranks", flags->ranks, "N", whole_number(1, 4096), "Ranks to plan for");
-  command->add_flag("--same-bits", flags->same_bits, "Plan for runs with --same-bits");
-  add_split_option(*command, flags->split);
   options.add("--context", flags->context, "N", whole_number(1),
               "Tokens of the sequence that the KV cache has room for (default: the model's maximum)");
-  options.add("--prefill-chunk", flags->prefill_chunk, "N", whole_number(1, 65536),
-              "Maximum prompt tokens per step");
-  options.add("--weights", flags->weights, "TYPE", weight_type(), "Type of the weights in memory");
-  options.add_choice("--kv-type", flags->kv_type, "TYPE", {"auto", "f32", "bf16", "int8"},
-                     "Type of the KV cache");
   command->add_flag("--json", flags->json, "One JSON object");
   add_output_option(*command, flags->output);
   command->footer(

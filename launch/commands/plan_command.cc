@@ -1,8 +1,8 @@
 #include "launch/commands/subcommands.h"
 #include "launch/common/option_group.h"
 #include "launch/common/result_output.h"
+#include "launch/options/engine_flags.h"
 #include "launch/options/model_path.h"
-#include "launch/options/split_flag.h"
 #include "launch/options/wire_flag.h"
 #include "launch/plan/described_model.h"
 #include "launch/plan/plan_flags.h"
@@ -22,17 +22,11 @@ namespace tp {
 namespace {
 
 struct PlanFlags {
-  std::string model;
+  EngineOptions options{};
   std::size_t hosts = 0;
   Cluster cluster;
   std::vector<std::size_t> batches = {1, 16};
   Workload workload;
-  std::size_t prefill_chunk = 512;
-  std::string weights = "auto";
-  std::string kv_type = "auto";
-  bool same_bits = false;
-  WireType wire = WireType::f32;
-  std::vector<double> split;
   bool json = false;
   std::string output;
   ProbeFlags probe;
@@ -62,20 +56,12 @@ PlannedWork planned_work(const EnginePlan& plan, const Workload& asked) {
 }
 
 void plan(const PlanFlags& flags) {
-  const std::filesystem::path model = find_model(flags.model, {".json"});
   omp_set_num_threads(static_cast<int>(default_threads(flags.cluster.ranks_per_host)));
-  const std::size_t ranks = std::max<std::size_t>(flags.split.size(), 1);
-  const std::size_t longest = std::max(flags.workload.context, flags.workload.prompt);
-  const DescribedModel described({.model = model,
-                                  .weights = find_weight_type(flags.weights),
-                                  .kv_type = find_kv_type(flags.kv_type),
-                                  .same_bits = flags.same_bits,
-                                  .wire = flags.wire,
-                                  .prefill_chunk = flags.prefill_chunk,
-                                  .max_sequences = *std::ranges::max_element(flags.batches),
-                                  .max_length = longest + 1,
-                                  .split = flags.split},
-                                 ranks, flags.kv_type == "auto");
+  EngineOptions options = flags.options;
+  options.model = find_model(options.model, {".json"});
+  options.max_sequences = *std::ranges::max_element(flags.batches);
+  options.max_length = std::max(flags.workload.context, flags.workload.prompt) + 1;
+  const DescribedModel described(options, std::max<std::size_t>(options.split.size(), 1));
   const PlannedWork work = planned_work(described.plan(), flags.workload);
   const Prediction prediction(work.plan, described.spec(), described.weights(), flags.cluster, work.workload);
   const PlanResult result = make_plan_result(
@@ -87,19 +73,6 @@ void plan(const PlanFlags& flags) {
   output.finish();
 }
 
-void add_model_options(CLI::App& command, PlanFlags& flags) {
-  const OptionGroup options(command);
-  options.add("-m,--model", flags.model, "DIR", not_empty("a model"),
-              "A checkpoint's folder, which needs only config.json; a GGUF file; or a config.json "
-              "(default: the demo model)");
-  options.add("--weights", flags.weights, "TYPE", weight_type(), "Type of the weights in memory");
-  options.add_choice("--kv-type", flags.kv_type, "TYPE", {"auto", "f32", "bf16", "int8"},
-                     "Type of the KV cache");
-  command.add_flag("--same-bits", flags.same_bits, "Plan for runs with --same-bits");
-  add_wire_option(command, flags.wire);
-  add_split_option(command, flags.split);
-}
-
 void add_workload_options(CLI::App& command, PlanFlags& flags) {
   const OptionGroup options(command);
   options.add("--batch", flags.batches, "N", whole_number(1, 4096), "Concurrent sequences, or a list: 1,16")
@@ -108,8 +81,6 @@ void add_workload_options(CLI::App& command, PlanFlags& flags) {
               "Tokens of each sequence: the size of the cache, and the context of a decode step");
   options.add("--prompt", flags.workload.prompt, "N", whole_number(1, 1 << 24),
               "Tokens of the prompt whose prefill is predicted");
-  options.add("--prefill-chunk", flags.prefill_chunk, "N", whole_number(1, 65536),
-              "Maximum prompt tokens per step");
 }
 
 }  // namespace
@@ -118,7 +89,8 @@ void add_workload_options(CLI::App& command, PlanFlags& flags) {
 void add_plan_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<PlanFlags>();
   CLI::App* command = app.add_subcommand("plan", "Predict a model's memory and speed on many hosts");
-  add_model_options(*command, *flags);
+  add_described_options(*command, flags->options);
+  add_wire_option(*command, flags->options.wire);
   OptionGroup(*command).add("--hosts", flags->hosts, "N", whole_number(1, 1024),
                             "Number of hosts to show in detail");
   add_cluster_options(*command, flags->cluster);
@@ -141,7 +113,7 @@ void add_plan_command(CLI::App& app, int& status) {
       "  mpirun --hostfile hosts --map-by ppr:2:node tp-infer plan --probe --weights int4");
   command->callback([=, &status] {
     if (flags->probes)
-      status = run_probe(*command, flags->probe, find_weight_type(flags->weights), flags->output);
+      status = run_probe(*command, flags->probe, flags->options.weights, flags->output);
     else
       on_first_rank(*command, [flags] { plan(*flags); })();
   });

@@ -11,6 +11,26 @@
 
 namespace tp {
 
+void add_described_options(CLI::App& command, EngineOptions& options) {
+  const OptionGroup group(command);
+  group.add(
+      "-m,--model", [&](const std::string& folder) { options.model = folder; }, "DIR", not_empty("a model"),
+      "A checkpoint's folder, which needs only config.json; a GGUF file; or a config.json "
+      "(default: the demo model)");
+  group
+      .add(
+          "--weights", [&](const std::string& name) { options.weights = find_weight_type(name); }, "TYPE",
+          weight_type(), "Type of the weights in memory")
+      ->default_str("auto");
+  group.add_choice(
+      "--kv-type", [&](const std::string& name) { options.kv_type = find_kv_type(name); }, "TYPE",
+      {"auto", "f32", "bf16", "int8"}, "Type of the KV cache");
+  group.add_flag("--same-bits", options.same_bits, "Plan for runs with --same-bits");
+  add_split_option(command, options.split);
+  group.add("--prefill-chunk", options.prefill_chunk, "N", whole_number(1, 65536),
+            "Maximum prompt tokens per step");
+}
+
 void EngineFlags::add_to(CLI::App& command, WeightNames names) {
   const OptionGroup group(command);
   const bool all = names == WeightNames::all;

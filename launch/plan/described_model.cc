@@ -25,14 +25,14 @@ DType dtype_of_rest(const std::filesystem::path& model, DType configured) {
 
 }  // namespace
 
-DescribedModel::DescribedModel(const EngineOptions& options, std::size_t ranks, bool default_kv)
+DescribedModel::DescribedModel(const EngineOptions& options, std::size_t ranks)
     : plan_(make_plan(options, ranks)),
       spec_(plan_.spec()),
       source_(find_weights(options.model)),
       configured_(source_ ? plan_.config.torch_dtype : dtype_of_rest(options.model, plan_.config.torch_dtype),
                   source_ ? std::vector<QuantizedLayers>() : find_quantized_layers(options.model)) {
   if (source_) stored_ = {source_->stored_bytes(), source_->types()};
-  if (default_kv) plan_.options.kv_type = default_kv_type(usual_type());
+  if (!options.kv_type) plan_.options.kv_type = default_kv_type(usual_type());
 }
 
 const WeightSource& DescribedModel::weights() const {

@@ -22,9 +22,8 @@ struct StoredWeights {
 class DescribedModel {
  public:
   // For engines with these options (the model is one that find_model has found) on so many ranks.
-  // `default_kv`: the options leave the type of the cache to the weights'. Throws ConfigError or
-  // CheckpointError.
-  DescribedModel(const EngineOptions& options, std::size_t ranks, bool default_kv);
+  // Throws ConfigError or CheckpointError.
+  DescribedModel(const EngineOptions& options, std::size_t ranks);
 
   const EnginePlan& plan() const { return plan_; }
   const DecoderSpec& spec() const { return spec_; }
