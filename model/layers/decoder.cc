@@ -15,7 +15,7 @@ void append(const std::vector<Element>& more, std::vector<Element>& all) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-// Adds an encoder input with as many tokens as the batch.
+// Adds to the batch an encoder input with the same number of tokens.
 void add_inputs(std::span<const std::int32_t> table, Batch& batch) {
   Batch inputs;
   inputs.tokens = batch.tokens;
@@ -58,7 +58,7 @@ void Decoder::compute(Communicator* comm, const Batch& batch, const KvCache& cac
   Residual residual = begin(comm, step, links);
   SumTally of_block;
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
-    // Shape-only steps skip blocks that equal the previous block, because they need the same workspace.
+    // A shape-only step skips a block that is the same as the previous one: both need the same workspace.
     const bool again = comm == nullptr && layer > 0 && blocks_[layer] == blocks_[layer - 1];
     if (again) {
       if (tally != nullptr) *tally += of_block;

@@ -1,4 +1,4 @@
-// This rank's part of the whole model: embedding, blocks, final norm, head. An encoder is also a Decoder,
+// This rank's part of the model: embedding, blocks, final norm, head. An encoder is also a Decoder,
 // with bidirectional blocks. A decoder may contain the encoder whose states it reads.
 #pragma once
 
@@ -36,7 +36,7 @@ struct StepLimits {
 
 // A rank's work in one step: weights to read and multiply by, and sums over ranks. Computed from shapes.
 struct StepWork {
-  LoadedWeights blocks;  // all weights but vocabulary tables; a token uses only its own experts
+  LoadedWeights blocks;  // all weights except vocabulary tables; a token uses only the experts chosen for it
   LoadedWeights head;    // the LM head, used only for output rows
   SumTally sums;
 };
@@ -51,17 +51,17 @@ class Decoder {
           std::optional<WeightType> weights = WeightType::f32, const LoadProgress& progress = {},
           PackedCache* cache = nullptr, Stage stage = {}, const VocabTables& others = {});
 
-  // A decoder without weights, for computing memory needs. Reads no tensors. Throws the constructor's errors
-  // about names and shapes.
+  // A decoder without weights, for computing memory needs. Reads no tensors. Throws the same errors as the
+  // constructor if names or shapes are wrong.
   static Decoder shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
                           std::optional<WeightType> weights, Stage stage = {},
                           const VocabTables& others = {});
 
   // Runs one step. All-reduces: one for the embedding, one per parallel block, two per block of any other
-  // kind, and one more per cross-attention, ProjectionNorm and NextTokenInput. `on_logits` receives the
-  // logits of the output rows in groups of at most kLogitRows: the index of the group's first output and a
-  // tensor [rows, local_vocab]. Every rank calls `on_logits` with its own shard. `on_hidden` receives the
-  // hidden rows after the final norm, grouped the same way: [rows, state_size], equal on every rank. An
+  // kind, and one more for each cross-attention, ProjectionNorm and NextTokenInput. `on_logits` receives the
+  // logits of the output rows in groups of at most kLogitRows rows. Each call passes the index of the group's
+  // first output and a tensor [rows, local_vocab], which is this rank's shard. `on_hidden` receives the
+  // hidden rows after the final norm, grouped the same way: [rows, state_size], the same on every rank. An
   // encoder runs first, on Batch::inputs, and also passes the inputs' hidden rows to `on_hidden`. Collective;
   // throws CommError.
   using OnLogits = std::function<void(std::size_t first_output, TensorView<const float> local_logits)>;
@@ -98,15 +98,16 @@ class Decoder {
   // Number of weights and biases on this rank, and their size in bytes.
   std::size_t parameters() const { return all_loaded_.elements; }
   std::size_t weight_bytes() const { return all_loaded_.bytes; }
-  // Workspace size, in floats, that is enough for any step within the limits with OpenMP's current number of
-  // threads. Measured with shape-only steps.
+  // Workspace size, in floats, that is sufficient for any step within the limits, given OpenMP's current
+  // number of threads. Measured with shape-only steps.
   std::size_t workspace_floats(const StepLimits& limits) const;
-  // Peak temporary memory in bytes, on top of the weights, while ranks read columns together.
+  // Peak temporary memory in bytes, in addition to the weights, while ranks read columns together.
   std::size_t largest_columns() const { return largest_columns_; }
   // The work of a step with this many tokens. The decoder must not share another decoder's vocabulary tables.
   StepWork work(std::size_t tokens) const;
   // Sorted names of the checkpoint's tensors that the model does not use, as in find_unused_tensors. With
-  // several stages: all tensors that this stage has not read. Empty except on the first rank.
+  // several stages: all tensors that this stage has not read. Empty on every rank but the first, in a
+  // multi-token prediction layer, and if the decoder shares another decoder's embedding.
   const std::vector<std::string>& unused_tensors() const { return unused_tensors_; }
 
   static constexpr std::size_t kLogitRows = 32;
@@ -133,7 +134,7 @@ class Decoder {
   template <class Use>
   void compute(Communicator* comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
                const StageLinks& links, SumTally* tally, const Use& use) const;
-  // Runs the encoder, and caches keys and values of its final states for cross-attention.
+  // Runs the encoder, and caches the keys and values of its final states for cross-attention.
   void encode(Communicator* comm, const Batch& inputs, const KvCache& cache, Workspace& workspace,
               const OnHidden& on_hidden) const;
   Residual begin(Communicator* comm, const StepContext& step, const StageLinks& links) const;
@@ -151,7 +152,7 @@ class Decoder {
   std::optional<NextTokenInput> next_token_;  // set in a multi-token prediction layer
   std::optional<RelativeBias> relative_bias_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
-  std::size_t first_layer_ = 0;             // cache index of the first block; above 0 in an encoder
+  std::size_t first_layer_ = 0;             // cache index of the first block; above 0 only in `encoder_`
   std::shared_ptr<const Decoder> encoder_;  // null: the model has no encoder
   std::optional<Norm> final_norm_;
   std::shared_ptr<const VocabShard> output_tokens_;  // embed_tokens_ if tied, or without an LM head
@@ -167,6 +168,6 @@ class Decoder {
 
 // Number of weights and biases in the whole model.
 std::size_t count_parameters(const DecoderSpec& spec);
-// Number of parameters that one token uses. Routed experts count only if they compute the token.
+// Number of parameters that one token uses. Routed experts count only if they process the token.
 std::size_t count_active_parameters(const DecoderSpec& spec);
 }  // namespace tp

@@ -18,13 +18,13 @@ std::size_t first_of_same_block(const TensorNames& names, std::size_t layer) {
   return first;
 }
 
-// Layers share an object if they share a stored block, or if only shapes are loaded and their specs are
-// equal.
+// Layers share an object if they share a stored block, or if their specs are equal and the loader creates
+// only shapes, which do not depend on names.
 Blocks load_blocks(WeightLoader& loader, const DecoderSpec& spec, const TensorNames& names, Range layers) {
   const bool alike = loader.is_uniform();
   const std::span<const BlockSpec> specs = std::span(spec.blocks).subspan(layers.begin, layers.size());
   Blocks blocks;
-  std::vector<LoadedWeights> loaded;  // weights of each layer so far
+  std::vector<LoadedWeights> loaded;  // amounts loaded for each layer so far
   for (std::size_t layer = 0; layer < specs.size(); ++layer) {
     const std::size_t sharing = first_of_same_block(names, layers.begin + layer);
     if (sharing >= layers.begin && sharing < layers.begin + layer) {

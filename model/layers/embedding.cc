@@ -20,7 +20,7 @@ bool VocabShard::copy_row(std::size_t id, float* out) const {
 
 namespace {
 
-// Adds sines of the position to the first half of a vector and cosines to the second half, like Marian.
+// Adds sines of the position to the first half of a vector and cosines to the second half, as Marian does.
 // Source: Vaswani et al., Attention Is All You Need, 2017, where sines and cosines alternate.
 void add_sinusoids(std::size_t position, float* out, std::size_t size) {
   const std::size_t sines = (size + 1) / 2;

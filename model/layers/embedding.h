@@ -34,8 +34,8 @@ class VocabShard {
   LocalWeight weight_;
 };
 
-// One rank holds each token's vector; the other ranks' addends are zero. Position and type vectors, if the
-// model has them, are added the same way. Token vectors may be projected first.
+// Each token's vector is on one rank; the other ranks add zeros. Position and type vectors, if the model has
+// them, are added the same way. Token vectors may be projected before these are added.
 class VocabParallelEmbedding {
  public:
   // `scale` multiplies token vectors. `positions`, `types` and `projection` may be null; `projection` must

@@ -5,8 +5,8 @@
 
 namespace tp {
 
-// Like decoder.forward(), but computes two half-batches alternately: while hosts exchange the sums of one
-// half-batch, ranks compute the other. A batch that cannot be divided (see halves_of) is computed whole.
+// Like decoder.forward(), but switches back and forth between two half-batches: while hosts exchange the sums
+// of one half-batch, ranks compute the other. A batch that cannot be split (see halves_of) is computed whole.
 // Requires a `workspace` sized with StepLimits::overlaps, and a single-stage model for which
 // can_divide_steps() is true. Collective; throws CommError.
 void forward_in_halves(const Decoder& decoder, Communicator& comm, const Batch& batch, const KvCache& cache,

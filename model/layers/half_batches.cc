@@ -58,7 +58,7 @@ void divide_span(const AttentionSpan& span, std::size_t cut, std::vector<Attenti
   }
 }
 
-// Splits a span's state; `before` of the span's `tokens` precede the cut.
+// Splits a span's state. `before`: how many of the span's `tokens` precede the cut.
 void divide_state(const StateSpan& state, std::size_t before, std::size_t tokens,
                   std::vector<StateSpan>& first, std::vector<StateSpan>& second) {
   if (before > 0) first.push_back({.slot = state.slot, .saves = {}});

@@ -1,4 +1,4 @@
-// Splits a batch into two half-batches, which are computed alternately.
+// Splits a batch into two half-batches, so that ranks can compute one while hosts exchange the other's sums.
 #pragma once
 
 #include "model/layers/linear/batch.h"
@@ -17,8 +17,9 @@ struct HalfBatches {
 std::size_t larger_half(std::size_t tokens);
 
 // Cuts a batch in two, possibly within a sequence. In each layer, `second` may read keys, values and states
-// that `first` writes, but not vice versa. Returns nullopt for a batch that cannot be split: one with a
-// single token, an encoder's input, tokens that see later positions, or outputs that are not in token order.
+// that `first` writes, but not vice versa. Returns nullopt if the batch cannot be split: if it has fewer than
+// two tokens, belongs to an encoder-decoder, has global tokens, key biases or tokens that see later
+// positions, or has outputs that are not in token order.
 std::optional<HalfBatches> halves_of(const Batch& batch);
 
 }  // namespace tp

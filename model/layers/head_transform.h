@@ -10,8 +10,8 @@
 
 namespace tp {
 
-// norm(activation(dense(x))); norm and activation are optional. Every rank holds the whole transform, because
-// it needs the whole result. This costs little, because the transform is much smaller than the LM head.
+// norm(activation(dense(x))); norm and activation are optional. Every rank needs the whole result, so every
+// rank holds the whole transform. This costs little, because the transform is much smaller than the LM head.
 class HeadTransform {
  public:
   // Throws CheckpointError.

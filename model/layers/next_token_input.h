@@ -16,7 +16,7 @@ class NextTokenInput {
   NextTokenInput(WeightLoader& loader, const NextTokenNames& names, std::size_t hidden_size,
                  const NextTokenSpec& spec);
 
-  // `embedding`: [tokens, hidden_size] -> [tokens, hidden_size], equal on every rank. Reads
+  // `embedding`: [tokens, hidden_size] -> [tokens, hidden_size], the same on every rank. Reads
   // Batch::states_before. Collective unless `comm` is null (a shape-only step); throws CommError.
   TensorView<float> operator()(Communicator* comm, PartialSum embedding, const StepContext& step) const;
 

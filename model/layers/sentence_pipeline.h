@@ -24,7 +24,7 @@ class SentencePipeline {
   // CheckpointError for damaged files and unsupported modules.
   static SentencePipeline load(const std::filesystem::path& folder, std::size_t hidden_size);
 
-  // The model's pooling, if its files specify one.
+  // The model's pooling; nullopt if the model's files do not specify it.
   std::optional<Pooling> pooling() const { return pooling_; }
   bool normalizes() const { return normalizes_; }
   // Maximum tokens per text (max_seq_length); unlimited by default.
@@ -38,7 +38,7 @@ class SentencePipeline {
   // pooling excludes prompts.
   const std::string& prompt(const std::string& name) const;
 
-  // Applies the layers after pooling, but does not normalize. [hidden_size] -> [embedding_size]
+  // Applies the layers that follow pooling, but does not normalize. [hidden_size] -> [embedding_size]
   std::vector<float> operator()(std::vector<float> pooled) const;
 
  private:
