@@ -13,7 +13,7 @@ class FarKeys {
  public:
   FarKeys(const kernels::AttentionPattern& pattern, const StepContext& step);
 
-  // The step's spans. Spans with far keys have key biases. Valid during this object's lifetime.
+  // The step's spans. Spans with far keys have key biases. The result is valid while this object exists.
   std::span<const kernels::AttentionSpan> spans() const { return spans_; }
 
  private:

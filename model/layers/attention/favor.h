@@ -11,7 +11,7 @@
 
 namespace tp {
 
-// Random features of this rank's KV heads. A head's features depend only on its index in the model.
+// Random features for this rank's KV heads. A head's features depend only on its index in the model.
 class Favor {
  public:
   Favor(Range kv_heads, std::size_t num_features, std::size_t head_dim);

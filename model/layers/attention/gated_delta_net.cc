@@ -9,7 +9,7 @@
 namespace tp {
 namespace {
 
-// Added to a query's or key's sum of squares before taking the root, as in the original code.
+// Added to a query's or key's sum of squares before taking the square root, as in the original code.
 constexpr float kSquaresEps = 1e-6F;
 
 struct StoredDeltaNet {
@@ -141,7 +141,7 @@ GatedDeltaNet::GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec
   for (float& rate : decay_rate_) rate = std::exp(rate);
   for (std::size_t head = 0; head < sizes.heads.local_heads(); ++head)
     key_of_head_.push_back(sizes.heads.local_kv_of(head));
-  // With these gains, an RMS norm scales vectors to length 1. The queries' gain includes the scale 1 /
+  // With key_gain_, an RMS norm scales keys to length 1. query_gain_ also includes attention's scale, 1 /
   // sqrt(size).
   const auto size = static_cast<float>(spec.key_head_dim);
   key_gain_.assign(spec.key_head_dim, 1.0F / std::sqrt(size));

@@ -28,13 +28,13 @@ struct LatentAttentionSizes {
 };
 
 // Keys and values of all heads are projections of one small latent per token. Only the latent and one rotated
-// key, which all heads share, are cached. Each rank owns some heads. Latents and their cache are equal on
-// every rank.
+// key, which all heads share, are cached. Each rank owns some heads. Latents and their cache are the same
+// on every rank.
 //
 // The up-projections are never applied to the cache: score = query . (W_uk latent) = (W_uk^T query) . latent,
 // and the weighted sum of values is W_uv times the weighted sum of latents. Prefill works this way, too. This
 // takes more multiplications per key than expanded keys and values would (kv_lora_rank instead of a head's
-// size), but prefill chunks don't expand the whole cache again, and no buffer grows with the sequence.
+// size), but a prefill chunk need not expand the whole cache again, and no buffer grows with the sequence.
 // Source: DeepSeek-AI, DeepSeek-V2, 2024, section 2.1.
 class LatentAttention {
  public:
@@ -47,7 +47,7 @@ class LatentAttention {
   PartialSum operator()(TensorView<const float> x, const StepContext& step,
                         const kernels::PagedCache& cache) const;
 
-  // Cache layout, equal on every rank.
+  // Cache layout, the same on every rank.
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
 
  private:
@@ -58,7 +58,7 @@ class LatentAttention {
   void attend(TensorView<const float> query, const StepContext& step, const kernels::PagedCache& cache,
               TensorView<float> out) const;
 
-  // Expands a query's latent to heads.
+  // Expands a query's latent to the queries of this rank's heads.
   struct QueryExpansion {
     Norm norm;                    // [q_lora_rank]
     ColumnParallelLinear b_proj;  // [query_nope + query_rope, q_lora_rank]

@@ -34,7 +34,7 @@ class LshAttention {
   LshAttentionSpec spec_;
   Range heads_;                    // this rank's heads
   std::vector<float> rotations_;   // set if all sequences have the same number of buckets
-  ColumnParallelLinear qkv_proj_;  // [2 * local heads * head_dim, hidden_size]: queries, values
+  ColumnParallelLinear qkv_proj_;  // [2 * local heads * head_dim, hidden_size]: queries (also keys), values
   RowParallelLinear o_proj_;       // [hidden_size, local heads * head_dim]
 };
 

@@ -15,7 +15,7 @@ namespace tp {
 // (torch.manual_seed(seed); torch.randn(count)).
 std::vector<float> torch_randn(std::uint64_t seed, std::size_t count);
 
-// Even factors of the bucket count for a sequence of `padded` tokens.
+// Even factors whose product is the number of buckets for a sequence of `padded` tokens.
 std::vector<std::size_t> bucket_factors(const LshAttentionSpec& spec, std::size_t padded);
 
 // Rotations for `heads`: [heads, num_hashes, sum of factors / 2, head_dim]. Like the original code, this

@@ -19,7 +19,7 @@ class RelativeBias {
 
   // Largest distance in by_distance(). Keys farther away have the same bias as keys at this distance.
   std::size_t reach() const { return reach_; }
-  // [local heads, 2 * reach + 1]: biases of keys from `reach` positions before the query to `reach` after it.
+  // [local heads, 2 * reach + 1]: biases for keys at distances -reach to reach (negative: before the query).
   std::span<const float> by_distance() const { return by_distance_; }
 
  private:

@@ -12,8 +12,8 @@
 
 namespace tp {
 
-// out(after * convolution(before * value)), where `before`, `after` and `value` are projections of x. Ranks
-// divide the channels like the columns of an MLP.
+// out(after * convolution(before * value)), where `before`, `after` and `value` are projections of x.
+// Channels are divided among ranks in the same way as the columns of an MLP.
 class ShortConvolution {
  public:
   // Throws CheckpointError.
