@@ -28,7 +28,7 @@ class PostNormBlock {
   AttentionPart attention_;
   Norm attention_norm_;
   std::optional<CrossAttention> cross_attention_;
-  std::optional<Norm> cross_attention_norm_;  // set with cross_attention_
+  std::optional<Norm> cross_attention_norm_;  // set if cross_attention_ is set
   FeedForwardPart feed_forward_;
   Norm feed_forward_norm_;
 };

@@ -10,8 +10,8 @@
 
 namespace tp {
 
-// [tokens, hidden_size], equal on every rank. Some models have two streams, stored side by side. This class
-// computes all of a step's sums over ranks except those in ProjectionNorm and NextTokenInput.
+// [tokens, hidden_size], the same on every rank. Some models have two streams, stored side by side. This
+// class computes all of a step's sums over ranks except those in ProjectionNorm and NextTokenInput.
 class Residual {
  public:
   // Sets all streams to the embedding, after the model's norm and projection to hidden_size, if any
