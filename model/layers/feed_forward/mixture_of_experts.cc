@@ -50,8 +50,8 @@ void Expert::add_to(PartialSum& sum, TensorView<const float> x, const ExpertToke
   if (weigh_input_) kernels::scale_rows(tokens.weights, expert_in);
   const TensorView<float> gated = gate_up_proj_.gated(expert_in, activation_, step);  // [count, local_size]
   if (weigh_input_) return sum.add_to_rows(down_proj_(gated, step), tokens.rows);
-  // Scales `gated`, which is narrower than the output: down_proj is linear except for its bias, which is
-  // scaled separately.
+  // The weights scale `gated` instead of the output, which is wider. This is equivalent because down_proj_ is
+  // linear except for its bias, which is scaled separately.
   kernels::scale_rows(tokens.weights, gated);
   sum.add_to_rows(down_proj_.with_scaled_bias(gated, tokens.weights, step), tokens.rows);
 }

@@ -1,4 +1,4 @@
-// A feed-forward half with many experts, only a few of which compute each token.
+// A feed-forward half with many experts, only a few of which process each token.
 #pragma once
 
 #include "model/config/spec.h"
@@ -21,7 +21,7 @@ struct ExpertSpec {
   bool weigh_input = false;  // whether a token's weight scales the expert's input instead of its output
 };
 
-// A gated MLP, divided among ranks like GatedMlp. An expert computes only some rows of a batch, and adds the
+// A gated MLP, divided among ranks like GatedMlp. An expert processes only some rows of a batch, and adds its
 // weighted outputs to an addend that all experts share.
 class Expert {
  public:
@@ -61,7 +61,7 @@ class MixtureOfExperts {
   Router router_;
   std::vector<Expert> experts_;
   std::optional<Expert> shared_expert_;  // processes every token
-  // [hidden_size]: sigmoid(gate . x) scales the shared expert's output; or empty.
+  // [hidden_size], or empty. sigmoid(gate . x) scales the shared expert's output.
   std::vector<float> shared_expert_gate_;
 };
 

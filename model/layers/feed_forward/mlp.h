@@ -11,7 +11,7 @@
 namespace tp {
 
 // down(activation(gate(x)) * up(x)); SwiGLU if the activation is silu. Each rank owns a range of intermediate
-// features: outputs of gate and up, inputs of down. Source: Shazeer, GLU Variants Improve Transformer, 2020.
+// features: rows of gate and up, columns of down. Source: Shazeer, GLU Variants Improve Transformer, 2020.
 class GatedMlp {
  public:
   GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size, const BlockNames& names);

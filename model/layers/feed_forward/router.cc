@@ -57,8 +57,8 @@ void keep_best_groups(const RouterSpec& spec, std::span<float> ranking) {
   }
 }
 
-// Chooses the highest logit repeatedly. An expert's weight is its softmax among the experts that are not yet
-// chosen and have logits within the tolerance.
+// Repeatedly chooses the highest logit. An expert's weight is its softmax over the experts that have not been
+// chosen yet and whose logits are within the tolerance.
 void mix_sparsely(const RouterSpec& spec, std::span<const float> logits, std::span<std::size_t> experts,
                   std::span<float> weights) {
   std::vector<float> left(logits.begin(), logits.end());
@@ -101,7 +101,7 @@ void choose_experts(const RouterSpec& spec, std::span<const float> logits, std::
 
   float sum = 0.0F;
   for (const std::size_t expert : experts) sum += scores[expert];
-  // As in the original code, least_sum prevents division by zero, because all sigmoids may be 0.
+  // All sigmoids may be 0. As in the original code, least_sum then prevents division by zero.
   const float factor =
       spec.normalize ? spec.scale / std::max(sum + spec.added_to_sum, spec.least_sum) : spec.scale;
   for (std::size_t i = 0; i < experts.size(); ++i) weights[i] = scores[experts[i]] * factor;

@@ -12,13 +12,13 @@
 
 namespace tp {
 
-// The rows of a batch that one expert computes, in ascending order, and each row's weight.
+// The rows of a batch that one expert processes, in ascending order, and each row's weight.
 struct ExpertTokens {
   std::span<const std::size_t> rows;
   std::span<const float> weights;
 };
 
-// A batch's tokens, grouped by expert so that each expert's weights are read once.
+// A batch's tokens, grouped by expert so that each expert's weights are read only once.
 class Routing {
  public:
   // experts, weights: [tokens, num_experts_per_tok].
@@ -51,15 +51,15 @@ class Router {
   // Throws CheckpointError.
   Router(WeightLoader& loader, const RouterSpec& spec, std::size_t hidden_size, const ExpertNames& names);
 
-  // x: [tokens, hidden_size]. Shape-only steps get the worst case: one expert computes all tokens.
+  // x: [tokens, hidden_size]. Shape-only steps get the worst case: one expert processes all tokens.
   Routing operator()(TensorView<const float> x, const StepContext& step) const;
 
  private:
   RouterSpec spec_;
   std::size_t hidden_size_;
   Buffer<float> weight_;                // [num_experts, hidden_size]
-  std::vector<float> bias_;             // [num_experts], added to the logits; or empty
-  std::vector<float> correction_bias_;  // [num_experts], added to scores for selection only; or empty
+  std::vector<float> bias_;             // [num_experts], or empty; added to the logits
+  std::vector<float> correction_bias_;  // [num_experts], or empty; added to scores for selection only
 };
 
 }  // namespace tp
