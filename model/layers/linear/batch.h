@@ -11,7 +11,7 @@
 
 namespace tp {
 
-// The state cache slots of one span.
+// One span's slots in the state cache.
 struct StateSpan {
   // A copy, in another slot, of the state after the span's first `tokens` tokens.
   struct Save {
@@ -38,12 +38,12 @@ struct Batch {
   std::vector<std::size_t> output_rows{};  // [outputs] rows whose logits are needed
   std::vector<std::size_t> hidden_rows{};  // rows whose hidden states are needed
   // Only for encoder-decoders; `tokens` belong to the decoder. `contexts`: for each sequence, a span of its
-  // tokens whose keys are the encoded input. `inputs`: a batch of encoder inputs, which the step encodes and
-  // caches first; null: nothing to encode.
+  // tokens, but with the keys of the encoded input. `inputs`: a batch of encoder inputs, which the step
+  // encodes and caches first; null: nothing to encode.
   std::vector<kernels::AttentionSpan> contexts{};
   std::shared_ptr<Batch> inputs{};
-  // [tokens] Only for multi-token prediction layers: the previous token's hidden state, [hidden_size], equal
-  // on every rank; null: zeros.
+  // [tokens] Only for multi-token prediction layers: the previous token's hidden state, [hidden_size], the
+  // same on every rank; null means zeros.
   std::vector<const float*> states_before{};
 };
 

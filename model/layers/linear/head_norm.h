@@ -15,8 +15,8 @@ class HeadNorm {
   // One gain for all heads. Throws CheckpointError.
   HeadNorm(WeightLoader& loader, const std::string& layer, std::size_t head_dim, const NormSpec& spec);
 
-  // One gain per head, stored as a matrix of `shape`, [heads, head_dim]. With `tensor_per_head`, each head
-  // has its own tensor, named by the head's index. `own`: this rank's heads. Throws CheckpointError.
+  // One gain per head, stored as a matrix of `shape`, [heads, head_dim], or, with `tensor_per_head`, as one
+  // tensor per head, with the head's index in its name. `own`: this rank's heads. Throws CheckpointError.
   HeadNorm(WeightLoader& loader, const std::string& layer, MatrixShape shape, const NormSpec& spec, Range own,
            bool tensor_per_head);
 

@@ -20,11 +20,11 @@ using LocalActivations = std::variant<TensorView<float>, kernels::TiledRows>;
 
 class RowParallelLinear;
 
-// Each rank owns some output features and needs the whole input. No communication is needed.
+// Each rank owns some output features and reads the whole input. No communication is needed.
 class ColumnParallelLinear {
  public:
-  // The owned rows of all `parts` are multiplied in one matmul, or in one matmul per run of rows with the
-  // same type. Throws CheckpointError.
+  // The owned rows of all `parts` are multiplied in one matmul, or in one matmul per run of rows that have
+  // the same type. Throws CheckpointError.
   ColumnParallelLinear(WeightLoader& loader, std::span<const OwnedRows> parts, bool bias);
 
   // x: [tokens, in_features] -> [tokens, local out_features]
@@ -45,7 +45,7 @@ class ColumnParallelLinear {
 };
 
 // Each rank owns some input features and reads only its part of the input. The result is this rank's addend
-// of the sum over ranks.
+// in the sum over ranks.
 class RowParallelLinear {
  public:
   // `columns`: the owned input features. `leaf`: see PackedLayout. Only the first rank holds the bias. Throws

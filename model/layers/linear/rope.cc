@@ -85,7 +85,7 @@ RopeAngles Rope::operator()(std::span<const std::size_t> positions, Workspace& w
   if (angles.cosine.empty()) return angles;
   for (std::size_t token = 0; token < positions.size(); ++token) {
     for (std::size_t i = 0; i < frequencies_.size(); ++i) {
-      // In float32, like the original code: at large positions, the rounding is part of the model.
+      // In float32, as in the original code: at large positions, results depend on the rounding.
       const float angle = static_cast<float>(positions[token]) * frequencies_[i];
       angles.cosine(token, i) = magnitude_ * std::cos(angle);
       angles.sine(token, i) = magnitude_ * std::sin(angle);

@@ -26,7 +26,7 @@ class Rope {
 
   const RopeSpec& spec() const { return spec_; }
 
-  // The result points to this object's spec, so this object must outlive it.
+  // The result points to this object's spec, so this object must outlive the result.
   RopeAngles operator()(std::span<const std::size_t> positions, Workspace& workspace) const;
 
   // Radians per position, [rotary_dim / 2].

@@ -37,7 +37,7 @@ struct SumTally {
 struct StepContext {
   const Batch& batch;
   Workspace& workspace;
-  std::span<const RopeAngles> ropes{};          // one per distinct RopeSpec of the model
+  std::span<const RopeAngles> ropes{};          // one per distinct RopeSpec in the model
   Tracer* tracer = nullptr;                     // null: no tracing
   std::size_t cache_group = 0;                  // the current layer's cache group
   LayerStates states{};                         // the current layer's states, if it is recurrent
