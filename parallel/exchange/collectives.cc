@@ -87,8 +87,8 @@ CommCounter sum(AllReduce& sums, std::span<const T> addend, const SumTarget& tar
   return sums.wire() != nullptr ? sums.wire()->take_count() : CommCounter();
 }
 
-// Computes the sum in the background. In the meantime, the other computation of overlap() runs up to its next
-// sum. Only the wait after that counts as this rank's time in the all-reduce.
+// Computes the sum in the background while the other computation passed to overlap() runs up to its next sum.
+// If this sum is still unfinished then, only the remaining wait counts as this rank's time in the all-reduce.
 template <class T>
 CommCounter sum_in_background(Communicator& comm, std::span<const T> addend, const SumTarget& target) {
   AllReduce& sums = comm.sums();

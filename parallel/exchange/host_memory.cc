@@ -53,8 +53,8 @@ struct Run {
   std::size_t bytes;
 };
 
-// The pages whose main reader is `rank`, with adjacent pages merged. The main reader of a page's middle
-// counts as the main reader of the page.
+// The pages whose main reader is `rank`, with adjacent pages merged. If a page has several readers, the one
+// that reads its midpoint is taken as the main reader.
 std::vector<Run> pages_read_by(std::size_t rank, std::size_t ranks, std::size_t share, std::size_t page,
                                const HostMemory::Reader& reader) {
   std::vector<Run> runs;

@@ -99,7 +99,8 @@ std::uint64_t available_addresses() {
 }
 
 void share_heap_where_addresses_are_limited() {
-  constexpr int kUsualThreshold = 128 << 10;  // bytes; glibc's initial value, which stays fixed once set
+  // In bytes. This is glibc's default; setting it explicitly stops glibc from adjusting it.
+  constexpr int kUsualThreshold = 128 << 10;
   if (!address_limit()) return;
   ::mallopt(M_ARENA_MAX, 1);
   ::mallopt(M_MMAP_THRESHOLD, kUsualThreshold);

@@ -52,8 +52,8 @@ class DraftModel {
   Worker worker_;
 };
 
-// Loads the draft model, once the target has been loaded. `tables`: the target's tables. Returns null on
-// ranks that do not run the draft model. Collective; throws AgreedError.
+// Loads the draft model. Call it after the target has been loaded. `tables`: the target's tables. Returns
+// null on ranks that do not run the draft model. Collective; throws AgreedError.
 std::unique_ptr<DraftModel> load_draft(Communicator& comm, const DraftPlan& draft, const EnginePlan& target,
                                        const VocabTables& tables);
 

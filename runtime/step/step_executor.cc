@@ -112,8 +112,8 @@ void StepExecutor::read_states(const HiddenStates& states, std::size_t own_rows)
   kept_states_ = &*own_states_;
 }
 
-// Finds the state that each token reads. Missing states are replaced with zeros, which only makes drafts
-// worse.
+// Finds the state that each token reads. Missing states are replaced with zeros; the only effect is that
+// drafts are less accurate.
 void StepExecutor::find_states(const Forward& forward, Batch& batch) const {
   batch.states_before.assign(batch.tokens.size(), nullptr);
   if (read_states_ == nullptr) return;

@@ -9,7 +9,7 @@
 
 namespace tp {
 
-// Measures the time in and between steps. All times count from construction or the last reset.
+// Measures the time in and between steps. All times are totals since construction or the last reset.
 class StepStatistics {
  public:
   explicit StepStatistics(Communicator& comm) : comm_(comm) {}

@@ -58,7 +58,7 @@ class LatentAttention {
   void attend(TensorView<const float> query, const StepContext& step, const kernels::PagedCache& cache,
               TensorView<float> out) const;
 
-  // Expands a query's latent to the queries of this rank's heads.
+  // Expands a query latent into the queries of this rank's heads.
   struct QueryExpansion {
     Norm norm;                    // [q_lora_rank]
     ColumnParallelLinear b_proj;  // [query_nope + query_rope, q_lora_rank]
