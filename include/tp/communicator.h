@@ -92,7 +92,7 @@ class Communicator {
   // For collectives other than sums. First waits for background sums; throws CommError if any has failed.
   Exchange& exchange();
   AllReduce& sums() { return *sums_; }
-  // The object that runs sums in the background. The first call starts the communication thread.
+  // The object that computes sums in the background. The first call starts the communication thread.
   Overlap& overlap();
   // Whether two computations are currently taking turns, each one's all-reduces running in the background
   // while the other computes.

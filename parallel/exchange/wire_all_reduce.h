@@ -34,7 +34,8 @@ struct WireChoice {
 };
 
 // A wire type other than f32 rounds each host's addend once and the sum once. The sum is rounded even if it
-// is not sent, so that all hosts and all ways give the same bits. Doubles are never rounded to the wire type.
+// is not sent, so that all hosts and all algorithms give the same bits. Doubles are never rounded to the wire
+// type.
 class WireAllReduce {
  public:
   // Largest number of pieces in flight: one on the wire, one being summed, one being copied out.

@@ -120,7 +120,7 @@ std::size_t Scheduler::draft_room(const Sequence& sequence, const Step& step) co
   return first > end ? first - end - 1 : 0;
 }
 
-// A copy of the sequence's state, on which the last token and the drafts are computed.
+// A copy of the sequence's state, for computing the last token and the drafts.
 ChunkState Scheduler::take_trial_state(const Sequence& sequence) {
   const StateSlot from = blocks_.state(sequence.id);
   return {.slot = blocks_.take_trial_state(sequence.id), .from = from, .saves = {}};

@@ -150,8 +150,8 @@ struct Sequence {
   std::size_t work() const { return generated_tokens() == 0 ? state->prompt_work() : tokens.size(); }
   // Whether no token can be planned: the sequence has ended, or a step in flight must be settled first.
   bool idle() const { return finished() || awaits_token || planned_tokens == work(); }
-  // Whether the sequence is generating and, apart from the tokens counted by `redo`, at most its last token
-  // has yet to be planned.
+  // Whether the sequence is generating and, apart from the tokens counted by `redo`, has no tokens left to
+  // plan except perhaps its last.
   bool decodes() const { return generated_tokens() > 0 && planned_tokens + redo + 1 >= tokens.size(); }
   // Whether this is the request's newest sample and there are more samples to create.
   bool is_last_begun() const {

@@ -15,7 +15,7 @@
 namespace tp {
 namespace {
 
-// Allocates an output's results, except for whole rows.
+// Allocates space for an output's results, unless they are whole rows.
 Result room_for(const Output& output) {
   struct Visitor {
     std::size_t rows;

@@ -40,7 +40,7 @@ class StepExecutor {
   void receive_masks_from(MaskSource source) { mask_source_ = std::move(source); }
 
   // Collective: every rank runs the same pass. Only the last stage's first rank returns valid results and
-  // calls the source of masks, after the logits are computed.
+  // calls the mask source, after the logits are computed.
   std::vector<Result> run(const Forward& forward);
 
   // Seconds spent choosing tokens and collecting results, including time waiting for other ranks.

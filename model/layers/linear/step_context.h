@@ -16,7 +16,7 @@ namespace tp {
 class Communicator;
 class RelativeBias;
 
-// Counts a shape-only step's sums over ranks, which are not computed.
+// Counts the sums over ranks that a shape-only step skips.
 struct SumTally {
   std::size_t sums = 0;
   std::size_t bytes = 0;  // bytes of one rank's addends
