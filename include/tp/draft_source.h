@@ -55,8 +55,9 @@ class DraftSource {
   // std::bad_alloc, the step runs without drafts. After any other exception or an invalid draft, the engine
   // stops calling the source (SpeculationCounts::failure). Drafts never change the generated text.
   virtual std::vector<Draft> draft(std::span<const DraftQuery> queries) = 0;
-  // Called with all tokens of a sequence that has ended, before end(). Sources can later draft from its text.
-  // Not called for requests without drafts (Request::speculate). May throw like draft().
+  // Called with all tokens of a sequence that has ended, before end(), so that the source can later draft
+  // from its text. Not called if Request::speculate is false, or if no token was generated. May throw like
+  // draft().
   virtual void learn_from(const DraftQuery& /*text*/) {}
   // Frees a sequence's data, because the sequence has ended or draft() ran out of memory. In the latter case,
   // later queries may include the sequence again. Must not throw, even if the source has never seen the

@@ -81,15 +81,15 @@ class Engine {
 
   // From any thread of rank 0: converts text to token ids and back with the model's tokenizer. With
   // `add_special`, encode() adds the tokenizer's special tokens, such as BOS, around the text. Special tokens
-  // that the text spells out are recognized; in a MarkedText, such as a rendered chat template, only outside
-  // of user input. Throws CheckpointError if the model has no tokenizer; decode() throws RequestError for an
-  // id outside the vocabulary.
+  // spelled out in the text are recognized, except in those parts of a MarkedText that are user input. Throws
+  // CheckpointError if the model has no tokenizer; decode() throws RequestError for an id outside the
+  // vocabulary.
   bool has_tokenizer() const;
   std::vector<TokenId> encode(std::string_view text, bool add_special = true) const;
   std::vector<TokenId> encode(const MarkedText& text, bool add_special = false) const;
   std::string decode(std::span<const TokenId> ids) const;
-  // Splits decode(ids) by token, [ids]. A character belongs to the token that completes it. Throws like
-  // decode().
+  // Decodes like decode(), but returns one string per token, [ids]. A character belongs to the token that
+  // completes it. Throws like decode().
   std::vector<std::string> decode_parts(std::span<const TokenId> ids) const;
   // The bytes that a token adds to a text, possibly only part of a character. Empty for an id outside the
   // vocabulary. Throws CheckpointError if the model has no tokenizer.
@@ -97,7 +97,7 @@ class Engine {
   // Encodes two texts with the tokenizer's template for pairs. Throws CheckpointError if the tokenizer has no
   // such template.
   EncodedPair encode_pair(std::string_view first, std::string_view second) const;
-  // The id of the token that the vocabulary spells like this, for example "[MASK]"; unset if there is none.
+  // The id of the token with this spelling in the vocabulary, for example "[MASK]"; unset if there is none.
   std::optional<TokenId> find_token(std::string_view token) const;
   // Whether the id is a control token, such as BOS. decode() omits control tokens.
   bool is_special(TokenId id) const;

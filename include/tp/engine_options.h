@@ -18,8 +18,9 @@
 
 namespace tp {
 
-// Rank 0's options apply to all ranks, except `packed_cache`, `threads`, and the folders of the model and the
-// draft model. An empty folder of a model means rank 0's. EngineInfo::options has the options in use.
+// Rank 0's options apply to all ranks, except `packed_cache`, `threads`, and the paths of the model and the
+// draft model. If a rank leaves either path empty, it uses rank 0's. EngineInfo::options has the options in
+// use.
 struct EngineOptions {
   std::filesystem::path model;  // a folder with config.json and *.safetensors, or a GGUF file
   // `model` is a config.json without weights. The engine generates weights of the right shapes, in any
@@ -42,7 +43,7 @@ struct EngineOptions {
   // Number of random features that approximate attention in layers without a window; 0: exact attention. The
   // cost of a token then doesn't grow with its position, but results are approximate.
   std::size_t favor_features = 0;
-  // Default of Unmasking::cache, for diffusion language models with bidirectional attention. Any value but
+  // Default for Unmasking::cache in diffusion language models with bidirectional attention. Any value but
   // `exact` makes results approximate, and each layer needs its own memory for keys and values. With `exact`,
   // all layers share the memory of one layer. Other models allow only `exact`.
   UnmaskCache unmask_cache = UnmaskCache::exact;

@@ -49,7 +49,7 @@ struct LeaderStatus {
   std::uint64_t steps = 0;
   std::size_t last_step_tokens = 0;  // tokens computed by the last step
   double last_step_seconds = 0.0;
-  // Speeds of computing prompts and of generating tokens in recent steps. 0: not known yet.
+  // Speeds of prompt processing and of token generation in recent steps. 0: not known yet.
   double prefill_tokens_per_second = 0.0;
   double decode_tokens_per_second = 0.0;
   // Predicted seconds until all queued continuations are done, 1 to 600. The prediction uses the two speeds

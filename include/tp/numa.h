@@ -33,7 +33,7 @@ struct RankNuma {
   std::uint64_t pages_known = 0;  // 0: Linux does not report where pages are; the counts below are empty
   NodePages weights;
   NodePages cache;   // KV cache: only pages written so far
-  NodePages window;  // the part of the all-reduces' shared memory that this rank reads most
+  NodePages window;  // pages of the all-reduces' shared memory whose main reader is this rank
 };
 
 }  // namespace tp

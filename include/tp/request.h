@@ -46,7 +46,7 @@ struct SamplingParams {
   void validate() const;
 };
 
-// The maximum of Request::n.
+// The largest value allowed for Request::n.
 inline constexpr int kMaxSamples = 4096;
 
 // A random seed, for a request without a seed. Below 2^53, so that every JSON reader preserves it.

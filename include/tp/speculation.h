@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// Maximum of SpeculationOptions::tokens, which limits a sequence to 16 rows per step.
+// The largest value allowed for SpeculationOptions::tokens. It limits a sequence to 16 rows per step.
 inline constexpr std::size_t kMaxDraftTokens = 15;
 
 // Sources of draft tokens.
@@ -46,7 +46,7 @@ struct SpeculationOptions {
   // The draft model for DraftKind::model and DraftKind::automatic, as in EngineOptions::model. Each rank may
   // read its own copy. The draft model uses the request's random draws, so more draft tokens are accepted.
   std::filesystem::path model{};
-  DraftRanks ranks = DraftRanks::automatic;  // always the first rank with EngineOptions::pipeline
+  DraftRanks ranks = DraftRanks::automatic;  // with several pipeline stages, always the first rank
   // Capacity of the answer history in tokens; 0: no history, otherwise at least 2. DraftKind::ngram and
   // DraftKind::automatic draft from the history. Each answer is stored with the last 16 tokens of its prompt.
   // 200 bytes are reserved per token; 90 to 180 are used. A full history drops its older half. Response times
@@ -68,8 +68,8 @@ struct SpeculationCounts {
   // Token counts, by position in the draft.
   std::array<std::uint64_t, kMaxDraftTokens> drafted{};
   std::array<std::uint64_t, kMaxDraftTokens> accepted{};
-  // The message of a DraftSource's exception, or the fault in its drafts. After either, the engine stops
-  // using the source. Usually empty.
+  // Why the engine stopped using a DraftSource: the message of an exception that it threw, or a description
+  // of an invalid draft. Usually empty.
   std::string failure{};
 
   std::uint64_t drafted_tokens() const {
