@@ -46,7 +46,7 @@ class Pipeline {
  private:
   void send_rows(TensorView<const float> x);
   void receive_rows(TensorView<float> x);
-  // The rank of another stage with the same tensor-parallel share as this rank.
+  // The rank in the given stage that has the same tensor-parallel share as this rank.
   std::size_t counterpart(std::size_t stage) const;
   std::size_t collector() const;
 

@@ -128,7 +128,7 @@ void StepExecutor::find_states(const Forward& forward, Batch& batch) const {
 }
 
 // The rows whose states are kept. A model keeps the states of all rows. A multi-token prediction layer keeps
-// only the state of each chunk's last row, because its next chunk may start from there.
+// only the state of each chunk's last row, because the next chunk may start from it.
 std::vector<StepExecutor::HiddenRow> StepExecutor::kept_rows(const Forward& forward) const {
   std::vector<HiddenRow> rows;
   if (kept_states_ == nullptr) return rows;
@@ -142,7 +142,8 @@ std::vector<StepExecutor::HiddenRow> StepExecutor::kept_rows(const Forward& forw
   return rows;
 }
 
-// Allocates the results. Adds the outputs' hidden rows to `hidden`, and returns the rows with logits.
+// Allocates space for the results. Adds the outputs' hidden rows to `hidden`, and returns the rows with
+// logits.
 std::vector<StepExecutor::Row> StepExecutor::begin_outputs(const Forward& forward, Batch& batch,
                                                            std::vector<HiddenRow>& hidden) {
   std::vector<Row> rows;
@@ -256,8 +257,8 @@ void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const flo
   }
 }
 
-// Each row's largest logit over all ranks. All are nullopt if no row needs sums, or if sums may depend on the
-// number of ranks.
+// Each row's largest logit over all ranks. All are nullopt if no row needs sums. They are also nullopt
+// without same_bits, because sums may then depend on the number of ranks.
 std::vector<std::optional<float>> StepExecutor::row_maxima(std::span<const Row> rows,
                                                            TensorView<const float> local_logits) {
   const auto wants_sums = [&](const Row& row) {

@@ -126,7 +126,7 @@ std::vector<Range> vocab_shards(const EnginePlan& plan, std::size_t ranks) {
   return shards;
 }
 
-// Opens the checkpoint, whose content must be equal on every rank. Collective.
+// Opens the checkpoint, whose contents must be the same on every rank. Collective.
 std::unique_ptr<WeightSource> open_same_weights(Communicator& comm, const EnginePlan& plan) {
   std::unique_ptr<WeightSource> source;
   fail_together(comm, [&] { source = open_weights(plan); });
@@ -245,7 +245,7 @@ std::unique_ptr<Worker::Model> Worker::with_memory(Decoder decoder, const Engine
   return std::make_unique<Model>(Model{std::move(decoder), std::move(cache), std::move(workspace)});
 }
 
-// Sets the facts about this rank's part of the model. Collective.
+// Fills in the fields of info_ that describe this rank's part of the model. Collective.
 void Worker::describe_own_part(const Model& model, const DecoderSpec& spec, const WeightSource& source) {
   info_.unused_tensors = pipeline_.stage().is_whole()
                              ? model.decoder.unused_tensors()

@@ -36,7 +36,7 @@ class Worker {
          const std::function<void(double)>& progress);
   ~Worker();
 
-  // Sets this rank's part of the draft model, which DraftForward commands run. `draft` may be null. If the
+  // Adds this rank's part of the draft model, which DraftForward commands run. `draft` may be null. If the
   // draft model reads this model's hidden states, they are kept from now on. Collective; throws AgreedError.
   void add_draft(std::unique_ptr<DraftModel> draft);
   DraftModel* draft() { return draft_.get(); }
@@ -53,8 +53,8 @@ class Worker {
 
   Pipeline& pipeline() { return pipeline_; }
 
-  // Collective: every rank runs the same command. Only rank 0 gets outputs. With several
-  // stages, the outputs of a Forward arrive later, in Pipeline::receive_results.
+  // Collective: every rank runs the same command. Only rank 0 gets outputs. With several stages, the outputs
+  // of a Forward arrive later, in Pipeline::receive_results.
   Outputs run(const Command& command);
 
   // Rank 0: applies the model's sequence head to a pooled hidden state. Throws ConfigError if the model has
