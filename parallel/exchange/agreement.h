@@ -1,4 +1,4 @@
-// Checks that ranks agree, and reports an error on one rank to all ranks.
+// Checks that ranks agree, and tells all ranks about an error on one of them.
 #pragma once
 
 #include "tp/communicator.h"

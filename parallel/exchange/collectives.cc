@@ -49,7 +49,7 @@ std::span<T> elements_of(TensorView<T> x) {
   return {x.data(), x.size()};
 }
 
-// Counts and traces an all-reduce until the end of the scope.
+// Counts and traces an all-reduce that ends with the scope.
 class CountedAllReduce {
  public:
   CountedAllReduce(Communicator& comm, std::size_t bytes)

@@ -78,7 +78,7 @@ std::int64_t max_over_ranks(Communicator& comm, std::int64_t value);
 // Seconds that this rank has waited for other ranks inside the all-reduces that Communicator::stats() counts.
 // The last rank to arrive does not wait. It spends the least time in the call: the time of the exchange
 // itself. Any extra time on other ranks is waiting. Collective, because the ranks exchange the durations of
-// all calls since the last comparison. Throws CommError.
+// their all-reduces since the last call of this function. Throws CommError.
 double waiting_seconds(Communicator& comm);
 
 // Returns when every rank has called barrier(). Throws CommError.

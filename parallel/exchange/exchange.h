@@ -1,5 +1,5 @@
 // Point-to-point messages between the ranks of a communicator. Unlike with MPI's collectives, a waiting rank
-// knows which ranks it waits for.
+// knows which ranks it is waiting for.
 #pragma once
 
 #include "parallel/exchange/wait.h"

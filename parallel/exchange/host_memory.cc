@@ -53,8 +53,8 @@ struct Run {
   std::size_t bytes;
 };
 
-// The pages whose main reader is `rank`, with adjacent pages merged. If a page has several readers, the one
-// that reads its midpoint is taken as the main reader.
+// The pages whose main reader is `rank`, with adjacent pages merged. If the main reader changes within a
+// page, the page belongs to the main reader of its midpoint.
 std::vector<Run> pages_read_by(std::size_t rank, std::size_t ranks, std::size_t share, std::size_t page,
                                const HostMemory::Reader& reader) {
   std::vector<Run> runs;
@@ -68,9 +68,9 @@ std::vector<Run> pages_read_by(std::size_t rank, std::size_t ranks, std::size_t 
   return runs;
 }
 
-// Whether this rank sees what the first rank writes to `begin`; true if `begin` is null (no memory). It may
-// not: if two hosts share a host name, their ranks may open different shared-memory objects of the same name.
-// Collective.
+// Whether this rank sees what the first rank writes to `begin`; true if `begin` is null (no memory). The
+// result can be false if two hosts share a host name: their ranks may then open different shared-memory
+// objects of the same name. Collective.
 bool sees_the_first_rank(MPI_Comm host, int rank, std::byte* begin) {
   std::uint64_t mark = 0;
   if (rank == 0) {

@@ -31,8 +31,8 @@ class Mailbox {
   // CommError.
   void send(std::size_t target, Kind kind, std::vector<std::byte> bytes);
   void send(std::size_t target, Kind kind, const std::string& bytes);
-  // Receives the next message of this kind from `source`, of any size. Throws CommError, for example after
-  // WaitOptions::timeout.
+  // Receives the next message of this kind from `source`, whatever its size. Throws CommError, for example
+  // after WaitOptions::timeout.
   std::vector<std::byte> receive(std::size_t source, Kind kind, const Wait::Manner& manner);
   // Receives the next message of this kind, whose size must be out.size().
   void receive(std::size_t source, Kind kind, std::span<std::byte> out, const Wait::Manner& manner);

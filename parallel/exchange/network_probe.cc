@@ -64,7 +64,7 @@ class NetworkProbe {
           exchange_.all_values(watch.seconds() / static_cast<double>(rounds), kMeasuring));
     };
     slowest_mean(2);  // opens connections
-    // Doubles the rounds until a measurement takes so long that a host's late start doesn't matter.
+    // Doubles the rounds until a measurement takes long enough for a host's late start not to matter.
     std::size_t rounds = 1;
     while (rounds < kMostRounds && static_cast<double>(rounds) * slowest_mean(rounds) < kSeconds) rounds *= 2;
     double best = HUGE_VAL;

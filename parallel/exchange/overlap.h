@@ -12,11 +12,11 @@ namespace tp {
 // Whether MPI accepts calls from several threads, one at a time (MPI_THREAD_SERIALIZED).
 bool can_overlap();
 
-// Runs both computations on this thread, while a background thread runs their all-reduces. `first` begins.
-// Whenever one computation starts an all-reduce, the other resumes, so their sums alternate. Each computation
-// must perform the same number of sums on every rank, so that all ranks compute the sums in the same order.
-// `first` reaches its n-th sum before `second` begins the work that leads to its own n-th sum. Other
-// collectives wait for the sums in flight. Collective. Throws CommError. If a computation throws, the
+// Runs both computations on this thread, while a background thread performs their all-reduces. `first`
+// begins. Whenever one computation starts an all-reduce, the other resumes, so their sums alternate. Each
+// computation must perform the same number of sums on every rank, so that all ranks compute the sums in the
+// same order. `first` reaches its n-th sum before `second` begins the work that leads to its own n-th sum.
+// Other collectives wait for the sums in flight. Collective. Throws CommError. If a computation throws, the
 // exception is rethrown after the objects of both computations are destroyed.
 void overlap(Communicator& comm, const std::function<void()>& first, const std::function<void()>& second);
 

@@ -23,7 +23,7 @@ struct Card {
 };
 
 // Identifies a host by a hash of the group, host name, running kernel and /dev/shm. MPI_COMM_TYPE_SHARED
-// would not work: if two hosts have the same name, ranks get inconsistent groups.
+// would not work: if two hosts have the same name, it gives their ranks inconsistent groups.
 std::uint64_t mark_of_host(const std::string& name, int group) {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;

@@ -23,7 +23,7 @@ struct Placement {
   std::vector<Process> processes;               // [ranks]
   std::vector<std::vector<std::size_t>> hosts;  // each host's ranks, ascending; hosts sorted by lowest rank
   std::vector<std::size_t> host_of;             // [ranks], indices into `hosts`
-  std::size_t processes_here = 1;               // all of the job's processes on this host, in any subgroup
+  std::size_t processes_here = 1;               // the job's processes on this host, listed above or not
 
   std::size_t size() const { return processes.size(); }
   // The ranks on this rank's host.

@@ -25,9 +25,9 @@ namespace tp {
 // rank. While a rank is still reading the buffers of one call, other ranks may already fill the buffers for
 // the next call. A third call reuses the buffers of the first. By then, every rank has announced its addend
 // for the second call, so it has finished reading the buffers of the first. Therefore, each call needs only
-// one wait. A large message is processed in pieces, each as if it were a call of its own. If a piece is large
-// enough and there are enough ranks, each rank sums only one part of the piece, and the other ranks copy the
-// part's sum (two-shot).
+// one wait. A large addend is split into pieces, each of which is processed like a separate call. If a piece
+// is large enough and there are enough ranks, each rank sums only one part of the piece, and the other ranks
+// copy the part's sum (two-shot).
 //
 // With several hosts, the lowest rank of each host is the host root. It adds up its host's addends, exchanges
 // the sum with the other host roots over the wire, and leaves the total in its slot for the host's other

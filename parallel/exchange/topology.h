@@ -28,7 +28,7 @@ std::vector<std::vector<std::size_t>> divide_into_stages(const Placement& world,
 // The groups of ranks, from one rank's point of view:
 //
 // - world: all ranks. Used for commands, reports and errors.
-// - tensor: the ranks of one stage, which divide the stage's matrices among themselves and run its
+// - tensor: the ranks of one stage, which divide the stage's matrices among themselves and perform its
 //   all-reduces.
 // - chain: one rank from each stage, each at the same position in its stage. A rank's number in the chain is
 //   the index of its stage. Activations pass along the chain.
@@ -38,8 +38,8 @@ std::vector<std::vector<std::size_t>> divide_into_stages(const Placement& world,
 // With a single stage, `tensor` is `world` itself.
 class Topology {
  public:
-  // Collective over `world`, which must outlive this object. Throws CommError, and ConfigError like
-  // divide_into_stages.
+  // Collective over `world`, which must outlive this object. Throws CommError, and ConfigError in the same
+  // cases as divide_into_stages.
   explicit Topology(Communicator& world, std::size_t stages = 1);
 
   const Place& place() const { return place_; }

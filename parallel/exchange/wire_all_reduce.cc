@@ -119,8 +119,8 @@ void WireAllReduce::advance(Piece& piece) {
   }
 }
 
-// The part of a piece that a host sums. Parts consist of whole groups of kWireGroup values, so that all ways
-// encode the same groups.
+// The part of a piece that a host sums. Parts consist of whole groups of kWireGroup values, so that all
+// algorithms encode the same groups.
 Range WireAllReduce::part_of(const Piece& piece, std::size_t host) const {
   if (piece.way != WireWay::two_shot) return {0, piece.size};
   return split_evenly(piece.size, {host, exchange_.size()}, kWireGroup);

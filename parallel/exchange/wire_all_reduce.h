@@ -27,15 +27,15 @@ enum class WireWay : std::uint8_t {
 // Algorithms that are useful with `hosts` hosts.
 std::vector<WireWay> wire_ways(std::size_t hosts);
 
-// The fastest way for sums of up to `bytes` bytes.
+// The fastest algorithm for sums of up to `bytes` bytes.
 struct WireChoice {
   std::size_t bytes;
   WireWay way;
 };
 
-// A wire type other than f32 rounds each host's addend once and the sum once. The sum is rounded even if it
-// is not sent, so that all hosts and all algorithms give the same bits. Doubles are never rounded to the wire
-// type.
+// With a wire type other than f32, each host's addend is rounded once, and so is the sum. The sum is rounded
+// even if it is not sent, so that all hosts and all algorithms give the same bits. Doubles are never rounded
+// to the wire type.
 class WireAllReduce {
  public:
   // Largest number of pieces in flight: one on the wire, one being summed, one being copied out.

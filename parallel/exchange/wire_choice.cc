@@ -20,8 +20,8 @@ constexpr std::size_t kNext = 2;  // ratio between successive sizes
 
 constexpr Wait::Manner kWireMeasuring{.collective = "the measurement of the network"};
 
-// Runs trials in rounds. Each round tries every way once, and begins only if it is likely to end within the
-// budget.
+// Runs trials in rounds. Each round tries every algorithm once, and begins only if it is likely to end within
+// the budget.
 class WireRace {
  public:
   WireRace(std::span<const WireWay> ways, const WireTrial& trial) : ways_(ways), trial_(trial) {
@@ -32,7 +32,7 @@ class WireRace {
   // nullopt if not enough time is left for a round.
   std::optional<WireWay> quickest_way(std::size_t bytes) {
     std::vector<double> best(ways_.size(), HUGE_VAL);
-    double quickest = HUGE_VAL;  // seconds of the fastest round
+    double quickest = HUGE_VAL;  // seconds that the fastest round took
     double until = kBudget;
     for (int repeat = 0; repeat < kMostRepeats && elapsed_ + expected_ <= until; ++repeat) {
       // Keeps half of the remaining time for larger sizes.
@@ -55,7 +55,7 @@ class WireRace {
   std::span<const WireWay> ways_;
   const WireTrial& trial_;
   double elapsed_ = 0.0;   // seconds
-  double expected_ = 0.0;  // expected seconds of the next round
+  double expected_ = 0.0;  // seconds that the next round is expected to take
 };
 
 }  // namespace
@@ -66,7 +66,7 @@ std::vector<WireChoice> quickest_ways(std::span<const WireWay> ways, const WireT
   for (std::size_t bytes = kSmallest; bytes <= kLargest; bytes *= kNext) {
     const std::optional<WireWay> way = race.quickest_way(bytes);
     if (!way) break;
-    // A size between two measured sizes uses the way that is fastest for the nearer one.
+    // Sums between two measured sizes use the algorithm that is fastest for the nearer size.
     choices.push_back({(1 + kNext) * bytes / 2, *way});
   }
   if (!choices.empty()) choices.push_back({std::numeric_limits<std::size_t>::max(), WireWay::two_shot});

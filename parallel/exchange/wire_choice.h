@@ -16,16 +16,16 @@ struct WireTiming {
   double elapsed = 0.0;
 };
 
-// Runs a sum of `bytes` bytes with `way`, and times it.
+// Computes a sum of `bytes` bytes with the algorithm `way`, and times it.
 using WireTrial = std::function<WireTiming(WireWay way, std::size_t bytes)>;
 
-// The fastest of these ways for each size. Sizes that would take too long are not measured. Empty if there is
-// no time even for the smallest size. All trials together take at most 0.15 s if a trial's time grows no
-// faster than its size. Only the first trial, which opens the connections, may take longer.
+// The fastest of these algorithms for each size. Sizes that would take too long are not measured. Empty if
+// there is no time even for the smallest size. If a trial's time grows no faster than its size, all trials
+// together take at most 0.15 s, unless the first trial alone takes longer because it opens the connections.
 std::vector<WireChoice> quickest_ways(std::span<const WireWay> ways, const WireTrial& trial);
 
-// Measures the fastest ways for this wire type, and makes `wire` use these ways and the type. Collective over
-// the host roots, which `exchange` connects. Throws CommError.
+// Measures which algorithms are fastest for this wire type, and makes `wire` use them and the type.
+// Collective over the host roots, which `exchange` connects. Throws CommError.
 void choose_wire_ways(WireAllReduce& wire, Exchange& exchange, WireType type);
 
 }  // namespace tp

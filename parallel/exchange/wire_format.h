@@ -18,10 +18,10 @@ std::size_t wire_bytes(WireType type, std::size_t size);
 //
 // - f32: unchanged.
 // - bf16: rounded to nearest, ties to even.
-// - int8: groups of kWireGroup values; the last group may be shorter. A group is a bf16 scale, then integers
-//   in [-127, 127]. The scale is the smallest for which the group's largest magnitude is at most 127 times
-//   the scale. Errors are at most half the scale. A group with an infinity or NaN becomes NaN, and a group
-//   whose scale would be subnormal becomes zero.
+// - int8: groups of kWireGroup values; the last group may be shorter. A group is encoded as a bf16 scale,
+//   followed by integers in [-127, 127]. The scale is the smallest bf16 number such that no magnitude in the
+//   group exceeds 127 times the scale. Errors are at most half the scale. A group with an infinity or NaN
+//   becomes NaN, and a group whose scale would be subnormal becomes zero.
 //
 // Encodings don't depend on the machine.
 void wire_encode(WireType type, std::span<const float> values, std::byte* bytes);
