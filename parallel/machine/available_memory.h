@@ -21,8 +21,8 @@ AvailableMemory available_memory(const std::filesystem::path& root = "/");
 // are rounded up so that every run of a program gets the same result. UINT64_MAX if there is no limit.
 std::uint64_t available_addresses();
 
-// Makes all threads share one heap if address space is limited. Per-thread heaps would reserve addresses, and
-// the remaining space would depend on the order in which threads start. Call it before any thread starts.
+// Makes all threads share one heap if address space is limited. Per-thread heaps would reserve part of it,
+// and the remaining space would depend on the order in which threads start. Call it before any thread starts.
 void share_heap_where_addresses_are_limited();
 
 }  // namespace tp

@@ -13,7 +13,7 @@ namespace tp {
 // Once a thread has resumed a fiber, only that thread may resume or destroy it.
 class Fiber {
  public:
-  // The first resume() starts `work`. Throws ConfigError if there is no address space for a stack.
+  // The first resume() starts `work`. Throws ConfigError if there is not enough address space for a stack.
   explicit Fiber(std::function<void()> work);
   // If the work is paused, its pause() throws, so that the work's objects are destroyed.
   ~Fiber();

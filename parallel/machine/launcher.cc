@@ -83,13 +83,13 @@ bool is_daemon(const Launcher& launcher) { return launcher.name == "orted" || la
 // other hosts, where more ranks run, so they also count towards the size. A daemon implies at least one rank
 // on mpirun's own host.
 LaunchedRank count_children(const Launcher& launcher) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until all ranks have started
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // long enough for all ranks to start
   const std::vector<pid_t> children = children_of(launcher.process);
   const std::string name = name_of(launcher.started);
   const int before = is_daemon(launcher) ? 1 : 0;
   const auto older = std::ranges::count_if(
       children, [&](pid_t child) { return child < launcher.started && name_of(child) == name; });
-  // The first rank will report the error and exit, but the other ranks must have time to count it.
+  // The first rank will report the error and exit, but not before the other ranks have had time to count it.
   if (older == 0 && children.size() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(800));
   const std::string called = kLaunchers.at(launcher.name);
   return {.rank = before + static_cast<int>(older),

@@ -1,9 +1,9 @@
 // Makes sure that a job on several hosts ends after the link to a host is cut.
 //
-// mpirun uses TCP keepalive probes to detect a lost host. TCP sends probes only while all sent data is
-// acknowledged; otherwise, it retransmits the data for a quarter of an hour. When a rank exits because of its
-// timeout, mpirun sends messages to all hosts, and the lost host does not acknowledge them. So mpirun must
-// detect the loss before the ranks' timeout.
+// mpirun uses TCP keepalive probes to detect a lost host. TCP sends probes only while all sent data has
+// been acknowledged; otherwise, it retransmits the data for about 15 minutes. When a rank exits because of
+// its timeout, mpirun sends messages to all hosts, and the lost host does not acknowledge them. So mpirun
+// must detect the loss before the ranks' timeout.
 #pragma once
 
 #include <functional>
