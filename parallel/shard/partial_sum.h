@@ -20,8 +20,8 @@ class Communicator;
 // of workspace memory. It is move-only, so that it is summed exactly once.
 //
 // Addends are floats, or doubles if sums must not depend on the number of ranks. Sums of doubles are exact
-// while their magnitudes stay below `exact_below`. The default is for sums of leaves: it is half of the limit
-// below which they are exact (see kernels::matmul).
+// while their magnitudes stay below `exact_below`. The default is for sums of leaves, and is half of the
+// actual limit for such sums (see kernels::matmul).
 class [[nodiscard]] PartialSum {
  public:
   explicit PartialSum(TensorView<float> addend) : floats_(addend) {}
@@ -92,7 +92,7 @@ class [[nodiscard]] PartialSum {
   }
 
   TensorView<float> floats_;
-  TensorView<double> doubles_;  // replaces floats_ if addends are doubles
+  TensorView<double> doubles_;  // used instead of floats_ if addends are doubles
   double exact_below_ = kExactBelow;
 };
 

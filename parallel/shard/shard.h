@@ -32,8 +32,8 @@ struct TpRank {
 };
 
 // Divides [0, total) into `tp.size` contiguous parts of whole granules, and returns part `tp.rank`. A granule
-// is `granule` elements; the last granule may be smaller. If the granules don't divide evenly, each of the
-// first parts gets an extra granule. A part may be empty.
+// is `granule` elements; the last granule may be smaller. If the granules don't divide evenly, the ones left
+// over go to the first parts, one to each. A part may be empty.
 Range split_evenly(std::size_t total, TpRank tp, std::size_t granule = 1);
 
 // Like split_evenly, but in proportion to `tp.split` if it is not empty. Boundaries are rounded to the

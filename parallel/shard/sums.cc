@@ -9,7 +9,7 @@
 namespace tp {
 namespace {
 
-// Elements per strip, the unit of work that threads share.
+// Elements per strip. Work is divided among threads in whole strips.
 constexpr std::size_t kStrip = 1 << 12;
 
 // Calls body(begin, end) for each strip, on several threads if the sum is large.
