@@ -13,7 +13,7 @@
 
 namespace tp {
 
-// What the files of the weights hold.
+// Contents of the weights' files.
 struct StoredWeights {
   std::size_t bytes = 0;
   std::vector<TypeUse> types;

@@ -12,7 +12,7 @@
 
 namespace tp {
 
-// What one rank would hold.
+// One rank's share of the model.
 struct RankShare {
   HeadShard heads;
   Range columns;
@@ -26,20 +26,20 @@ struct RankShare {
 // A cache for one sequence.
 struct CacheUse {
   std::size_t tokens = 0;
-  std::size_t windowed_layers = 0;   // that keep no more than a window
-  std::size_t recurrent_layers = 0;  // that keep a state in place of keys and values
-  std::size_t states = 0;            // that there is room for, with max_sequences
+  std::size_t windowed_layers = 0;   // layers that keep only a window
+  std::size_t recurrent_layers = 0;  // layers that keep a state in place of keys and values
+  std::size_t states = 0;            // capacity in states, for max_sequences
   std::size_t blocks = 0;
-  // That it would take if every layer kept all tokens, times as many bytes as there are.
+  // How many times as many bytes the cache would need if every layer kept all tokens.
   double without_windows = 1.0;
 };
 
 struct Parameters {
   std::size_t all = 0;
-  std::size_t active = 0;  // that one token needs
+  std::size_t active = 0;  // parameters that one token needs
 };
 
-// What `inspect` shows.
+// Everything that `inspect` shows.
 struct Inspection {
   const DescribedModel& model;
   Parameters parameters;

@@ -23,7 +23,7 @@ constexpr std::array<Prefix, 4> kLarge = {
     {{"T", 1e12, 1099511627776.0}, {"G", 1e9, 1073741824.0}, {"M", 1e6, 1048576.0}, {"K", 1e3, 1024.0}}};
 
 std::optional<double> parse_time(std::string_view text) { return parse_quantity(text, "s"); }
-// Of a network: bits, unless it is a large B.
+// The unit of a network's rate is bits, unless it ends in a capital B.
 std::optional<double> parse_rate(std::string_view text) {
   if (const auto bytes = parse_quantity(text, "B/s")) return bytes;
   for (const std::string_view unit : {"b/s", "bps", "bit/s", "bit", "b"}) {

@@ -20,7 +20,7 @@ std::optional<double> parse_quantity(std::string_view text, std::string_view uni
 // the command.
 void add_cluster_options(CLI::App& command, Cluster& cluster);
 
-// The same options as text, with three digits.
+// The options as text, with three digits.
 std::string cluster_flags(const Cluster& cluster);
 // "30us,10Gb,5us"
 std::string net_text(const Cluster& cluster);

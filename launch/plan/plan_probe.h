@@ -11,7 +11,7 @@
 namespace tp {
 
 struct ProbeFlags {
-  std::size_t threads = 0;  // of every rank; 0: as the engine would choose
+  std::size_t threads = 0;  // threads of each rank; 0: as the engine would choose
   double timeout = 0.0;
 };
 

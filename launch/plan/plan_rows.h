@@ -1,4 +1,4 @@
-// What `plan` has found out about a model on a cluster.
+// The results of `plan` for a model on a cluster.
 #pragma once
 
 #include "runtime/plan/prediction.h"
@@ -25,8 +25,8 @@ struct PlanRow {
 const char* limit_of(const StepTime& time);
 
 struct PlannedTokens {
-  std::size_t wanted = 0;   // of the cache
-  std::size_t longest = 0;  // of the model's longest sequence, if longer ones are asked for; else 0
+  std::size_t wanted = 0;   // capacity of the cache
+  std::size_t longest = 0;  // longest sequence of the model, if longer sequences are requested; else 0
 };
 
 struct PlanResult {
@@ -42,7 +42,7 @@ struct PlanResult {
   std::string asked_refusal{};  // why there is none
   std::optional<std::size_t> fewest_hosts{};
   std::optional<std::size_t> fewest_hosts_of_stages{};
-  double asked_copies = 1.0;  // of the cache: see Prediction::cache_copies
+  double asked_copies = 1.0;  // copies of the cache: see Prediction::cache_copies
 
   bool fits(const PlanRow& row) const { return tokens.longest == 0 && has_room(row); }
   bool has_room(const PlanRow& row) const { return row.memory.cache_tokens >= tokens.wanted; }

@@ -134,7 +134,7 @@ class Arguments {
   const Value* find(std::size_t index, std::string_view name);
   // Throws EvaluationError if the argument is absent.
   const Value& at(std::size_t index, std::string_view name);
-  // The same as find, but also null for none.
+  // Like find, but also null if the value is none.
   const Value* find_given(std::size_t index, std::string_view name);
   // The truth of an argument; false if it is absent.
   bool flag(std::size_t index, std::string_view name);

@@ -27,7 +27,7 @@ Head pooler_head(const std::string& pooler);
 Head pooled_classifier(const std::string& pooler);
 // A dense layer, an activation and a norm before an LM head with a bias, which is tied to the embedding.
 void set_masked_lm_head(const ModelConfig& config, DecoderSpec& spec);
-// The same head with RoBERTa's activation, even if the blocks use another one.
+// This head with RoBERTa's activation, even if the blocks use another one.
 void set_roberta_lm_head(const ModelConfig& config, DecoderSpec& spec);
 // A classifier of two layers.
 Head two_layer_classifier(const std::string& dense, PooledLayerSpec::Activation activation,
