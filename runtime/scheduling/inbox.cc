@@ -14,7 +14,7 @@ namespace tp {
 namespace {
 
 // Predicted seconds until all waiting requests are done. The prediction tends to be too high, because the
-// time of steps that both compute prompts and generate is counted twice.
+// time spent in steps that both compute prompts and generate tokens is counted twice.
 double seconds_of_queue(const LeaderStatus& status) {
   const auto seconds = [](double tokens, double rate) { return rate > 0.0 ? tokens / rate : 0.0; };
   const auto continuations = static_cast<double>(status.finished.total() + status.running);

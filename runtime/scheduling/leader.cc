@@ -91,8 +91,8 @@ std::shared_ptr<RequestState> Leader::make_state(Request request, EventSink sink
   return state;
 }
 
-// Adds the endings and forced tokens from the model's files. With a constraint, no token is forced, and the
-// constraint defines where the text ends.
+// Adds the end tokens, stop texts and forced tokens from the model's files. With a constraint, no token is
+// forced, and the constraint defines where the text ends.
 void Leader::add_endings(const GenerationDefaults& defaults, Request& request, RequestState& state) const {
   if (request.constraint) return request.forced_first.reset();
   for (const std::string& text : defaults.stop) {

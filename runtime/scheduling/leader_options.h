@@ -29,7 +29,7 @@ struct LeaderOptions {
   std::optional<DiffusionSpec> diffusion{};  // set for diffusion language models
   std::size_t cache_blocks = 0;
   CacheShape cache{};
-  std::size_t step_tokens = 512;  // maximum tokens per step, in all sequences
+  std::size_t step_tokens = 512;  // maximum tokens per step, across all sequences
   bool generates = true;          // whether sequences can generate token by token
 
   std::string model() const { return engine.model.string(); }

@@ -20,7 +20,7 @@ class Mode {
   // Ends the request with RequestCancelled, unless it ends on its own first. Returns false if it is not
   // running in this mode.
   virtual bool cancel(RequestId request) = 0;
-  // Adds the tokens that requests have generated, and how requests ended.
+  // Adds the number of generated tokens and the counts of finish reasons to `status`.
   virtual void add_to(LeaderStatus& status) const = 0;
 };
 

@@ -17,7 +17,7 @@ void check_ids(std::span<const TokenId> ids, std::size_t vocab_size, std::string
   }
 }
 
-// Checks that the model's kind can do what the request asks for.
+// Checks that this kind of model can do what the request asks for.
 void check_task(const Request& request, const LeaderOptions& options) {
   const auto check = [&](bool asked, Task task, std::string_view what) {
     require<RequestError>(!asked || does(options.kind, task), "cannot {}: {} is {}; use a model that can",
@@ -52,7 +52,8 @@ void check_marks(const Request& request, const LeaderOptions& options) {
       "out; leave the field out");
 }
 
-// Checks the prompt's attention mask and tokens, and the length of the prompt with its longest continuation.
+// Checks the prompt's attention mask and tokens, and its length, both alone and with the longest
+// continuation.
 void check_length(const Request& request, const LeaderOptions& options) {
   const std::size_t prompt = request.prompt.size();
   if (request.max_tokens == 0) {

@@ -28,8 +28,8 @@ bool lacks_one_token(const Sequence& sequence) {
   return sequence.planned_tokens + sequence.redo + 1 == sequence.tokens.size();
 }
 
-// Rounds down `tokens`, the number of the sequence's tokens to compute next, to whole attention blocks, with
-// a minimum of one block. Returns 0 if the result exceeds `room`.
+// Rounds `tokens`, the number to grant to the sequence, down to whole attention blocks, with a minimum of one
+// block. Returns 0 if the result exceeds `room`.
 std::size_t in_whole_blocks(const Sequence& sequence, std::size_t tokens, std::size_t room) {
   const std::size_t block = sequence.attention_block();
   const std::size_t left = sequence.work() - sequence.planned_tokens;
@@ -130,7 +130,7 @@ std::size_t Scheduler::prompt_budget(const Step& step) const {
   return std::min({room, options_.engine.prefill_chunk, times_.prompt_tokens_in(options_.engine.step_time)});
 }
 
-// How many more of the sequence's tokens could be added to the step if there is room.
+// How many more of the sequence's tokens can be added to the step, room permitting.
 std::size_t Scheduler::grantable(const Sequence& sequence) const {
   if (sequence.admission == 0 || sequence.idle()) return 0;  // preempted, or nothing to do
   if (sequence.encodes()) return sequence.granted == 0 ? sequence.least_chunk() : 0;
@@ -141,8 +141,8 @@ std::size_t Scheduler::grantable(const Sequence& sequence) const {
   return std::min(most - std::min(most, sequence.granted), sequence.work() - sequence.planned_tokens);
 }
 
-// Adds up to `tokens` of the sequence's next tokens to the step. Returns false if the cache or the step has
-// no room.
+// Adds the sequence's next tokens to the step: `tokens` of them, capped by grantable() and rounded by
+// in_whole_blocks(). Returns false if the cache or the step has no room.
 bool Scheduler::try_grant(const std::shared_ptr<Sequence>& shared, std::size_t tokens, Step& step) {
   Sequence& sequence = *shared;
   tokens =

@@ -30,7 +30,7 @@ struct PlannedStep {
     std::shared_ptr<Sequence> sequence;
     std::size_t tokens = 0;         // tokens of the sequence; `drafts` follow in the forward pass
     std::size_t end = 0;            // position after these tokens
-    std::vector<TokenId> drafts{};  // draft tokens; if any, every output of the chunk is a choice
+    std::vector<TokenId> drafts{};  // draft tokens; if any, every output of the chunk chooses a token
     std::size_t first_output = 0;   // index of this chunk's first output in forward.outputs
     std::size_t outputs = 0;
   };
@@ -47,10 +47,10 @@ struct PlannedStep {
 // Continuous batching. Every step computes the next token of each generating sequence, and divides the rest
 // of its token budget among prompts.
 //
-// Turns: prompts take turns of a few tokens. The prompt that has waited longest goes next, so long prompts do
-// not delay short ones. The queue takes turns, too: on its turn, a new prompt starts. More urgent prompts get
-// as many turns as they can use. While any sequence generates, EngineOptions::step_time also limits the
-// tokens for prompts, based on the speed of past steps.
+// Turns: prompts take turns, a few tokens at a time. The prompt that has waited longest goes next, so long
+// prompts do not delay short ones. The queue takes turns, too: on its turn, a new prompt starts. More urgent
+// prompts get as many turns as they can use. While any sequence generates, EngineOptions::step_time also
+// limits the tokens for prompts, based on the speed of past steps.
 //
 // Preemption: when the cache is full, the scheduler preempts the most recently admitted sequence of the
 // lowest priority. It releases the sequence's blocks and later recomputes the sequence, including generated
@@ -85,7 +85,7 @@ struct PlannedStep {
 class Scheduler {
  public:
   static constexpr std::size_t kMaxOvertaken = 64;
-  // For each step, the scheduler examines at most this many waiting sequences without admitting them.
+  // In each step, the scheduler stops looking for sequences to start once it has found this many that cannot.
   static constexpr std::size_t kMaxLookedAt = 64;
 
   // `blocks` and `options` must outlive the scheduler. Without a speculator, steps have no drafts.

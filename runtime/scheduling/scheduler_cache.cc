@@ -63,7 +63,7 @@ bool Scheduler::has_room_for_prompt(const Sequence& sequence) const {
 }
 
 // Whether a running sequence of the same or higher priority is computing whole blocks that `sequence` can
-// then share. Compares each pair of sequences only once.
+// share once they are done. Compares each pair of sequences only once.
 bool Scheduler::waits_for_prefix(Sequence& sequence) {
   if (!sequence.uses_prefix_cache()) return false;
   const auto still_computing = [&](const Sequence* other) {
@@ -92,8 +92,8 @@ bool Scheduler::waits_for_prefix(Sequence& sequence) {
   return !sequence.ahead.expired();
 }
 
-// Asks a running sequence to save its state at a later position. Returns false if that position is already in
-// flight.
+// Asks a running sequence to save its state at `position`. Returns false if it is too late, because that
+// position is already in flight.
 bool Scheduler::will_keep_state(Sequence& running, std::size_t position) const {
   if (blocks_.awaits_save(running.id, position)) return true;
   if (position <= running.planned_tokens - running.granted) return false;
@@ -113,8 +113,8 @@ std::vector<BlockId> Scheduler::take_unsent_blocks(Sequence& sequence) const {
   return unsent;
 }
 
-// The sequence's state for a chunk with the positions `computed`, and the positions in the chunk where copies
-// of the state are saved.
+// The sequence's state for a chunk with the positions `computed`, and the positions in the chunk after which
+// copies of the state are saved.
 ChunkState Scheduler::take_states(Sequence& sequence, Range computed) {
   const SnapshotPositions positions =
       snapshot_positions(computed, sequence.prompt_tokens(), sequence.left_at, blocks_.block_size());

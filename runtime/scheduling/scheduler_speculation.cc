@@ -100,7 +100,7 @@ void Scheduler::add_drafts(Step& step) {
 // Maximum number of draft tokens for the sequence in this step.
 std::size_t Scheduler::draft_room(const Sequence& sequence, const Step& step) const {
   const std::size_t end = sequence.planned_tokens;
-  // A step adds one token in addition to the accepted drafts.
+  // Besides the accepted drafts, a step generates one more token.
   std::size_t to_generate = sequence.state->max_tokens - sequence.generated_tokens() - 1;
   if (sequence.state->forced_last && to_generate > 0) --to_generate;  // the forced token needs its own step
   const std::size_t room = options_.step_tokens - std::min(options_.step_tokens, step.tokens);

@@ -41,7 +41,7 @@ struct RequestState {
   std::vector<TokenId> end_ids;  // tokens that end a continuation, including the model's end tokens
   TokenBans bans;
   // Set for encoder-decoders. `request.prompt` then contains the input, padded to whole blocks, followed by
-  // the decoder's prompt. Positions in the request count from the start of the whole sequence.
+  // the decoder's prompt. Positions in the request are relative to the start of the input.
   EncodedInput input;
   std::optional<TokenId> forced_last;
   std::shared_ptr<const constraint::RequestConstraint> constraint;  // null: none
@@ -105,13 +105,13 @@ struct Sequence {
   std::size_t redo = 0;
   std::size_t drafted_tokens = 0;   // draft tokens in all steps
   std::size_t accepted_tokens = 0;  // accepted draft tokens in all steps
-  std::size_t asked_from = 0;       // first position of the prompt with an undelivered output
+  std::size_t asked_from = 0;       // first prompt position whose output has not been delivered
   std::optional<Pooler> pooler{};   // pools delivered states
   std::vector<std::vector<TokenLogprob>> prompt_top{};  // top tokens, delivered with the next scores
   // For models with recurrent layers: positions after which the state must be saved, because waiting
   // sequences diverge from this sequence there.
   std::vector<std::size_t> left_at{};
-  std::size_t sent_blocks = 0;                   // blocks in each table that the ranks know of
+  std::size_t sent_blocks = 0;                   // blocks in each table already sent to the ranks
   bool announced = false;                        // whether the ranks know of this sequence
   std::optional<TextStream> text;                // set at the first generated token, if there is a tokenizer
   std::optional<constraint::Progress> progress;  // set at the first generated token
@@ -119,7 +119,7 @@ struct Sequence {
 
   // Used while the sequence waits.
   std::size_t overtaken = 0;            // later sequences that were admitted before this sequence
-  std::uint64_t compared_to = 0;        // already compared with running sequences up to this `admission`
+  std::uint64_t compared_to = 0;        // running sequences up to this `admission` have been compared
   std::weak_ptr<const Sequence> ahead;  // running sequence that is computing a prefix of this sequence
   std::size_t shared_tokens = 0;        // length of the prefix shared with `ahead`, in whole blocks
 

@@ -49,8 +49,8 @@ std::shared_future<TokenMask> start_mask(const Sequence& sequence, std::span<con
   }
 }
 
-// Whether the constraint allows the token. For example, a constraint may not allow thinking to end in the
-// middle of a character.
+// Whether the constraint allows the token. It may, for example, forbid ending the thinking in the middle of a
+// character.
 bool allows(const Sequence& sequence, TokenId token) {
   if (!sequence.state->constraint) return true;
   try {

@@ -11,7 +11,8 @@
 namespace tp {
 
 // The masks of a step's outputs, computed in the background, so that the forward pass can run at the same
-// time. All constraints share one thread, because most masks take less time than creating a thread.
+// time. All constraints share one thread, because most masks take less time to compute than a thread takes to
+// start.
 class StepMasks {
  public:
   // Starts computing the masks.

@@ -27,8 +27,8 @@ struct TokenBans {
 };
 
 // Adds the bans from the model's files, for at most `max_tokens` tokens after `prompt` prompt tokens. With a
-// constraint, only banned words are added, because other bans could exclude every token that the constraint
-// allows.
+// constraint, only banned words and suppressed tokens are added, because other bans could exclude every token
+// that the constraint allows.
 void add_defaults(const GenerationDefaults& defaults, std::size_t prompt, std::size_t max_tokens,
                   bool has_constraint, TokenBans& bans);
 

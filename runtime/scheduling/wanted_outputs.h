@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// Maximum number of whole rows of logits per sequence and step, to limit rank 0's memory. Indivisible
+// Maximum number of whole rows of logits per sequence and step, to limit rank 0's memory use. Indivisible
 // sequences may exceed the limit, because they need a row for each token.
 inline constexpr std::size_t kMaxWholeRows = 64;
 
