@@ -11,8 +11,8 @@
 
 namespace tp {
 
-// Position i * columns + j has the vectors of row i and column j. The tables are too small to divide among
-// ranks.
+// Position i * columns + j has the vectors of row i and column j. The tables are too small to be worth
+// dividing among ranks.
 class AxialPositions {
  public:
   // The tables are stored as `name` + "0" and `name` + "1". Throws CheckpointError.

@@ -15,7 +15,7 @@ void append(const std::vector<Element>& more, std::vector<Element>& all) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-// Adds to the batch an encoder input with the same number of tokens.
+// Gives the batch an encoder input with the same number of tokens.
 void add_inputs(std::span<const std::int32_t> table, Batch& batch) {
   Batch inputs;
   inputs.tokens = batch.tokens;

@@ -51,8 +51,8 @@ class Decoder {
           std::optional<WeightType> weights = WeightType::f32, const LoadProgress& progress = {},
           PackedCache* cache = nullptr, Stage stage = {}, const VocabTables& others = {});
 
-  // A decoder without weights, for computing memory needs. Reads no tensors. Throws the same errors as the
-  // constructor if names or shapes are wrong.
+  // A decoder without weights, for computing how much memory is needed. Reads no tensors. Throws the same
+  // errors as the constructor if names or shapes are wrong.
   static Decoder shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
                           std::optional<WeightType> weights, Stage stage = {},
                           const VocabTables& others = {});
@@ -60,10 +60,10 @@ class Decoder {
   // Runs one step. All-reduces: one for the embedding, one per parallel block, two per block of any other
   // kind, and one more for each cross-attention, ProjectionNorm and NextTokenInput. `on_logits` receives the
   // logits of the output rows in groups of at most kLogitRows rows. Each call passes the index of the group's
-  // first output and a tensor [rows, local_vocab], which is this rank's shard. `on_hidden` receives the
-  // hidden rows after the final norm, grouped the same way: [rows, state_size], the same on every rank. An
-  // encoder runs first, on Batch::inputs, and also passes the inputs' hidden rows to `on_hidden`. Collective;
-  // throws CommError.
+  // first output and this rank's shard of the logits, [rows, local_vocab]. `on_hidden` receives the hidden
+  // rows after the final norm, grouped the same way: [rows, state_size], the same on every rank. An encoder
+  // runs first, on Batch::inputs, and also passes the inputs' hidden rows to `on_hidden`. Collective; throws
+  // CommError.
   using OnLogits = std::function<void(std::size_t first_output, TensorView<const float> local_logits)>;
   using OnHidden = std::function<void(std::size_t first_output, TensorView<const float> hidden)>;
   // Passes the residual stream, [tokens, hidden_size], from stage to stage. All stages except the first

@@ -24,7 +24,7 @@ Blocks load_blocks(WeightLoader& loader, const DecoderSpec& spec, const TensorNa
   const bool alike = loader.is_uniform();
   const std::span<const BlockSpec> specs = std::span(spec.blocks).subspan(layers.begin, layers.size());
   Blocks blocks;
-  std::vector<LoadedWeights> loaded;  // amounts loaded for each layer so far
+  std::vector<LoadedWeights> loaded;  // weights loaded for each layer so far
   for (std::size_t layer = 0; layer < specs.size(); ++layer) {
     const std::size_t sharing = first_of_same_block(names, layers.begin + layer);
     if (sharing >= layers.begin && sharing < layers.begin + layer) {
@@ -78,7 +78,7 @@ void require_tied(WeightLoader& loader, const DecoderSpec& spec, const TensorNam
       tensor_names::weight_of(names.embed_tokens), tensor_names::weight_of(names.lm_head), *row);
 }
 
-// Checkpoints store tied embeddings under either name or both.
+// A checkpoint may store tied embeddings under the embedding's name, the LM head's name or both.
 std::shared_ptr<const VocabShard> load_embedding(WeightLoader& loader, const DecoderSpec& spec,
                                                  const TensorNames& names) {
   const std::vector<std::string> stored = loader.source().names();

@@ -1,4 +1,4 @@
-// A transform of hidden states before the LM head.
+// A transform that is applied to hidden states before the LM head.
 #pragma once
 
 #include "model/config/spec.h"

@@ -17,8 +17,8 @@ namespace {
 // "sentence_transformers.models.Pooling" -> "Pooling"
 std::string class_of(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
-// Pooling modes, in the order in which Sentence Transformers concatenates their results. Since version
-// 5.4, files contain a mode's name; files of earlier versions set its flag.
+// Pooling modes, in the order in which Sentence Transformers concatenates their results. Files written
+// by version 5.4 or later name the modes; older files set a flag for each one.
 constexpr std::pair<const char*, const char*> kModes[] = {
     {"cls", "pooling_mode_cls_token"},
     {"max", "pooling_mode_max_tokens"},

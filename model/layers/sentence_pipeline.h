@@ -33,9 +33,9 @@ class SentencePipeline {
   bool lower_case() const { return lower_case_; }
   std::size_t embedding_size() const { return size_; }
 
-  // The prompt to put before texts. `name`: "query", for example; an empty name selects the model's default
-  // prompt, which may be empty. Throws RequestError if the model has no prompt with this name, or if its
-  // pooling excludes prompts.
+  // The prompt to put in front of texts. `name`: "query", for example; an empty name selects the model's
+  // default prompt, which may be empty. Throws RequestError if the model has no prompt with this name, or if
+  // its pooling excludes prompts.
   const std::string& prompt(const std::string& name) const;
 
   // Applies the layers that follow pooling, but does not normalize. [hidden_size] -> [embedding_size]

@@ -26,9 +26,9 @@ struct VocabTables {
   }
 };
 
-// Finds the tables that a multi-token prediction layer can share. It can share a table if the checkpoint has
-// no separate table for the layer, or if that table is only a copy of the model's. Compares only this rank's
-// rows. Throws CheckpointError.
+// Finds the tables that a multi-token prediction layer can share. It can share a table if the checkpoint
+// stores no separate one for the layer, or only a copy of the model's. Compares only this rank's rows. Throws
+// CheckpointError.
 SameTables same_tables(const DecoderSpec& layer, const WeightSource& source, TpRank tp);
 
 }  // namespace tp

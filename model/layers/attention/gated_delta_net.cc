@@ -9,7 +9,7 @@
 namespace tp {
 namespace {
 
-// Added to a query's or key's sum of squares before taking the square root, as in the original code.
+// Added to a query's or key's sum of squares before the square root is taken, as in the original code.
 constexpr float kSquaresEps = 1e-6F;
 
 struct StoredDeltaNet {

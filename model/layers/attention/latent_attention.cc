@@ -12,7 +12,7 @@
 namespace tp {
 namespace {
 
-// The original code ignores the config's epsilon in the norms of latents.
+// To normalize latents, the original code uses this epsilon instead of the config's.
 constexpr NormSpec kLatentNorm{.eps = 1e-6F};
 
 // Appends a layer's rows for elements [begin, begin + size) of each head.

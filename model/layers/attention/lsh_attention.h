@@ -32,10 +32,11 @@ class LshAttention {
   std::vector<std::vector<float>> rotations_of(std::span<const std::vector<std::size_t>> factors) const;
 
   LshAttentionSpec spec_;
-  Range heads_;                    // this rank's heads
-  std::vector<float> rotations_;   // set if all sequences have the same number of buckets
-  ColumnParallelLinear qkv_proj_;  // [2 * local heads * head_dim, hidden_size]: queries (also keys), values
-  RowParallelLinear o_proj_;       // [hidden_size, local heads * head_dim]
+  Range heads_;                   // this rank's heads
+  std::vector<float> rotations_;  // set if all sequences have the same number of buckets
+  // [2 * local heads * head_dim, hidden_size]: queries, which also serve as keys, then values
+  ColumnParallelLinear qkv_proj_;
+  RowParallelLinear o_proj_;  // [hidden_size, local heads * head_dim]
 };
 
 }  // namespace tp

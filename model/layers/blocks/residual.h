@@ -65,7 +65,7 @@ class Residual {
   const StepContext& step_;
   TensorView<float> x_;
   std::size_t stream_size_;
-  Workspace::Frame frame_;  // everything taken after x
+  Workspace::Frame frame_;  // covers all workspace memory taken after x_
 };
 
 }  // namespace tp

@@ -23,7 +23,7 @@ struct StateSpan {
   std::vector<Save> saves{};  // in ascending order of `tokens`
 };
 
-// A ragged batch. It may mix prefill chunks and single decode tokens, which the model does not distinguish.
+// A ragged batch. It may mix prefill chunks and single decode tokens; the model treats them alike.
 struct Batch {
   std::vector<TokenId> tokens{};         // [tokens]
   std::vector<std::size_t> positions{};  // [tokens] index of each token in its sequence
