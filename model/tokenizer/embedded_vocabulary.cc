@@ -76,15 +76,10 @@ AddedTokens added_tokens_of(const EmbeddedVocabulary& vocabulary) {
     const TokenType type = type_of(vocabulary, id);
     const bool is_special = type == TokenType::control || type == TokenType::unknown;
     if (!is_special && type != TokenType::user_defined) continue;
-    added.push_back({.id = static_cast<TokenId>(id),
-                     .content = vocabulary.tokens[id],
-                     .special = is_special,
-                     .lstrip = false,
-                     .rstrip = false,
-                     .single_word = false,
-                     .normalized = false});
+    added.push_back(
+        {.id = static_cast<TokenId>(id), .content = vocabulary.tokens[id], .special = is_special});
   }
-  return AddedTokens(std::move(added), [](std::string text) { return text; });
+  return AddedTokens(std::move(added));
 }
 
 std::vector<Bpe::Merge> listed_merges(const EmbeddedVocabulary& embedded, const Vocabulary& vocabulary,
@@ -134,8 +129,7 @@ TokenizerParts listed_merge_parts(const EmbeddedVocabulary& embedded, const std:
     return parts;
   }
   if (traits.composes) parts.normalizer = normalizer_of({{"type", "NFC"}}, source);
-  const json decoder = {{"type", "ByteLevel"}};
-  parts.decoder = TokenDecoder::from_json(JsonNode(decoder, source));
+  parts.decoder = TokenDecoder::byte_level();
   return parts;
 }
 

@@ -4,8 +4,7 @@
 #include "model/tokenizer/steps/byte_level.h"
 #include "model/tokenizer/text/base64.h"
 
-#include <algorithm>
-#include <array>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -14,26 +13,10 @@ namespace tp {
 namespace {
 
 // The control tokens of files without a list of them.
-constexpr std::array<std::string_view, 20> kFirstControlTokens = {"<unk>",
-                                                                  "<s>",
-                                                                  "</s>",
-                                                                  "[INST]",
-                                                                  "[/INST]",
-                                                                  "[AVAILABLE_TOOLS]",
-                                                                  "[/AVAILABLE_TOOLS]",
-                                                                  "[TOOL_RESULTS]",
-                                                                  "[/TOOL_RESULTS]",
-                                                                  "[TOOL_CALLS]",
-                                                                  "[IMG]",
-                                                                  "<pad>",
-                                                                  "[IMG_BREAK]",
-                                                                  "[IMG_END]",
-                                                                  "[PREFIX]",
-                                                                  "[MIDDLE]",
-                                                                  "[SUFFIX]",
-                                                                  "[SYSTEM_PROMPT]",
-                                                                  "[/SYSTEM_PROMPT]",
-                                                                  "[TOOL_CONTENT]"};
+constexpr const char* kFirstControlTokens =
+    "<unk> <s> </s> [INST] [/INST] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_RESULTS] [/TOOL_RESULTS] "
+    "[TOOL_CALLS] [IMG] <pad> [IMG_BREAK] [IMG_END] [PREFIX] [MIDDLE] [SUFFIX] [SYSTEM_PROMPT] "
+    "[/SYSTEM_PROMPT] [TOOL_CONTENT]";
 
 // Indexed by id. Missing names are filled in like in Mistral's library.
 std::vector<std::string> control_tokens(const JsonNode& json, std::size_t count) {
@@ -45,7 +28,8 @@ std::vector<std::string> control_tokens(const JsonNode& json, std::size_t count)
           token.at("token_str").string();
     }
   } else {
-    std::copy_n(kFirstControlTokens.begin(), std::min(count, kFirstControlTokens.size()), names.begin());
+    std::istringstream first(kFirstControlTokens);
+    for (std::size_t id = 0; id < count && first >> names[id]; ++id) continue;
   }
   for (std::size_t id = 0; id < count; ++id)
     if (names[id].empty()) names[id] = fmt::format("<SPECIAL_{}>", id);
@@ -74,30 +58,12 @@ std::vector<std::string> ranked_tokens(const JsonNode& json, std::size_t count) 
   return tokens;
 }
 
-// Merges run in the order of the ranks of their results.
-Bpe bpe_of(const std::vector<std::string>& control, const std::vector<std::string>& ranked) {
-  std::vector<std::pair<std::string_view, TokenId>> tokens;
-  std::vector<ScoredPiece> scored(control.size());
-  for (const std::string& text : ranked) {
-    const std::size_t id = scored.size();
-    tokens.emplace_back(text, static_cast<TokenId>(id));
-    scored.push_back({text, -static_cast<float>(id), true});
-  }
-  return Bpe(Vocabulary(tokens), scored_merges(scored), {.unknown = std::nullopt, .ignore_merges = true});
-}
-
 AddedTokens added_tokens_of(const std::vector<std::string>& control) {
   std::vector<AddedToken> added;
   for (const std::string& name : control) {
-    added.push_back({.id = static_cast<TokenId>(added.size()),
-                     .content = name,
-                     .special = true,
-                     .lstrip = false,
-                     .rstrip = false,
-                     .single_word = false,
-                     .normalized = false});
+    added.push_back({.id = static_cast<TokenId>(added.size()), .content = name, .special = true});
   }
-  return AddedTokens(std::move(added), [](std::string text) { return text; });
+  return AddedTokens(std::move(added));
 }
 
 PreTokenizer pre_tokenizer_of(const JsonNode& pattern) {
@@ -117,11 +83,10 @@ TokenizerParts parts_from_tekken(const JsonNode& json) {
   const std::int64_t control_count = config.at("default_num_special_tokens").integer_below(size);
   const auto control = control_tokens(json, static_cast<std::size_t>(control_count));
   const auto ranked = ranked_tokens(json, static_cast<std::size_t>(size - control_count));
-  TokenizerParts parts{.model = bpe_of(control, ranked)};
+  TokenizerParts parts{.model = bpe_of_ranks(ranked, control.size())};
   parts.pre_tokenizer = pre_tokenizer_of(config.at("pattern"));
   parts.added = added_tokens_of(control);
-  const nlohmann::json decoder = {{"type", "ByteLevel"}};
-  parts.decoder = TokenDecoder::from_json(JsonNode(decoder, "tekken.json"));
+  parts.decoder = TokenDecoder::byte_level();
   parts.bos = parts.added.find("<s>");
   parts.eos = parts.added.find("</s>");
   if (parts.bos) parts.post_processor.before = {*parts.bos};

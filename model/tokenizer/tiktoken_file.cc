@@ -13,7 +13,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {
@@ -93,29 +92,14 @@ void require_complete(const std::vector<std::string>& tokens, const std::string&
                            file, twice == sorted.end() ? "" : *twice);
 }
 
-Bpe bpe_of_ranks(const std::vector<std::string>& ranked) {
-  std::vector<std::pair<std::string_view, TokenId>> tokens;
-  std::vector<ScoredPiece> scored;
-  for (const std::string& text : ranked) {
-    const auto id = static_cast<TokenId>(scored.size());
-    tokens.emplace_back(text, id);
-    scored.push_back({text, -static_cast<float>(id), true});
-  }
-  return Bpe(Vocabulary(tokens), scored_merges(scored), {.unknown = std::nullopt, .ignore_merges = true});
-}
-
 AddedTokens reserved_tokens(std::size_t first) {
   std::vector<AddedToken> added;
   for (std::size_t id = first; id < first + kControlTokens; ++id) {
     added.push_back({.id = static_cast<TokenId>(id),
                      .content = fmt::format("<|reserved_token_{}|>", id),
-                     .special = true,
-                     .lstrip = false,
-                     .rstrip = false,
-                     .single_word = false,
-                     .normalized = false});
+                     .special = true});
   }
-  return AddedTokens(std::move(added), [](std::string text) { return text; });
+  return AddedTokens(std::move(added));
 }
 
 }  // namespace
@@ -123,11 +107,10 @@ AddedTokens reserved_tokens(std::size_t first) {
 TokenizerParts parts_from_tiktoken(const std::filesystem::path& file) {
   const std::vector<std::string> ranked = read_tokens(file);
   require_complete(ranked, file.string());
-  TokenizerParts parts{.model = bpe_of_ranks(ranked)};
+  TokenizerParts parts{.model = bpe_of_ranks(ranked, 0)};
   parts.pre_tokenizer = named_pre_tokenizer("kimi-k2")->pre_tokenizer;
   parts.added = reserved_tokens(ranked.size());
-  const nlohmann::json decoder = {{"type", "ByteLevel"}};
-  parts.decoder = TokenDecoder::from_json(JsonNode(decoder, file));
+  parts.decoder = TokenDecoder::byte_level();
   return parts;
 }
 

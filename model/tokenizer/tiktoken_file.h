@@ -7,7 +7,7 @@
 namespace tp {
 
 // The tokenizer's file in Kimi's repositories.
-constexpr const char* kTiktokenFile = "tiktoken.model";
+inline constexpr const char* kTiktokenFile = "tiktoken.model";
 
 // Reads a tiktoken.model. Each line contains a token's bytes in base64 and its rank, which is also its id.
 // Encoding merges the bytes of a word in the order of the merged tokens' ranks. The rules for words and the

@@ -56,14 +56,7 @@ std::vector<TokenId> read_added_tokens_file(const fs::path& file, TokenizerParts
   json.for_each_member([&](const std::string& content, const nlohmann::json&) {
     const auto id = static_cast<TokenId>(json.at(content).integer_below(kMaxVocabularySize));
     if (parts.added.find(content)) return;
-    const AddedToken token{.id = id,
-                           .content = content,
-                           .special = false,
-                           .lstrip = false,
-                           .rstrip = false,
-                           .single_word = false,
-                           .normalized = true};
-    add_consistent(json.at(content), token, parts, list);
+    add_consistent(json.at(content), {.id = id, .content = content, .normalized = true}, parts, list);
   });
   std::vector<AddedToken> added = list.take();
   std::vector<TokenId> ids;
@@ -118,13 +111,7 @@ std::optional<AddedToken> named_token(const JsonNode& json, const TokenizerParts
   }
   const std::optional<TokenId> id = parts.vocabulary().find(text);
   if (!id || text.empty()) return std::nullopt;
-  AddedToken token{.id = *id,
-                   .content = text,
-                   .special = true,
-                   .lstrip = false,
-                   .rstrip = false,
-                   .single_word = false,
-                   .normalized = false};
+  AddedToken token{.id = *id, .content = text, .special = true};
   if (!json.is_string()) {
     token.lstrip = json.boolean_or("lstrip", false);
     token.rstrip = json.boolean_or("rstrip", false);

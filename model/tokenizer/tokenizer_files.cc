@@ -2,10 +2,8 @@
 
 #include "model/files/has_file.h"
 #include "model/tokenizer/gguf_vocabulary.h"
-#include "model/tokenizer/seq2seq_files.h"
-#include "model/tokenizer/steps/sentencepiece_normalizer.h"
+#include "model/tokenizer/sentencepiece_parts.h"
 #include "model/tokenizer/tekken_json.h"
-#include "model/tokenizer/text/sentencepiece_file.h"
 #include "model/tokenizer/tiktoken_file.h"
 #include "model/tokenizer/tokenizer_config.h"
 #include "model/tokenizer/tokenizer_json.h"
@@ -13,6 +11,9 @@
 #include "model/tokenizer/word_piece_file.h"
 #include "model/weights/gguf/gguf_files.h"
 #include "tp/internal/require.h"
+
+#include <algorithm>
+#include <iterator>
 
 #include <nlohmann/json.hpp>
 
@@ -28,47 +29,49 @@ bool is_folder(const fs::path& path) {
 
 constexpr const char* kTekken = "tekken.json";
 
-bool is_tekken(const fs::path& file) { return file.filename() == kTekken; }
-
 TokenizerParts parts_from_json_file(const fs::path& file) {
   const nlohmann::json document = read_json_file(file);
   const JsonNode json(document, file);
-  return is_tekken(file) ? parts_from_tekken(json) : parts_from_json(json);
+  return file.filename() == kTekken ? parts_from_tekken(json) : parts_from_json(json);
 }
 
-// Texts begin with BOS if the file has one, as in Llama and Gemma. tokenizer_config.json may override this.
-TokenizerParts parts_from_sentencepiece(const fs::path& path) {
-  const SentencePieceFile file = read_sentencepiece_file(path);
-  TokenizerParts parts{.model = SentencePieceModel(file)};
-  if (SentencePieceModel::can_encode(file))
-    parts.normalizer = Normalizer(SentencePieceNormalizer(file, path.string()));
-  parts.decoder =
-      TokenDecoder::sentencepiece((file.adds_space || file.collapses_spaces) && !file.space_behind);
-  parts.bos = file.bos;
-  parts.eos = file.eos;
-  if (file.bos) parts.post_processor.before = {*file.bos};
-  return parts;
-}
+// A format of tokenizers in a folder.
+struct Format {
+  const char* file;
+  TokenizerParts (*read)(const fs::path& file);
+  const char* file_beside = nullptr;  // must be there, too
 
-bool has_vocabulary_files(const fs::path& folder) {
-  return has_file(folder / "vocab.json") && has_file(folder / "merges.txt");
+  bool is_in(const fs::path& folder) const {
+    return has_file(folder / file) && (!file_beside || has_file(folder / file_beside));
+  }
+};
+
+// The first one in a folder counts.
+constexpr Format kFormats[] = {{"tokenizer.json", parts_from_json_file},
+                               {kTekken, parts_from_json_file},
+                               {kTiktokenFile, parts_from_tiktoken},
+                               {"tokenizer.model", parts_from_sentencepiece},
+                               {"spiece.model", parts_from_t5_file},
+                               {"source.spm", parts_from_marian_file, "vocab.json"},
+                               {"vocab.json", parts_from_vocabulary_files, "merges.txt"},
+                               {"vocab.txt", parts_from_word_piece_file}};
+
+// Returns nullptr if the folder contains none.
+const Format* find_format(const fs::path& folder) {
+  const auto* const found =
+      std::ranges::find_if(kFormats, [&](const Format& format) { return format.is_in(folder); });
+  return found == std::end(kFormats) ? nullptr : found;
 }
 
 TokenizerParts parts_from_folder(const fs::path& folder) {
-  if (has_file(folder / "tokenizer.json")) return parts_from_json_file(folder / "tokenizer.json");
-  if (has_file(folder / kTekken)) return parts_from_json_file(folder / kTekken);
-  if (has_file(folder / kTiktokenFile)) return parts_from_tiktoken(folder / kTiktokenFile);
-  if (has_file(folder / "tokenizer.model")) return parts_from_sentencepiece(folder / "tokenizer.model");
-  if (has_file(folder / kT5File)) return parts_from_t5_file(folder);
-  if (has_marian_files(folder)) return parts_from_marian_files(folder);
-  if (has_vocabulary_files(folder)) return parts_from_vocabulary_files(folder);
+  const Format* const format = find_format(folder);
   require<CheckpointError>(
-      has_file(folder / kWordPieceFile),
+      format != nullptr,
       "{}: cannot load a tokenizer: expected tokenizer.json, tekken.json, tiktoken.model, "
       "tokenizer.model, spiece.model, vocab.json with merges.txt or source.spm, or vocab.txt in this folder, "
       "found none; get them from where the model comes from",
       folder.string());
-  return parts_from_word_piece_file(folder);
+  return format->read(folder / format->file);
 }
 
 TokenizerParts parts_from_gguf(const fs::path& file) {
@@ -89,9 +92,7 @@ bool holds_tokenizer(const fs::path& model) {
     const GgufFiles files(*gguf);
     return !unsupported_tokenizer(files.metadata()) && gguf_vocabulary(files.metadata()).has_value();
   }
-  return has_file(model / "tokenizer.json") || has_file(model / kTekken) || has_file(model / kTiktokenFile) ||
-         has_file(model / "tokenizer.model") || has_file(model / kT5File) || has_marian_files(model) ||
-         has_vocabulary_files(model) || has_file(model / kWordPieceFile);
+  return find_format(model) != nullptr;
 }
 
 TokenizerFlaws find_tokenizer_flaws(const fs::path& model) {

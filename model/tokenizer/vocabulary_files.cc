@@ -3,13 +3,13 @@
 #include "model/files/has_file.h"
 #include "model/files/json_node.h"
 #include "model/tokenizer/embedded_vocabulary.h"
+#include "model/tokenizer/models/vocabulary_json.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
 #include <fstream>
 #include <string_view>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace tp {
@@ -30,21 +30,16 @@ std::string tokenizer_class(const fs::path& folder) {
 
 void read_vocabulary(const fs::path& file, EmbeddedVocabulary& vocabulary) {
   const nlohmann::json document = read_json_file(file);
-  const JsonNode json(document, file);
-  json.for_each_member([&](const std::string& text, const nlohmann::json&) {
-    const auto id = static_cast<std::size_t>(json.at(text).integer_below(kMaxVocabularySize - 1));
-    if (id >= vocabulary.tokens.size()) {
-      vocabulary.tokens.resize(id + 1);
-      vocabulary.types.resize(id + 1, TokenType::unused);
-    }
-    if (vocabulary.types[id] != TokenType::unused)
-      json.fail(fmt::format("id {} a second time, for '{}'", id, text), "a different id for every token");
-    vocabulary.tokens[id] = text;
-    vocabulary.types[id] = TokenType::normal;
-    if (text != kEndOfText) return;
-    vocabulary.types[id] = TokenType::control;
-    vocabulary.bos = vocabulary.eos = static_cast<TokenId>(id);
-  });
+  const Vocabulary read = vocabulary_from_json(JsonNode(document, file));
+  vocabulary.tokens.resize(read.size());
+  vocabulary.types.resize(read.size(), TokenType::unused);
+  for (std::size_t id = 0; id < read.size(); ++id) {
+    const std::optional<std::string_view> text = read.text_of(static_cast<TokenId>(id));
+    if (!text) continue;
+    vocabulary.tokens[id] = *text;
+    vocabulary.types[id] = *text == kEndOfText ? TokenType::control : TokenType::normal;
+  }
+  vocabulary.bos = vocabulary.eos = read.find(kEndOfText);
 }
 
 void read_merges(const fs::path& file, EmbeddedVocabulary& vocabulary) {
@@ -81,11 +76,12 @@ void put_between_ends(const std::string& type, EmbeddedVocabulary& vocabulary) {
 
 }  // namespace
 
-TokenizerParts parts_from_vocabulary_files(const fs::path& folder) {
+TokenizerParts parts_from_vocabulary_files(const fs::path& path) {
+  const fs::path folder = path.parent_path();
   EmbeddedVocabulary vocabulary;
   const std::string type = tokenizer_class(folder);
   vocabulary.pre_tokenizer = type.starts_with("Qwen2Tokenizer") ? "qwen2" : "gpt-2";
-  read_vocabulary(folder / "vocab.json", vocabulary);
+  read_vocabulary(path, vocabulary);
   put_between_ends(type, vocabulary);
   read_merges(folder / "merges.txt", vocabulary);
   return parts_from_vocabulary(std::move(vocabulary), folder.string());

@@ -6,8 +6,8 @@
 
 namespace tp {
 
-// Reads vocab.json and merges.txt in a folder: byte-level BPE with GPT-2's pre-tokenizer, or Qwen2's if
+// Reads a vocab.json and the merges.txt beside it: byte-level BPE with GPT-2's pre-tokenizer, or Qwen2's if
 // tokenizer_config.json names its class. Throws CheckpointError.
-TokenizerParts parts_from_vocabulary_files(const std::filesystem::path& folder);
+TokenizerParts parts_from_vocabulary_files(const std::filesystem::path& path);
 
 }  // namespace tp

@@ -54,16 +54,6 @@ TokenId id_of(const std::string& token, const Vocabulary& vocabulary, const fs::
   return *id;
 }
 
-AddedToken special_token(const std::string& content, TokenId id) {
-  return {.id = id,
-          .content = content,
-          .special = true,
-          .lstrip = false,
-          .rstrip = false,
-          .single_word = false,
-          .normalized = false};
-}
-
 BertNormalizer normalizer_of(const JsonNode& config) {
   BertNormalizer::Options options;
   options.lowercase = config.boolean_or("do_lower_case", true);
@@ -82,7 +72,8 @@ class SpecialTokens {
     const std::string name = name_of(key, usual);
     const TokenId id = id_of(name, vocabulary_, file_);
     const auto is_same = [&](const AddedToken& token) { return token.id == id; };
-    if (std::none_of(all_.begin(), all_.end(), is_same)) all_.push_back(special_token(name, id));
+    if (std::none_of(all_.begin(), all_.end(), is_same))
+      all_.push_back({.id = id, .content = name, .special = true});
     return id;
   }
   void add_if_there(const char* key, const std::string& usual) {
@@ -104,9 +95,8 @@ class SpecialTokens {
 
 }  // namespace
 
-TokenizerParts parts_from_word_piece_file(const fs::path& folder) {
-  const fs::path file = folder / kWordPieceFile;
-  const fs::path config_file = folder / "tokenizer_config.json";
+TokenizerParts parts_from_word_piece_file(const fs::path& file) {
+  const fs::path config_file = file.parent_path() / "tokenizer_config.json";
   const nlohmann::json document =
       has_file(config_file) ? read_json_file(config_file) : nlohmann::json::object();
   const JsonNode config(document, config_file);

@@ -36,4 +36,15 @@ std::vector<Bpe::Merge> scored_merges(const std::vector<ScoredPiece>& tokens) {
   return merges;
 }
 
+Bpe bpe_of_ranks(const std::vector<std::string>& ranked, std::size_t first) {
+  std::vector<std::pair<std::string_view, TokenId>> tokens;
+  std::vector<ScoredPiece> scored(first);
+  for (const std::string& text : ranked) {
+    const auto id = static_cast<TokenId>(scored.size());
+    tokens.emplace_back(text, id);
+    scored.push_back({text, -static_cast<float>(id), true});
+  }
+  return Bpe(Vocabulary(tokens), scored_merges(scored), {.unknown = std::nullopt, .ignore_merges = true});
+}
+
 }  // namespace tp

@@ -21,11 +21,11 @@ namespace tp {
 struct AddedToken {
   TokenId id;
   std::string content;
-  bool special;                // control token, which SkipSpecial omits
-  bool lstrip;                 // includes white space on its left
-  bool rstrip;                 // includes white space on its right
-  bool single_word;            // does not match inside a word
-  bool normalized;             // matches its normalized form in the normalized text
+  bool special = false;        // control token, which SkipSpecial omits
+  bool lstrip = false;         // includes white space on its left
+  bool rstrip = false;         // includes white space on its right
+  bool single_word = false;    // does not match inside a word
+  bool normalized = false;     // matches its normalized form in the normalized text
   bool named_special = false;  // named special by the configuration, but without the flag
 
   // Whether input cannot write the token. Other added tokens, such as runs of spaces or <think>, are text
@@ -61,7 +61,8 @@ class AddedTokens {
   // The ids must be unique. Among tokens with equal text (perhaps only after normalization), the first
   // special token is found, or else the first token. Tokens without content are never found. `normalize` is
   // the tokenizer's normalizer.
-  AddedTokens(std::vector<AddedToken> tokens, const std::function<std::string(std::string)>& normalize);
+  explicit AddedTokens(std::vector<AddedToken> tokens,
+                       const std::function<std::string(std::string)>& normalize = std::identity());
 
   // `json`: the value of "added_tokens". Throws CheckpointError.
   static AddedTokens from_json(const JsonNode& json,

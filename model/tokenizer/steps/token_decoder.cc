@@ -79,31 +79,26 @@ std::string bytes_amid_others(Step step, const std::string& token) {
 }  // namespace
 
 TokenDecoder TokenDecoder::from_json(const JsonNode& json) {
-  TokenDecoder decoder;
-  decoder.parts_.clear();
+  std::vector<DecoderPart> parts;
   bool joined = false;
   for_each_in_sequence(json, "decoders", [&](const JsonNode& part) {
-    if (part.type() != "Fuse") decoder.parts_.push_back(decoder_part_from_json(part, joined));
+    if (part.type() != "Fuse") parts.push_back(decoder_part_from_json(part, joined));
     joined |= part.type() == "Fuse" || part.type() == "ByteLevel";
   });
-  return decoder;
+  return TokenDecoder(std::move(parts));
 }
 
 TokenDecoder TokenDecoder::sentencepiece(bool strips_space) {
   constexpr std::string_view kMark = "\u2581";
-  TokenDecoder decoder;
-  decoder.parts_.clear();
-  decoder.parts_.emplace_back(ReplaceDecoder(Regex::literal(kMark), std::string(kMark), " ", false));
-  decoder.parts_.emplace_back(ByteFallbackDecoder());
-  if (strips_space) decoder.parts_.emplace_back(StripDecoder(" ", 1, 0, true));
-  return decoder;
+  std::vector<DecoderPart> parts = {ReplaceDecoder(Regex::literal(kMark), std::string(kMark), " ", false),
+                                    ByteFallbackDecoder()};
+  if (strips_space) parts.emplace_back(StripDecoder(" ", 1, 0, true));
+  return TokenDecoder(std::move(parts));
 }
 
-TokenDecoder TokenDecoder::word_piece() {
-  TokenDecoder decoder;
-  decoder.parts_ = {WordPieceDecoder("##", true)};
-  return decoder;
-}
+TokenDecoder TokenDecoder::byte_level() { return TokenDecoder({ByteLevelDecoder()}); }
+
+TokenDecoder TokenDecoder::word_piece() { return TokenDecoder({WordPieceDecoder("##", true)}); }
 
 // Sends `tokens` through the parts. Each part may add text that it kept: end(part, out).
 template <class End>

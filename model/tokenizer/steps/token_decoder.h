@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tp {
@@ -20,6 +21,9 @@ class TokenDecoder {
   // SentencePiece's decoder: converts U+2581 to spaces and <0xNN> to bytes. `strips_space`: removes the space
   // at the beginning of the text.
   static TokenDecoder sentencepiece(bool strips_space);
+
+  // Converts the byte-level alphabet to bytes.
+  static TokenDecoder byte_level();
 
   // BERT's decoder: writes a space before each token, except punctuation and tokens that continue a word
   // ("##ing").
@@ -41,6 +45,8 @@ class TokenDecoder {
   std::string bytes_of(std::string_view token) const;
 
  private:
+  explicit TokenDecoder(std::vector<DecoderPart> parts) : parts_(std::move(parts)) {}
+
   template <class End>
   void run(TokenTexts tokens, std::string& out, End&& end);
 

@@ -1,8 +1,9 @@
-#include "model/tokenizer/seq2seq_files.h"
+#include "model/tokenizer/sentencepiece_parts.h"
 
 #include "model/files/has_file.h"
 #include "model/files/json_node.h"
 #include "model/tokenizer/models/renumbered_model.h"
+#include "model/tokenizer/models/vocabulary_json.h"
 #include "model/tokenizer/steps/sentencepiece_normalizer.h"
 #include "model/tokenizer/text/sentencepiece_file.h"
 #include "tp/internal/require.h"
@@ -20,29 +21,24 @@ namespace {
 namespace fs = std::filesystem;
 
 AddedToken control_token(TokenId id, std::string content) {
-  return {.id = id,
-          .content = std::move(content),
-          .special = true,
-          .lstrip = false,
-          .rstrip = false,
-          .single_word = false,
-          .normalized = false};
+  return {.id = id, .content = std::move(content), .special = true};
 }
 
-Normalizer normalizer_of_pieces(const SentencePieceFile& file, const fs::path& path) {
-  return SentencePieceModel::can_encode(file) ? Normalizer(SentencePieceNormalizer(file, path.string()))
-                                              : Normalizer();
-}
-
-TokenDecoder decoder_of_pieces(const SentencePieceFile& file) {
-  return TokenDecoder::sentencepiece((file.adds_space || file.collapses_spaces) && !file.space_behind);
+// The parts around `model`, for the texts of a SentencePiece file.
+TokenizerParts parts_around(TokenModel model, const SentencePieceFile& file, const fs::path& path) {
+  TokenizerParts parts{.model = std::move(model)};
+  if (SentencePieceModel::can_encode(file))
+    parts.normalizer = Normalizer(SentencePieceNormalizer(file, path.string()));
+  parts.decoder =
+      TokenDecoder::sentencepiece((file.adds_space || file.collapses_spaces) && !file.space_behind);
+  return parts;
 }
 
 // The number of sentinels. Throws CheckpointError if the folder's tokenizer has a different class, because
 // that has different additions.
-std::size_t t5_sentinels(const fs::path& folder) {
+std::size_t t5_sentinels(const fs::path& pieces) {
   constexpr std::size_t kUsual = 100;
-  const fs::path file = folder / "tokenizer_config.json";
+  const fs::path file = pieces.parent_path() / "tokenizer_config.json";
   if (!has_file(file)) return kUsual;
   const nlohmann::json document = read_json_file(file);
   const JsonNode config(document, file);
@@ -51,24 +47,13 @@ std::size_t t5_sentinels(const fs::path& folder) {
       type.starts_with("T5Tokenizer"),
       "{}: cannot load the tokenizer of {}: expected the class T5Tokenizer, found {}; get "
       "the model's tokenizer.json",
-      file.string(), kT5File, type);
+      file.string(), pieces.filename().string(), type);
   return config.count_or("extra_ids", kUsual);
 }
 
-Vocabulary read_marian_vocabulary(const fs::path& file) {
+Vocabulary read_vocabulary(const fs::path& file) {
   const nlohmann::json document = read_json_file(file);
-  const JsonNode json(document, file);
-  std::vector<std::pair<std::string_view, TokenId>> tokens;
-  std::vector<bool> seen;
-  json.for_each_member([&](const std::string& text, const nlohmann::json&) {
-    const auto id = static_cast<std::size_t>(json.at(text).integer_below(kMaxVocabularySize - 1));
-    if (id >= seen.size()) seen.resize(id + 1);
-    if (seen[id])
-      json.fail(fmt::format("id {} a second time, for '{}'", id, text), "a different id for every token");
-    seen[id] = true;
-    tokens.emplace_back(text, static_cast<TokenId>(id));
-  });
-  return Vocabulary(tokens);
+  return vocabulary_from_json(JsonNode(document, file));
 }
 
 TokenId marian_token(const Vocabulary& vocabulary, std::string_view token, const fs::path& file) {
@@ -93,13 +78,19 @@ std::vector<AddedToken> marian_control_tokens(const Vocabulary& vocabulary) {
 
 }  // namespace
 
-TokenizerParts parts_from_t5_file(const fs::path& folder) {
-  const std::size_t sentinels = t5_sentinels(folder);
-  const fs::path path = folder / kT5File;
+TokenizerParts parts_from_sentencepiece(const fs::path& path) {
   const SentencePieceFile file = read_sentencepiece_file(path);
-  TokenizerParts parts{.model = SentencePieceModel(file)};
-  parts.normalizer = normalizer_of_pieces(file, path);
-  parts.decoder = decoder_of_pieces(file);
+  TokenizerParts parts = parts_around(SentencePieceModel(file), file, path);
+  parts.bos = file.bos;
+  parts.eos = file.eos;
+  if (file.bos) parts.post_processor.before = {*file.bos};
+  return parts;
+}
+
+TokenizerParts parts_from_t5_file(const fs::path& path) {
+  const std::size_t sentinels = t5_sentinels(path);
+  const SentencePieceFile file = read_sentencepiece_file(path);
+  TokenizerParts parts = parts_around(SentencePieceModel(file), file, path);
   parts.eos = file.eos;
   if (file.eos) parts.post_processor.after = {*file.eos};
   std::vector<AddedToken> added;
@@ -116,22 +107,16 @@ TokenizerParts parts_from_t5_file(const fs::path& folder) {
   return parts;
 }
 
-bool has_marian_files(const fs::path& folder) {
-  return has_file(folder / "source.spm") && has_file(folder / "vocab.json");
-}
-
-TokenizerParts parts_from_marian_files(const fs::path& folder) {
-  const fs::path path = folder / "source.spm";
-  const fs::path names = folder / "vocab.json";
+TokenizerParts parts_from_marian_file(const fs::path& path) {
+  const fs::path names = path.parent_path() / "vocab.json";
   const SentencePieceFile file = read_sentencepiece_file(path);
-  Vocabulary vocabulary = read_marian_vocabulary(names);
+  Vocabulary vocabulary = read_vocabulary(names);
   const TokenId unknown = marian_token(vocabulary, "<unk>", names);
   const TokenId eos = marian_token(vocabulary, "</s>", names);
   std::vector<AddedToken> added = marian_control_tokens(vocabulary);
-  TokenizerParts parts{.model = RenumberedModel(SentencePieceModel(file), std::move(vocabulary), unknown)};
-  parts.normalizer = normalizer_of_pieces(file, path);
+  TokenizerParts parts =
+      parts_around(RenumberedModel(SentencePieceModel(file), std::move(vocabulary), unknown), file, path);
   parts.added = AddedTokens(std::move(added), parts.normalizer);
-  parts.decoder = decoder_of_pieces(file);
   parts.eos = eos;
   parts.post_processor.after = {eos};
   return parts;
