@@ -14,9 +14,12 @@ inline std::string_view without_trailing_blanks(std::string_view text) {
   return text.substr(0, text.find_last_not_of(kBlanks) + 1);
 }
 
+inline std::string_view without_leading_blanks(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(kBlanks), text.size()));
+}
+
 inline std::string_view without_blanks(std::string_view text) {
-  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-  return without_trailing_blanks(text);
+  return without_trailing_blanks(without_leading_blanks(text));
 }
 
 }  // namespace tp

@@ -9,9 +9,7 @@ namespace tp {
 namespace {
 
 std::string_view name_of_mistral(std::string_view header) {
-  const std::string_view name = header.substr(0, header.find('['));
-  const std::size_t first = std::min(name.find_first_not_of(kBlanks), name.size());
-  return without_trailing_blanks(name.substr(first));
+  return without_blanks(header.substr(0, header.find('[')));
 }
 
 // Accepts name<sep>{...}, or function<sep>name followed by a new line and ```json before the arguments.

@@ -1,5 +1,6 @@
 #include "runtime/chat/call_shape.h"
 
+#include "runtime/chat/blanks.h"
 #include "runtime/chat/message_reader.h"
 
 #include <algorithm>
@@ -15,15 +16,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kOtherValue = "other_of_probe";
 constexpr const char* kProbeText = "[text of probe]";
-constexpr std::string_view kSpaces = " \n\t\r";
-
-std::string_view without_leading_space(std::string_view text) {
-  return text.substr(std::min(text.find_first_not_of(kSpaces), text.size()));
-}
-
-std::string_view without_trailing_space(std::string_view text) {
-  return text.substr(0, text.find_last_not_of(kSpaces) + 1);
-}
 
 // The place of a call in a rendered text.
 struct WrittenCall {
@@ -40,11 +32,11 @@ std::optional<WrittenCall> find_call(std::string_view text, std::string_view val
   std::string_view before = text.substr(0, place);
   for (const std::string_view part : {"\"", ":", "\"x\""}) {
     if (!before.ends_with(part)) return std::nullopt;
-    before = without_trailing_space(before.substr(0, before.size() - part.size()));
+    before = without_trailing_blanks(before.substr(0, before.size() - part.size()));
   }
   std::string_view after = text.substr(place + value.size());
   for (const std::string_view part : {"\"", "}"}) {
-    after = without_leading_space(after);
+    after = without_leading_blanks(after);
     if (!after.starts_with(part)) return std::nullopt;
     after.remove_prefix(part.size());
   }
@@ -88,7 +80,7 @@ void find_begin(std::string_view text, std::string_view prompt, const MessageSyn
     if (const std::size_t thought = begin.rfind(end); thought != begin.npos)
       begin.remove_prefix(thought + end.size());
   }
-  shape.begin = syntax.has_channels ? begin : without_leading_space(begin);
+  shape.begin = syntax.has_channels ? begin : without_leading_blanks(begin);
 }
 
 Json messages_with(const Json& answer) {

@@ -13,7 +13,6 @@ namespace tp {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Kind = MessagePiece::Kind;
 
 constexpr std::size_t kMaxValueDepth = 200;
 constexpr std::string_view kPrefix = "call:";
@@ -181,9 +180,7 @@ class EscapedReader final : public CallReader {
   State convert(MessagePieces& pieces) {
     const std::optional<ToolCall> call = convert_escaped(text_, tools_);
     if (!call) return State::invalid;
-    append(pieces, Kind::call, call->name);
-    append(pieces, Kind::arguments, call->arguments);
-    append(pieces, Kind::call_end, "");
+    append_call(pieces, call->name, call->arguments);
     return State::ended;
   }
 

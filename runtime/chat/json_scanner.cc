@@ -1,5 +1,6 @@
 #include "runtime/chat/json_scanner.h"
 
+#include "runtime/chat/blanks.h"
 #include "runtime/chat/bounded_json.h"
 
 #include <utility>
@@ -11,8 +12,6 @@ namespace tp {
 namespace {
 
 constexpr std::size_t kMaxJsonWord = 512;
-
-bool is_json_space(char byte) { return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r'; }
 
 bool is_of_json_word(char byte) {
   return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || byte == '-' || byte == '+' ||
@@ -58,7 +57,7 @@ JsonEvent JsonScanner::push(char byte) {
     if (!nlohmann::json::accept(text_)) return fail();
     expected_ = Expected::comma_or_end;
   }
-  if (is_json_space(byte)) return JsonEvent::none;
+  if (is_blank(byte)) return JsonEvent::none;
   switch (expected_) {
     case Expected::value_or_end:
       return byte == ']' ? close(byte) : begin_value(byte);

@@ -333,7 +333,7 @@ bool MarkedReader::continue_calls() {
 }
 
 void MarkedReader::say(std::string_view text) {
-  if (skips_space_) text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  if (skips_space_) text = without_leading_blanks(text);
   const std::string_view words = without_trailing_blanks(text);
   if (!words.empty()) {
     append(pieces_, Kind::text, std::exchange(space_, {}));

@@ -53,6 +53,12 @@ void append(MessagePieces& pieces, MessagePiece::Kind kind, std::string_view tex
     pieces.push_back({.kind = kind, .text = std::string(text)});
 }
 
+void append_call(MessagePieces& pieces, std::string_view name, std::string_view arguments) {
+  append(pieces, MessagePiece::Kind::call, name);
+  append(pieces, MessagePiece::Kind::arguments, arguments);
+  append(pieces, MessagePiece::Kind::call_end, "");
+}
+
 std::string new_call_id() {
   std::random_device random;
   std::string id;

@@ -66,6 +66,9 @@ struct Message {
 // Appends the text to the last piece if that has the same kind and can be continued. Otherwise adds a piece.
 void append(MessagePieces& pieces, MessagePiece::Kind kind, std::string_view text);
 
+// Appends the pieces of a complete call.
+void append_call(MessagePieces& pieces, std::string_view name, std::string_view arguments);
+
 // The characters of call ids that Mistral's templates accept.
 inline constexpr std::string_view kCallIdCharacters =
     "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";

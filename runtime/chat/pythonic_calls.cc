@@ -12,7 +12,6 @@ namespace tp {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Kind = MessagePiece::Kind;
 
 constexpr auto kReplace = Json::error_handler_t::replace;  // for invalid UTF-8
 
@@ -146,9 +145,7 @@ class PythonicReader final : public CallReader {
     }
     const std::optional<Json> arguments = byte == ')' ? arguments_of(arguments_) : std::nullopt;
     if (!arguments) return State::invalid;
-    append(pieces, Kind::call, name_);
-    append(pieces, Kind::arguments, arguments->dump(-1, ' ', false, kReplace));
-    append(pieces, Kind::call_end, "");
+    append_call(pieces, name_, arguments->dump(-1, ' ', false, kReplace));
     name_.clear();
     arguments_.clear();
     nesting_ = {};

@@ -12,8 +12,6 @@
 namespace tp {
 namespace {
 
-using Kind = MessagePiece::Kind;
-
 constexpr std::size_t kMaxTag = 512;
 
 // Whether a text contains something at a place.
@@ -266,9 +264,7 @@ class TagReader final : public CallReader {
           nlohmann::json(keys_[i]).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
       arguments += fmt::format("{}{}: {}", i == 0 ? "" : ", ", key, values_[i]);
     }
-    append(pieces, Kind::call, name_);
-    append(pieces, Kind::arguments, "{" + arguments + "}");
-    append(pieces, Kind::call_end, "");
+    append_call(pieces, name_, "{" + arguments + "}");
     return State::ended;
   }
 
