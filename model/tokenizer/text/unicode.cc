@@ -3,6 +3,8 @@
 #include "model/tokenizer/text/utf8.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 #include <utf8proc.h>
@@ -50,11 +52,25 @@ utf8proc_category_t category_of(char32_t code_point) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code_point));
 }
 
-bool is_mark(char32_t code_point) {
-  const utf8proc_category_t category = category_of(code_point);
-  return category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC ||
-         category == UTF8PROC_CATEGORY_ME;
+using Categories = std::uint32_t;  // a bit for each
+
+constexpr Categories categories(std::initializer_list<utf8proc_category_t> list) {
+  Categories bits = 0;
+  for (const utf8proc_category_t category : list) bits |= Categories{1} << category;
+  return bits;
 }
+
+constexpr Categories kLetters = categories({UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LL, UTF8PROC_CATEGORY_LT,
+                                            UTF8PROC_CATEGORY_LM, UTF8PROC_CATEGORY_LO});
+constexpr Categories kMarks = categories({UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_MC, UTF8PROC_CATEGORY_ME});
+constexpr Categories kOtherInWords =
+    categories({UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NL, UTF8PROC_CATEGORY_PC});
+constexpr Categories kHidden = categories({UTF8PROC_CATEGORY_CC, UTF8PROC_CATEGORY_CF, UTF8PROC_CATEGORY_CO});
+constexpr Categories kNotPrinted =
+    kHidden | categories({UTF8PROC_CATEGORY_CN, UTF8PROC_CATEGORY_CS, UTF8PROC_CATEGORY_ZL,
+                          UTF8PROC_CATEGORY_ZP, UTF8PROC_CATEGORY_ZS});
+
+bool is_in(char32_t code_point, Categories set) { return (set >> category_of(code_point) & 1U) != 0; }
 
 template <class IsRemoved>
 std::string without(std::string_view text, IsRemoved&& is_removed) {
@@ -62,6 +78,20 @@ std::string without(std::string_view text, IsRemoved&& is_removed) {
   out.reserve(text.size());
   for (const auto [code_point, bytes] : utf8::Characters(text)) {
     if (!is_removed(code_point)) utf8::append(out, code_point);
+  }
+  return out;
+}
+
+// Replaces characters by `map`, except `longer`, the only character that becomes several.
+template <class Map>
+std::string mapped(std::string_view text, Map map, char32_t longer, std::string_view several) {
+  std::string out;
+  out.reserve(text.size());
+  for (const auto [code_point, bytes] : utf8::Characters(text)) {
+    if (code_point == longer)
+      out.append(several);
+    else
+      utf8::append(out, static_cast<char32_t>(map(static_cast<utf8proc_int32_t>(code_point))));
   }
   return out;
 }
@@ -89,32 +119,17 @@ std::string normalize(std::string text, Form form) {
 
 std::string to_lower(std::string_view text) {
   constexpr char32_t capital_i_with_dot = 0x130;
-  std::string out;
-  out.reserve(text.size());
-  for (const auto [code_point, bytes] : utf8::Characters(text)) {
-    // The only character whose lower case has two characters.
-    if (code_point == capital_i_with_dot)
-      out.append("i\xCC\x87");
-    else
-      utf8::append(out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code_point))));
-  }
-  return out;
+  return mapped(text, utf8proc_tolower, capital_i_with_dot, "i\xCC\x87");
 }
 
 std::string to_upper(std::string_view text) {
   constexpr char32_t sharp_s = 0xDF;
-  std::string out;
-  out.reserve(text.size());
-  for (const auto [code_point, bytes] : utf8::Characters(text)) {
-    if (code_point == sharp_s)
-      out.append("SS");
-    else
-      utf8::append(out, static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(code_point))));
-  }
-  return out;
+  return mapped(text, utf8proc_toupper, sharp_s, "SS");
 }
 
-std::string without_marks(std::string_view text) { return without(text, is_mark); }
+std::string without_marks(std::string_view text) {
+  return without(text, [](char32_t c) { return is_in(c, kMarks); });
+}
 
 std::string without_nonspacing_marks(std::string_view text) {
   return without(text, [](char32_t c) { return category_of(c) == UTF8PROC_CATEGORY_MN; });
@@ -132,67 +147,20 @@ bool is_white_space(char32_t c) {
          c == 0x3000;
 }
 
-bool is_word_character(char32_t code_point) {
-  switch (category_of(code_point)) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC:
-      return true;
-    default:
-      return false;
-  }
-}
+bool is_word_character(char32_t code_point) { return is_in(code_point, kLetters | kMarks | kOtherInWords); }
 
-bool is_letter(char32_t code_point) {
-  switch (category_of(code_point)) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-      return true;
-    default:
-      return false;
-  }
-}
+bool is_letter(char32_t code_point) { return is_in(code_point, kLetters); }
 
 bool is_digit(char32_t code_point) { return category_of(code_point) == UTF8PROC_CATEGORY_ND; }
 
-bool is_control_format_or_private(char32_t code_point) {
-  const utf8proc_category_t category = category_of(code_point);
-  return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
-         category == UTF8PROC_CATEGORY_CO;
-}
+bool is_control_format_or_private(char32_t code_point) { return is_in(code_point, kHidden); }
 
 bool is_cased(char32_t code_point) {
   const auto character = static_cast<utf8proc_int32_t>(code_point);
   return utf8proc_tolower(character) != character || utf8proc_toupper(character) != character;
 }
 
-bool is_printable(char32_t code_point) {
-  switch (category_of(code_point)) {
-    case UTF8PROC_CATEGORY_CN:
-    case UTF8PROC_CATEGORY_CC:
-    case UTF8PROC_CATEGORY_CF:
-    case UTF8PROC_CATEGORY_CS:
-    case UTF8PROC_CATEGORY_CO:
-    case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP:
-      return false;
-    case UTF8PROC_CATEGORY_ZS:
-      return code_point == ' ';
-    default:
-      return true;
-  }
-}
+bool is_printable(char32_t code_point) { return code_point == ' ' || !is_in(code_point, kNotPrinted); }
 
 std::size_t leading_white_space(std::string_view text) {
   std::size_t length = 0;
