@@ -1,51 +1,24 @@
 #include "model/layers/blocks/block_parts.h"
 
+#include <type_traits>
+
 namespace tp {
 namespace {
 
-// Maps a spec to the class that implements it.
-template <class Spec>
-struct PartOf;
-template <>
-struct PartOf<AttentionSpec> {
-  using Part = Attention;
-};
-template <>
-struct PartOf<LatentAttentionSpec> {
-  using Part = LatentAttention;
-};
-template <>
-struct PartOf<GatedDeltaNetSpec> {
-  using Part = GatedDeltaNet;
-};
-template <>
-struct PartOf<LshAttentionSpec> {
-  using Part = LshAttention;
-};
-template <>
-struct PartOf<ShortConvolutionSpec> {
-  using Part = ShortConvolution;
-};
-template <>
-struct PartOf<GatedMlpSpec> {
-  using Part = GatedMlp;
-};
-template <>
-struct PartOf<PlainMlpSpec> {
-  using Part = PlainMlp;
-};
-template <>
-struct PartOf<MixtureOfExpertsSpec> {
-  using Part = MixtureOfExperts;
-};
+// Makes the first alternative of `AnyPart`, from `kIndex` on, that implements the spec.
+template <class AnyPart, std::size_t kIndex = 0, class Spec>
+AnyPart part_of(WeightLoader& loader, const Spec& spec, std::size_t hidden_size, const BlockNames& names) {
+  using Part = std::variant_alternative_t<kIndex, AnyPart>;
+  if constexpr (std::is_constructible_v<Part, WeightLoader&, const Spec&, std::size_t, const BlockNames&>)
+    return Part(loader, spec, hidden_size, names);
+  else
+    return part_of<AnyPart, kIndex + 1>(loader, spec, hidden_size, names);
+}
 
 template <class AnyPart, class AnySpec>
 AnyPart load(WeightLoader& loader, const AnySpec& spec, std::size_t hidden_size, const BlockNames& names) {
-  return std::visit(
-      [&]<class Spec>(const Spec& part) -> AnyPart {
-        return typename PartOf<Spec>::Part(loader, part, hidden_size, names);
-      },
-      spec);
+  return std::visit([&](const auto& part) { return part_of<AnyPart>(loader, part, hidden_size, names); },
+                    spec);
 }
 
 }  // namespace
