@@ -15,8 +15,9 @@ constexpr std::string_view kWeight = ".weight";
 
 // A name without its numbers: "model.layers.#.mlp.experts.#.up_proj" and {3, 17}.
 struct Pattern {
-  std::string text;
-  std::vector<std::size_t> numbers;
+  std::string text{};
+  std::vector<std::size_t> numbers{};
+  std::string_view end{};  // ".weight" or ".bias", if `text` is without it
 };
 
 Pattern pattern_of(std::string_view name) {
@@ -34,6 +35,16 @@ Pattern pattern_of(std::string_view name) {
     pattern.text += '.';
     name.remove_prefix(dot + 1);
   }
+}
+
+// Most names are a layer's plus ".weight" or ".bias"; a few patterns are complete names of tensors.
+template <class Map>
+Pattern pattern_among(const Map& known, std::string_view name) {
+  if (Pattern whole = pattern_of(name); known.contains(whole.text)) return whole;
+  const std::size_t dot = std::min(name.rfind('.'), name.size());
+  Pattern pattern = pattern_of(name.substr(0, dot));
+  pattern.end = name.substr(dot);
+  return pattern;
 }
 
 // The name with its first marks (#) replaced by the numbers.
@@ -266,21 +277,15 @@ void GgufNames::add_experts(const ExpertNames& names, const ExpertNames& stored)
 }
 
 std::optional<GgufPlace> GgufNames::find(std::string_view name) const {
-  // Most names are a layer's plus ".weight" or ".bias"; a few patterns are complete names of tensors.
-  std::string_view end;
-  Pattern pattern = pattern_of(name);
-  if (!places_.contains(pattern.text)) {
-    const std::size_t dot = std::min(name.rfind('.'), name.size());
-    end = name.substr(dot);
-    pattern = pattern_of(name.substr(0, dot));
-  }
+  const Pattern pattern = pattern_among(places_, name);
   const auto found = places_.find(pattern.text);
   if (found == places_.end()) return std::nullopt;
   GgufPlace place = found->second;
   place.tensor = with_numbers(place.tensor, pattern.numbers);
-  if (!place.is_stack || end != kWeight) place.tensor.append(end);  // a stack's name contains it
+  if (!place.is_stack || pattern.end != kWeight)
+    place.tensor.append(pattern.end);  // a stack's name contains it
   if (pattern.numbers.size() > 1) place.expert = pattern.numbers[1];
-  if (end != kWeight) {  // a bias
+  if (pattern.end != kWeight) {  // a bias
     place.is_transposed = false;
     place.columns = {};
     place.addend = 0.0F;
@@ -291,14 +296,7 @@ std::optional<GgufPlace> GgufNames::find(std::string_view name) const {
 std::vector<std::string> GgufNames::in_checkpoint(const GgufTensor& tensor) const {
   // These tensors are part of the config.
   if (tensor.name == "rope_freqs.weight" || tensor.name.starts_with("rope_factors_")) return {};
-  std::string_view end;
-  Pattern pattern = pattern_of(tensor.name);
-  if (!stored_.contains(pattern.text)) {
-    const std::string_view name = tensor.name;
-    const std::size_t dot = std::min(name.rfind('.'), name.size());
-    end = name.substr(dot);
-    pattern = pattern_of(name.substr(0, dot));
-  }
+  Pattern pattern = pattern_among(stored_, tensor.name);
   // kv_b may be stored as two stacks.
   if (pattern.text == "blk.#.attn_k_b" || pattern.text == "blk.#.attn_v_b") pattern.text = "blk.#.attn_kv_b";
   const auto name = stored_.find(pattern.text);
@@ -311,7 +309,7 @@ std::vector<std::string> GgufNames::in_checkpoint(const GgufTensor& tensor) cons
   for (std::size_t expert = 0; expert < (is_stack ? tensor.shape.front() : 1); ++expert) {
     std::vector<std::size_t> numbers = pattern.numbers;
     numbers.push_back(expert);
-    result.push_back(with_numbers(name->second, numbers).append(end));
+    result.push_back(with_numbers(name->second, numbers).append(pattern.end));
   }
   return result;
 }
