@@ -1,7 +1,6 @@
 #include "model/weights/synthetic/synthetic_blocks.h"
 
 #include "model/kernels/half.h"
-#include "model/weights/source/slice_check.h"
 #include "parallel/machine/hash.h"
 
 #include <algorithm>
@@ -124,26 +123,23 @@ class BlockMaker {
 
 std::optional<WeightType> SyntheticBlocks::group_type(const std::string& /*name*/, Range columns) const {
   const bool is_aligned = columns.begin % format_.group == 0 && columns.end % format_.group == 0;
-  return is_aligned ? std::optional(type_) : std::nullopt;
+  return is_aligned ? std::optional(type()) : std::nullopt;
 }
 
 void SyntheticBlocks::read_quantized(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                                      const QuantizedRows& out) const {
   const BlockMaker maker(format_, 1.0 / std::sqrt(static_cast<double>(shape.columns)));
-  const std::uint64_t tensor_key = mixed(hash_of(name) + mixed(seed_));
   const std::size_t first = slice.columns.begin / kSuper;
   for (std::size_t row = 0; row < slice.rows.size(); ++row) {
-    const std::uint64_t row_key = mixed(tensor_key + slice.rows.begin + row);
+    const std::uint64_t row_key = key_of(name, slice.rows.begin + row);
     for (std::size_t i = 0; i < out.super_blocks; ++i)
       maker.make(row_key + (first + i) * kSuper, out, row * out.super_blocks + i);
   }
 }
 
 // Unpacks elements like the kernels. Slices that cut groups have the same elements.
-void SyntheticBlocks::read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
-                           TensorView<float> out) const {
-  if (shape.rows == 1) return vectors_.read(name, shape, slice, out);
-  check_slice(name, shape, slice, out);
+void SyntheticBlocks::read_matrix(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+                                  TensorView<float> out) const {
   const std::size_t begin = slice.columns.begin / kSuper * kSuper;
   const std::size_t blocks = (slice.columns.end - begin + kSuper - 1) / kSuper;
   const std::size_t groups = QuantizedRows::groups(format_);
@@ -151,7 +147,7 @@ void SyntheticBlocks::read(const std::string& name, MatrixShape shape, const Ten
   std::vector<std::uint16_t> halves(blocks * QuantizedRows::halves_of(format_));
   std::uint8_t* const scales = bytes.data() + blocks * kSuper;
   const QuantizedRows row{1, blocks, bytes.data(), scales, scales + blocks * groups, halves.data()};
-  const kernels::PackedLayout layout{type_, 1, blocks * kSuper};
+  const kernels::PackedLayout layout{type(), 1, blocks * kSuper};
   std::vector<std::byte> memory(layout.bytes());
   std::vector<float> elements(layout.in_features);
   for (std::size_t i = 0; i < slice.rows.size(); ++i) {
@@ -162,12 +158,5 @@ void SyntheticBlocks::read(const std::string& name, MatrixShape shape, const Ten
     std::copy_n(elements.data() + (slice.columns.begin - begin), slice.columns.size(), out.row(i));
   }
 }
-
-std::vector<TypeUse> SyntheticBlocks::types() const {
-  return {
-      {.type = std::string(name_of(type_)), .tensors = 1, .elements = 1, .held_as = type_, .exactly = true}};
-}
-
-std::uint64_t SyntheticBlocks::fingerprint() const { return hash_of(name_of(type_), mixed(seed_)); }
 
 }  // namespace tp

@@ -1,7 +1,6 @@
 #include "model/weights/synthetic/synthetic_scaled.h"
 
 #include "model/kernels/half.h"
-#include "model/weights/source/slice_check.h"
 #include "model/weights/source/widen.h"
 #include "parallel/machine/hash.h"
 
@@ -49,9 +48,6 @@ double deviation_of(WeightType type) {
 
 }  // namespace
 
-SyntheticScaled::SyntheticScaled(WeightType type, std::uint64_t seed)
-    : type_(type), seed_(seed), vectors_(DType::bf16, seed) {}
-
 void SyntheticScaled::expect(const std::string& name, MatrixShape shape, const std::string&) const {
   const std::scoped_lock lock(mutex_);
   columns_[name] = shape.columns;
@@ -63,15 +59,15 @@ const std::vector<std::uint16_t>& SyntheticScaled::column_groups(std::size_t col
   if (!list.empty()) return list;
   for (std::size_t k = 0; k < columns; ++k) list.push_back(static_cast<std::uint16_t>(k / kScaleBlock));
   // Shuffles alike on every rank.
-  for (std::size_t k = columns; k > 1; --k) std::swap(list[k - 1], list[mixed(k + seed_) % k]);
+  for (std::size_t k = columns; k > 1; --k) std::swap(list[k - 1], list[mixed(k + seed()) % k]);
   return list;
 }
 
 StoredScales SyntheticScaled::scales_of(const std::string& name) const {
-  if (type_ == WeightType::f8_e4m3)
+  if (type() == WeightType::f8_e4m3)
     return {.type = kernels::ScaleType::f32, .row_block = kScaleBlock, .column_block = kScaleBlock};
   constexpr std::size_t kWholeRow = std::numeric_limits<std::uint32_t>::max();
-  if (type_ == WeightType::int8_scaled) return {.type = kernels::ScaleType::f16, .column_block = kWholeRow};
+  if (type() == WeightType::int8_scaled) return {.type = kernels::ScaleType::f16, .column_block = kWholeRow};
   std::size_t columns = 0;
   {
     const std::scoped_lock lock(mutex_);
@@ -84,13 +80,9 @@ StoredScales SyntheticScaled::scales_of(const std::string& name) const {
           .column_groups = column_groups(columns)};
 }
 
-std::uint64_t SyntheticScaled::key_of(const std::string& name, std::size_t row) const {
-  return mixed(mixed(hash_of(name) + mixed(seed_)) + row);
-}
-
 // A hash contains the bytes of eight elements.
 void SyntheticScaled::make_elements(std::uint64_t row_key, Range columns, std::uint8_t* out) const {
-  const std::uint8_t mask = mask_of(type_);
+  const std::uint8_t mask = mask_of(type());
   std::uint64_t bits = 0;
   for (std::size_t k = columns.begin; k < columns.end; ++k) {
     if (k == columns.begin || k % 8 == 0) bits = mixed(row_key + k / 8);
@@ -99,8 +91,8 @@ void SyntheticScaled::make_elements(std::uint64_t row_key, Range columns, std::u
 }
 
 std::uint32_t SyntheticScaled::scale_bits(std::size_t columns) const {
-  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(columns)) / deviation_of(type_));
-  return type_ == WeightType::f8_e4m3 ? std::bit_cast<std::uint32_t>(scale) : kernels::float_to_f16(scale);
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(columns)) / deviation_of(type()));
+  return type() == WeightType::f8_e4m3 ? std::bit_cast<std::uint32_t>(scale) : kernels::float_to_f16(scale);
 }
 
 void SyntheticScaled::read_scaled(const std::string& name, MatrixShape shape, const TensorSlice& slice,
@@ -109,29 +101,20 @@ void SyntheticScaled::read_scaled(const std::string& name, MatrixShape shape, co
   for (std::size_t row = 0; row < slice.rows.size(); ++row)
     make_elements(key_of(name, slice.rows.begin + row), slice.columns, out.elements + row * out.columns);
   std::fill_n(out.scales, slice.rows.size() * out.groups, scale);
-  std::fill_n(out.zero_points, slice.rows.size() * out.groups, middle_of(type_));
+  std::fill_n(out.zero_points, slice.rows.size() * out.groups, middle_of(type()));
 }
 
-void SyntheticScaled::read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
-                           TensorView<float> out) const {
-  if (shape.rows == 1) return vectors_.read(name, shape, slice, out);
-  check_slice(name, shape, slice, out);
+void SyntheticScaled::read_matrix(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+                                  TensorView<float> out) const {
   const std::uint32_t bits = scale_bits(shape.columns);
-  const float scale = type_ == WeightType::f8_e4m3 ? std::bit_cast<float>(bits)
-                                                   : kernels::f16_to_float(static_cast<std::uint16_t>(bits));
+  const float scale = type() == WeightType::f8_e4m3 ? std::bit_cast<float>(bits)
+                                                    : kernels::f16_to_float(static_cast<std::uint16_t>(bits));
   std::vector<std::uint8_t> elements(slice.columns.size());
   for (std::size_t row = 0; row < slice.rows.size(); ++row) {
     make_elements(key_of(name, slice.rows.begin + row), slice.columns, elements.data());
     std::transform(elements.begin(), elements.end(), out.row(row),
-                   [&](std::uint8_t element) { return value_of(type_, element, scale); });
+                   [&](std::uint8_t element) { return value_of(type(), element, scale); });
   }
 }
-
-std::vector<TypeUse> SyntheticScaled::types() const {
-  return {
-      {.type = std::string(name_of(type_)), .tensors = 1, .elements = 1, .held_as = type_, .exactly = true}};
-}
-
-std::uint64_t SyntheticScaled::fingerprint() const { return hash_of(name_of(type_), mixed(seed_)); }
 
 }  // namespace tp

@@ -1,7 +1,7 @@
 // Synthetic weights in the types that share scales over blocks.
 #pragma once
 
-#include "model/weights/synthetic/synthetic_weights.h"
+#include "model/weights/synthetic/synthetic_matrices.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -16,38 +16,26 @@ namespace tp {
 //   f8_e4m3      a float32 scale for 128 x 128 elements, like DeepSeek-V3
 //   int8_scaled  an f16 scale for a row, like compressed-tensors' per-channel int8
 //   int4_scaled  groups of 128 columns in any order with f16 scales and zero points, like GPTQ's act-order
-class SyntheticScaled final : public WeightSource {
+class SyntheticScaled final : public SyntheticMatrices {
  public:
-  explicit SyntheticScaled(WeightType type, std::uint64_t seed = 0);
+  explicit SyntheticScaled(WeightType type, std::uint64_t seed = 0) : SyntheticMatrices(type, seed) {}
 
-  bool contains(const std::string& name) const override { return vectors_.contains(name); }
-  std::vector<std::string> names() const override { return {}; }
-  DType dtype(const std::string& name) const override { return vectors_.dtype(name); }
-  std::optional<WeightType> group_type(const std::string&, Range) const override { return type_; }
+  std::optional<WeightType> group_type(const std::string&, Range) const override { return type(); }
   // Records the shape for scales_of. Never throws.
   void expect(const std::string& name, MatrixShape shape, const std::string& reason) const override;
-  void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
-            TensorView<float> out) const override;
   void read_scaled(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                    const kernels::ScaledRows& out) const override;
   StoredScales scales_of(const std::string& name) const override;
-  std::vector<TypeUse> types() const override;
-  std::size_t stored_bytes() const override { return 0; }
-  std::size_t bytes_read() const override { return vectors_.bytes_read(); }
-  std::uint64_t fingerprint() const override;
-  void done_with(const std::string&) const override {}
 
  private:
+  void read_matrix(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+                   TensorView<float> out) const override;
   // The group of each column, if groups are in any order.
   const std::vector<std::uint16_t>& column_groups(std::size_t columns) const;
-  std::uint64_t key_of(const std::string& name, std::size_t row) const;
   // Makes the bits of a row's elements from the row's key.
   void make_elements(std::uint64_t row_key, Range columns, std::uint8_t* out) const;
   std::uint32_t scale_bits(std::size_t columns) const;
 
-  WeightType type_;
-  std::uint64_t seed_;
-  SyntheticWeights vectors_;
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::size_t> columns_;  // by tensor
   mutable std::map<std::size_t, std::vector<std::uint16_t>> lists_;
