@@ -3,6 +3,7 @@
 #include "launch/hub/download_error.h"
 #include "launch/hub/gguf_models.h"
 #include "model/files/printable.h"
+#include "model/files/split_text.h"
 #include "model/weights/safetensors/safetensors_files.h"
 #include "runtime/text/format_bytes.h"
 #include "tp/internal/require.h"
@@ -21,20 +22,10 @@ constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
 // What the runtime reads beside the weights, as far as a repository has it: model/config, model/tokenizer.
-constexpr const char* kCompanions[] = {kConfig,
-                                       "generation_config.json",
-                                       "tokenizer.json",
-                                       "tekken.json",
-                                       "tiktoken.model",
-                                       "tokenizer.model",
-                                       "tokenizer_config.json",
-                                       "special_tokens_map.json",
-                                       "added_tokens.json",
-                                       "vocab.json",
-                                       "merges.txt",
-                                       "vocab.txt",
-                                       "chat_template.jinja",
-                                       "chat_template.json"};
+constexpr const char* kCompanions =
+    "config.json generation_config.json tokenizer.json tekken.json tiktoken.model tokenizer.model "
+    "tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json merges.txt vocab.txt "
+    "chat_template.jinja chat_template.json";
 
 // A chat template beside chat_template.jinja.
 bool is_further_template(std::string_view path) {
@@ -49,8 +40,8 @@ bool has_safetensors(const HubListing& listing) {
 Selection select_safetensors(const HubName& name, const HubListing& listing,
                              const std::function<std::string(const HubFile&)>& read) {
   Selection selection;
-  for (const char* companion : kCompanions)
-    if (const HubFile* file = listing.find(companion)) selection.files.push_back(*file);
+  for (const std::string_view companion : split_text(kCompanions))
+    if (const HubFile* file = listing.find(std::string(companion))) selection.files.push_back(*file);
   for (const HubFile& file : listing.files)
     if (is_further_template(file.path)) selection.files.push_back(file);
   if (const HubFile* single = listing.find(kSingle)) {

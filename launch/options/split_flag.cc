@@ -2,6 +2,7 @@
 
 #include "launch/common/option_group.h"
 #include "model/files/parse_number.h"
+#include "model/files/split_text.h"
 
 #include <cmath>
 #include <optional>
@@ -17,14 +18,12 @@ constexpr std::string_view kMeasured = "measured";
 // Positive numbers with commas between them; nothing if it is something else.
 std::optional<std::vector<double>> parse_shares(std::string_view text) {
   std::vector<double> shares;
-  while (true) {
-    const std::string_view share = text.substr(0, text.find(','));
+  for (const std::string_view share : split_text(text, ',')) {
     const auto value = parse_number<double>(share);
     if (!value || !std::isfinite(*value) || *value <= 0.0) return std::nullopt;
     shares.push_back(*value);
-    if (share.size() == text.size()) return shares;
-    text.remove_prefix(share.size() + 1);
   }
+  return shares;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "launch/plan/plan_flags.h"
 
 #include "launch/common/option_group.h"
+#include "model/files/split_text.h"
 
 #include <array>
 #include <charconv>
@@ -48,19 +49,9 @@ std::optional<double> parse_memory(std::string_view text) {
   return parse_quantity(text, "", true);
 }
 
-std::vector<std::string_view> comma_parts(std::string_view text) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t comma = text.find(',');
-    parts.push_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) return parts;
-    text.remove_prefix(comma + 1);
-  }
-}
-
 // Whether it was one: latency, rate and perhaps the cost of a message.
 bool take_net(std::string_view text, Cluster& cluster) {
-  const std::vector<std::string_view> parts = comma_parts(text);
+  const std::vector<std::string_view> parts = split_text(text, ',');
   if (parts.size() != 2 && parts.size() != 3) return false;
   const auto latency = parse_time(parts[0]);
   const auto rate = parse_rate(parts[1]);

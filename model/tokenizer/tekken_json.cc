@@ -1,10 +1,11 @@
 #include "model/tokenizer/tekken_json.h"
 
+#include "model/files/split_text.h"
 #include "model/tokenizer/models/scored_merges.h"
 #include "model/tokenizer/steps/byte_level.h"
 #include "model/tokenizer/text/base64.h"
 
-#include <sstream>
+#include <algorithm>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -28,8 +29,8 @@ std::vector<std::string> control_tokens(const JsonNode& json, std::size_t count)
           token.at("token_str").string();
     }
   } else {
-    std::istringstream first(kFirstControlTokens);
-    for (std::size_t id = 0; id < count && first >> names[id]; ++id) continue;
+    const std::vector<std::string_view> first = split_text(kFirstControlTokens);
+    std::copy_n(first.begin(), std::min(count, first.size()), names.begin());
   }
   for (std::size_t id = 0; id < count; ++id)
     if (names[id].empty()) names[id] = fmt::format("<SPECIAL_{}>", id);

@@ -1,6 +1,6 @@
 #include "model/tokenizer/steps/script_runs.h"
 
-#include <sstream>
+#include "model/files/split_text.h"
 
 #include <fmt/format.h>
 
@@ -34,8 +34,7 @@ std::string script_runs() {
   std::string pattern =
       R"((?![ ー])\p{Common}(?:(?!ー)[\p{Common}\p{Unknown}])*)"
       R"(|[\p{Han}\p{Hiragana}\p{Katakana}ー][\p{Han}\p{Hiragana}\p{Katakana}ー\p{Unknown} ]*)";
-  std::istringstream scripts(kScripts);
-  for (std::string script; scripts >> script;)
+  for (const std::string_view script : split_text(kScripts))
     pattern += fmt::format(R"(|\p{{{0}}}[\p{{{0}}}\p{{Unknown}} ]*)", script);
   return pattern;
 }

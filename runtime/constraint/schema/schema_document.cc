@@ -1,10 +1,10 @@
 #include "runtime/constraint/schema/schema_document.h"
 
+#include "model/files/split_text.h"
 #include "model/tokenizer/text/utf8.h"
 #include "runtime/constraint/schema/json_pointer.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 
 namespace tp::constraint {
@@ -12,39 +12,11 @@ namespace {
 
 constexpr int kMaxDocumentDepth = 64;
 
-constexpr std::array<std::string_view, 33> kAssertions = {"$ref",
-                                                          "allOf",
-                                                          "anyOf",
-                                                          "oneOf",
-                                                          "const",
-                                                          "enum",
-                                                          "type",
-                                                          "minLength",
-                                                          "maxLength",
-                                                          "pattern",
-                                                          "format",
-                                                          "minimum",
-                                                          "maximum",
-                                                          "exclusiveMinimum",
-                                                          "exclusiveMaximum",
-                                                          "multipleOf",
-                                                          "items",
-                                                          "prefixItems",
-                                                          "minItems",
-                                                          "maxItems",
-                                                          "uniqueItems",
-                                                          "contains",
-                                                          "minContains",
-                                                          "maxContains",
-                                                          "unevaluatedItems",
-                                                          "properties",
-                                                          "patternProperties",
-                                                          "propertyNames",
-                                                          "required",
-                                                          "additionalProperties",
-                                                          "unevaluatedProperties",
-                                                          "minProperties",
-                                                          "maxProperties"};
+constexpr const char* kAssertions =
+    "$ref allOf anyOf oneOf const enum type minLength maxLength pattern format minimum maximum "
+    "exclusiveMinimum exclusiveMaximum multipleOf items prefixItems minItems maxItems uniqueItems "
+    "contains minContains maxContains unevaluatedItems properties patternProperties propertyNames "
+    "required additionalProperties unevaluatedProperties minProperties maxProperties";
 
 // The parser compares every member's name with all earlier names of the object.
 class ParseLimits {
@@ -194,7 +166,8 @@ std::string SchemaDocument::shown(const SchemaJson& json) {
 }
 
 bool is_annotation(std::string_view keyword) {
-  return std::ranges::find(kAssertions, keyword) == kAssertions.end();
+  static const std::vector<std::string_view> assertions = split_text(kAssertions);
+  return std::ranges::find(assertions, keyword) == assertions.end();
 }
 
 }  // namespace tp::constraint

@@ -1,5 +1,6 @@
 #include "runtime/constraint/schema/schema_scalars.h"
 
+#include "model/files/split_text.h"
 #include "runtime/constraint/schema/json_formats.h"
 #include "runtime/constraint/schema/json_multiples.h"
 #include "runtime/constraint/schema/json_numbers.h"
@@ -17,31 +18,19 @@ namespace {
 constexpr std::array<std::string_view, 7> kTypes = {"object",  "array",   "string", "number",
                                                     "integer", "boolean", "null"};
 
-const std::map<std::string_view, std::string_view>& types_of_keywords() {
-  static const std::map<std::string_view, std::string_view> table = {{"minLength", "string"},
-                                                                     {"maxLength", "string"},
-                                                                     {"pattern", "string"},
-                                                                     {"minimum", "number"},
-                                                                     {"maximum", "number"},
-                                                                     {"exclusiveMinimum", "number"},
-                                                                     {"exclusiveMaximum", "number"},
-                                                                     {"multipleOf", "number"},
-                                                                     {"items", "array"},
-                                                                     {"prefixItems", "array"},
-                                                                     {"minItems", "array"},
-                                                                     {"maxItems", "array"},
-                                                                     {"uniqueItems", "array"},
-                                                                     {"contains", "array"},
-                                                                     {"unevaluatedItems", "array"},
-                                                                     {"properties", "object"},
-                                                                     {"patternProperties", "object"},
-                                                                     {"propertyNames", "object"},
-                                                                     {"required", "object"},
-                                                                     {"additionalProperties", "object"},
-                                                                     {"unevaluatedProperties", "object"},
-                                                                     {"minProperties", "object"},
-                                                                     {"maxProperties", "object"}};
-  return table;
+constexpr std::pair<std::string_view, std::string_view> kKeywords[] = {
+    {"string", "minLength maxLength pattern"},
+    {"number", "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"},
+    {"array", "items prefixItems minItems maxItems uniqueItems contains unevaluatedItems"},
+    {"object",
+     "properties patternProperties propertyNames required additionalProperties unevaluatedProperties "
+     "minProperties maxProperties"}};
+
+std::map<std::string_view, std::string_view> types_of_keywords() {
+  std::map<std::string_view, std::string_view> types;
+  for (const auto& [type, keywords] : kKeywords)
+    for (const std::string_view keyword : split_text(keywords)) types.emplace(keyword, type);
+  return types;
 }
 
 void add_once(std::vector<std::string>& list, std::string_view value) {
@@ -89,9 +78,10 @@ std::vector<std::string> types_of(const SchemaJson& schema, const SchemaPlace& p
       add_once(types, type.get<std::string>());
     }
   } else {
+    static const std::map<std::string_view, std::string_view> types_by_keyword = types_of_keywords();
     for (const auto& [keyword, value] : schema.items()) {
-      const auto type = types_of_keywords().find(keyword);
-      if (type != types_of_keywords().end()) add_once(types, type->second);
+      const auto type = types_by_keyword.find(keyword);
+      if (type != types_by_keyword.end()) add_once(types, type->second);
     }
     if (schema.contains("format") && format_pattern(schema["format"])) add_once(types, "string");
     if (types.empty()) types.assign(kTypes.begin(), kTypes.end());
