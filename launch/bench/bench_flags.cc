@@ -4,11 +4,35 @@
 #include "launch/common/result_output.h"
 #include "launch/common/trace_file.h"
 #include "launch/options/speculate_flag.h"
-#include "tp/error.h"
-
-#include <fmt/format.h>
+#include "tp/internal/require.h"
 
 namespace tp {
+namespace {
+
+constexpr const char* kBenchFooter =
+    "If the model's maximum sequence length is short, the defaults of --prompt and --generate are "
+    "reduced.\n"
+    "A decode row measures the steps in which all sequences generate.\n"
+    "`collective` is the share of time in all-reduces, and `waiting` the share of waiting for slower "
+    "ranks;\n"
+    "both are averages over the ranks. `of streaming` is the rate at which weights and cache are read, as "
+    "a\n"
+    "fraction of the peak memory bandwidth with the same ranks and threads; it counts only the experts "
+    "that\n"
+    "tokens are routed to, if all are equally likely. `of arithmetic` is the rate of multiplications and\n"
+    "additions, as a fraction of the peak in registers. Each peak is the mean of one measurement before a\n"
+    "row's runs and one after them. `spread` is the difference between the fastest and the slowest run.\n"
+    "`over` marks a rate above the measured peak, which makes the peak meaningless; a line below has the\n"
+    "numbers, and JSON lists the rates in `peaks_exceeded`.\n"
+    "Examples:\n"
+    "  mpirun -np 2 tp-infer bench --model DIR --prompt 512 --generate 64 --batch 1,16\n"
+    "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --repeat 5 --markdown\n"
+    "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --weights q4_k --batch 1,16\n"
+    "  tp-infer bench --synthetic bench/shapes/llama-1b.json --pretend-ranks 16\n"
+    "  tp-infer bench --synthetic bench/shapes/llama-1b.json --weights int4 --acceptance-trace \\\n    "
+    "bench/texts.jsonl --repeat 5";
+
+}  // namespace
 
 BenchFormat BenchFlags::format() const {
   if (json) return BenchFormat::json;
@@ -64,64 +88,35 @@ void add_bench_options(CLI::App& command, BenchFlags& flags) {
   command.add_flag("--markdown", flags.markdown, "A table in Markdown");
   add_output_option(command, flags.output);
   add_trace_option(command, flags.trace);
-  command.footer(
-      "If the model's maximum sequence length is short, the defaults of --prompt and --generate are "
-      "reduced.\n"
-      "A decode row measures the steps in which all sequences generate.\n"
-      "`collective` is the share of time in all-reduces, and `waiting` the share of waiting for slower "
-      "ranks;\n"
-      "both are averages over the ranks. `of streaming` is the rate at which weights and cache are read, as "
-      "a\n"
-      "fraction of the peak memory bandwidth with the same ranks and threads; it counts only the experts "
-      "that\n"
-      "tokens are routed to, if all are equally likely. `of arithmetic` is the rate of multiplications and\n"
-      "additions, as a fraction of the peak in registers. Each peak is the mean of one measurement before a\n"
-      "row's runs and one after them. `spread` is the difference between the fastest and the slowest run.\n"
-      "`over` marks a rate above the measured peak, which makes the peak meaningless; a line below has the\n"
-      "numbers, and JSON lists the rates in `peaks_exceeded`.\n"
-      "Examples:\n"
-      "  mpirun -np 2 tp-infer bench --model DIR --prompt 512 --generate 64 --batch 1,16\n"
-      "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --repeat 5 --markdown\n"
-      "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --weights q4_k --batch 1,16\n"
-      "  tp-infer bench --synthetic bench/shapes/llama-1b.json --pretend-ranks 16\n"
-      "  tp-infer bench --synthetic bench/shapes/llama-1b.json --weights int4 --acceptance-trace \\\n    "
-      "bench/texts.jsonl --repeat 5");
+  command.footer(kBenchFooter);
 }
 
 void check_bench_options(const CLI::App& command, BenchFlags& flags) {
   flags.has_prompts = command.get_option("--prompt")->count() > 0;
   flags.has_generate = command.get_option("--generate")->count() > 0;
-  if (int{flags.json} + int{flags.csv} + int{flags.markdown} > 1) {
-    throw CLI::ValidationError(
-        "--json, --csv and --markdown are formats of the result: expected at most one, found several; run "
-        "bench once for each, or convert its JSON");
-  }
-  if (!flags.acceptance_trace.empty() && (flags.has_prompts || flags.has_generate || flags.constraint)) {
-    throw CLI::ValidationError(
-        "--acceptance-trace takes the lengths from its texts and has no constraints: expected none of "
-        "--prompt, --generate and --constraint with it, found some; leave them out");
-  }
-  if (!flags.acceptance_trace.empty() && flags.engine.options.speculation.drafts == DraftKind::mtp) {
-    throw CLI::ValidationError(
-        "--acceptance-trace replays texts of another model: expected draft tokens that don't need that "
-        "model's hidden states, found --speculate mtp; use ngram or draft:DIR");
-  }
-  if (!flags.synthetic.empty() && !flags.engine.options.model.empty()) {
-    throw CLI::ValidationError(
-        "--synthetic generates weights, but --model names a checkpoint; leave out one of them");
-  }
+  require<CLI::ValidationError>(
+      int{flags.json} + int{flags.csv} + int{flags.markdown} <= 1,
+      "--json, --csv and --markdown are formats of the result: expected at most one, found several; run "
+      "bench once for each, or convert its JSON");
+  const bool replays = !flags.acceptance_trace.empty();
+  require<CLI::ValidationError>(
+      !replays || !(flags.has_prompts || flags.has_generate || flags.constraint),
+      "--acceptance-trace takes the lengths from its texts and has no constraints: expected none of "
+      "--prompt, --generate and --constraint with it, found some; leave them out");
+  require<CLI::ValidationError>(
+      !replays || flags.engine.options.speculation.drafts != DraftKind::mtp,
+      "--acceptance-trace replays texts of another model: expected draft tokens that don't need that "
+      "model's hidden states, found --speculate mtp; use ngram or draft:DIR");
+  require<CLI::ValidationError>(
+      flags.synthetic.empty() || flags.engine.options.model.empty(),
+      "--synthetic generates weights, but --model names a checkpoint; leave out one of them");
   const std::optional<WeightType> type = flags.engine.options.weights;
-  if (type && !is_convertible(*type) && flags.synthetic.empty()) {
-    throw CLI::ValidationError(fmt::format(
-        "--weights: expected a type to which weights can be converted, found {0}; files that store {0} "
-        "weights keep it with auto, and --synthetic generates such weights",
-        name_of(*type)));
-  }
-  try {
-    flags.chosen_by().validate();
-  } catch (const RequestError& error) {
-    throw CLI::ValidationError(error.what());
-  }
+  require<CLI::ValidationError>(
+      !type || is_convertible(*type) || !flags.synthetic.empty(),
+      "--weights: expected a type to which weights can be converted, found {0}; files that store {0} "
+      "weights keep it with auto, and --synthetic generates such weights",
+      type ? name_of(*type) : "");
+  require_valid(flags.chosen_by());
 }
 
 }  // namespace tp

@@ -41,6 +41,43 @@ double peak_of(const PeakRates& peaks, WeightType weights) {
 Rate streaming_of(const nlohmann::json& row) { return {row.at("bandwidth_gb_s"), row.at("streaming_gb_s")}; }
 Rate arithmetic_of(const nlohmann::json& row) { return {row.at("tflops"), row.at("peak_tflops")}; }
 
+nlohmann::json rate_fields(const BenchSummary& summary, WeightType weights) {
+  const StepCost& work = summary.work;
+  const double steps_per_second = static_cast<double>(summary.row.steps) / summary.row.seconds;
+  return {{"weight_bytes_per_step", rounded(work.weight_bytes, 9)},
+          {"cache_bytes_per_step", rounded(work.cache_bytes, 9)},
+          {"bandwidth_gb_s", rounded(work.bytes() * steps_per_second / 1e9)},
+          {"streaming_gb_s", rounded(summary.peaks.streaming_bytes_per_second / 1e9)},
+          {"streaming_gb_s_before", rounded(summary.before.streaming_bytes_per_second / 1e9)},
+          {"streaming_gb_s_after", rounded(summary.after.streaming_bytes_per_second / 1e9)},
+          {"tflops", rounded(2.0 * work.multiplications * steps_per_second / 1e12)},
+          {"peak_tflops", rounded(peak_of(summary.peaks, weights) / 1e12)}};
+}
+
+nlohmann::json rank_fields(const BenchRow& row) {
+  nlohmann::json ranks = nlohmann::json::array();
+  for (const RankReport& report : row.ranks) ranks.push_back(rank_json(report));
+  const RankReport& first = row.ranks.front();
+  const TimeParts time = mean_time(row.ranks);
+  const auto per_token = [&](std::uint64_t bytes) {
+    return rounded(static_cast<double>(bytes) / static_cast<double>(row.tokens), 9);
+  };
+  const auto share = [&](double seconds) { return rounded(seconds / row.seconds); };
+  return {{"ranks", row.ranks.size()},
+          {"threads", first.threads},
+          {"all_reduces_per_step", first.all_reduces / first.steps},
+          {"all_reduce_bytes_per_token", per_token(first.all_reduce_bytes)},
+          {"wire_bytes_per_token", per_token(first.wire_bytes)},
+          {"wire_share", share(first.wire_seconds)},
+          {"compute_share", share(time.compute)},
+          {"collective_share", share(time.collectives)},
+          {"waiting_share", share(time.waiting)},
+          {"sampling_share", share(time.sampling)},
+          {"control_share", share(time.control)},
+          {"slowest_rank", slowest_rank(row.ranks)},
+          {"per_rank", ranks}};
+}
+
 // A line about the rank that the others wait for, if they wait much; else nothing.
 std::string slow_rank_text(const BenchRow& row) {
   constexpr double kMuch = 0.1;  // of the time, as a mean over the others
@@ -90,57 +127,30 @@ std::string spread_text(const BenchSummary& summary) {
 
 nlohmann::json row_json(const BenchSummary& summary, const Engine& engine) {
   const BenchRow& row = summary.row;
-  const PeakRates& peaks = summary.peaks;
-  nlohmann::json ranks = nlohmann::json::array();
-  for (const RankReport& report : row.ranks) ranks.push_back(rank_json(report));
-  const TimeParts time = mean_time(row.ranks);
-  const double steps_per_second = static_cast<double>(row.steps) / row.seconds;
-  const std::size_t pretended = engine.info().options.pretend_ranks;
-  nlohmann::json json = {
-      {"phase", row.phase},
-      {"batch", row.batch},
-      {"prompt", row.prompt},
-      {"tokens", row.tokens},
-      {"steps", row.steps},
-      {"seconds", rounded(row.seconds)},
-      {"tokens_per_s", rounded(row.tokens_per_second())},
-      {"runs", summary.runs},
-      {"tokens_per_s_least", rounded(summary.least)},
-      {"tokens_per_s_most", rounded(summary.most)},
-      {"ms_per_step", rounded(row.ms_per_step())},
-      {"sampling",
-       {{"temperature", rounded(row.sampling.temperature)},
-        {"top_k", row.sampling.top_k},
-        {"top_p", rounded(row.sampling.top_p)}}},
-      {"weights", name_of(engine.info().weights)},
-      {"kv_type", name_of(*engine.info().options.kv_type)},
-      {"ranks", row.ranks.size()},
-      {"threads", row.ranks.front().threads},
-      {"parameters", engine.info().parameters},
-      {"weight_bytes_per_step", rounded(summary.work.weight_bytes, 9)},
-      {"cache_bytes_per_step", rounded(summary.work.cache_bytes, 9)},
-      {"bandwidth_gb_s", rounded(summary.work.bytes() * steps_per_second / 1e9)},
-      {"streaming_gb_s", rounded(peaks.streaming_bytes_per_second / 1e9)},
-      {"streaming_gb_s_before", rounded(summary.before.streaming_bytes_per_second / 1e9)},
-      {"streaming_gb_s_after", rounded(summary.after.streaming_bytes_per_second / 1e9)},
-      {"tflops", rounded(2.0 * summary.work.multiplications * steps_per_second / 1e12)},
-      {"peak_tflops", rounded(peak_of(peaks, engine.info().weights) / 1e12)},
-      {"all_reduces_per_step", row.ranks.front().all_reduces / row.ranks.front().steps},
-      {"all_reduce_bytes_per_token",
-       rounded(static_cast<double>(row.ranks.front().all_reduce_bytes) / static_cast<double>(row.tokens), 9)},
-      {"wire_bytes_per_token",
-       rounded(static_cast<double>(row.ranks.front().wire_bytes) / static_cast<double>(row.tokens), 9)},
-      {"wire_share", rounded(row.ranks.front().wire_seconds / row.seconds)},
-      {"compute_share", rounded(time.compute / row.seconds)},
-      {"collective_share", rounded(time.collectives / row.seconds)},
-      {"waiting_share", rounded(time.waiting / row.seconds)},
-      {"sampling_share", rounded(time.sampling / row.seconds)},
-      {"control_share", rounded(time.control / row.seconds)},
-      {"slowest_rank", slowest_rank(row.ranks)},
-      {"per_rank", ranks}};
+  const EngineInfo& info = engine.info();
+  nlohmann::json json = {{"phase", row.phase},
+                         {"batch", row.batch},
+                         {"prompt", row.prompt},
+                         {"tokens", row.tokens},
+                         {"steps", row.steps},
+                         {"seconds", rounded(row.seconds)},
+                         {"tokens_per_s", rounded(row.tokens_per_second())},
+                         {"runs", summary.runs},
+                         {"tokens_per_s_least", rounded(summary.least)},
+                         {"tokens_per_s_most", rounded(summary.most)},
+                         {"ms_per_step", rounded(row.ms_per_step())},
+                         {"sampling",
+                          {{"temperature", rounded(row.sampling.temperature)},
+                           {"top_k", row.sampling.top_k},
+                           {"top_p", rounded(row.sampling.top_p)}}},
+                         {"weights", name_of(info.weights)},
+                         {"kv_type", name_of(*info.options.kv_type)},
+                         {"parameters", info.parameters}};
+  json.update(rate_fields(summary, info.weights));
+  json.update(rank_fields(row));
   if (streaming_of(json).exceeds()) json["peaks_exceeded"].push_back("streaming_gb_s");
   if (arithmetic_of(json).exceeds()) json["peaks_exceeded"].push_back("peak_tflops");
-  if (pretended != 0) json["pretend_ranks"] = pretended;
+  if (info.options.pretend_ranks != 0) json["pretend_ranks"] = info.options.pretend_ranks;
   if (!row.token_ids.empty()) json["token_ids"] = row.token_ids;
   if (!row.text.empty()) json["text"] = row.text;
   if (row.speculation.drafts > 0) {

@@ -223,11 +223,10 @@ void add_perplexity_command(CLI::App& app, int& status) {
       "  mpirun -np 4 tp-infer perplexity --model DIR --file text.txt --weights int4 --window 1024 --stride "
       "512 --json");
   command->callback([flags, command, &status] {
-    if (flags->text_file.empty() == flags->token_file.empty()) {
-      throw CLI::ValidationError(
-          fmt::format("expected either --file FILE or --tokens FILE, found {}; give one text to measure",
-                      flags->text_file.empty() ? "neither" : "both"));
-    }
+    require<CLI::ValidationError>(
+        flags->text_file.empty() != flags->token_file.empty(),
+        "expected either --file FILE or --tokens FILE, found {}; give one text to measure",
+        flags->text_file.empty() ? "neither" : "both");
     status = run_perplexity(*command, *flags);
   });
 }

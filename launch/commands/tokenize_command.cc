@@ -97,10 +97,9 @@ void add_tokenize_command(CLI::App& app, int& /*status*/) {
   command->footer(kTokenizeExamples);
   command->callback(on_first_rank(*command, [arguments, text] {
     arguments->has_text = text->count() > 0;
-    if (arguments->has_text && arguments->options.jsonl) {
-      throw CLI::ValidationError(
-          "--jsonl applies to lines of standard input, but a TEXT is given; leave out one of them");
-    }
+    require<CLI::ValidationError>(
+        !arguments->has_text || !arguments->options.jsonl,
+        "--jsonl applies to lines of standard input, but a TEXT is given; leave out one of them");
     run(*arguments);
   }));
 }

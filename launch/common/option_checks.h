@@ -1,6 +1,7 @@
 // What the value of an option must be. CLI11 has such checks too, but their texts are for programmers.
 #pragma once
 
+#include "tp/error.h"
 #include "tp/memory_types.h"
 
 #include <cstdint>
@@ -33,5 +34,15 @@ CLI::Validator weight_type();
 // The same with those that checkpoints store, in which weights may be generated, and the type of a name.
 CLI::Validator generated_weight_type();
 std::optional<WeightType> find_generated_type(const std::string& name);
+
+// Throws the errors of `settings.validate()` as CLI::ValidationError, because options have these settings.
+template <class Settings>
+void require_valid(const Settings& settings) {
+  try {
+    settings.validate();
+  } catch (const RequestError& error) {
+    throw CLI::ValidationError(error.what());
+  }
+}
 
 }  // namespace tp

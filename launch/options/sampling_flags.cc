@@ -1,7 +1,7 @@
 #include "launch/options/sampling_flags.h"
 
 #include "launch/common/option_group.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <limits>
 
@@ -70,17 +70,13 @@ void add_thinking_option(CLI::App& command, std::optional<int>& target, const st
 }
 
 void SamplingFlags::check() const {
-  if (beams == 1 && (length_penalty || early_stopping))
-    throw CLI::ValidationError(
-        "--length-penalty and --early-stopping are settings of beam search; give --beams too, more than 1");
+  require<CLI::ValidationError>(
+      beams != 1 || !(length_penalty || early_stopping),
+      "--length-penalty and --early-stopping are settings of beam search; give --beams too, more than 1");
   Request request = make_request(SamplingParams{.temperature = 0.0F});
   request.prompt = {0};  // any
   request.thinking.reset();
-  try {
-    request.validate();
-  } catch (const RequestError& error) {
-    throw CLI::ValidationError(error.what());
-  }
+  require_valid(request);
 }
 
 std::optional<BeamSearch> SamplingFlags::beam_search(const BeamSearch& defaults) const {

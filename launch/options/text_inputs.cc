@@ -15,10 +15,10 @@ void TextInputFlags::add_to(CLI::App& command) {
 
 void TextInputFlags::require_one() const {
   const int kinds = (prompts.empty() ? 0 : 1) + (batch_file.empty() ? 0 : 1) + (token_file.empty() ? 0 : 1);
-  if (kinds == 1) return;
-  throw CLI::ValidationError(fmt::format(
+  require<CLI::ValidationError>(
+      kinds == 1,
       "expected one of --prompt TEXT, --batch FILE and --tokens FILE, found {}; give one kind of input",
-      kinds == 0 ? "none" : fmt::format("{}", kinds)));
+      kinds == 0 ? "none" : fmt::to_string(kinds));
 }
 
 std::vector<BatchText> TextInputFlags::read() const {

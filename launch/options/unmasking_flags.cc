@@ -36,16 +36,12 @@ void UnmaskingFlags::add_to(CLI::App& command) {
 }
 
 void UnmaskingFlags::check() const {
-  if (threshold && unmask != "threshold")
-    throw CLI::ValidationError("--threshold is for --unmask threshold; give that too, or leave it out");
+  require<CLI::ValidationError>(!threshold || unmask == "threshold",
+                                "--threshold is for --unmask threshold; give that too, or leave it out");
   Request request;
   apply(request);
   request.prompt = {0};  // any
-  try {
-    request.validate();
-  } catch (const RequestError& error) {
-    throw CLI::ValidationError(error.what());
-  }
+  require_valid(request);
 }
 
 void UnmaskingFlags::require_fit(const std::filesystem::path& model) const {
