@@ -11,7 +11,9 @@
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <omp.h>
@@ -33,21 +35,64 @@ struct Options {
   std::string only;  // one of the parts; empty: all
 };
 
+// The paged cache of some sequences, with as many blocks each.
+class CachedSequences {
+ public:
+  CachedSequences(const kernels::KvLayout& layout, std::size_t blocks, std::size_t sequences,
+                  std::vector<std::size_t> kv_of_head)
+      : layout_(layout),
+        blocks_(blocks),
+        cache_(blocks * layout.block_bytes(), "the cache"),
+        kv_of_head_(std::move(kv_of_head)),
+        scratch_columns_(kernels::attention_scratch(kv_of_head_, layout, blocks / sequences)),
+        scratch_(static_cast<std::size_t>(omp_get_max_threads()) * scratch_columns_, "scratch") {
+    std::iota(blocks_.begin(), blocks_.end(), 0);
+  }
+
+  std::size_t cache_bytes() const { return cache_.size(); }
+
+ protected:
+  KvType type() const { return layout_.type; }
+  kernels::PagedCache paged() const { return {layout_, cache_.data(), blocks_.size()}; }
+  std::size_t scratch_bytes() const { return scratch_.size() * sizeof(float); }
+
+  void attend(TensorView<const float> query, std::span<const kernels::AttentionSpan> spans, float scale,
+              TensorView<float> out, const kernels::AttentionPattern& pattern = {}) const {
+    kernels::paged_attention(
+        {.query = query,
+         .cache = paged(),
+         .spans = spans,
+         .kv_of_head = kv_of_head_,
+         .pattern = pattern,
+         .scale = scale,
+         .scratch = {scratch_.data(), scratch_.size() / scratch_columns_, scratch_columns_},
+         .out = out});
+  }
+
+  std::vector<std::int32_t>& blocks() { return blocks_; }
+  const std::vector<std::int32_t>& blocks() const { return blocks_; }
+  const std::vector<std::size_t>& kv_of_head() const { return kv_of_head_; }
+
+ private:
+  kernels::KvLayout layout_;
+  std::vector<std::int32_t> blocks_;
+  Buffer<std::byte> cache_;
+  std::vector<std::size_t> kv_of_head_;
+  std::size_t scratch_columns_;
+  Buffer<float> scratch_;
+};
+
 // A sequence's queries, keys and values, and its paged cache.
-class Problem {
+class Problem : public CachedSequences {
  public:
   Problem(std::size_t tokens, KvType type)
-      : tokens_(tokens),
+      : CachedSequences({type, 1, kBlockSize, kHeadDim, kHeadDim}, tokens / kBlockSize, 1,
+                        std::vector<std::size_t>(kHeads, 0)),
+        tokens_(tokens),
         query_(tokens * kHeads * kHeadDim, "queries"),
         key_(tokens * kHeadDim, "keys"),
         value_(tokens * kHeadDim, "values"),
-        out_(tokens * kHeads * kHeadDim, "outputs"),
-        layout_{type, 1, kBlockSize, kHeadDim, kHeadDim},
-        blocks_(tokens / kBlockSize),
-        cache_(blocks_.size() * layout_.block_bytes(), "the cache"),
-        kv_of_head_(kHeads, 0),
-        scratch_columns_(kernels::attention_scratch(kv_of_head_, layout_, blocks_.size())),
-        scratch_(static_cast<std::size_t>(omp_get_max_threads()) * scratch_columns_, "scratch") {
+        out_(tokens * kHeads * kHeadDim, "outputs") {
     std::uint32_t state = 1;
     for (const Buffer<float>* buffer : {&query_, &key_, &value_}) {
       for (std::size_t i = 0; i < buffer->size(); ++i) {
@@ -55,25 +100,17 @@ class Problem {
         (*buffer)[i] = static_cast<float>(state >> 8) / static_cast<float>(1U << 23) - 1.0F;
       }
     }
-    std::iota(blocks_.begin(), blocks_.end(), 0);
-    kernels::store_keys_values(matrix(key_, kHeadDim), matrix(value_, kHeadDim), {{{0, tokens, 0, blocks_}}},
+    kernels::store_keys_values(matrix(key_, kHeadDim), matrix(value_, kHeadDim), {{{0, tokens, 0, blocks()}}},
                                paged());
   }
 
   // Attention of the tokens [first, first + count), perhaps to keys beyond the pattern, too: [tokens].
   void tiled(std::size_t first, std::size_t count, const kernels::AttentionPattern& pattern = {},
              const float* key_bias = nullptr) const {
-    std::vector<kernels::AttentionSpan> spans = {{0, count, first, blocks_}};
+    std::vector<kernels::AttentionSpan> spans = {{0, count, first, blocks()}};
     spans.front().key_bias = key_bias;
-    kernels::paged_attention(
-        {.query = matrix(query_, kHeads * kHeadDim).rows_from(first, count),
-         .cache = paged(),
-         .spans = spans,
-         .kv_of_head = kv_of_head_,
-         .pattern = pattern,
-         .scale = kScale,
-         .scratch = {scratch_.data(), scratch_.size() / scratch_columns_, scratch_columns_},
-         .out = matrix(out_, kHeads * kHeadDim).rows_from(first, count)});
+    attend(matrix(query_, kHeads * kHeadDim).rows_from(first, count), spans, kScale,
+           matrix(out_, kHeads * kHeadDim).rows_from(first, count), pattern);
   }
 
   // The prompt, in chunks.
@@ -111,26 +148,18 @@ class Problem {
   TensorView<const float> value() const { return matrix(value_, kHeadDim); }
   TensorView<float> out() const { return matrix(out_, kHeads * kHeadDim); }
   // Besides queries and outputs.
-  std::size_t tiled_bytes() const { return cache_.size() + scratch_.size() * sizeof(float); }
-  std::size_t cache_bytes() const { return cache_.size(); }
+  std::size_t tiled_bytes() const { return cache_bytes() + scratch_bytes(); }
 
  private:
   TensorView<float> matrix(const Buffer<float>& buffer, std::size_t columns) const {
     return {buffer.data(), tokens_, columns};
   }
-  kernels::PagedCache paged() const { return {layout_, cache_.data(), blocks_.size()}; }
 
   std::size_t tokens_;
   Buffer<float> query_;  // [tokens, kHeads * kHeadDim]
   Buffer<float> key_;    // [tokens, kHeadDim]
   Buffer<float> value_;  // [tokens, kHeadDim]
   Buffer<float> out_;    // [tokens, kHeads * kHeadDim]
-  kernels::KvLayout layout_;
-  std::vector<std::int32_t> blocks_;
-  Buffer<std::byte> cache_;
-  std::vector<std::size_t> kv_of_head_;
-  std::size_t scratch_columns_;
-  Buffer<float> scratch_;
 };
 
 // Seconds of the fastest of a few runs; long ones run once.

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <numeric>
 #include <random>
 #include <span>
 #include <vector>
@@ -25,55 +24,40 @@ constexpr std::size_t kColumns = kKvHeads * kHeadDim;
 
 // One token of each of `sequences`, after `tokens` - 1 others, whose keys and values are the same in all of
 // them, though each has a copy of its own.
-class DecodeProblem {
+class DecodeProblem : public CachedSequences {
  public:
   DecodeProblem(std::size_t sequences, std::size_t tokens, KvType type)
-      : sequences_(sequences),
+      : CachedSequences({type, kKvHeads, kBlockSize, kHeadDim, kHeadDim}, sequences * tokens / kBlockSize,
+                        sequences, kv_of_heads()),
+        sequences_(sequences),
         tokens_(tokens),
         query_(sequences * kQueryHeads * kHeadDim, "queries"),
         key_(tokens * kColumns, "keys"),
         value_(tokens * kColumns, "values"),
-        out_(query_.size(), "outputs"),
-        layout_{type, kKvHeads, kBlockSize, kHeadDim, kHeadDim},
-        blocks_(sequences * tokens / kBlockSize),
-        cache_(blocks_.size() * layout_.block_bytes(), "the cache"),
-        kv_of_head_(kQueryHeads),
-        scratch_columns_(0) {
+        out_(query_.size(), "outputs") {
     std::mt19937 engine(1);
     std::uniform_real_distribution<float> distribution(-1.0F, 1.0F);
     for (const Buffer<float>* numbers : {&query_, &key_, &value_}) {
       for (std::size_t i = 0; i < numbers->size(); ++i) (*numbers)[i] = distribution(engine);
     }
-    for (std::size_t head = 0; head < kQueryHeads; ++head)
-      kv_of_head_[head] = head / (kQueryHeads / kKvHeads);
     // Blocks of one sequence do not follow each other, as in a cache that has been used for a while.
-    std::iota(blocks_.begin(), blocks_.end(), 0);
-    std::shuffle(blocks_.begin(), blocks_.end(), engine);
+    std::shuffle(blocks().begin(), blocks().end(), engine);
     for (std::size_t sequence = 0; sequence < sequences; ++sequence) {
       kernels::store_keys_values({key_.data(), tokens, kColumns}, {value_.data(), tokens, kColumns},
                                  {{{0, tokens, 0, table_of(sequence)}}}, paged());
     }
-    scratch_columns_ = kernels::attention_scratch(kv_of_head_, layout_, table_of(0).size());
-    scratch_ = Buffer<float>(static_cast<std::size_t>(omp_get_max_threads()) * scratch_columns_, "scratch");
   }
 
-  void attend() const {
+  void decode() const {
     std::vector<kernels::AttentionSpan> spans;
     for (std::size_t i = 0; i < sequences_; ++i) spans.push_back({i, 1, tokens_ - 1, table_of(i)});
-    kernels::paged_attention(
-        {.query = {query_.data(), sequences_, kQueryHeads * kHeadDim},
-         .cache = paged(),
-         .spans = spans,
-         .kv_of_head = kv_of_head_,
-         .pattern = {},
-         .scale = kScale,
-         .scratch = {scratch_.data(), scratch_.size() / scratch_columns_, scratch_columns_},
-         .out = {out_.data(), sequences_, kQueryHeads * kHeadDim}});
+    attend({query_.data(), sequences_, kQueryHeads * kHeadDim}, spans, kScale,
+           {out_.data(), sequences_, kQueryHeads * kHeadDim});
   }
 
   // Against a softmax in double precision, of one head of one sequence.
   void verify(std::size_t sequence, std::size_t head) const {
-    const std::size_t column = kv_of_head_[head] * kHeadDim;
+    const std::size_t column = kv_of_head()[head] * kHeadDim;
     const float* q = query_.data() + (sequence * kQueryHeads + head) * kHeadDim;
     std::vector<double> weights(tokens_);
     double sum = 0.0;
@@ -91,18 +75,20 @@ class DecodeProblem {
       require<ConfigError>(
           std::abs(found - expected) <= 0.01,
           "attention with a {} cache, sequence {}, head {}, element {}: found {}, expected {}",
-          name_of(layout_.type), sequence, head, d, found, expected);
+          name_of(type()), sequence, head, d, found, expected);
     }
   }
 
-  std::size_t cache_bytes() const { return cache_.size(); }
-
  private:
-  std::span<const std::int32_t> table_of(std::size_t sequence) const {
-    const std::size_t size = blocks_.size() / sequences_;
-    return std::span(blocks_).subspan(sequence * size, size);
+  static std::vector<std::size_t> kv_of_heads() {
+    std::vector<std::size_t> kv_of_head(kQueryHeads);
+    for (std::size_t head = 0; head < kQueryHeads; ++head) kv_of_head[head] = head / (kQueryHeads / kKvHeads);
+    return kv_of_head;
   }
-  kernels::PagedCache paged() const { return {layout_, cache_.data(), blocks_.size()}; }
+  std::span<const std::int32_t> table_of(std::size_t sequence) const {
+    const std::size_t size = blocks().size() / sequences_;
+    return std::span(blocks()).subspan(sequence * size, size);
+  }
 
   std::size_t sequences_;
   std::size_t tokens_;
@@ -110,12 +96,6 @@ class DecodeProblem {
   Buffer<float> key_;    // [tokens, KV heads * head_dim]
   Buffer<float> value_;  // [tokens, KV heads * head_dim]
   Buffer<float> out_;    // [sequences, query heads * head_dim]
-  kernels::KvLayout layout_;
-  std::vector<std::int32_t> blocks_;
-  Buffer<std::byte> cache_;
-  std::vector<std::size_t> kv_of_head_;
-  std::size_t scratch_columns_;
-  Buffer<float> scratch_;
 };
 
 }  // namespace
@@ -134,10 +114,10 @@ void run_decode(const Options& options) {
   for (const std::size_t sequences : {std::size_t{1}, std::size_t{16}}) {
     for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
       const DecodeProblem problem(sequences, tokens, type);
-      problem.attend();
+      problem.decode();
       problem.verify(sequences - 1, kQueryHeads - 1);
       const double before = local_peak_rates().streaming_bytes_per_second;
-      const double seconds = best_seconds([&] { problem.attend(); });
+      const double seconds = best_seconds([&] { problem.decode(); });
       const double streaming = std::max(before, local_peak_rates().streaming_bytes_per_second);
       const double rate = static_cast<double>(problem.cache_bytes()) / seconds;
       if (options.json) {

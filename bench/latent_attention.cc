@@ -16,7 +16,6 @@ namespace {
 constexpr std::size_t kValueDim = 512;
 constexpr std::size_t kRestDim = 64;
 constexpr std::size_t kKeyDim = kValueDim + kRestDim;
-constexpr std::size_t kBlock = 32;
 constexpr std::size_t kChunkTokens = 64;  // of a prompt
 constexpr float kLatentScale = 0.05F;
 
@@ -29,38 +28,26 @@ Buffer<float> random_numbers(std::size_t count, const char* what) {
 }
 
 // The last tokens of a sequence with some heads, all of which read the same latents.
-class LatentProblem {
+class LatentProblem : public CachedSequences {
  public:
   LatentProblem(std::size_t tokens, std::size_t queries, std::size_t heads, KvType type)
-      : tokens_(tokens),
+      : CachedSequences({type, 1, kBlockSize, kKeyDim, kValueDim, true}, tokens / kBlockSize, 1,
+                        std::vector<std::size_t>(heads, 0)),
+        tokens_(tokens),
         queries_(queries),
         heads_(heads),
         query_(random_numbers(queries * heads * kKeyDim, "queries")),
         rest_(random_numbers(tokens * kRestDim, "keys")),
         value_(random_numbers(tokens * kValueDim, "values")),
-        out_(queries * heads * kValueDim, "outputs"),
-        layout_{type, 1, kBlock, kKeyDim, kValueDim, true},
-        blocks_(tokens / kBlock),
-        cache_(blocks_.size() * layout_.block_bytes(), "the cache"),
-        kv_of_head_(heads, 0),
-        scratch_columns_(kernels::attention_scratch(kv_of_head_, layout_, blocks_.size())),
-        scratch_(static_cast<std::size_t>(omp_get_max_threads()) * scratch_columns_, "scratch") {
-    std::iota(blocks_.begin(), blocks_.end(), 0);
+        out_(queries * heads * kValueDim, "outputs") {
     kernels::store_keys_values({rest_.data(), tokens, kRestDim}, {value_.data(), tokens, kValueDim},
-                               {{{0, tokens, 0, blocks_}}}, paged());
+                               {{{0, tokens, 0, blocks()}}}, paged());
   }
 
-  void attend() const {
-    const std::vector<kernels::AttentionSpan> spans = {{0, queries_, tokens_ - queries_, blocks_}};
-    kernels::paged_attention(
-        {.query = {query_.data(), queries_, heads_ * kKeyDim},
-         .cache = paged(),
-         .spans = spans,
-         .kv_of_head = kv_of_head_,
-         .pattern = {},
-         .scale = kLatentScale,
-         .scratch = {scratch_.data(), scratch_.size() / scratch_columns_, scratch_columns_},
-         .out = {out_.data(), queries_, heads_ * kValueDim}});
+  void run() const {
+    const std::vector<kernels::AttentionSpan> spans = {{0, queries_, tokens_ - queries_, blocks()}};
+    attend({query_.data(), queries_, heads_ * kKeyDim}, spans, kLatentScale,
+           {out_.data(), queries_, heads_ * kValueDim});
   }
 
   // Against a softmax in double precision, of one head of the last token.
@@ -85,11 +72,10 @@ class LatentProblem {
       const float found = out_[row * kValueDim + d];
       require<ConfigError>(std::abs(found - expected) <= 0.01,
                            "attention with a {} cache of latents, head {}, element {}: found {}, expected {}",
-                           name_of(layout_.type), head, d, found, expected);
+                           name_of(type()), head, d, found, expected);
     }
   }
 
-  std::size_t cache_bytes() const { return cache_.size(); }
   // Multiplications and additions.
   double operations() const {
     const double seen = static_cast<double>(queries_) *
@@ -98,8 +84,6 @@ class LatentProblem {
   }
 
  private:
-  kernels::PagedCache paged() const { return {layout_, cache_.data(), blocks_.size()}; }
-
   std::size_t tokens_;
   std::size_t queries_;
   std::size_t heads_;
@@ -107,12 +91,6 @@ class LatentProblem {
   Buffer<float> rest_;
   Buffer<float> value_;
   Buffer<float> out_;
-  kernels::KvLayout layout_;
-  std::vector<std::int32_t> blocks_;
-  Buffer<std::byte> cache_;
-  std::vector<std::size_t> kv_of_head_;
-  std::size_t scratch_columns_;
-  Buffer<float> scratch_;
 };
 
 // Rows of int8 become pairs of bf16, too.
@@ -123,7 +101,7 @@ double peak_of(KvType type, const PeakRates& peaks) {
 void report_token(const Options& options, std::size_t tokens, std::size_t heads, KvType type,
                   const PeakRates& peaks) {
   const LatentProblem problem(tokens, 1, heads, type);
-  const double seconds = best_seconds([&] { problem.attend(); });
+  const double seconds = best_seconds([&] { problem.run(); });
   problem.verify(heads - 1);
   const double reading = static_cast<double>(problem.cache_bytes()) / peaks.streaming_bytes_per_second;
   const double products = problem.operations() / peak_of(type, peaks);
@@ -144,7 +122,7 @@ void report_token(const Options& options, std::size_t tokens, std::size_t heads,
 void report_chunk(const Options& options, std::size_t tokens, std::size_t heads, KvType type,
                   const PeakRates& peaks) {
   const LatentProblem problem(tokens, kChunkTokens, heads, type);
-  const double seconds = best_seconds([&] { problem.attend(); });
+  const double seconds = best_seconds([&] { problem.run(); });
   problem.verify(heads - 1);
   const double rate = problem.operations() / seconds;
   if (options.json) {
