@@ -18,6 +18,7 @@ DecoderSpec gpt_neox_spec(const ModelConfig& config);
 DecoderSpec granite_spec(const ModelConfig& config);
 DecoderSpec ernie_spec(const ModelConfig& config);
 DecoderSpec gpt2_spec(const ModelConfig& config);
+DecoderSpec glm_spec(const ModelConfig& config);
 
 // A family like another one. Null: the other family's spec and names of blocks.
 Family derived(Family family, const std::string& architecture,

@@ -4,7 +4,6 @@
 #include "model/config/families/common.h"
 
 namespace tp::families {
-namespace {
 
 DecoderSpec glm_spec(const ModelConfig& config) {
   DecoderSpec spec = llama_spec(config);
@@ -14,6 +13,8 @@ DecoderSpec glm_spec(const ModelConfig& config) {
   }
   return spec;
 }
+
+namespace {
 
 DecoderSpec glm4_spec(const ModelConfig& config) {
   DecoderSpec spec = glm_spec(config);
