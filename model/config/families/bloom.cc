@@ -14,13 +14,6 @@ DecoderSpec bloom_spec(const ModelConfig& config) {
   return spec;
 }
 
-BlockNames bloom_block(const std::string& prefix) {
-  BlockNames names = gpt_neox_block(prefix);
-  set_qkv(names, prefix + "self_attention.query_key_value");
-  names.o_proj = prefix + "self_attention.dense";
-  return names;
-}
-
 nlohmann::json bloom_config(const ModelMetadata& model) {
   return {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")}, {"hidden_act", "gelu_new"}};
 }
@@ -44,7 +37,7 @@ Family bloom() {
                   .final_norm = "ln_f",
                   .lm_head = "lm_head",
                   .blocks = "h.",
-                  .names_of_block = bloom_block};
+                  .names_of_block = falcon_block};
   set_qkv(family.names.gguf.block, "attn_qkv");
   family.gguf = {.architecture = "bloom", .config = bloom_config};
   return family;

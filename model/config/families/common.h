@@ -32,6 +32,7 @@ TensorNames llama_names();
 BlockNames llama_block(const std::string& prefix);
 BlockNames gpt_neox_block(const std::string& prefix);
 BlockNames gpt2_block(const std::string& prefix);
+BlockNames falcon_block(const std::string& prefix);
 TensorNames gpt2_names();
 // Llama's names, with norms after attention and MLP instead of before: post_attention_layernorm is the norm
 // after attention.

@@ -5,6 +5,14 @@
 #include <nlohmann/json.hpp>
 
 namespace tp::families {
+
+BlockNames falcon_block(const std::string& prefix) {
+  BlockNames names = gpt_neox_block(prefix);
+  set_qkv(names, prefix + "self_attention.query_key_value");
+  names.o_proj = prefix + "self_attention.dense";
+  return names;
+}
+
 namespace {
 
 // Whether attention and MLP have separate norms: always in sequential blocks, and by default in the new
@@ -12,13 +20,6 @@ namespace {
 bool has_two_norms(const ModelConfig& config) {
   if (!config.new_decoder_architecture) return !config.parallel_attn;
   return config.num_ln_in_parallel_attn != 1;
-}
-
-BlockNames falcon_block(const std::string& prefix) {
-  BlockNames names = gpt_neox_block(prefix);
-  set_qkv(names, prefix + "self_attention.query_key_value");
-  names.o_proj = prefix + "self_attention.dense";
-  return names;
 }
 
 BlockNames falcon_block_with_two_norms(const std::string& prefix) {
