@@ -111,17 +111,14 @@ void serialize(Archive& archive, std::chrono::duration<Rep, Period>& duration, u
 }
 
 // Disables class versions, which would only make messages larger.
+struct WithoutVersion {
+  using tag = mpl::integral_c_tag;
+  using type = mpl::int_<object_serializable>;
+  static constexpr int value = object_serializable;
+};
 template <class... Ts>
-struct implementation_level_impl<const std::variant<Ts...>> {
-  using tag = mpl::integral_c_tag;
-  using type = mpl::int_<object_serializable>;
-  static constexpr int value = object_serializable;
-};
+struct implementation_level_impl<const std::variant<Ts...>> : WithoutVersion {};
 template <class T>
-struct implementation_level_impl<const std::optional<T>> {
-  using tag = mpl::integral_c_tag;
-  using type = mpl::int_<object_serializable>;
-  static constexpr int value = object_serializable;
-};
+struct implementation_level_impl<const std::optional<T>> : WithoutVersion {};
 
 }  // namespace boost::serialization

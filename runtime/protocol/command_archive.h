@@ -4,10 +4,17 @@
 #include "runtime/protocol/archive_types.h"
 #include "runtime/protocol/command.h"
 
+#include <type_traits>
+
 #include <boost/serialization/utility.hpp>
 #include <boost/serialization/vector.hpp>
 
 namespace boost::serialization {
+
+// Commands and wants without members.
+template <class Archive, class Empty>
+requires std::is_empty_v<Empty>
+void serialize(Archive& /*archive*/, Empty& /*object*/, unsigned /*version*/) {}
 
 // Omits the seed: SequenceStart contains the effective seed.
 template <class Archive>
@@ -64,12 +71,6 @@ void serialize(Archive& archive, tp::want::Score& want, unsigned /*version*/) {
 }
 
 template <class Archive>
-void serialize(Archive& /*archive*/, tp::want::Logits& /*want*/, unsigned /*version*/) {}
-
-template <class Archive>
-void serialize(Archive& /*archive*/, tp::want::Hidden& /*want*/, unsigned /*version*/) {}
-
-template <class Archive>
 void serialize(Archive& archive, tp::Output& output, unsigned /*version*/) {
   archive& output.sequence& output.rows.first& output.rows.count& output.want;
 }
@@ -84,21 +85,6 @@ template <class Archive>
 void serialize(Archive& archive, tp::DraftForward& draft, unsigned /*version*/) {
   archive& draft.forward;
 }
-
-template <class Archive>
-void serialize(Archive& /*archive*/, tp::Report& /*command*/, unsigned /*version*/) {}
-
-template <class Archive>
-void serialize(Archive& /*archive*/, tp::ResetStatistics& /*command*/, unsigned /*version*/) {}
-
-template <class Archive>
-void serialize(Archive& /*archive*/, tp::MeasurePeakRates& /*command*/, unsigned /*version*/) {}
-
-template <class Archive>
-void serialize(Archive& /*archive*/, tp::StartTrace& /*command*/, unsigned /*version*/) {}
-
-template <class Archive>
-void serialize(Archive& /*archive*/, tp::GatherTrace& /*command*/, unsigned /*version*/) {}
 
 template <class Archive>
 void serialize(Archive& archive, tp::Stop& stop, unsigned /*version*/) {
