@@ -4,10 +4,9 @@
 #include "launch/hub/gguf_models.h"
 #include "model/files/printable.h"
 #include "model/weights/safetensors/safetensors_files.h"
+#include "parallel/machine/file_text.h"
 #include "tp/error.h"
 
-#include <fstream>
-#include <iterator>
 #include <system_error>
 #include <vector>
 
@@ -32,8 +31,7 @@ std::optional<fs::path> only_entry(const fs::path& folder) {
 }
 
 std::optional<fs::path> find_snapshot(const fs::path& root) {
-  std::ifstream file(root / "refs/main");
-  std::string commit((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::string commit = file_text(root / "refs/main");
   while (!commit.empty() && commit.back() == '\n') commit.pop_back();
   if (commit.empty()) return only_entry(root / "snapshots");
   const fs::path snapshot = root / "snapshots" / commit;

@@ -1,14 +1,14 @@
 #include "launch/hub/hub_settings.h"
 
 #include "launch/hub/download_error.h"
+#include "model/files/blanks.h"
 #include "model/files/parse_number.h"
+#include "parallel/machine/file_text.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <initializer_list>
-#include <iterator>
 #include <set>
 
 namespace tp {
@@ -42,24 +42,16 @@ fs::path hub_home() {
   return home.empty() ? fs::path() : fs::path(home) / ".cache/huggingface";
 }
 
-std::string stripped(const std::string& text) {
-  constexpr const char* kSpace = " \t\r\n";
-  const std::size_t begin = text.find_first_not_of(kSpace);
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
-}
-
 // What `hf auth login` stored.
 std::string stored_token() {
   const std::string path = variable("HF_TOKEN_PATH");
   if (path.empty() && hub_home().empty()) return {};
-  std::ifstream file(path.empty() ? hub_home() / "token" : path_of(path));
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return file_text(path.empty() ? hub_home() / "token" : path_of(path));
 }
 
 std::string find_token() {
-  std::string token = stripped(first_of({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}));
-  if (token.empty()) token = stripped(stored_token());
+  std::string token(without_blanks(first_of({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})));
+  if (token.empty()) token = without_blanks(stored_token());
   // It becomes a line of the request: a line break in it would begin another one. It is not quoted here.
   require<DownloadError>(
       std::all_of(token.begin(), token.end(), [](unsigned char c) { return c > 0x20 && c < 0x7F; }),

@@ -1,11 +1,11 @@
 #include "parallel/exchange/placement.h"
 
 #include "parallel/exchange/mpi_call.h"
+#include "parallel/machine/file_text.h"
 #include "parallel/machine/hash.h"
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -102,8 +102,7 @@ Placement Placement::restricted_to(std::span<const std::size_t> ranks) const {
 }
 
 bool is_stopped(std::int64_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string text = file_text("/proc/" + std::to_string(process) + "/stat");
   // "4711 (name, which may contain parentheses) T ..."
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos || name_end + 2 >= text.size()) return false;

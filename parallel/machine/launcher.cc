@@ -1,5 +1,6 @@
 #include "parallel/machine/launcher.h"
 
+#include "parallel/machine/file_text.h"
 #include "tp/error.h"
 #include "tp/internal/require.h"
 
@@ -7,8 +8,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <thread>
 #include <vector>
@@ -50,13 +49,8 @@ std::optional<int> number_in(const char* variable) {
   return value == nullptr || *value == '\0' ? std::nullopt : std::optional(std::atoi(value));
 }
 
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 std::string name_of(pid_t process) {
-  std::string name = text_of(fmt::format("/proc/{}/comm", process));
+  std::string name = file_text(fmt::format("/proc/{}/comm", process));
   if (name.ends_with('\n')) name.pop_back();
   return name;
 }
@@ -127,7 +121,7 @@ LaunchedRank find_launched_rank() {
 }  // namespace
 
 pid_t parent_of(pid_t process) {
-  const std::string status = text_of(fmt::format("/proc/{}/stat", process));  // "12 (name) S 11 ..."
+  const std::string status = file_text(fmt::format("/proc/{}/stat", process));  // "12 (name) S 11 ..."
   const std::size_t name_end = status.rfind(')');
   return name_end == std::string::npos ? 0 : std::atoi(status.c_str() + name_end + 3);
 }

@@ -1,9 +1,9 @@
 #include "parallel/machine/numa.h"
 
+#include "parallel/machine/file_text.h"
+
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include <sched.h>
@@ -13,15 +13,9 @@
 namespace tp {
 namespace {
 
-std::optional<std::string> text_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  if (!file) return std::nullopt;
-  return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-}
-
 // Empty if the file does not exist.
 std::vector<std::size_t> list_in(const std::filesystem::path& path) {
-  return parse_number_list(text_of(path).value_or(""));
+  return parse_number_list(file_text(path));
 }
 
 bool contains(const std::vector<std::size_t>& numbers, std::size_t number) {

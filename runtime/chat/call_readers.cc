@@ -1,6 +1,6 @@
 #include "runtime/chat/call_readers.h"
 
-#include "runtime/chat/blanks.h"
+#include "model/files/blanks.h"
 
 #include <algorithm>
 #include <iterator>

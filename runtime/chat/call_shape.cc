@@ -1,6 +1,6 @@
 #include "runtime/chat/call_shape.h"
 
-#include "runtime/chat/blanks.h"
+#include "model/files/blanks.h"
 #include "runtime/chat/message_reader.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Gemma's calls, which have their own quotes. The reader waits for a call's end and then converts the call.
-#include "runtime/chat/blanks.h"
+#include "model/files/blanks.h"
 #include "runtime/chat/call_reader.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Calls that are JSON objects, and calls that are a header and a JSON object.
-#include "runtime/chat/blanks.h"
+#include "model/files/blanks.h"
 #include "runtime/chat/call_reader.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "runtime/chat/json_scanner.h"
 
-#include "runtime/chat/blanks.h"
+#include "model/files/blanks.h"
 #include "runtime/chat/bounded_json.h"
 
 #include <utility>

@@ -1,5 +1,5 @@
 // Reads calls in Python's notation: [get_weather(city="Oslo", days=2), note()].
-#include "runtime/chat/blanks.h"
+#include "model/files/blanks.h"
 #include "runtime/chat/bounded_json.h"
 #include "runtime/chat/call_reader.h"
 

@@ -1,5 +1,5 @@
 // Calls in tags, whose values are not quoted.
-#include "runtime/chat/blanks.h"
+#include "model/files/blanks.h"
 #include "runtime/chat/call_reader.h"
 
 #include <algorithm>

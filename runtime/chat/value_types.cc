@@ -1,6 +1,6 @@
 #include "runtime/chat/value_types.h"
 
-#include "runtime/chat/blanks.h"
+#include "model/files/blanks.h"
 #include "runtime/chat/json_scanner.h"
 #include "runtime/constraint/schema/json_pointer.h"
 
