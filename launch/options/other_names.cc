@@ -109,21 +109,23 @@ bool has_option(const CLI::App& command, std::string_view with_value) {
   return command.get_option_no_throw(name_in(with_value)) != nullptr;
 }
 
-std::vector<std::string> owners_of(const CLI::App& app, std::string_view option) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    if (has_option(*command, option)) names.push_back(command->get_name());
-  return names;
-}
-
 std::string answer(const CLI::App& app, const CLI::App& command, const Texts& ours) {
   const auto found = std::ranges::find_if(ours, [&](auto option) { return has_option(command, option); });
   if (found != ours.end()) return fmt::format("here it is {}", *found);
   return fmt::format("it is {}, and belongs to {}", ours.front(),
-                     fmt::join(owners_of(app, ours.front()), ", "));
+                     fmt::join(subcommand_names(app, name_in(ours.front())), ", "));
 }
 
 }  // namespace
+
+std::vector<std::string> subcommand_names(const CLI::App& app, const std::string& with_option) {
+  std::vector<std::string> names;
+  for (const CLI::App* subcommand : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (with_option.empty() || subcommand->get_option_no_throw(with_option) != nullptr)
+      names.push_back(subcommand->get_name());
+  }
+  return names;
+}
 
 std::string answer_to_other_option(const CLI::App& app, const CLI::App& command, const std::string& name) {
   std::string asked = name;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -14,5 +15,8 @@ std::string answer_to_other_option(const CLI::App& app, const CLI::App& command,
 
 // "download" for pull, or nothing.
 std::string subcommand_of_other_name(const std::string& word);
+
+// The names of all subcommands, or of those with an option.
+std::vector<std::string> subcommand_names(const CLI::App& app, const std::string& with_option = {});
 
 }  // namespace tp

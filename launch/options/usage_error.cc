@@ -32,15 +32,6 @@ std::vector<std::string> long_names(const CLI::App& command) {
   return names;
 }
 
-std::vector<std::string> subcommand_names(const CLI::App& app, const std::string& with_option = {}) {
-  std::vector<std::string> names;
-  for (const CLI::App* subcommand : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (with_option.empty() || subcommand->get_option_no_throw(with_option) != nullptr)
-      names.push_back(subcommand->get_name());
-  }
-  return names;
-}
-
 // `--prompt "Once upon a time"` of a text that a shell would read as it is, else `--prompt TEXT`.
 std::string prompt_option(const std::string& text) {
   constexpr std::size_t kLongest = 60;
