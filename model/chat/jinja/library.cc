@@ -1,8 +1,8 @@
 #include "model/chat/jinja/library.h"
 
 #include "model/chat/jinja/operators.h"
-#include "model/files/parse_number.h"
-#include "model/files/split_text.h"
+
+#include <charconv>
 
 #include <fmt/format.h>
 
@@ -37,12 +37,18 @@ bool apply_test(std::string_view name, const Value& subject, Arguments& argument
 Value member_at_path(const Value& value, const Value& path, Heap& heap) {
   if (!path.is_text()) return item_of(value, path, heap);
   Value member = value;
-  for (const std::string_view name : split_text(path.text(), '.')) {
-    const auto index = parse_number<std::int64_t>(name);
-    const bool is_index = index && *index >= 0 && name[0] != '-';
-    member = item_of(member, is_index ? Value(*index) : Value(std::string(name)), heap);
+  std::string_view rest = path.text();
+  while (true) {
+    const std::size_t end = std::min(rest.find('.'), rest.size());
+    const std::string_view name = rest.substr(0, end);
+    std::int64_t index = 0;
+    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), index);
+    const bool is_index =
+        parsed.ec == std::errc() && parsed.ptr == name.data() + name.size() && name[0] != '-';
+    member = item_of(member, is_index ? Value(index) : Value(std::string(name)), heap);
+    if (end == rest.size()) return member;
+    rest.remove_prefix(end + 1);
   }
-  return member;
 }
 
 }  // namespace tp::jinja
