@@ -1,4 +1,4 @@
-// The fields of transformers' GenerationConfig, and how tp-infer treats each field.
+// The fields of transformers' GenerationConfig that tp-infer does not support.
 #pragma once
 
 #include "model/files/json_node.h"
@@ -10,23 +10,18 @@
 
 namespace tp {
 
-enum class GenerationField : std::uint8_t {
-  honoured,     // read by load_generation_config, or from the tokenizer's files or config.json
-  without_use,  // affects computation or generate()'s results, but not texts
-  unsupported   // would change texts
-};
-
-struct GenerationFieldRule {
+// A field that would change texts.
+struct UnsupportedField {
   std::string_view name;
-  GenerationField becomes;
-  // The JSON value of an unsupported field that has no effect; null never has an effect.
+  // The JSON value that has no effect; null never has an effect.
   std::string_view neutral = "null";
   bool if_sampling = false;       // the field has an effect only with do_sample
   std::string_view instead = "";  // advice: the setting to use instead
 };
 
-// All fields, sorted by name.
-std::span<const GenerationFieldRule> generation_fields();
+// Sorted by name. Other fields are read by load_generation_config, from the tokenizer's files or config.json,
+// or affect computation or generate()'s results, but not texts.
+std::span<const UnsupportedField> unsupported_fields();
 
 // The names of unsupported fields whose values would change texts, with advice on alternatives.
 std::vector<std::string> unsupported_generation_fields(const JsonNode& fields);
