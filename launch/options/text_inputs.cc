@@ -6,11 +6,12 @@
 namespace tp {
 
 void TextInputFlags::add_to(CLI::App& command) {
-  const OptionGroup group(command, "Input (one of them; FILE may be - for standard input)");
+  const std::string title = "Input (one of them; FILE may be - for standard input)";
+  const OptionGroup group(command, title);
   group.add_text("-p,--prompt", prompts, "A text; may be given several times");
   group.add_file("--batch", batch_file,
                  "A file with one text per line: plain, a JSON string, or an object with `text` or `ids`");
-  add_token_file_option(command, token_file)->group(group);
+  add_token_file_option(command, token_file)->group(title);
 }
 
 void TextInputFlags::require_one() const {

@@ -21,25 +21,25 @@ std::string projection_of(const EnginePlan& model, const WeightSource& source) {
 bool has_next_token_layer(const EnginePlan& model) {
   const bool may_have = family_of(model.config.architecture).make_next_token_spec != nullptr;
   // Synthetic weights draft nothing useful.
-  if (!may_have || model.stages != 1 || model.synthetic) return false;
+  if (!may_have || model.options.pipeline != 1 || model.options.synthetic) return false;
   const std::unique_ptr<WeightSource> source = open_weights(model);
   return source->contains(projection_of(model, *source));
 }
 
 void require_next_token_layer(const EnginePlan& model) {
   require<ConfigError>(
-      model.stages == 1,
+      model.options.pipeline == 1,
       "cannot guess tokens by multi-token prediction: expected ranks that all have the model's last hidden "
       "states, found {} stages of `pipeline`, the last of which has them; leave `pipeline` out, or guess in "
       "another way",
-      model.stages);
+      model.options.pipeline);
   const std::unique_ptr<WeightSource> source = open_weights(model);
   const std::string tensor = projection_of(model, *source);
   require<CheckpointError>(
       source->contains(tensor),
       "cannot guess tokens by multi-token prediction: expected the model's layer for it, with {}, found no "
       "such tensor in {}; take a checkpoint that has kept the layer, or guess in another way",
-      tensor, model.model);
+      tensor, model.options.model.string());
 }
 
 EnginePlan next_token_plan(std::size_t ranks, const EnginePlan& model) {

@@ -44,7 +44,8 @@ struct Worker::Model {
 namespace {
 
 EngineInfo describe(const EnginePlan& plan, const DecoderSpec& spec, const WeightSource& source) {
-  EngineInfo info{.options = plan.options};
+  EngineInfo info;
+  info.options = plan.options;
   info.config = plan.config;
   info.kind = family_of(plan.config.architecture).kind;
   info.parameters = count_parameters(spec);
