@@ -42,8 +42,8 @@ enum class WeightType : std::uint8_t {
   int4_sym_g32,
   int4_sym_g32_bf16,
   // Elements of 8 or 4 bits, as stored in files, with one scale per block of rows and columns. f8_e4m3 is
-  // FP8. The two integer types have optional zero points, and their columns that share a scale need not be
-  // adjacent. Products are computed in float32, without rounding activations.
+  // FP8. The two integer types may have zero points, and columns that share a scale need not be adjacent in
+  // these types. Products are computed in float32, without rounding activations.
   f8_e4m3,
   int8_scaled,
   int4_scaled,

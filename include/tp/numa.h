@@ -30,7 +30,7 @@ struct NodePages {
 struct RankNuma {
   std::uint64_t nodes = 0;        // number of NUMA nodes on the host; 0: unknown
   std::uint64_t core_nodes = 0;   // bit n: the rank may run on cores of node n
-  std::uint64_t pages_known = 0;  // 0: Linux does not report where pages are; the counts below are empty
+  std::uint64_t pages_known = 0;  // 0: Linux does not report where pages are; the counts below are all 0
   NodePages weights;
   NodePages cache;   // KV cache: only pages written so far
   NodePages window;  // pages of the all-reduces' shared memory whose main reader is this rank

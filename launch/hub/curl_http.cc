@@ -101,7 +101,7 @@ const char* certificates() {
 class FieldList {
  public:
   explicit FieldList(const OutgoingRequest& request) {
-    // What is compressed on the way has other ranges and another size than the file.
+    // Compressed content has other ranges and another size than the file.
     add("Accept-Encoding: identity");
     if (!request.token.empty()) add("Authorization: Bearer " + request.token);
     if (!request.json) return;

@@ -51,7 +51,7 @@ std::size_t t5_sentinels(const fs::path& pieces) {
   return config.count_or("extra_ids", kUsual);
 }
 
-Vocabulary read_vocabulary(const fs::path& file) {
+Vocabulary read_ids(const fs::path& file) {
   const nlohmann::json document = read_json_file(file);
   return vocabulary_from_json(JsonNode(document, file));
 }
@@ -110,7 +110,7 @@ TokenizerParts parts_from_t5_file(const fs::path& path) {
 TokenizerParts parts_from_marian_file(const fs::path& path) {
   const fs::path names = path.parent_path() / "vocab.json";
   const SentencePieceFile file = read_sentencepiece_file(path);
-  Vocabulary vocabulary = read_vocabulary(names);
+  Vocabulary vocabulary = read_ids(names);
   const TokenId unknown = marian_token(vocabulary, "<unk>", names);
   const TokenId eos = marian_token(vocabulary, "</s>", names);
   std::vector<AddedToken> added = marian_control_tokens(vocabulary);

@@ -84,7 +84,7 @@ class WireAllReduce {
     std::vector<std::byte> sent{};      // the addend, encoded
     std::vector<std::byte> received{};  // [hosts, part]; every host's addend, as sent
     std::vector<float> decoded{};       // [hosts, part]; the addends, if they were sent encoded
-    std::vector<float> sum{};           // [size]; the sum in floats, if it is sent encoded
+    std::vector<float> sum{};           // [size]; the sum as floats; used only if sums are encoded
     std::vector<std::byte> sums{};      // [size]; the sum, as sent
   };
 

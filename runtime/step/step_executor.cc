@@ -257,8 +257,8 @@ void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const flo
   }
 }
 
-// Each row's largest logit over all ranks. All are nullopt if no row needs sums. They are also nullopt
-// without same_bits, because sums may then depend on the number of ranks.
+// Each row's largest logit over all ranks, for use in sums of exp(logit - max). All are nullopt if no row
+// needs such a sum, and without same_bits, because the sums may then depend on the number of ranks.
 std::vector<std::optional<float>> StepExecutor::row_maxima(std::span<const Row> rows,
                                                            TensorView<const float> local_logits) {
   const auto wants_sums = [&](const Row& row) {
