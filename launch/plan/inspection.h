@@ -12,11 +12,7 @@
 
 namespace tp {
 
-<<<<<<< HEAD
 // One rank's share of the model.
-=======
-// A rank's part of the model and its memory.
->>>>>>> 13550490 (Comments of new code put the subject first; a helper's name is unique in its target)
 struct RankShare {
   HeadShard heads;
   Range columns;
@@ -30,19 +26,11 @@ struct RankShare {
 // A cache for one sequence.
 struct CacheUse {
   std::size_t tokens = 0;
-<<<<<<< HEAD
   std::size_t windowed_layers = 0;   // layers that keep only a window
   std::size_t recurrent_layers = 0;  // layers that keep a state in place of keys and values
   std::size_t states = 0;            // capacity in states, for max_sequences
   std::size_t blocks = 0;
   // How many times as many bytes the cache would need if every layer kept all tokens.
-=======
-  std::size_t windowed_layers = 0;   // layers that keep no more than a window
-  std::size_t recurrent_layers = 0;  // layers that keep a state in place of keys and values
-  std::size_t states = 0;            // slots for states, with max_sequences
-  std::size_t blocks = 0;
-  // Its size if every layer kept all tokens, as a multiple of its actual size.
->>>>>>> 13550490 (Comments of new code put the subject first; a helper's name is unique in its target)
   double without_windows = 1.0;
 };
 
@@ -51,11 +39,7 @@ struct Parameters {
   std::size_t active = 0;  // parameters that one token needs
 };
 
-<<<<<<< HEAD
 // Everything that `inspect` shows.
-=======
-// The contents of the report.
->>>>>>> 13550490 (Comments of new code put the subject first; a helper's name is unique in its target)
 struct Inspection {
   const DescribedModel& model;
   Parameters parameters;

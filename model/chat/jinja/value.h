@@ -134,11 +134,7 @@ class Arguments {
   const Value* find(std::size_t index, std::string_view name);
   // Throws EvaluationError if the argument is absent.
   const Value& at(std::size_t index, std::string_view name);
-<<<<<<< HEAD
   // Like find, but also null if the value is none.
-=======
-  // Like find, but also null for an argument that is none.
->>>>>>> 13550490 (Comments of new code put the subject first; a helper's name is unique in its target)
   const Value* find_given(std::size_t index, std::string_view name);
   // The truth of an argument; false if it is absent.
   bool flag(std::size_t index, std::string_view name);
