@@ -167,6 +167,8 @@ class Engine::Impl {
     PlannedStep planned;
     Stopwatch watch;
   };
+  bool begin_step();
+  void finish_step();
   WorkerOptions worker_options() const;
   std::unique_ptr<Speculator> create_speculator(const EngineHooks& hooks, std::optional<RowCosts> costs);
 
@@ -227,18 +229,26 @@ std::unique_ptr<Speculator> Engine::Impl::create_speculator(const EngineHooks& h
 
 // Begins a step for every stage that would otherwise have none, and finishes the first step.
 void Engine::Impl::step() {
-  while (in_flight_.size() < plan_.options.pipeline) {
-    PlannedStep planned = leader().plan();
-    if (planned.chunks.empty()) break;
-    planned.forward.in_halves = overlap_.divides(planned.forward.tokens.size());
-    in_flight_.push_back({std::move(planned), Stopwatch()});
-    const PlannedStep& begun = in_flight_.back().planned;
-    const double wire_before = worker_.wire_seconds();
-    loop_.begin(begun.forward);
-    overlap_.add(begun.forward.tokens.size(), begun.forward.in_halves, in_flight_.back().watch.seconds(),
-                 worker_.wire_seconds() - wire_before);
-  }
-  if (in_flight_.empty()) return;
+  while (in_flight_.size() < plan_.options.pipeline && begin_step()) continue;
+  if (!in_flight_.empty()) finish_step();
+}
+
+// Returns false if there is nothing to compute.
+bool Engine::Impl::begin_step() {
+  PlannedStep planned = leader().plan();
+  if (planned.chunks.empty()) return false;
+  const std::size_t tokens = planned.forward.tokens.size();
+  planned.forward.in_halves = overlap_.divides(tokens);
+  in_flight_.push_back({std::move(planned), Stopwatch()});
+  const InFlight& begun = in_flight_.back();
+  const double wire_before = worker_.wire_seconds();
+  loop_.begin(begun.planned.forward);
+  overlap_.add(tokens, begun.planned.forward.in_halves, begun.watch.seconds(),
+               worker_.wire_seconds() - wire_before);
+  return true;
+}
+
+void Engine::Impl::finish_step() {
   const Outputs outputs = loop_.finish();
   const InFlight first = std::move(in_flight_.front());
   in_flight_.pop_front();

@@ -157,19 +157,27 @@ PlannedStep Leader::plan() {
   Delivery delivery;
   drain_inbox(delivery);
   PlannedStep planned = scheduler_.plan();
-  for (const PlannedStep::Chunk& chunk : planned.chunks) {
-    RequestTimes& times = chunk.sequence->state->times;
-    if (times.first_scheduled == Clock::time_point{}) times.first_scheduled = Clock::now();
-  }
-  for (const std::shared_ptr<Sequence>& sequence : planned.failed) {
-    delivery.emplace_back(sequence->state, fail(*sequence, kOutOfMemory));
-    if (!sequence->state->is_pass) count_end(counters_.finished, FinishReason::error);
-    end(sequence->state, delivery);
-  }
+  note_first_steps(planned);
+  fail_sequences(planned.failed, delivery);
   start_masks(planned, options_.vocab_size);
   publish_status();
   deliver(delivery);
   return planned;
+}
+
+void Leader::note_first_steps(const PlannedStep& planned) {
+  for (const PlannedStep::Chunk& chunk : planned.chunks) {
+    RequestTimes& times = chunk.sequence->state->times;
+    if (times.first_scheduled == Clock::time_point{}) times.first_scheduled = Clock::now();
+  }
+}
+
+void Leader::fail_sequences(const std::vector<std::shared_ptr<Sequence>>& failed, Delivery& delivery) {
+  for (const std::shared_ptr<Sequence>& sequence : failed) {
+    delivery.emplace_back(sequence->state, fail(*sequence, kOutOfMemory));
+    if (!sequence->state->is_pass) count_end(counters_.finished, FinishReason::error);
+    end(sequence->state, delivery);
+  }
 }
 
 void Leader::drain_inbox(Delivery& delivery) {
@@ -197,17 +205,26 @@ void Leader::settle(const PlannedStep& step, const Outputs& outputs, double seco
     settle_chunk(step, chunk, outputs, delivery);
   }
   scheduler_.settle(step, seconds);
+  finish_prompts(step);
+  end_sequences(delivery);
+  count_step(step, seconds);
+  publish_status();
+  deliver(delivery);
+}
+
+// Finishes the sequences that generate nothing and whose prompts have been computed.
+void Leader::finish_prompts(const PlannedStep& step) {
   for (const PlannedStep::Chunk& chunk : step.chunks) {
     Sequence& sequence = *chunk.sequence;
     const bool done = sequence.state->max_tokens == 0 && sequence.computed_tokens == sequence.work();
     if (done && !sequence.finished()) sequence.finish_reason = FinishReason::length;
   }
-  end_sequences(delivery);
+}
+
+void Leader::count_step(const PlannedStep& step, double seconds) {
   ++counters_.steps;
   counters_.last_step_tokens = step.forward.tokens.size();
   counters_.last_step_seconds = seconds;
-  publish_status();
-  deliver(delivery);
 }
 
 namespace {

@@ -84,6 +84,10 @@ class Leader {
   std::shared_ptr<RequestState> make_state(Request request, EventSink sink);
   void add_endings(const GenerationDefaults& defaults, Request& request, RequestState& state) const;
   std::shared_ptr<const constraint::RequestConstraint> constraint_of(const RequestState& state);
+  static void note_first_steps(const PlannedStep& planned);
+  void fail_sequences(const std::vector<std::shared_ptr<Sequence>>& failed, Delivery& delivery);
+  static void finish_prompts(const PlannedStep& step);
+  void count_step(const PlannedStep& step, double seconds);
   void drain_inbox(Delivery& delivery);
   static void check_mask(Sequence& sequence, const StepMasks& masks, std::size_t output, Delivery& delivery);
   static void tell_progress(const PlannedStep::Chunk& chunk, Delivery& delivery);
