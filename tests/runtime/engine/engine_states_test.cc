@@ -1,5 +1,7 @@
 // Models with recurrent layers generate the texts of requests that run alone: in batches, in chunks, from
-// prefixes, in samples, after preemptions, and together with requests that end early.
+// prefixes, in samples, and together with requests that end early.
+#include "model/config/architectures.h"
+#include "model/config/config.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tp/error.h"
@@ -49,10 +51,22 @@ class RecurrentModel {
   ModelFolder folder_;
 };
 
-// Models with a gated delta net, and with short convolutions.
-class EngineStates : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Models, EngineStates,
-                         testing::Values("qwen3next", "qwen35", "qwen35moe", "lfm2moe"));
+bool has_states(const reference::Fixture& fixture) {
+  const DecoderSpec spec = make_spec(load_config(fixture.folder));
+  return std::ranges::any_of(spec.blocks,
+                             [](const BlockSpec& block) { return is_recurrent(block.attention); });
+}
+
+std::vector<std::string> recurrent_models() {
+  std::vector<std::string> names;
+  for (const reference::Fixture& fixture : reference::fixtures_of(supported_architectures())) {
+    if (has_states(fixture)) names.push_back(fixture.name);
+  }
+  return names;
+}
+
+class EngineStates : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Models, EngineStates, testing::ValuesIn(recurrent_models()));
 
 TEST_P(EngineStates, GiveTheSameTokensWhateverRunsBeside) {
   Communicator& comm = test::world();
@@ -84,21 +98,6 @@ TEST_P(EngineStates, GiveTheSameTokensWhateverRunsBeside) {
       EXPECT_GT(status.prefix_hits, 0U);
     });
   }
-}
-
-TEST_P(EngineStates, GoOnAfterPreemptions) {
-  const RecurrentModel model(GetParam());
-  std::vector<Request> requests;
-  for (std::size_t i = 0; i < 5; ++i) requests.push_back(greedy_request(model.prompt(60, 7 * i), 60));
-  Texts expected;
-  EngineOptions options = model.options();
-  run_engine(test::world(), options, [&](Engine& engine) { expected = texts_of(engine, requests, true); });
-  options.block_size = 4;
-  options.cache_tokens = 300;
-  run_engine(test::world(), options, [&](Engine& engine) {
-    EXPECT_EQ(texts_of(engine, requests, false), expected);
-    EXPECT_GT(engine.status().preemptions, 0U);
-  });
 }
 
 // The next turns of a chat, which begin with all that there was before.

@@ -4,10 +4,6 @@
 #include "tests/runtime/engine/engine_run.h"
 #include "tp/mpi.h"
 
-#include <algorithm>
-#include <memory>
-#include <ostream>
-
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -26,9 +22,7 @@ using test::texts_of;
 class ChangedFixture {
  public:
   ChangedFixture(const std::string& name, const nlohmann::json& fields)
-      : ChangedFixture(reference::fixture(name), fields) {}
-  ChangedFixture(const reference::Fixture& fixture, const nlohmann::json& fields)
-      : fixture_(fixture), folder_(fixture_) {
+      : fixture_(reference::fixture(name)), folder_(fixture_) {
     nlohmann::json config = nlohmann::json::parse(std::ifstream(fixture_.folder / "config.json"));
     config.update(fields);
     folder_.write("config.json", config.dump());
@@ -104,67 +98,6 @@ TEST(EngineWindow, GivesTheSameTokensWhereEverySecondLayerGivesBlocksBack) {
 TEST(EngineWindow, GivesTheSameTokensWhereAllLayersGiveBlocksBack) {
   expect_same_texts(test::world(), mistral(), kSettings);
 }
-
-struct WindowFixture {
-  const char* name;
-  const char* architecture;
-};
-
-std::ostream& operator<<(std::ostream& out, const WindowFixture& fixture) { return out << fixture.name; }
-
-// Windows in most layers beside layers without positions, with sinks, with another RoPE; and chunks.
-class EngineWindowOf : public ::testing::TestWithParam<WindowFixture> {
- protected:
-  // Nothing for a fixture that is not on this machine.
-  static std::unique_ptr<ChangedFixture> model() {
-    for (const reference::Fixture& fixture : reference::fixtures_of({GetParam().architecture})) {
-      if (fixture.name == GetParam().name)
-        return std::make_unique<ChangedFixture>(fixture, nlohmann::json::object());
-    }
-    return nullptr;
-  }
-};
-
-TEST_P(EngineWindowOf, GivesTheSameTokensUnderLongContextsAndPrefixReuse) {
-  const auto changed = model();
-  if (changed == nullptr) GTEST_SKIP() << GetParam() << " is not on this machine";
-  expect_same_texts(test::world(), *changed, {{3, 2, 4, 120}, {7, 16, 1, 110}, {5, 1, 8, 112}});
-}
-
-// Texts that grow beside each other until the cache is full.
-TEST_P(EngineWindowOf, GivesTheSameTokensAfterPreemption) {
-  const auto changed = model();
-  if (changed == nullptr) GTEST_SKIP() << GetParam() << " is not on this machine";
-  std::vector<Request> requests;
-  for (std::size_t i = 0; i < 6; ++i) requests.push_back(greedy_request(changed->prompt(10 + i, i), 60));
-  Texts expected;
-  EngineOptions options = changed->options();
-  options.block_size = 256;
-  run_engine(test::world(), options, [&](Engine& engine) { expected = texts_of(engine, requests, true); });
-  options.block_size = 4;
-  options.prefill_chunk = 8;
-  options.cache_tokens = 100;
-  run_engine(test::world(), options, [&](Engine& engine) {
-    EXPECT_EQ(texts_of(engine, requests, false), expected);
-    EXPECT_GT(engine.status().preemptions, 0U) << "the test proves nothing";
-    EXPECT_EQ(engine.status().used_blocks, 0U);
-  });
-}
-
-INSTANTIATE_TEST_SUITE_P(Families, EngineWindowOf,
-                         ::testing::Values(WindowFixture{"cohere2", "Cohere2ForCausalLM"},
-                                           WindowFixture{"exaone4-hybrid", "Exaone4ForCausalLM"},
-                                           WindowFixture{"gemma3-multimodal-layout",
-                                                         "Gemma3ForConditionalGeneration"},
-                                           WindowFixture{"gptoss", "GptOssForCausalLM"},
-                                           WindowFixture{"llama4-scout", "Llama4ForCausalLM"},
-                                           WindowFixture{"ministral", "MinistralForCausalLM"},
-                                           WindowFixture{"olmo3", "Olmo3ForCausalLM"}),
-                         [](const auto& info) {
-                           std::string name = info.param.name;
-                           std::erase(name, '-');
-                           return name;
-                         });
 
 TEST(EngineWindow, GeneratesATextThatIsLongerThanTheCache) {
   const ChangedFixture model = mistral();

@@ -1,0 +1,92 @@
+// Every fixture of every family with a cache of tokens: the engine gives each request the tokens that it gets
+// alone. It does so from prefixes in the cache, after preemptions, and with draft tokens.
+#include "model/config/architectures.h"
+#include "model/config/config.h"
+#include "tests/mpi_test.h"
+#include "tests/runtime/engine/engine_run.h"
+#include "tests/runtime/speculation/speculated_requests.h"
+#include "tp/mpi.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using reference::Fixture;
+using test::run_engine;
+using test::Texts;
+using test::texts_of;
+
+constexpr unsigned kPrompt = 26;  // tokens of the longest prompt
+constexpr unsigned kAnswer = 16;  // tokens
+
+// Each prompt repeats the same five tokens, so all begin alike, and there is something to guess. Answers are
+// longer than most prompts, so that sequences outgrow the cache after they have begun.
+std::vector<Request> similar_requests(const Fixture& fixture) {
+  std::vector<Request> requests;
+  for (const std::size_t size : {5U, 6U, 8U, 9U, 13U, kPrompt})
+    requests.push_back(test::greedy_request(test::repetitive_prompt(fixture, size, 5), kAnswer));
+  requests.back().sampling.temperature = 0.9F;
+  requests.back().sampling.seed = 7;
+  requests.back().n = 2;
+  return requests;
+}
+
+class EngineFamily : public testing::TestWithParam<Fixture> {
+ protected:
+  EngineOptions options_{.model = GetParam().folder,
+                         .weights = WeightType::f32,
+                         .kv_type = KvType::f32,
+                         .same_bits = true,
+                         .prefill_chunk = 8,
+                         .max_length = kPrompt + kAnswer,
+                         .block_size = 4};
+};
+
+TEST_P(EngineFamily, GivesTheSameTokensFromPrefixesAfterPreemptionsAndWithDrafts) {
+  const std::vector<Request> requests = similar_requests(GetParam());
+  std::vector<Request> apart = requests;
+  for (Request& request : apart) request.cache_prompt = false;
+  Texts expected;
+  run_engine(test::world(), options_, [&](Engine& engine) { expected = texts_of(engine, apart, true); });
+  options_.cache_tokens = options_.max_length;
+  for (const DraftKind drafts : {DraftKind::none, DraftKind::ngram}) {
+    SCOPED_TRACE(drafts == DraftKind::none ? "without drafts" : "with drafts");
+    options_.speculation = {.drafts = drafts, .tokens = 4, .always = true};
+    run_engine(test::world(), options_, [&](Engine& engine) {
+      EXPECT_EQ(texts_of(engine, requests, true), expected) << "one by one";
+      EXPECT_EQ(texts_of(engine, requests, false), expected) << "together";
+      const LeaderStatus status = engine.status();
+      EXPECT_GT(status.prefix_hits, 0U);
+      EXPECT_GT(status.preemptions, 0U);
+      EXPECT_EQ(status.used_blocks, 0U);
+      EXPECT_EQ(status.speculation.drafted_tokens() != 0, drafts != DraftKind::none);
+    });
+  }
+}
+
+// Models that recompute whole sequences keep nothing in the cache.
+std::vector<Fixture> fixtures_with_cache() {
+  std::vector<Fixture> fixtures = reference::fixtures_of(supported_architectures());
+  std::ranges::copy(reference::quantized_fixtures_of(supported_architectures()),
+                    std::back_inserter(fixtures));
+  std::erase_if(fixtures, [](const Fixture& fixture) {
+    return takes_whole_sequences(make_spec(load_config(fixture.folder)));
+  });
+  return fixtures;
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, EngineFamily, testing::ValuesIn(fixtures_with_cache()),
+                         [](const testing::TestParamInfo<Fixture>& info) {
+                           std::string name = info.param.name;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace tp
