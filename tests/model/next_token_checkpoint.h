@@ -2,6 +2,7 @@
 // weights.
 #pragma once
 
+#include "model/config/architectures.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/fixture.h"
@@ -18,6 +19,14 @@
 #include <nlohmann/json.hpp>
 
 namespace tp::test {
+
+// The fixtures of families whose checkpoints may have such a layer.
+inline std::vector<reference::Fixture> fixtures_of_families_with_layer() {
+  std::vector<std::string> families = supported_architectures();
+  std::erase_if(families,
+                [](const std::string& name) { return family_of(name).make_next_token_spec == nullptr; });
+  return reference::fixtures_of(families);
+}
 
 struct Values {
   std::vector<std::size_t> shape;
@@ -74,6 +83,7 @@ struct NextTokenLayout {
   std::string embedding_norm;
   std::string state_norm;
   std::string final_norm;
+  std::string model_head = "lm_head.weight";
   std::string embed_tokens{};  // empty: the model's
   std::string lm_head{};
   float norm_offset = 0.0F;  // is added to the gains of norms
@@ -94,11 +104,14 @@ inline std::size_t last_with_attention(const nlohmann::json& text) {
 
 inline NextTokenLayout layout_of(const nlohmann::json& config) {
   const nlohmann::json& text = text_of(config);
-  const std::string body = config.contains("text_config") ? "model.language_model." : "model.";
+  const std::string architecture = config["architectures"][0];
+  const std::string part = architecture.starts_with("Kimi") ? "language_model." : "";
+  const bool is_inside = part.empty() && config.contains("text_config");
+  const std::string body = part + "model." + (is_inside ? "language_model." : "");
   const std::string layers = body + "layers.";
   const std::size_t count = text["num_hidden_layers"];
   const std::string like = layers + std::to_string(last_with_attention(text)) + ".";
-  if (config["architectures"][0].get<std::string>().starts_with("Qwen3")) {
+  if (architecture.starts_with("Qwen3")) {
     return {.body = body,
             .like = like,
             .block = "mtp.layers.0.",
@@ -116,6 +129,7 @@ inline NextTokenLayout layout_of(const nlohmann::json& config) {
           .embedding_norm = block + "enorm",
           .state_norm = block + "hnorm",
           .final_norm = block + "shared_head.norm",
+          .model_head = part + "lm_head.weight",
           .embed_tokens = block + "embed_tokens",
           .lm_head = block + "shared_head.head"};
 }
@@ -154,7 +168,7 @@ inline void add_next_token_layer(nlohmann::json& config, Tensors& tensors, bool 
     add(layout.lm_head + ".weight", {vocab, hidden});
   }
   tensors.merge(added);
-  if (!layout.embed_tokens.empty()) config["num_nextn_predict_layers"] = 1;
+  if (!layout.embed_tokens.empty()) text_of(config)["num_nextn_predict_layers"] = 1;
 }
 
 // A fixture's checkpoint with such a layer, which has learned nothing.

@@ -81,8 +81,8 @@ std::pair<json, Tensors> model_of_layer(json config, const Tensors& tensors,
   alone[layout.body + "norm.weight"] = tensors.at(layout.final_norm + ".weight");
   const std::string own_head = layout.lm_head + ".weight";
   const std::string head =
-      tensors.contains("lm_head.weight") ? "lm_head.weight" : layout.body + "embed_tokens.weight";
-  alone["lm_head.weight"] = tensors.at(tensors.contains(own_head) ? own_head : head);
+      tensors.contains(layout.model_head) ? layout.model_head : layout.body + "embed_tokens.weight";
+  alone[layout.model_head] = tensors.at(tensors.contains(own_head) ? own_head : head);
   json& text = test::text_of(config);
   text["num_hidden_layers"] = 1;
   text["num_nextn_predict_layers"] = 0;
@@ -91,16 +91,6 @@ std::pair<json, Tensors> model_of_layer(json config, const Tensors& tensors,
   text["tie_word_embeddings"] = false;
   text.erase("layer_types");
   return {config, alone};
-}
-
-std::vector<reference::Fixture> fixtures() {
-  std::vector<reference::Fixture> all;
-  for (const char* const family :
-       {"DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "Glm4MoeForCausalLM", "Glm4MoeLiteForCausalLM",
-        "Qwen3NextForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM",
-        "Qwen3_5MoeForConditionalGeneration"})
-    for (const reference::Fixture& fixture : reference::fixtures_of({family})) all.push_back(fixture);
-  return all;
 }
 
 // A fixture's checkpoint with a layer of seeded weights. `change` may change its tensors before they are
@@ -124,8 +114,7 @@ struct WithLayer {
 };
 
 TEST(NextTokenLayer, ComputesWhatAModelOfItsBlockComputesOfWhatItReads) {
-  ASSERT_GE(fixtures().size(), 2U);
-  for (const reference::Fixture& fixture : fixtures()) {
+  for (const reference::Fixture& fixture : test::fixtures_of_families_with_layer()) {
     for (const bool own_tables : {true, false}) {
       SCOPED_TRACE(testing::Message() << fixture.name << (own_tables ? ", tables of its own" : ""));
       const WithLayer checkpoint(fixture, own_tables);

@@ -118,12 +118,34 @@ TEST(Mtp, ChangesNoTextHoweverStepsAreCut) {
       test::speculated_requests(fixture));
 }
 
-TEST(Mtp, ChangesNoTextOfRecurrentLayersAndOfMeasuredRows) {
-  for (const char* const name : {"qwen3next", "qwen35", "deepseek3-yarn", "glm4moelite"}) {
+std::vector<Request> repetitive_requests(const reference::Fixture& fixture) {
+  return {test::drawn(test::repetitive_prompt(fixture, 10, 5), 1),
+          test::drawn(test::repetitive_prompt(fixture, 26, 7), 2)};
+}
+
+TEST(Mtp, ChangesNoTextOfAnyFamily) {
+  for (const reference::Fixture& fixture : test::fixtures_of_families_with_layer()) {
+    const WithRandomLayer model(fixture);
+    const std::vector<Request> requests = repetitive_requests(fixture);
+    EngineOptions options{
+        .model = model.path(), .weights = WeightType::f32, .same_bits = true, .prefill_chunk = 16};
+    const test::Continuations expected = test::plain_answers(options, requests);
+    for (const DraftRanks ranks : kBoth) {
+      SCOPED_TRACE(fixture.name + (ranks == DraftRanks::all ? ", all ranks" : ", first rank"));
+      options.speculation = mtp(ranks);
+      run_engine(test::world(), options, [&](Engine& engine) {
+        test::expect_same_answers_to(test::answers_to(engine, requests), expected);
+        EXPECT_GT(engine.status().speculation.drafted_tokens(), 20U);
+      });
+    }
+  }
+}
+
+TEST(Mtp, ChangesNoTextWhenItMeasuresWhatPays) {
+  for (const char* const name : {"qwen3next", "deepseek3-yarn"}) {
     const reference::Fixture fixture = reference::fixture(name);
     const WithRandomLayer model(fixture);
-    const std::vector<Request> requests = {test::drawn(test::repetitive_prompt(fixture, 10, 5), 1),
-                                           test::drawn(test::repetitive_prompt(fixture, 30, 7), 2)};
+    const std::vector<Request> requests = repetitive_requests(fixture);
     EngineOptions options{
         .model = model.path(), .weights = WeightType::f32, .same_bits = true, .prefill_chunk = 16};
     const test::Continuations expected = test::plain_answers(options, requests);
