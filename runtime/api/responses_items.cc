@@ -71,6 +71,8 @@ void ItemReader::add(const Json& item) {
       "`input`: expected items themselves, found a reference to one (item_reference); this "
       "server stores no responses, so set `store: false` in the client, and send the items");
   if (is_message) return add_message(item);
+  // A part outside a message, such as an image.
+  if (type.starts_with("input_")) return add_message({{"role", "user"}, {"content", Json::array({item})}});
   if (type == "reasoning") return add_reasoning(item);
   if (type == "function_call") return add_call(item, member_of(item, "name"), member_of(item, "arguments"));
   if (type == "custom_tool_call")

@@ -139,10 +139,31 @@ TEST_F(ServePeerValues, ChatsTakeRefusalsAndNulls) {
   const json thought = {{"role", "assistant"}, {"content", "Ok"}, {"reasoning", "Hm."}};
   EXPECT_NE(prompt_of({{"messages", {user_says("Hi"), thought}}}).find("<assistant>Hm.|Ok|"),
             std::string::npos);
-  EXPECT_EQ(error("/v1/chat/completions",
-                  {{"messages", {{{"role", "user"}, {"content", {{{"type", "image_url"}}}}}}}})
-                .value("param", ""),
-            "messages");
+}
+
+TEST_F(ServePeerValues, ImagesAreRefusedInEveryApi) {
+  const std::string url = "data:image/png;base64,iVBORw0KGgo=";
+  const json image = {{"type", "input_image"}, {"image_url", url}};
+  const json asks = {{"type", "text"}, {"text", "What is this?"}};
+  const auto of_user = [&](const json& part) {
+    return json::array({{{"role", "user"}, {"content", json::array({asks, part})}}});
+  };
+  const auto refuse = [](const char* path, const char* member, const json& content, const char* type) {
+    const json refusal = error(path, {{member, content}, {"max_tokens", 5}});
+    EXPECT_EQ(refusal.value("type", ""), "invalid_request_error");
+    const std::string message = refusal.value("message", "");
+    EXPECT_TRUE(message.starts_with("`" + std::string(member) + "`: ")) << message;
+    EXPECT_NE(message.find("\"" + std::string(type) + "\""), message.npos) << message;
+    EXPECT_TRUE(message.ends_with("; the model reads texts only")) << message;
+  };
+  refuse("/v1/chat/completions", "messages", of_user({{"type", "image_url"}, {"image_url", {{"url", url}}}}),
+         "image_url");
+  refuse("/v1/messages", "messages",
+         of_user({{"type", "image"}, {"source", {{"type", "url"}, {"url", url}}}}), "image");
+  refuse("/v1/responses", "input", of_user(image), "input_image");
+  refuse("/v1/responses", "input", json::array({image}), "input_image");
+  const json result = {{"type", "function_call_output"}, {"call_id", "c"}, {"output", json::array({image})}};
+  refuse("/v1/responses", "input", json::array({result}), "input_image");
 }
 
 TEST_F(ServePeerValues, NumbersThatOtherServersTakeAreTaken) {
