@@ -3,6 +3,8 @@
 //
 // CTest runs a few seconds of it. By hand, for an hour, from another seed:
 //   TP_DIFFERENTIAL_SECONDS=3600 TP_DIFFERENTIAL_SEED=1000 mpirun -np 3 build/bin/differential_test
+#include "model/config/architectures.h"
+#include "model/config/config.h"
 #include "parallel/exchange/collectives.h"
 #include "parallel/machine/stopwatch.h"
 #include "tests/differential/random_trial.h"
@@ -11,6 +13,7 @@
 #include "tests/reference/fixture.h"
 #include "tp/mpi.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -25,13 +28,20 @@ namespace {
 
 constexpr std::size_t kTrialsInCTest = 40;
 
-// Families that differ in attention, norms, positions, experts and tied weights, windows and chunks, and two
+// Families that differ in attention, norms, positions, experts and tied weights, windows and chunks, and some
 // with recurrent layers; and those whose checkpoints may have a layer for multi-token prediction, with one.
 const std::vector<std::string> kModels = {
-    "llama-12q3kv",   "gemma2-bf16", "gpt2-6heads",  "qwen2moe",   "gptneox",
-    "deepseek3-yarn", "cohere2",     "gptoss-mxfp4", "olmo3",      "gemma3-multimodal-layout",
-    "llama4-scout",   "qwen3next",   "lfm2moe",      "museglimmer"};
-const std::vector<std::string> kModelsWithLayer = {"deepseek3-yarn", "qwen3next"};
+    "llama-12q3kv",   "gemma2-bf16", "gpt2-6heads",  "qwen2moe",  "gptneox",
+    "deepseek3-yarn", "cohere2",     "gptoss-mxfp4", "olmo3",     "gemma3-multimodal-layout",
+    "llama4-scout",   "qwen3next",   "qwen35",       "qwen35moe", "lfm2moe",
+    "museglimmer"};
+const std::vector<std::string> kModelsWithLayer = {"deepseek3-yarn", "qwen3next", "qwen35"};
+
+bool has_recurrent_layers(const reference::Fixture& fixture) {
+  const DecoderSpec spec = make_spec(load_config(fixture.folder));
+  return std::ranges::any_of(spec.blocks,
+                             [](const BlockSpec& block) { return is_recurrent(block.attention); });
+}
 
 struct Continuation {
   std::vector<TokenId> tokens;
@@ -152,8 +162,8 @@ Comparison run_trial(Communicator& comm, std::uint64_t seed) {
   choice.layer = random.integer(0, 6) == 0;
   const std::vector<std::string>& models = choice.layer ? kModelsWithLayer : kModels;
   const reference::Fixture fixture = reference::fixture(models[random.integer(0, models.size() - 1)]);
-  const bool is_recurrent = fixture.name == "qwen3next" || fixture.name == "lfm2moe";
-  choice.itself = !is_recurrent;
+  const bool has_states = has_recurrent_layers(fixture);
+  choice.itself = !has_states;
   Trial trial = random_trial(random, fixture.rows.columns(), choice);
   EngineOptions& options = trial.options;
   options.model = fixture.folder;
@@ -166,7 +176,7 @@ Comparison run_trial(Communicator& comm, std::uint64_t seed) {
   if (kind == DraftKind::model || (kind == DraftKind::automatic && !choice.layer))
     options.speculation.model = options.model;
   // A difference in the last bit of a weight grows a hundredfold in its logits, and so do those of sums.
-  options.same_bits = is_recurrent;
+  options.same_bits = has_states;
   std::vector<Answer> answers;
   Comparison compared;
   {
