@@ -2,16 +2,14 @@
 #include "model/config/config.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "tests/model/computed_sequence.h"
-#include "tests/model/decoder_under_test.h"
 #include "tests/model/gguf_conversion.h"
 #include "tests/model/next_token_checkpoint.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 
-#include <algorithm>
 #include <functional>
-#include <map>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -19,10 +17,10 @@
 namespace tp {
 namespace {
 
-using test::DecoderUnderTest;
 using test::GgufConversion;
 using test::kLlamaBlock;
 using test::TensorValues;
+using test::write_experts_one_by_one;
 
 void write_gpt_oss(GgufConversion& to) {
   to.whole("attention.sliding_window", to.config().sliding_window);
@@ -63,17 +61,7 @@ void write_deepseek_experts(GgufConversion& to, const std::string& norm) {
 }
 
 // Its file has the layer for more tokens, too.
-void write_glm4_moe(GgufConversion& to) {
-  to.whole("rope.dimension_count", to.config().head_dim / 2);
-  write_deepseek_experts(to, "post_attention_norm.weight");
-}
-
-void write_experts_one_by_one(GgufConversion& to, std::size_t layer, const std::string& prefix,
-                              const std::vector<std::string>& parts) {
-  const char* const names[] = {"gate", "up", "down"};
-  for (std::size_t i = 0; i < 3; ++i)
-    to.stack(layer, fmt::format("ffn_{}_exps.weight", names[i]), prefix + "{}." + parts[i] + ".weight");
-}
+void write_glm4_moe(GgufConversion& to) { write_deepseek_experts(to, "post_attention_norm.weight"); }
 
 void write_olmoe(GgufConversion& to) {
   for (std::size_t layer = 0; layer < to.config().num_hidden_layers; ++layer) {
@@ -90,12 +78,7 @@ void write_ernie_moe(GgufConversion& to) {
   for (std::size_t layer = 0; layer < to.config().num_hidden_layers; ++layer) {
     to.copy_block(layer, kLlamaBlock);
     to.copy_block(layer, {{"ffn_norm.weight", "post_attention_layernorm.weight"}});
-    const std::string bias = fmt::format("model.layers.{}.mlp.moe_statics.e_score_correction_bias", layer);
-    if (layer >= to.config().moe_layer_start_index) {
-      TensorValues values = to.read(bias);
-      values.shape = {values.elements.size()};
-      to.write(fmt::format("blk.{}.exp_probs_b.bias", layer), values);
-    }
+    to.copy_block(layer, {{"exp_probs_b.bias", "mlp.moe_statics.e_score_correction_bias"}});
     write_experts_one_by_one(to, layer, "mlp.experts.", {"gate_proj", "up_proj", "down_proj"});
   }
 }
@@ -119,27 +102,22 @@ void write_granite_moe(GgufConversion& to) {
   to.number("attention.scale", to.config().attention_multiplier);
   to.number("logit_scale", to.config().logits_scaling);
   const std::size_t size = to.config().moe_intermediate_size;
-  std::map<std::string, std::string> names = kLlamaBlock;
-  names.erase("attn_q.weight");
-  names.erase("attn_k.weight");
+  test::BlockTensors names = kLlamaBlock;
   names["ffn_norm.weight"] = "post_attention_layernorm.weight";
   names["ffn_gate_inp.weight"] = "block_sparse_moe.router.layer.weight";
   names["ffn_down_exps.weight"] = "block_sparse_moe.output_linear.weight";
   for (std::size_t layer = 0; layer < to.config().num_hidden_layers; ++layer) {
     to.copy_block(layer, names);
-    const std::string from = fmt::format("model.layers.{}.", layer);
+    interleave_query_key(to, layer);
     const std::string block = fmt::format("blk.{}.", layer);
-    for (const char* projection : {"q", "k"})
-      to.write(block + "attn_" + projection + ".weight",
-               permuted(to.read(from + "self_attn." + projection + "_proj.weight"), to.config().head_dim));
-    const TensorValues both = to.read(from + "block_sparse_moe.input_linear.weight");
+    const TensorValues both =
+        to.read(fmt::format("model.layers.{}.block_sparse_moe.input_linear.weight", layer));
     to.write(block + "ffn_gate_exps.weight", rows_of(both, 0, size));
     to.write(block + "ffn_up_exps.weight", rows_of(both, size, size));
   }
 }
 
 void write_minimax(GgufConversion& to) {
-  to.whole("rope.dimension_count", to.config().rotary_dim);
   to.whole("expert_gating_func", 2);
   for (std::size_t layer = 0; layer < to.config().num_hidden_layers; ++layer) {
     to.copy_block(layer, kLlamaBlock);
@@ -163,18 +141,12 @@ void write_mistral_rope(GgufConversion& to, double share) {
 }
 
 void write_mistral3(GgufConversion& to) {
-  to.whole("rope.dimension_count", to.config().head_dim);
   write_mistral_rope(to, 1.0);
-  std::map<std::string, std::string> names = kLlamaBlock;
-  names.erase("attn_q.weight");
-  names.erase("attn_k.weight");
+  test::BlockTensors names = kLlamaBlock;
   names["ffn_norm.weight"] = "post_attention_layernorm.weight";
   for (std::size_t layer = 0; layer < to.config().num_hidden_layers; ++layer) {
     to.copy_block(layer, names);
-    for (const char* projection : {"q", "k"})
-      to.write(fmt::format("blk.{}.attn_{}.weight", layer, projection),
-               permuted(to.read(fmt::format("model.layers.{}.self_attn.{}_proj.weight", layer, projection)),
-                        to.config().head_dim));
+    interleave_query_key(to, layer);
   }
 }
 
@@ -196,7 +168,6 @@ void write_latent_attention(GgufConversion& to, std::size_t layer) {
 void write_latent_sizes(GgufConversion& to) {
   const ModelConfig& config = to.config();
   to.whole("rope.dimension_count", config.qk_rope_head_dim);
-  to.whole("attention.value_length", config.kv_lora_rank);
   to.whole("attention.key_length_mla", config.qk_nope_head_dim + config.qk_rope_head_dim);
   to.whole("attention.value_length_mla", config.v_head_dim);
   to.whole("attention.q_lora_rank", config.q_lora_rank);
@@ -247,19 +218,12 @@ const Case kCases[] = {
 };
 
 TEST(GgufExperts, GiveTheLogitsOfTheSameTensorsInACheckpoint) {
-  Communicator& comm = test::world();
   for (const Case& of : kCases) {
     const reference::Fixture fixture = reference::fixture(of.fixture);
     SCOPED_TRACE(of.fixture);
     GgufConversion conversion(fixture, of.architecture);
     of.write(conversion);
-    const test::TemporaryDirectory directory;
-    const std::filesystem::path file = directory.write("model.gguf", conversion.file());
-    const auto source = GgufCheckpoint::open(file);
-    DecoderUnderTest decoder(comm, load_config(file), *source, {.weights = WeightType::f32});
-    const std::vector<float> logits = decoder.append(fixture.prompt);
-    EXPECT_LE(decoder.difference(logits, fixture.rows), 1e-4);
-    EXPECT_TRUE(decoder.decoder().unused_tensors().empty());
+    test::expect_logits(conversion, fixture);
   }
 }
 
