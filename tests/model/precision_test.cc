@@ -99,9 +99,11 @@ class PrecisionOfFixture : public testing::TestWithParam<Fixture> {
   // A token in another bucket changes what many tokens see, in every layer that follows.
   bool hashes() const { return !config_.attn_layers.empty(); }
 
-  // Rounding changes this model 2.5 times as much as qwen35: its errors are 0.03 with bf16 weights, 0.14 with
-  // int8 and 0.8 with int4, in proportion to the types' units.
-  bool is_sensitive() const { return GetParam().name == "qwen35-bare-bf16"; }
+  // Errors grow in this model 2.4 times as much as in qwen35, also in the original modelling code: a change
+  // of all weights by 1e-6 moves its logits by 2.2e-4 standard deviations, and those of qwen35 by 0.9e-4
+  // (meta.json of the fixtures). Its errors are 0.03 with bf16 weights, 0.14 with int8 and 0.8 with int4, in
+  // proportion to the types' units.
+  double sensitivity() const { return GetParam().name == "qwen35-bare-bf16" ? 2.5 : 1.0; }
 
   // The logits of the prompt, [tokens, vocab_size], on the first rank; empty elsewhere.
   std::vector<float> logits_in(const Precision& precision) {
@@ -168,13 +170,13 @@ TEST_P(PrecisionOfFixture, StaysWithinTheBoundOfItsTypes) {
         Precision{WeightType::f16, KvType::f32}, Precision{WeightType::bf16, KvType::bf16},
         Precision{WeightType::int8, KvType::bf16}, Precision{WeightType::int8, KvType::int8},
         Precision{WeightType::int4, KvType::bf16}}) {
-    if ((makes_choices() || is_sensitive()) && !has_16_bits(precision)) continue;
+    if (makes_choices() && !has_16_bits(precision)) continue;
     const std::vector<float> rounded = logits_in(precision);
     if (!comm_.is_root()) continue;
     const std::size_t columns = GetParam().rows.columns();
     const Rows expected(exact.data(), exact.size() / columns, columns);
     const Rows found(rounded.data(), rounded.size() / columns, columns);
-    const double bound = bound_of(precision, config_) * (is_sensitive() ? 2.5 : 1.0);
+    const double bound = bound_of(precision, config_) * sensitivity();
     const std::string types =
         fmt::format("{} weights, {} cache", name_of(precision.weights), name_of(precision.kv_type));
     EXPECT_LE(error_of(found, expected), bound) << types;
