@@ -13,7 +13,8 @@ namespace tp {
 // What --weights accepts: the types to which weights can be converted, or all in which they can be generated.
 enum class WeightNames : std::uint8_t { convertible, all };
 
-// Adds the options that decide a model's memory and speed to a command that opens no engine: --model, --weights,
+// Adds the options that decide a model's memory and speed to a command that opens no engine: --model,
+// --weights,
 // --kv-type, --same-bits, --split and --prefill-chunk. `options` must outlive the command.
 void add_described_options(CLI::App& command, EngineOptions& options);
 
