@@ -13,6 +13,7 @@
 #include "parallel/machine/launcher.h"
 #include "parallel/machine/link_loss.h"
 #include "parallel/machine/watchdog.h"
+#include "runtime/engine/rank_status.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -20,28 +21,14 @@
 #include <cstring>
 #include <exception>
 #include <memory>
-#include <new>
-#include <stdexcept>
 
 #include <fmt/format.h>
 
 namespace tp {
 namespace {
 
-constexpr const char* kOutOfMemory = "out of memory; use more ranks or hosts, or a smaller --cache-tokens";
-
 void report(std::size_t rank, std::size_t size, const std::string& message) {
-  const std::string where = rank == 0 ? "" : fmt::format("[rank {}/{}] ", rank, size);
-  print_message(fmt::format("tp-infer: {}{}", where, with_flags(message)));
-}
-
-// Ends the job with this rank's error; a rank that is alone returns the exit status. `reserve` is memory for
-// saying so, in case that ran out.
-int fail(const MpiSession& session, std::string& reserve, const char* message) {
-  reserve = std::string();
-  report(session.rank(), session.size(), message);
-  if (session.size() > 1) MpiSession::abort(1);
-  return 1;
+  print_message(fmt::format("tp-infer: {}{}", rank_prefix(rank, size), with_flags(message)));
 }
 
 // Seconds until a long wait is reported; tests have less patience. Throws ConfigError.
@@ -96,19 +83,16 @@ std::unique_ptr<Watchdog> watch_calls(const char* to_what, double timeout) {
   });
 }
 
-// The exit status; errors of which all ranks know are reported.
+// The exit status; errors are reported.
 int run_together(Communicator& comm, const CommandLine& command,
                  const std::function<int(Communicator&)>& body) {
-  try {
+  return status_of(comm.rank(), comm.size(), report, [&] {
     require_same_command_line(comm, command);
     fail_together(comm, [&] {
       if (comm.is_root()) require_distinct_files(command.files);
     });
     return body(comm);
-  } catch (const AgreedError& error) {
-    if (comm.is_root()) report(error.rank(), comm.size(), error.what());
-    return 1;
-  }
+  });
 }
 
 }  // namespace
@@ -119,9 +103,7 @@ int run_on_ranks(const CommandLine& command, double wanted, const std::function<
   std::unique_ptr<Watchdog> watchdog = watch_calls("start", timeout);
   // Finalizes MPI, behind the communicator.
   const MpiSession session;
-  // Small enough to come from the heap, so that freeing it leaves it usable.
-  std::string reserve(96 << 10, '\0');
-  try {
+  return status_of(session.rank(), session.size(), report, [&] {
     Communicator comm = session.all_ranks(wait_options(session.rank(), session.size(), timeout));
     watchdog.reset();
     if (comm.is_root() && !notice.empty()) print_note(fmt::format("tp-infer: {}\n", with_flags(notice)));
@@ -129,13 +111,7 @@ int run_on_ranks(const CommandLine& command, double wanted, const std::function<
     barrier(comm);  // which names a rank that does not come
     watchdog = watch_calls("end", timeout);
     return status;
-  } catch (const std::bad_alloc&) {
-    return fail(session, reserve, kOutOfMemory);
-  } catch (const std::length_error&) {  // of a container, which no memory has room for
-    return fail(session, reserve, kOutOfMemory);
-  } catch (const std::exception& error) {
-    return fail(session, reserve, error.what());
-  }
+  });
 }
 
 void run_on_first_rank(const CommandLine& command, const std::function<void()>& work) {
@@ -172,19 +148,12 @@ void warn_of_inexact_sums(Engine& engine) {
 }  // namespace
 
 int lead_or_follow(Communicator& comm, Engine& engine, bool verbose, const std::function<int()>& lead) {
-  if (!comm.is_root()) return engine.follow();
-  try {
+  return lead_or_follow(comm, engine, [&] {
     const int status = lead();
     warn_of_inexact_sums(engine);
     if (verbose) print_cache_nodes(engine);
     return status;
-  } catch (const LockstepError&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    throw AgreedError(kOutOfMemory, 0);
-  } catch (const std::exception& error) {
-    throw AgreedError(error.what(), 0);
-  }
+  });
 }
 
 }  // namespace tp

@@ -20,8 +20,7 @@ std::string error_of(const std::function<void()>& work) {
   } catch (const Error& error) {
     return tell(error.kind(), error.what());
   } catch (const std::bad_alloc&) {
-    return tell(ErrorKind::out_of_memory,
-                "out of memory; use more ranks or hosts, or a smaller cache (`cache_tokens`)");
+    return tell(ErrorKind::out_of_memory, kRankOutOfMemory);
   } catch (const std::exception& error) {
     return tell(ErrorKind::other, error.what());
   }

@@ -3,6 +3,7 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/config/favor_spec.h"
+#include "model/files/has_file.h"
 #include "model/weights/open_checkpoint.h"
 #include "model/weights/synthetic/synthetic_blocks.h"
 #include "model/weights/synthetic/synthetic_scaled.h"
@@ -177,6 +178,11 @@ CacheShape EnginePlan::cache_shape(const CacheGroups& groups) const {
 
 EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
   check_options(options);
+  require<CheckpointError>(
+      has_file(options.model),
+      "cannot open the model \"{}\": expected a folder or a GGUF file, found none; check the path on every "
+      "host",
+      options.model.string());
   EnginePlan plan{.options = options, .config = load_config(options.model)};
   const DecoderSpec spec = make_spec(plan.config);
   check_model(options, spec, plan.config.architecture);
