@@ -20,17 +20,12 @@ ChatAnswer EngineBackend::answer(const nlohmann::ordered_json& conversation, con
   request.prompt = encode(prompt);
   if (request.max_tokens_is_default)
     request.max_tokens = default_max_tokens(engine_.info(), request, request.max_tokens);
-  request.stop_token_ids = prompts_.stop_ids();
-  request.visible_token_ids = prompts_.visible_ids();
-  if (request.thinking) request.thinking = prompts_.thinking_limit(request.thinking->max_tokens, prompt);
   std::vector<TokenId> ids = request.prompt;
   require<RequestError>(
       ids.size() < max_length(),
       "the conversation has {} tokens, but the model's context holds {}; /reset begins a new one", ids.size(),
       max_length());
-  AnswerSyntax syntax = prompts_.syntax_of(conversation, prompt);
-  prompts_.hold(conversation, {}, request, syntax);
-  const auto reader = make_message_reader(std::move(syntax));
+  const auto reader = make_message_reader(prompts_.complete(conversation, prompt, {}, request));
   std::string text;
   ChatAnswer answer = stream(std::move(request), *reader, listener, ids, text);
   remember(std::move(prompt), std::move(ids), answer, text);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/chat/call_rules.h"
+#include "tp/message.h"
 #include "tp/token_id.h"
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 #include "runtime/api/batch_line.h"
 
 #include "model/files/strict_json.h"
-#include "runtime/api/messages.h"
 #include "runtime/api/openai_request.h"
 #include "runtime/api/prompt_ids.h"
+#include "runtime/chat/openai_messages.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "runtime/api/offered_tools.h"
 
-#include "runtime/api/json_members.h"
+#include "runtime/chat/json_members.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

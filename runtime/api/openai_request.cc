@@ -1,10 +1,10 @@
 #include "runtime/api/openai_request.h"
 
 #include "runtime/api/constraint_fields.h"
-#include "runtime/api/json_members.h"
-#include "runtime/api/messages.h"
 #include "runtime/api/offered_tools.h"
 #include "runtime/api/prompt_ids.h"
+#include "runtime/chat/json_members.h"
+#include "runtime/chat/openai_messages.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

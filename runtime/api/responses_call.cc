@@ -1,9 +1,9 @@
 // Converts the stateless part of OpenAI's Responses API to a chat.
 #include "runtime/api/api_call.h"
-#include "runtime/api/json_members.h"
 #include "runtime/api/offered_tools.h"
 #include "runtime/api/openai_request.h"
 #include "runtime/api/responses_items.h"
+#include "runtime/chat/json_members.h"
 #include "tp/internal/require.h"
 
 #include <string>

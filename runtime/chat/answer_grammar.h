@@ -1,9 +1,9 @@
 // Grammars in GBNF for constrained answers.
 #pragma once
 
-#include "runtime/chat/call_rules.h"
 #include "runtime/chat/call_shape.h"
 #include "runtime/chat/message_syntax.h"
+#include "tp/message.h"
 
 #include <cstdint>
 #include <string>

@@ -63,6 +63,22 @@ AnswerSyntax ChatPrompts::syntax_of(const Json& conversation, const MarkedText& 
           .tools = ToolSet(conversation.value("tools", Json()))};
 }
 
+AnswerSyntax ChatPrompts::complete(const Json& conversation, const MarkedText& prompt, const CallRules& rules,
+                                   Request& request) const {
+  request.stop_token_ids.insert(request.stop_token_ids.end(), stop_ids_.begin(), stop_ids_.end());
+  request.visible_token_ids = visible_ids_;
+  if (request.thinking) {
+    request.thinking = thinking_limit(request.thinking->max_tokens, prompt);
+    require<RequestError>(request.thinking.has_value(),
+                          "`thinking`: expected a chat template with markers of thinking, such as <think> "
+                          "and </think>, found none; leave it out");
+  }
+  AnswerSyntax syntax = syntax_of(conversation, prompt);
+  syntax.has_one_call = rules.has_one_call;
+  hold(conversation, rules, request, syntax);
+  return syntax;
+}
+
 void ChatPrompts::hold(const Json& conversation, const CallRules& rules, Request& request,
                        AnswerSyntax& syntax) const {
   const Json tools = conversation.value("tools", Json::array());

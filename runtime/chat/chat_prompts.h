@@ -1,11 +1,11 @@
 #pragma once
 
 #include "model/chat/chat_template.h"
-#include "runtime/chat/call_rules.h"
 #include "runtime/chat/message_reader.h"
 #include "runtime/chat/tool_conventions.h"
 #include "runtime/chat/tool_rendering.h"
 #include "tp/engine.h"
+#include "tp/message.h"
 
 #include <optional>
 #include <string>
@@ -26,6 +26,12 @@ class ChatPrompts {
   // control tokens: encode it without adding any. Text from the conversation is marked as input, see
   // ChatTemplate::render. Throws RequestError if the template rejects the messages. Thread-safe.
   MarkedText prompt_of(nlohmann::ordered_json conversation) const;
+
+  // Completes the request for the reply to a prompt of prompt_of(), except its prompt: adds stop tokens,
+  // visible tokens and thinking's markers, and applies the rules, see hold(). Returns the reply's syntax.
+  // Throws RequestError, also if the request limits thinking but the model does not think.
+  AnswerSyntax complete(const nlohmann::ordered_json& conversation, const MarkedText& prompt,
+                        const CallRules& rules, Request& request) const;
 
   // The syntax of the reply to a prompt of prompt_of().
   AnswerSyntax syntax_of(const nlohmann::ordered_json& conversation, const MarkedText& prompt) const;

@@ -1,6 +1,6 @@
-#include "runtime/api/messages.h"
+#include "runtime/chat/openai_messages.h"
 
-#include "runtime/api/json_members.h"
+#include "runtime/chat/json_members.h"
 #include "tp/internal/require.h"
 
 #include <string>
