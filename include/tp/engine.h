@@ -1,30 +1,16 @@
 // The engine opens a model on the ranks of a communicator and continues prompts.
 //
-//   #include "tp/engine.h"
-//   #include "tp/mpi.h"
+//   #include "tp/run.h"
 //
-//   #include <exception>
 //   #include <iostream>
 //
 //   int main(int argc, char** argv) {  // mpirun -np 2 ./story /models/llama
-//     MPI_Init(&argc, &argv);
-//     int status = 0;
-//     try {
-//       tp::Communicator comm(MPI_COMM_WORLD);
-//       tp::Engine engine(comm, {.model = argv[1]});  // every rank loads its share of the weights
-//       if (!comm.is_root()) {
-//         status = engine.follow();  // until rank 0 destroys its engine
-//       } else {
-//         engine.submit({.prompt = engine.encode("Once upon a time"), .max_tokens = 40});
-//         while (engine.has_work())
-//           for (const tp::TokenEvent& event : engine.step()) std::cout << event.text << std::flush;
-//       }
-//     } catch (const std::exception& error) {
-//       std::cerr << error.what() << std::endl;
-//       MPI_Abort(MPI_COMM_WORLD, 1);
-//     }
-//     MPI_Finalize();
-//     return status;
+//     return tp::run({.model = argc > 1 ? argv[1] : ""}, [](tp::Engine& engine) {  // on rank 0
+//       engine.submit({.prompt = engine.encode("Once upon a time"), .max_tokens = 40});
+//       while (engine.has_work())
+//         for (const tp::TokenEvent& event : engine.step()) std::cout << event.text << std::flush;
+//       return 0;
+//     });
 //   }
 //
 // Ranks other than 0 may call only the constructor, info() and follow(). Only members marked "from any
