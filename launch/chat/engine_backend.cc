@@ -1,6 +1,6 @@
 #include "launch/chat/engine_backend.h"
 
-#include "runtime/api/engine_request.h"
+#include "runtime/api/begin_completion.h"
 #include "tp/internal/require.h"
 
 #include <utility>
@@ -16,50 +16,46 @@ EngineBackend::EngineBackend(Engine& engine, ChatTemplate chat_template, Samplin
 
 ChatAnswer EngineBackend::answer(const nlohmann::ordered_json& conversation, const ChatListener& listener) {
   MarkedText prompt = prompts_.prompt_of(conversation);
-  Request request = sampling_.make_request(engine_.info().default_sampling);
+  Completion completion{.request = sampling_.make_request(engine_.info().default_sampling)};
+  Request& request = completion.request;
   request.prompt = encode(prompt);
+  require<RequestError>(
+      request.prompt.size() < max_length(),
+      "the conversation has {} tokens, but the model's context holds {}; /reset begins a new one",
+      request.prompt.size(), max_length());
   if (request.max_tokens_is_default)
     request.max_tokens = default_max_tokens(engine_.info(), request, request.max_tokens);
-  std::vector<TokenId> ids = request.prompt;
-  require<RequestError>(
-      ids.size() < max_length(),
-      "the conversation has {} tokens, but the model's context holds {}; /reset begins a new one", ids.size(),
-      max_length());
-  const auto reader = make_message_reader(prompts_.complete(conversation, prompt, {}, request));
-  std::string text;
-  ChatAnswer answer = stream(std::move(request), *reader, listener, ids, text);
-  remember(std::move(prompt), std::move(ids), answer, text);
+  completion.syntax = prompts_.complete(conversation, prompt, {}, request);
+  ChatAnswer answer = stream(completion, listener);
+  remember(std::move(prompt), completion);
   return answer;
 }
 
-ChatAnswer EngineBackend::stream(Request request, MessageReader& reader, const ChatListener& listener,
-                                 std::vector<TokenId>& ids, std::string& text) {
-  ChatAnswer answer;
-  answer.max_tokens = static_cast<std::size_t>(request.max_tokens);
-  const auto pass = [&](MessagePieces pieces) {
-    for (MessagePiece& piece : pieces) answer.message.add(piece);
-    listener.write(pieces);
-  };
-  ChatUsage& usage = answer.usage.emplace();
-  usage.prompt_tokens = request.prompt.size();
-  const RequestId id = engine_.submit(std::move(request));
+ChatAnswer EngineBackend::stream(Completion& completion, const ChatListener& listener) {
+  Continuation& continuation = completion.continuations.emplace_back();
+  const RequestId id = engine_.submit(completion.request);
   while (engine_.has_work()) {
     for (const TokenEvent& event : engine_.step()) {
+      completion.add(event);
       require<RequestError>(event.finish_reason != FinishReason::error, "{}", event.error);
-      pass(reader.push(event.text));
-      text += event.text;
-      ids.push_back(event.token);
-      usage.cached_tokens = event.cached_tokens;
-      ++usage.tokens;
-      answer.reason = event.finish_reason;
+      listener.write(continuation.news);
     }
     if (engine_.has_work() && listener.stops()) {
       engine_.cancel(id);
-      answer.reason = FinishReason::cancelled;
+      continuation.finish_reason = FinishReason::cancelled;
     }
   }
-  pass(reader.finish(answer.reason == FinishReason::stop ? Ending::complete : Ending::cut));
-  return answer;
+  if (continuation.finish_reason == FinishReason::cancelled) {
+    continuation.news.clear();
+    continuation.end(Ending::cut);
+    listener.write(continuation.news);
+  }
+  return {.message = std::move(continuation.message),
+          .reason = continuation.finish_reason,
+          .max_tokens = static_cast<std::size_t>(completion.request.max_tokens),
+          .usage = ChatUsage{.prompt_tokens = completion.request.prompt.size(),
+                             .cached_tokens = completion.cached_tokens,
+                             .tokens = continuation.token_ids.size()}};
 }
 
 std::vector<TokenId> EngineBackend::encode(const MarkedText& text) const {
@@ -76,16 +72,17 @@ std::vector<TokenId> EngineBackend::encode(const MarkedText& text) const {
   return engine_.encode(text);
 }
 
-void EngineBackend::remember(MarkedText prompt, std::vector<TokenId> ids, const ChatAnswer& answer,
-                             const std::string& text) {
+void EngineBackend::remember(MarkedText prompt, const Completion& completion) {
   said_ = {};
+  const Continuation& answer = completion.continuations.front();
   // These leave tokens whose text was not printed.
   const bool has_stop_texts = !sampling_.stop.empty() || !engine_.info().generation.stop.empty();
-  if (answer.reason == FinishReason::cancelled || has_stop_texts) return;
+  if (answer.finish_reason == FinishReason::cancelled || has_stop_texts) return;
   said_ = std::move(prompt);
-  said_.append_input(text);
-  if (answer.reason == FinishReason::stop) ids.pop_back();  // the template writes it
-  said_ids_ = std::move(ids);
+  said_.append_input(answer.text);
+  said_ids_ = completion.request.prompt;
+  said_ids_.insert(said_ids_.end(), answer.token_ids.begin(), answer.token_ids.end());
+  if (answer.finish_reason == FinishReason::stop) said_ids_.pop_back();  // the template writes it
 }
 
 }  // namespace tp

@@ -2,6 +2,7 @@
 
 #include "launch/chat/chat_backend.h"
 #include "launch/options/sampling_flags.h"
+#include "runtime/api/completion.h"
 #include "runtime/chat/chat_prompts.h"
 #include "tp/engine.h"
 
@@ -22,15 +23,11 @@ class EngineBackend final : public ChatBackend {
   std::size_t max_length() const override { return engine_.info().options.max_length; }
 
  private:
-  // Passes on the continuation of a prompt as it comes, and appends its tokens to `ids` and its text to
-  // `text`.
-  ChatAnswer stream(Request request, MessageReader& reader, const ChatListener& listener,
-                    std::vector<TokenId>& ids, std::string& text);
+  // Passes on the continuation of a prompt as it comes.
+  ChatAnswer stream(Completion& completion, const ChatListener& listener);
   // The tokens of a rendered conversation: of what was said before, those that are in the cache.
   std::vector<TokenId> encode(const MarkedText& text) const;
-  // `ids`: of the prompt and the answer.
-  void remember(MarkedText prompt, std::vector<TokenId> ids, const ChatAnswer& answer,
-                const std::string& text);
+  void remember(MarkedText prompt, const Completion& completion);
 
   Engine& engine_;
   ChatPrompts prompts_;

@@ -1,7 +1,7 @@
 #include "launch/commands/subcommands.h"
 #include "launch/common/json_text.h"
 #include "launch/common/result_output.h"
-#include "launch/generate/classifier.h"
+#include "launch/generate/sequence_batch.h"
 #include "launch/options/text_inputs.h"
 #include "launch/ranks/engine_command.h"
 #include "runtime/api/rounded.h"

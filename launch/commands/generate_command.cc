@@ -50,16 +50,12 @@ struct GenerateFlags {
   std::string trace;
 };
 
-std::vector<ApiRequest> read_requests(const GenerateFlags& flags) {
-  std::vector<ApiRequest> requests;
-  for (const std::string& text : flags.prompts) requests.push_back({.text = text});
-  if (!flags.prompt_file.empty()) requests.push_back({.text = read_prompt_file(flags.prompt_file)});
-  if (flags.token_file.empty()) return requests;
-  EncoderInput input = read_input_file(flags.token_file);
-  ApiRequest& request = requests.emplace_back();
-  request.ids = std::move(input.ids);
-  if (!input.decoder_ids.empty()) request.settings["decoder_ids"] = input.decoder_ids;
-  return requests;
+std::vector<BatchText> read_prompts(const GenerateFlags& flags) {
+  std::vector<BatchText> prompts;
+  for (const std::string& text : flags.prompts) prompts.push_back({.text = text});
+  if (!flags.prompt_file.empty()) prompts.push_back({.text = read_prompt_file(flags.prompt_file)});
+  if (!flags.token_file.empty()) prompts.push_back({.tokens = read_input_file(flags.token_file)});
+  return prompts;
 }
 
 // How many requests a batch has, see count_requests. Throws RequestError unless --resume can distinguish
@@ -69,17 +65,17 @@ std::size_t check_batch(const GenerateFlags& flags) {
   DistinctIds ids;
   return count_requests(flags.batch_file, [&](const ApiRequest& request) {
     try {
-      if (request.error.empty()) ids.add(request.id);
+      if (request.error.empty()) ids.add(request.facts.id);
     } catch (const RequestError& error) {
-      throw_error<RequestError>("{}: {}", request.where, error.what());
+      throw_error<RequestError>("{}: {}", request.facts.where, error.what());
     }
   });
 }
 
 // What rank 0 reads before the engine is opened, so that mistakes are reported early.
 struct GeneratePreparation {
-  std::vector<ApiRequest> requests;  // except those of a batch, which are read as the engine takes them
-  std::size_t known_requests = 0;    // how many there are; 0: more may come
+  std::vector<BatchText> prompts;
+  std::size_t known_requests = 0;  // prompts, or lines of a batch; 0: more may come
   std::optional<Constraint> constraint;
   std::optional<EarlierResults> earlier;
   std::optional<TraceFile> trace;
@@ -88,9 +84,9 @@ struct GeneratePreparation {
 
 void prepare(const GenerateFlags& flags, GeneratePreparation& prepared) {
   if (flags.batch_file.empty()) {
-    prepared.requests = read_requests(flags);
-    prepared.known_requests = prepared.requests.size();
-    if (prepared.requests.empty()) return;  // see refuse_nothing
+    prepared.prompts = read_prompts(flags);
+    prepared.known_requests = prepared.prompts.size();
+    if (prepared.prompts.empty()) return;  // see refuse_nothing
   } else {
     prepared.known_requests = check_batch(flags);
   }
@@ -130,19 +126,19 @@ int generate(Engine& engine, const GenerateFlags& flags, GeneratePreparation& pr
   const std::filesystem::path model = find_model(flags.engine.options.model);
   GenerateOutput output(*prepared.output, engine,
                         {.json = flags.json,
-                         .echo = !flags.no_echo && engine.info().kind != ModelKind::seq2seq,
                          .settled = flags.json && flags.batch_file.empty(),
-                         .headings = prepared.requests.size() > 1 || flags.sampling.n > 1,
+                         .headings = prepared.prompts.size() > 1 || flags.sampling.n > 1,
                          .model = (model / "").parent_path().filename().string()});
-  RequestSource source = flags.batch_file.empty() ? RequestSource(std::move(prepared.requests))
-                                                  : RequestSource::lines_of(flags.batch_file);
   Request defaults =
       flags.sampling.make_request(engine.info().default_sampling, engine.info().generation.beams);
   defaults.constraint = prepared.constraint;
   flags.unmasking.apply(defaults);
   if (!flags.forced_bos.empty()) defaults.forced_first = token_named(engine, flags.forced_bos);
-  GenerateRun run(engine, source, output,
+  GenerateRun run(engine, output,
                   {.defaults = std::move(defaults),
+                   .prompts = std::move(prepared.prompts),
+                   .batch_file = flags.batch_file,
+                   .echoes = !flags.no_echo && engine.info().kind != ModelKind::seq2seq,
                    .model = model,
                    .template_file = flags.template_file,
                    .earlier = prepared.earlier ? &*prepared.earlier : nullptr,
@@ -180,8 +176,8 @@ int run_generate(const CLI::App& command, const GenerateFlags& flags) {
     fail_together(comm, [&] {
       if (comm.is_root()) prepare(flags, prepared);
     });
-    const auto requests = static_cast<std::int64_t>(prepared.requests.size());
-    if (flags.batch_file.empty() && max_over_ranks(comm, requests) == 0) return refuse_nothing(comm);
+    const auto prompts = static_cast<std::int64_t>(prepared.prompts.size());
+    if (flags.batch_file.empty() && max_over_ranks(comm, prompts) == 0) return refuse_nothing(comm);
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine, Task::generate);
     return lead_or_follow(comm, *engine, flags.engine.verbose,
                           [&] { return generate(*engine, flags, prepared); });

@@ -1,7 +1,7 @@
 #include "launch/commands/subcommands.h"
 #include "launch/common/option_group.h"
 #include "launch/common/progress.h"
-#include "launch/generate/classifier.h"
+#include "launch/generate/sequence_batch.h"
 #include "launch/options/text_inputs.h"
 #include "launch/ranks/engine_command.h"
 #include "model/files/npy.h"

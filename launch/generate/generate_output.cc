@@ -3,8 +3,8 @@
 #include "launch/common/json_text.h"
 #include "launch/common/message.h"
 #include "launch/common/option_names.h"
+#include "runtime/api/answer_format.h"
 #include "runtime/api/openai_response.h"
-#include "runtime/api/request_fields.h"
 #include "runtime/api/rounded.h"
 
 #include <algorithm>
@@ -35,21 +35,21 @@ nlohmann::json milliseconds(const TimeParts& begin, const TimeParts& end, std::s
 }
 
 // What every line has that answers a request of our own form.
-nlohmann::json line_for(const ApiRequest& asked, std::size_t index, std::size_t sample) {
+nlohmann::json line_for(const AnswerFacts& facts, std::size_t index, std::size_t sample) {
   nlohmann::json line = {{"index", index}, {"sample", sample}};
-  if (!asked.id.is_null()) line["id"] = asked.id;
+  if (!facts.id.is_null()) line["id"] = facts.id;
   return line;
 }
 
 // Of a line of a batch, with its place.
-std::string text_of(const ApiRequest& asked, const std::string& error) {
-  return asked.where.empty() ? error : fmt::format("{}: {}", asked.where, error);
+std::string text_of(const AnswerFacts& facts, const std::string& error) {
+  return facts.where.empty() ? error : fmt::format("{}: {}", facts.where, error);
 }
 
 // Whether it ended because the context was full, before max_tokens.
 bool filled_context(const Completion& completion, const Continuation& continuation) {
   return continuation.finish_reason == FinishReason::length &&
-         continuation.token_ids.size() < completion.settings.at("max_tokens").get<std::size_t>();
+         continuation.token_ids.size() < static_cast<std::size_t>(completion.request.max_tokens);
 }
 
 void add_error(nlohmann::json& line, const std::string& error) {
@@ -59,30 +59,28 @@ void add_error(nlohmann::json& line, const std::string& error) {
 
 }  // namespace
 
-void GenerateOutput::expect(std::uint64_t id, const ApiRequest& asked, const EngineRequest& accepted,
-                            Written written) {
-  const Request& request = accepted.request;
-  Answer answer{.index = requests_++, .asked = asked, .written = std::move(written), .submitted = now()};
-  answer.completion.settings = accepted.settings();
-  answer.completion.prompt_tokens = request.prompt.size();
-  answer.completion.syntax = accepted.syntax;
-  answer.completion.continuations.resize(static_cast<std::size_t>(request.n));
-  answer.first_tokens.resize(answer.completion.continuations.size());
-  answer.passes.resize(answer.completion.continuations.size());
-  answers_.emplace(id, std::move(answer));
+void GenerateOutput::expect(std::uint64_t id, Completion completion, Written written) {
+  const std::size_t samples = written.size();
+  completion.continuations.resize(samples);
+  answers_.emplace(id, Answer{.index = requests_++,
+                              .written = std::move(written),
+                              .completion = std::move(completion),
+                              .submitted = now(),
+                              .first_tokens = std::vector<Moment>(samples),
+                              .passes = std::vector<std::size_t>(samples)});
 }
 
-void GenerateOutput::fail(const ApiRequest& asked, const std::string& error) {
+void GenerateOutput::fail(const AnswerFacts& facts, const std::string& error) {
   const std::size_t index = requests_++;
   failed_requests_ += 1;
   if (!style_.json) {
     print_message(fmt::format("tp-infer: prompt {}: {}", index + 1, with_flags(error)));
-  } else if (asked.form != ApiRequest::Form::line) {
+  } else if (facts.form != AnswerFacts::Form::line) {
     write_json(
-        openai_batch_line(asked.id, 400, openai_error(text_of(asked, error), "invalid_request_error")));
+        openai_batch_line(facts.id, 400, openai_error({.status = 400, .message = text_of(facts, error)})));
   } else {
-    nlohmann::json line = line_for(asked, index, 0);
-    add_error(line, text_of(asked, error));
+    nlohmann::json line = line_for(facts, index, 0);
+    add_error(line, text_of(facts, error));
     write_json(line);
   }
 }
@@ -116,7 +114,7 @@ void GenerateOutput::add(const TokenEvent& event) {
     generated_tokens_ += 1;
   }
   if (!style_.json) return write_texts();
-  const bool is_line = answer.asked.form == ApiRequest::Form::line;
+  const bool is_line = answer.completion.facts.form == AnswerFacts::Form::line;
   if (is_line && continuation.finished() && !answer.written[sample]) write_line(answer, sample);
   if (!answer.completion.finished()) return;
   if (!is_line) write_openai_line(answer);
@@ -128,7 +126,7 @@ void GenerateOutput::add(const TokensSettled& settled) {
   Answer& answer = answers_.at(settled.request);
   answer.passes[sample] = settled.pass;
   if (!style_.settled) return;
-  nlohmann::json line = line_for(answer.asked, answer.index, sample);
+  nlohmann::json line = line_for(answer.completion.facts, answer.index, sample);
   line["pass"] = settled.pass;
   for (const auto& [position, id] : settled.tokens) {
     nlohmann::json token = {{"position", position}, {"token", id}};
@@ -165,7 +163,7 @@ void GenerateOutput::write_text(Answer& answer) {
     if (continuation.token_ids.empty()) return;
     answer.begun = true;
     if (style_.headings) out += heading_of(answer);
-    if (style_.echo) out += answer.asked.text;
+    out += answer.completion.facts.echo;
   }
   if (engine_.has_tokenizer()) {
     out += continuation.text.substr(answer.written_bytes);
@@ -191,15 +189,15 @@ std::string GenerateOutput::heading_of(const Answer& answer) {
 
 void GenerateOutput::write_line(const Answer& answer, std::size_t sample) const {
   const Continuation& continuation = answer.completion.continuations[sample];
-  nlohmann::json line = line_for(answer.asked, answer.index, sample);
+  nlohmann::json line = line_for(answer.completion.facts, answer.index, sample);
   if (!continuation.error.empty()) {
-    add_error(line, text_of(answer.asked, continuation.error));
+    add_error(line, text_of(answer.completion.facts, continuation.error));
   } else {
     line["text"] = engine_.has_tokenizer() ? nlohmann::json(continuation.text) : nlohmann::json(nullptr);
     line["token_ids"] = continuation.token_ids;
     line["finish_reason"] = name_of(continuation.finish_reason);
     if (!continuation.stop_reason.is_null()) line["stop_reason"] = continuation.stop_reason;
-    line["sampling"] = answer.completion.settings;
+    line["sampling"] = answer.completion.settings();
     if (answer.passes[sample] > 0) line["passes"] = answer.passes[sample];
     line["timings"] = timings_of(answer, sample);
     for (const ScoredToken& token : continuation.logprobs) line["logprobs"].push_back(logprob_entry(token));
@@ -213,7 +211,7 @@ nlohmann::json GenerateOutput::timings_of(const Answer& answer, std::size_t samp
   const double decode_seconds = now_ - first_token.seconds;
   nlohmann::json timings = {
       {"load_s", rounded(engine_.info().load_time.count())},
-      {"prompt_tokens", answer.completion.prompt_tokens},
+      {"prompt_tokens", answer.completion.request.prompt.size()},
       {"generated_tokens", generated},
       {"first_token_s", rounded(first_token.seconds - answer.submitted.seconds)},
       {"decode_s", rounded(decode_seconds)},
@@ -231,15 +229,15 @@ nlohmann::json GenerateOutput::timings_of(const Answer& answer, std::size_t samp
 }
 
 void GenerateOutput::write_openai_line(const Answer& answer) const {
+  const AnswerFacts& facts = answer.completion.facts;
   const std::vector<Continuation>& continuations = answer.completion.continuations;
   const auto failed = std::find_if(
       continuations.begin(), continuations.end(),
       [](const Continuation& continuation) { return continuation.finish_reason == FinishReason::error; });
   if (failed != continuations.end())
-    return write_json(openai_batch_line(answer.asked.id, 500,
-                                        openai_error(text_of(answer.asked, failed->error), "server_error")));
-  write_json(openai_batch_line(answer.asked.id, 200,
-                               openai_body(answer.asked, answer.completion, engine_, style_.model)));
+    return write_json(openai_batch_line(
+        facts.id, 500, openai_error({.status = 500, .message = text_of(facts, failed->error)})));
+  write_json(openai_batch_line(facts.id, 200, openai_body(answer.completion, engine_, style_.model)));
 }
 
 void GenerateOutput::write_json(const nlohmann::ordered_json& line) const {

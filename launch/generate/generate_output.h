@@ -2,9 +2,7 @@
 #pragma once
 
 #include "launch/common/result_output.h"
-#include "runtime/api/api_request.h"
 #include "runtime/api/completion.h"
-#include "runtime/api/engine_request.h"
 #include "tp/engine.h"
 #include "tp/rank_report.h"
 #include "tp/request.h"
@@ -20,7 +18,6 @@ namespace tp {
 
 struct OutputStyle {
   bool json = false;      // one object per line; else text
-  bool echo = true;       // text: the prompt before its continuation
   bool settled = false;   // JSON: a line for every pass of a diffusion language model
   bool headings = false;  // text: a line that says which continuation follows
   std::string model{};    // the name that answers in OpenAI's form give it
@@ -39,9 +36,9 @@ class GenerateOutput {
   using Written = std::vector<bool>;
 
   // Each of these three gets the next request in order: `id` is the engine's number of it.
-  void expect(std::uint64_t id, const ApiRequest& asked, const EngineRequest& accepted, Written written);
+  void expect(std::uint64_t id, Completion completion, Written written);
   // It cannot be served.
-  void fail(const ApiRequest& asked, const std::string& error);
+  void fail(const AnswerFacts& facts, const std::string& error);
   // It needs no answer.
   void skip() { ++requests_; }
 
@@ -72,7 +69,6 @@ class GenerateOutput {
   // What has come of one request.
   struct Answer {
     std::size_t index = 0;  // of the request, in the order given
-    ApiRequest asked{};
     Written written{};
     Completion completion{};
     Moment submitted{};

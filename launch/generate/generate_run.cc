@@ -1,7 +1,7 @@
 #include "launch/generate/generate_run.h"
 
 #include "launch/options/chat_templates.h"
-#include "runtime/api/engine_request.h"
+#include "runtime/api/begin_completion.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -13,9 +13,10 @@
 
 namespace tp {
 
-GenerateRun::GenerateRun(Engine& engine, RequestSource& source, GenerateOutput& output,
-                         GenerateSettings settings)
-    : engine_(engine), source_(source), output_(output), settings_(std::move(settings)) {}
+GenerateRun::GenerateRun(Engine& engine, GenerateOutput& output, GenerateSettings settings)
+    : engine_(engine), output_(output), settings_(std::move(settings)) {
+  if (!settings_.batch_file.empty()) lines_.emplace(settings_.batch_file);
+}
 
 void GenerateRun::run() {
   engine_.reset_statistics();
@@ -31,9 +32,7 @@ void GenerateRun::run() {
 }
 
 void GenerateRun::add(const std::vector<Event>& events) {
-  output_.set_now(watch_.seconds());
-  if (settings_.reports_times && output_.begins_or_ends(events))
-    output_.set_time(mean_time(engine_.reports()));
+  note_time(settings_.reports_times && output_.begins_or_ends(events));
   for (const Event& event : events) {
     if (const auto* token = std::get_if<TokenEvent>(&event)) output_.add(*token);
     if (const auto* settled = std::get_if<TokensSettled>(&event)) output_.add(*settled);
@@ -42,19 +41,41 @@ void GenerateRun::add(const std::vector<Event>& events) {
 
 // Takes what is there; an engine without work waits for a request that it can serve, or for the end.
 void GenerateRun::take_requests() {
-  bool is_first = true;
-  while (output_.unfinished_requests() < settings_.most_at_once) {
-    const std::optional<ApiRequest> asked = source_.next(!engine_.has_work());
-    if (!asked) return;
-    if (is_first) note_time();
-    is_first = false;
-    submit(*asked);
+  has_noted_time_ = false;
+  while (output_.unfinished_requests() < settings_.most_at_once && (take_prompt() || take_line())) {
   }
 }
 
-void GenerateRun::note_time() {
+bool GenerateRun::take_prompt() {
+  if (taken_prompts_ == settings_.prompts.size()) return false;
+  submit({}, [&] { return begin(settings_.prompts[taken_prompts_++]); });
+  return true;
+}
+
+bool GenerateRun::take_line() {
+  const std::optional<ApiRequest> asked = lines_ ? lines_->next(!engine_.has_work()) : std::nullopt;
+  if (asked) submit(asked->facts, [&] { return begin(*asked); });
+  return asked.has_value();
+}
+
+Completion GenerateRun::begin(const BatchText& prompt) const {
+  Completion completion{.facts = {.echo = settings_.echoes ? prompt.text.value_or("") : ""},
+                        .request = settings_.defaults};
+  Request& request = completion.request;
+  request.prompt = prompt.text ? encode_prompt(*prompt.text, engine_) : prompt.tokens.ids;
+  if (!prompt.tokens.decoder_ids.empty()) request.decoder_prompt = prompt.tokens.decoder_ids;
+  complete_request(completion, engine_);
+  return completion;
+}
+
+Completion GenerateRun::begin(const ApiRequest& asked) {
+  if (settings_.earlier != nullptr && asked.error.empty()) ids_.add(asked.facts.id);
+  return begin_completion(asked, settings_.defaults, engine_, asked.conversation ? &chat() : nullptr);
+}
+
+void GenerateRun::note_time(bool has_parts) {
   output_.set_now(watch_.seconds());
-  if (settings_.reports_times) output_.set_time(mean_time(engine_.reports()));
+  if (has_parts) output_.set_time(mean_time(engine_.reports()));
 }
 
 void GenerateRun::show_progress() {
@@ -68,29 +89,28 @@ void GenerateRun::show_progress() {
 }
 
 // What is wrong with a request ends the request, and never those that others wait for.
-void GenerateRun::submit(const ApiRequest& asked) {
+void GenerateRun::submit(const AnswerFacts& facts, const std::function<Completion()>& make) {
+  if (!std::exchange(has_noted_time_, true)) note_time(settings_.reports_times);
   try {
-    if (settings_.earlier != nullptr && asked.error.empty()) ids_.add(asked.id);
-    const EngineRequest accepted =
-        make_engine_request(asked, settings_.defaults, engine_, asked.conversation ? &chat() : nullptr);
-    const Request& request = accepted.request;
-    request.validate();  // n is a size from here on
-    GenerateOutput::Written written = written_before(asked, request);
+    Completion completion = make();
+    completion.request.validate();  // n is a size from here on
+    GenerateOutput::Written written = written_before(completion);
     if (std::find(written.begin(), written.end(), false) == written.end()) return output_.skip();
-    const RequestId id =
-        engine_.submit(request, [&events = events_](const Event& event) { events.push_back(event); });
-    output_.expect(id, asked, accepted, std::move(written));
+    const RequestId id = engine_.submit(completion.request,
+                                        [&events = events_](const Event& event) { events.push_back(event); });
+    output_.expect(id, std::move(completion), std::move(written));
   } catch (const Error& error) {
-    output_.fail(asked, error.what());
+    output_.fail(facts, error.what());
   } catch (const std::bad_alloc&) {
-    output_.fail(asked, "out of memory for the prompt's tokens; shorten it");
+    output_.fail(facts, "out of memory for the prompt's tokens; shorten it");
   }
 }
 
-GenerateOutput::Written GenerateRun::written_before(const ApiRequest& asked, const Request& request) const {
-  GenerateOutput::Written written(static_cast<std::size_t>(request.n), false);
-  for (int sample = 0; settings_.earlier != nullptr && sample < request.n; ++sample)
-    written[static_cast<std::size_t>(sample)] = settings_.earlier->has(asked.id, sample);
+GenerateOutput::Written GenerateRun::written_before(const Completion& completion) const {
+  const int samples = completion.request.n;
+  GenerateOutput::Written written(static_cast<std::size_t>(samples), false);
+  for (int sample = 0; settings_.earlier != nullptr && sample < samples; ++sample)
+    written[static_cast<std::size_t>(sample)] = settings_.earlier->has(completion.facts.id, sample);
   return written;
 }
 

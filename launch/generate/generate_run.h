@@ -4,11 +4,13 @@
 #include "launch/generate/earlier_results.h"
 #include "launch/generate/generate_output.h"
 #include "launch/generate/request_source.h"
+#include "launch/options/prompts.h"
 #include "parallel/machine/stopwatch.h"
 #include "runtime/chat/chat_prompts.h"
 #include "tp/engine.h"
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +19,9 @@ namespace tp {
 
 struct GenerateSettings {
   Request defaults{};                       // for fields that a request leaves out
+  std::vector<BatchText> prompts{};         // to continue, and ...
+  std::string batch_file{};                 // ... a file of requests; may be empty
+  bool echoes = false;                      // texts begin with their prompts
   std::filesystem::path model{};            // whose chat template conversations need ...
   std::string template_file{};              // ... unless there is a file of it
   const EarlierResults* earlier = nullptr;  // what is already done; null: nothing is
@@ -31,7 +36,7 @@ struct GenerateSettings {
 class GenerateRun {
  public:
   // All of them must outlive it.
-  GenerateRun(Engine& engine, RequestSource& source, GenerateOutput& output, GenerateSettings settings);
+  GenerateRun(Engine& engine, GenerateOutput& output, GenerateSettings settings);
 
   // Returns when all requests are answered and no more can come.
   void run();
@@ -41,19 +46,26 @@ class GenerateRun {
 
  private:
   void take_requests();
-  void submit(const ApiRequest& asked);
+  bool take_prompt();
+  bool take_line();
+  Completion begin(const BatchText& prompt) const;
+  Completion begin(const ApiRequest& asked);
+  void submit(const AnswerFacts& facts, const std::function<Completion()>& make);
   void add(const std::vector<Event>& events);
-  GenerateOutput::Written written_before(const ApiRequest& asked, const Request& request) const;
+  GenerateOutput::Written written_before(const Completion& completion) const;
   const ChatPrompts& chat();
-  void note_time();
+  // `has_parts`: also the parts of the time.
+  void note_time(bool has_parts);
   void show_progress();
 
   Engine& engine_;
-  RequestSource& source_;
   GenerateOutput& output_;
   GenerateSettings settings_;
+  std::size_t taken_prompts_ = 0;
+  std::optional<RequestSource> lines_;
   DistinctIds ids_;
-  std::vector<Event> events_;  // since the last step
+  bool has_noted_time_ = false;  // since take_requests() began
+  std::vector<Event> events_;    // since the last step
   std::optional<ChatPrompts> chat_;
   std::string chat_error_;
   Stopwatch watch_;

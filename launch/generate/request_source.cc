@@ -5,7 +5,6 @@
 #include "tp/internal/require.h"
 
 #include <filesystem>
-#include <iterator>
 #include <new>
 #include <system_error>
 
@@ -33,61 +32,56 @@ bool is_stream(const std::string& path) {
   return std::filesystem::is_other(path, ignored);
 }
 
+// Returns a descriptor that stays open until the program ends.
+int open_batch(const std::string& path) {
+  const int descriptor = path == kStdin ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  require<RequestError>(descriptor >= 0,
+                        "cannot read {}: expected a file; check the path and its permissions", path);
+  return descriptor;
+}
+
+ApiRequest failed_line(std::string where, std::string error) {
+  return {.facts = {.where = std::move(where)}, .error = std::move(error)};
+}
+
 void require_requests(bool has_any, const std::string& path) {
   require<RequestError>(has_any, "{}: no requests; expected one JSON object per line", name_of_input(path));
 }
 
 }  // namespace
 
-RequestSource::RequestSource(std::vector<ApiRequest> known)
-    : known_(std::make_move_iterator(known.begin()), std::make_move_iterator(known.end())) {}
-
-RequestSource RequestSource::lines_of(const std::string& path) {
-  RequestSource source;
-  source.path_ = path;
-  const int descriptor = path == kStdin ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  require<RequestError>(descriptor >= 0,
-                        "cannot read {}: expected a file; check the path and its permissions", path);
-  source.input_.emplace(descriptor);  // which stays open until the program ends
-  return source;
-}
+RequestSource::RequestSource(std::string path) : path_(std::move(path)), input_(open_batch(path_)) {}
 
 // What is wrong with a line, be it only that memory has no room for it, ends the line.
 std::optional<ApiRequest> RequestSource::take_request() {
   try {
     while (true) {
       ++line_;
-      const std::optional<std::string> line = input_->take_line();
+      const std::optional<std::string> line = input_.take_line();
       if (!line) break;
       if (!is_blank(*line)) return read_line(*line, path_, line_);
     }
     --line_;
     return std::nullopt;
   } catch (const RequestError& error) {
-    return ApiRequest{.where = where(path_, line_), .error = error.what()};
+    return failed_line(where(path_, line_), error.what());
   } catch (const std::bad_alloc&) {
-    return ApiRequest{.where = where(path_, line_), .error = "out of memory for the line; shorten it"};
+    return failed_line(where(path_, line_), "out of memory for the line; shorten it");
   }
 }
 
 std::optional<ApiRequest> RequestSource::next(bool wait) {
-  if (!known_.empty()) {
-    ApiRequest request = std::move(known_.front());
-    known_.pop_front();
-    return request;
-  }
-  while (input_) {
+  while (true) {
     if (std::optional<ApiRequest> request = take_request()) {
       has_had_any_ = true;
       return request;
     }
-    if (input_->ended()) {
+    if (input_.ended()) {
       require_requests(has_had_any_, path_);
       return std::nullopt;
     }
-    if (!input_->fill(wait ? -1 : 0) && !wait && !input_->ended()) return std::nullopt;
+    if (!input_.fill(wait ? -1 : 0) && !wait && !input_.ended()) return std::nullopt;
   }
-  return std::nullopt;
 }
 
 std::size_t count_requests(const std::string& path, const std::function<void(const ApiRequest&)>& use) {

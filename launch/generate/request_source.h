@@ -4,34 +4,29 @@
 #include "runtime/api/api_request.h"
 
 #include <cstddef>
-#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace tp {
 
-// Hands out requests one after the other. All are known, or they are lines of a file or of standard input,
-// which another program may still be writing. Memory holds only the next lines of a file.
+// Reads the requests of a batch from the lines of a file or of standard input, which another program may
+// still be writing. Memory holds only the next lines.
 class RequestSource {
  public:
-  explicit RequestSource(std::vector<ApiRequest> known);
-  // The lines of a file; "-" is standard input. Throws RequestError if it cannot be read.
-  static RequestSource lines_of(const std::string& path);
+  // `path`: "-" is standard input. Throws RequestError if the file cannot be read.
+  explicit RequestSource(std::string path);
 
   // The next request. If there is none yet, waits for it or returns nothing, as `wait` says; nothing as well
   // at the end. Throws RequestError where the input ends without a single line.
   std::optional<ApiRequest> next(bool wait);
 
  private:
-  RequestSource() = default;
   // The next line that has come and is not blank.
   std::optional<ApiRequest> take_request();
 
-  std::deque<ApiRequest> known_;
   std::string path_;
-  std::optional<InputBuffer> input_;
+  InputBuffer input_;
   std::size_t line_ = 0;  // its number
   bool has_had_any_ = false;
 };

@@ -26,4 +26,8 @@ void run_sequences(Engine& engine, std::vector<NamedRequest> requests, const std
 std::vector<std::vector<float>> pooled_states(Engine& engine, std::vector<NamedRequest> requests,
                                               const std::string& label);
 
+// A classifier's scores of all labels, for each sequence, in order.
+std::vector<std::vector<float>> label_scores(Engine& engine, std::vector<NamedRequest> requests,
+                                             const std::string& label);
+
 }  // namespace tp

@@ -35,18 +35,19 @@ struct Answer {
   std::string id{};
   std::int64_t created = 0;  // seconds since 1970
   std::string model{};
-  ApiCall call{};
+  ApiCall call{};                         // without its prompts
   std::vector<Completion> completions{};  // [prompts]
-  std::vector<std::vector<TokenId>> prompts{};
   AnswerTimes times{};
 
+  std::size_t discarded_tokens = 0;  // generated, but not part of the best continuations
+
+  // The continuation of an answer that has only one.
+  const Continuation& continuation() const { return completions.front().continuations.front(); }
+  // Sums over the completions.
   std::size_t prompt_tokens() const;
   std::size_t cached_tokens() const;
   std::size_t generated_tokens() const;
-  std::size_t reasoning_tokens() const;
-  std::size_t drafted_tokens() const;
-  std::size_t accepted_tokens() const;
-  std::size_t discarded_tokens = 0;  // generated, but not part of the best continuations
+  std::size_t sum(std::size_t Continuation::*number) const;
 };
 
 // Server-sent events are returned whole, with the empty line that ends them.

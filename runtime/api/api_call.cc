@@ -104,7 +104,6 @@ Json parse_body(std::string_view text) {
   } catch (const Json::exception& error) {
     // With a code, because the message quotes the body and must not be logged.
     throw ApiException({.status = 400,
-                        .type = error_type_of(400),
                         .message = fmt::format("the body is not JSON: {}", error.what()),
                         .code = "invalid_json"});
   }
@@ -118,14 +117,13 @@ ApiCall read_openai_call(Json body, Form form) {
   call.return_progress = take_flag(body, "return_progress");
   call.return_token_ids = take_flag(body, "return_token_ids");
   if (form == Form::chat_completion) {
-    ApiRequest request;
+    ApiRequest& request = call.prompts.emplace_back();
     Json conversation = Json::object();
     for (const char* name : {"add_generation_prompt", "continue_final_message"}) {
       if (body.contains(name) && !body.at(name).is_null()) conversation[name] = take_flag(body, name);
     }
-    read_openai_body(body, form, request, UnknownMembers::ignore);
+    call.warnings = read_openai_body(body, form, request, UnknownMembers::ignore);
     request.conversation->update(conversation);
-    call.prompts.push_back(std::move(request));
     return call;
   }
   call.echo = take_flag(body, "echo");
@@ -140,6 +138,16 @@ ApiCall read_openai_call(Json body, Form form) {
     if (call.best_of != 0) request.settings["n"] = call.best_of;
   }
   return call;
+}
+
+ApiCall read_converted_chat(Json chat, MemberNames names) {
+  try {
+    ApiCall call = read_openai_call(std::move(chat), Form::chat_completion);
+    call.names = names;
+    return call;
+  } catch (const RequestError& error) {
+    throw ApiException(renamed(api_error_of(error), names));
+  }
 }
 
 }  // namespace tp

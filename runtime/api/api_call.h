@@ -16,7 +16,8 @@
 namespace tp {
 
 struct ApiCall {
-  std::vector<ApiRequest> prompts{};  // differ only in their texts
+  std::vector<ApiRequest> prompts{};    // differ only in their texts
+  std::vector<std::string> warnings{};  // about parts of the body that were ignored
   bool stream = false;
   bool include_usage = false;    // a stream ends with token counts
   bool return_progress = false;  // a stream reports the progress of long prompts
@@ -30,12 +31,8 @@ struct ApiCall {
   std::map<std::string, NamespacedName> namespaces{};                  // as in OfferedTools
   MemberNames names{};  // the API's names of members, for errors
 
-  std::vector<std::string> warnings() const {
-    return prompts.empty() ? std::vector<std::string>() : prompts.front().warnings;
-  }
   void warn(const std::vector<std::string>& more) {
-    std::vector<std::string>& all = prompts.front().warnings;
-    all.insert(all.end(), more.begin(), more.end());
+    warnings.insert(warnings.end(), more.begin(), more.end());
   }
 };
 
@@ -46,6 +43,9 @@ nlohmann::ordered_json parse_body(std::string_view text);
 // most servers support. Ignores unknown members. Throws RequestError with the name of the first invalid or
 // unsupported member.
 ApiCall read_openai_call(nlohmann::ordered_json body, ApiRequest::Form form);
+
+// Reads a chat that the body of another API was converted to. Errors have the names of the API's members.
+ApiCall read_converted_chat(nlohmann::ordered_json chat, MemberNames names);
 
 // Reads the body of OpenAI's /v1/responses as a chat. Throws RequestError.
 ApiCall read_responses_call(const nlohmann::ordered_json& body);

@@ -37,7 +37,7 @@ ApiError refused_by_template(const jinja::RenderError& error) {
 
 }  // namespace
 
-std::string error_type_of(int status) {
+std::string ApiError::type() const {
   switch (status) {
     case 401:
       return "authentication_error";
@@ -82,7 +82,6 @@ ApiError api_error_of(const std::exception& error) {
     result.message = "there is no memory for this request at the moment; try again later, or shorten it";
     result.retry_after = 1.0;
   }
-  result.type = error_type_of(result.status);
   return result;
 }
 
@@ -121,7 +120,7 @@ std::string short_reason(const ApiError& error) {
   constexpr std::size_t kMost = 120;
   if (!error.code.empty()) return error.code;
   const std::size_t begin = find_outside_quotes(error.message, "expected ");
-  if (begin == std::string::npos) return error.type;
+  if (begin == std::string::npos) return error.type();
   std::string reason = error.message.substr(begin, kMost);
   return reason.substr(0, std::min(reason.find(", found"), reason.find_first_of(";(\n")));
 }

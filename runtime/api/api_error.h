@@ -13,12 +13,14 @@
 namespace tp {
 
 struct ApiError {
-  int status = 500;                   // HTTP status
-  std::string type = "server_error";  // OpenAI's type: invalid_request_error, rate_limit_error, ...
+  int status = 500;  // HTTP status
   std::string message{};
   std::string param{};                  // the invalid member of the request; may be empty
   std::string code{};                   // "context_length_exceeded"; may be empty
   std::optional<double> retry_after{};  // seconds after which the request may succeed
+
+  // OpenAI's type for the status: invalid_request_error, rate_limit_error, ...
+  std::string type() const;
 };
 
 // Converts an exception to an error for the client: 400 for an invalid request, 429 for an overload, which
@@ -42,8 +44,5 @@ class ApiException : public RequestError {
  private:
   ApiError error_;
 };
-
-// The error type that OpenAI's clients expect for a status.
-std::string error_type_of(int status);
 
 }  // namespace tp

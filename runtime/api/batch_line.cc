@@ -49,7 +49,7 @@ Json read_id(const Json& id) {
 
 // Parses a line in the project's own format.
 void read_line(Json object, ApiRequest& request) {
-  request.id = read_id(object.value("id", Json()));
+  request.facts.id = read_id(object.value("id", Json()));
   const int prompts = static_cast<int>(object.contains("prompt")) + static_cast<int>(object.contains("ids")) +
                       static_cast<int>(object.contains("messages"));
   require<RequestError>(
@@ -85,10 +85,11 @@ Form form_of(const Json& line, const Json& body) {
 }
 
 void read_openai_line(const Json& line, ApiRequest& request) {
-  request.form = Form::chat_completion;  // so that errors are reported in OpenAI's format
-  request.id = line.value("custom_id", Json());
-  require<RequestError>(request.id.is_string(), "`custom_id`: expected a text beside `body`, found {}",
-                        request.id.is_null() ? "none" : request.id.type_name());
+  request.facts.form = Form::chat_completion;  // so that errors are reported in OpenAI's format
+  const Json id = line.value("custom_id", Json());
+  request.facts.id = id;
+  require<RequestError>(id.is_string(), "`custom_id`: expected a text beside `body`, found {}",
+                        id.is_null() ? "none" : id.type_name());
   const Json method = line.value("method", Json("POST"));
   require<RequestError>(method == "POST", "`method`: expected \"POST\", found {}", method.dump());
   const Json body = line.value("body", Json());
@@ -104,7 +105,7 @@ void read_openai_line(const Json& line, ApiRequest& request) {
 
 ApiRequest read_batch_line(std::string_view text, std::string_view where) {
   ApiRequest request;
-  request.where = where;
+  request.facts.where = where;
   try {
     Json line = parse_line(text);
     if (line.contains("custom_id") || line.contains("body"))

@@ -1,7 +1,9 @@
 #include "runtime/api/completion.h"
 
+#include "runtime/api/request_fields.h"
+
 #include <algorithm>
-#include <iterator>
+#include <utility>
 
 namespace tp {
 namespace {
@@ -20,22 +22,40 @@ void count_reasoning(Continuation& continuation) {
 void read_message(const AnswerSyntax& syntax, const TokenEvent& event, Continuation& continuation) {
   if (!continuation.reader) continuation.reader = make_message_reader(syntax);
   continuation.news = continuation.reader->push(event.text);
-  if (continuation.finished()) {
-    const bool has_ended = continuation.finish_reason == FinishReason::stop;
-    MessagePieces last = continuation.reader->finish(has_ended ? Ending::complete : Ending::cut);
-    std::ranges::move(last, std::back_inserter(continuation.news));
-  }
   for (MessagePiece& piece : continuation.news) continuation.message.add(piece);
+  if (continuation.finished())
+    continuation.end(continuation.finish_reason == FinishReason::stop ? Ending::complete : Ending::cut);
   count_reasoning(continuation);
 }
 
 }  // namespace
+
+void Continuation::end(Ending ending) {
+  if (!reader) return;
+  for (MessagePiece& piece : reader->finish(ending)) {
+    message.add(piece);
+    news.push_back(std::move(piece));
+  }
+}
 
 std::string_view Continuation::finish_name() const {
   const bool calls =
       finish_reason == FinishReason::stop && std::ranges::any_of(message.calls, &ToolCall::is_complete);
   return calls ? "tool_calls" : name_of(finish_reason);
 }
+
+nlohmann::json Completion::settings() const {
+  nlohmann::json settings = fields_of(request);
+  if (constraint_member == kCallsMember) settings.erase("grammar");
+  return settings;
+}
+
+std::size_t Completion::generated_tokens() const {
+  return sum_of(continuations,
+                [](const Continuation& continuation) { return continuation.token_ids.size(); });
+}
+
+std::size_t Completion::sum(std::size_t Continuation::*number) const { return sum_of(continuations, number); }
 
 Continuation& Completion::add(const TokenEvent& event) {
   Continuation& continuation = continuations.at(static_cast<std::size_t>(event.sample));

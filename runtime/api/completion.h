@@ -1,9 +1,11 @@
 #pragma once
 
+#include "runtime/api/api_request.h"
 #include "runtime/chat/message_reader.h"
 #include "tp/request.h"
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,23 +38,44 @@ struct Continuation {
   std::string error;           // reason of the failure
 
   bool finished() const { return finish_reason != FinishReason::none; }
+  // Ends the message, and adds its last pieces to `news`.
+  void end(Ending ending);
   // OpenAI's name; "tool_calls" if the continuation ended to call tools.
   std::string_view finish_name() const;
 };
 
-// The result of a request: its n continuations.
+// The sum of a number of each item.
+template <class Items, class Number>
+std::size_t sum_of(const Items& items, const Number& number) {
+  std::size_t sum = 0;
+  for (const auto& item : items) sum += std::invoke(number, item);
+  return sum;
+}
+
+// Completion::constraint_member of a constraint that the client did not send.
+inline constexpr const char* kCallsMember = "tools";
+
+// A request that the engine runs, and its result: n continuations.
 struct Completion {
-  nlohmann::json settings =
-      nlohmann::json::object();  // the effective settings, in the format of request_fields.h
-  AnswerSyntax syntax{};         // syntax for reading the continuations
-  std::size_t prompt_tokens = 0;
+  AnswerFacts facts{};
+  Request request{};
+  AnswerSyntax syntax{};  // syntax for reading the continuations
+  // The client's name for the request's constraint; kCallsMember if the constraint comes from tools; may be
+  // empty.
+  std::string constraint_member{};
   std::size_t cached_tokens = 0;  // prompt tokens found in the prefix cache
   // On request: log-probabilities of the prompt's tokens from the second one on, and the most likely tokens
   // at their places.
   std::vector<double> prompt_logprobs{};
   std::vector<std::vector<TokenLogprob>> prompt_top{};
-  std::vector<Continuation> continuations;
+  std::vector<Continuation> continuations{};
 
+  // The effective settings, in the format of request_fields.h: the client may send them again to get the same
+  // text.
+  nlohmann::json settings() const;
+  // Sums over the continuations.
+  std::size_t generated_tokens() const;
+  std::size_t sum(std::size_t Continuation::*number) const;
   // Adds an event to its continuation, and returns the continuation.
   Continuation& add(const TokenEvent& event);
   bool finished() const;

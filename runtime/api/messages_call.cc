@@ -184,17 +184,12 @@ ApiCall read_messages_call(const Json& body) {
     chat["parallel_tool_calls"] = false;
   for (const char* name : {"model", "stream", "max_tokens", "temperature", "top_p", "top_k"})
     chat[name] = body.value(name, Json());
-  try {
-    ApiCall call = read_openai_call(std::move(chat), ApiRequest::Form::chat_completion);
-    // Clients ask every model to think, so a model that cannot think just answers.
-    call.prompts.front().thinks_if_able = true;
-    call.names = kNames;
-    call.warn(offered.warnings);
-    call.warn(conversation.warnings);
-    return call;
-  } catch (const RequestError& error) {
-    throw ApiException(renamed(api_error_of(error), kNames));
-  }
+  ApiCall call = read_converted_chat(std::move(chat), kNames);
+  // Clients ask every model to think, so a model that cannot think just answers.
+  call.prompts.front().thinks_if_able = true;
+  call.warn(offered.warnings);
+  call.warn(conversation.warnings);
+  return call;
 }
 
 }  // namespace tp

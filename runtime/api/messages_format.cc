@@ -12,10 +12,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Kind = MessagePiece::Kind;
 
-const Continuation& continuation_of(const Answer& answer) {
-  return answer.completions.front().continuations.front();
-}
-
 Json usage_of(const Answer& answer) {
   const std::size_t cached = answer.cached_tokens();
   return {{"input_tokens", answer.prompt_tokens() - cached},
@@ -26,7 +22,7 @@ Json usage_of(const Answer& answer) {
 
 // Why the text ended, and the stop text that ended it.
 Json reason_of(const Answer& answer) {
-  const Continuation& text = continuation_of(answer);
+  const Continuation& text = answer.continuation();
   Json reason = {{"stop_reason", "end_turn"}, {"stop_sequence", nullptr}};
   if (text.finish_reason == FinishReason::length) reason["stop_reason"] = "max_tokens";
   if (text.finish_name() == "tool_calls")
@@ -41,7 +37,7 @@ Json message_of(const Answer& answer, Json content) {
                   {"role", "assistant"},      {"content", std::move(content)},
                   {"model", answer.model},    {"stop_reason", nullptr},
                   {"stop_sequence", nullptr}, {"usage", usage_of(answer)}};
-  if (!answer.call.warnings().empty()) message["warnings"] = answer.call.warnings();
+  if (!answer.call.warnings.empty()) message["warnings"] = answer.call.warnings;
   return message;
 }
 
@@ -91,7 +87,7 @@ class MessagesFormat final : public AnswerFormat, BlockStream {
 
   Json body(const Answer& answer) const override {
     Json content = Json::array();
-    for (const MessageBlock& block : blocks_of(continuation_of(answer).message))
+    for (const MessageBlock& block : blocks_of(answer.continuation().message))
       content.push_back(block_of(block, block.text));
     Json message = message_of(answer, std::move(content));
     message.update(reason_of(answer));
@@ -102,7 +98,7 @@ class MessagesFormat final : public AnswerFormat, BlockStream {
 
   std::string token(const Answer& answer, std::size_t, const TokenEvent&) override {
     start(answer);
-    add(continuation_of(answer).news);
+    add(answer.continuation().news);
     return std::exchange(events_, {});
   }
 

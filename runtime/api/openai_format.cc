@@ -43,16 +43,16 @@ Json timings_of(const Answer& answer) {
                   {"compute_ms", ms(times.compute)},
                   {"collectives_ms", ms(times.collectives)},
                   {"waiting_ms", ms(times.waiting)}};
-  if (answer.drafted_tokens() > 0) {
-    timings["draft_n"] = answer.drafted_tokens();
-    timings["draft_n_accepted"] = answer.accepted_tokens();
+  if (const std::size_t drafted = answer.sum(&Continuation::drafted_tokens); drafted > 0) {
+    timings["draft_n"] = drafted;
+    timings["draft_n_accepted"] = answer.sum(&Continuation::accepted_tokens);
   }
   return timings;
 }
 
 Json answer_usage(const Answer& answer) {
   return openai_usage(answer.prompt_tokens(), answer.cached_tokens(), answer.generated_tokens(),
-                      answer.reasoning_tokens());
+                      answer.sum(&Continuation::reasoning_tokens));
 }
 
 void add_text(Json& delta, const char* name, const std::string& text) {
@@ -61,10 +61,10 @@ void add_text(Json& delta, const char* name, const std::string& text) {
 
 // `warnings` is not part of OpenAI's API.
 void add_warnings(const Answer& answer, Json& body) {
-  if (!answer.call.warnings().empty()) body["warnings"] = answer.call.warnings();
+  if (!answer.call.warnings.empty()) body["warnings"] = answer.call.warnings;
 }
 
-Form form_of(const Answer& answer) { return answer.call.prompts.front().form; }
+Form form_of(const Answer& answer) { return answer.completions.front().facts.form; }
 bool is_chat(const Answer& answer) { return form_of(answer) == Form::chat_completion; }
 
 class OpenAiFormat final : public AnswerFormat {
@@ -118,7 +118,7 @@ Json OpenAiFormat::body(const Answer& answer) const {
   for (std::size_t prompt = 0; prompt < answer.completions.size(); ++prompt) {
     for (const Continuation& continuation : answer.completions[prompt].continuations) {
       Json choice = openai_choice(form_of(answer), engine_, continuation, choices.size());
-      if (answer.call.echo) add_echo(engine_, answer.prompts[prompt], answer.completions[prompt], choice);
+      if (answer.call.echo) add_echo(engine_, answer.completions[prompt], choice);
       if (answer.call.return_token_ids) choice["token_ids"] = continuation.token_ids;
       choices.push_back(std::move(choice));
     }
@@ -157,7 +157,7 @@ std::string OpenAiFormat::first(const Answer& answer, std::size_t prompt, std::s
   }
   if (!answer.call.echo) return "";
   Json echoed = {{"index", index}, {"text", ""}, {"logprobs", nullptr}, {"finish_reason", nullptr}};
-  choice.echoed = add_echo(engine_, answer.prompts[prompt], answer.completions[prompt], echoed);
+  choice.echoed = add_echo(engine_, answer.completions[prompt], echoed);
   return chunk(answer, std::move(echoed));
 }
 

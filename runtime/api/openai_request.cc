@@ -3,14 +3,17 @@
 #include "runtime/api/constraint_fields.h"
 #include "runtime/api/offered_tools.h"
 #include "runtime/api/prompt_ids.h"
+#include "runtime/api/request_fields.h"
 #include "runtime/chat/json_members.h"
 #include "runtime/chat/openai_messages.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tp {
@@ -21,47 +24,17 @@ using Form = ApiRequest::Form;
 
 constexpr int kMaxLogprobs = 20;  // OpenAI's limit
 
-// Members that become settings, with the settings' names. set_fields checks the values.
-const std::map<std::string, std::string>& settings() {
-  static const std::map<std::string, std::string> table = {
-      {"max_tokens", "max_tokens"},
-      {"max_completion_tokens", "max_tokens"},
-      {"temperature", "temperature"},
-      {"top_p", "top_p"},
-      {"n", "n"},
-      {"stop", "stop"},
-      {"seed", "seed"},
-      {"presence_penalty", "presence_penalty"},
-      {"frequency_penalty", "frequency_penalty"},
-      {"logit_bias", "logit_bias"},
-      // Extensions that most OpenAI-compatible servers accept.
-      {"top_k", "top_k"},
-      {"min_p", "min_p"},
-      {"repetition_penalty", "repetition_penalty"},
-      {"repeat_penalty", "repetition_penalty"},
-      {"ignore_eos", "ignore_eos"},
-      {"min_tokens", "min_tokens"},
-      {"max_thinking_tokens", "max_thinking_tokens"},
-      {"thinking_token_budget", "max_thinking_tokens"},  // vLLM's name
-      {"stop_token_ids", "stop_token_ids"},
-      {"include_stop_str_in_output", "include_stop_str_in_output"},
-      {"bad_words", "bad_words"},
-      {"beams", "beams"},
-      {"length_penalty", "length_penalty"},
-      {"early_stopping", "early_stopping"},
-      {"forced_bos_token_id", "forced_bos_token_id"},
-      {"cache_prompt", "cache_prompt"},
-      {"cache_salt", "cache_salt"},
-      {"priority", "priority"},
-      {"speculate", "speculate"},
-      // Settings of diffusion language models.
-      {"steps", "steps"},
-      {"block_length", "block_length"},
-      {"unmask", "unmask"},
-      {"threshold", "threshold"},
-      {"unmask_cache", "unmask_cache"},
-  };
-  return table;
+// The names of settings that only batch lines have: bodies have other members for them, or none.
+constexpr std::string_view kNamesInLines[] = {"bad_words_ids", "choice", "decoder_ids", "json_object",
+                                              "regex"};
+
+// The setting that a member becomes; empty if it becomes none. set_fields checks the value.
+std::string setting_of(const std::string& member) {
+  if (member == "max_completion_tokens") return "max_tokens";
+  if (member == "repeat_penalty") return "repetition_penalty";
+  if (member == "thinking_token_budget") return "max_thinking_tokens";  // vLLM's name
+  return is_field(member) && std::ranges::find(kNamesInLines, member) == std::end(kNamesInLines) ? member
+                                                                                                 : "";
 }
 
 // Members without effect on the response.
@@ -164,18 +137,20 @@ void read_tool_choice(const Json& choice, const Json& tools, CallRules& rules) {
 }
 
 // Reads the functions that the model may call; the chat template describes them to the model.
-void read_tools(const Json& given, const Json& wish, UnknownMembers unknown, ApiRequest& request) {
+// Returns warnings about tools that were left out.
+std::vector<std::string> read_tools(const Json& given, const Json& wish, UnknownMembers unknown,
+                                    ApiRequest& request) {
   require<RequestError>(given.is_null() || given.is_array(), "`tools`: expected a list, found {}",
                         given.type_name());
   OfferedTools offered = offered_chat_tools(given);
   require<RequestError>(unknown == UnknownMembers::ignore || offered.warnings.empty(),
                         "`tools`: expected tools of type function, found others; leave them out");
-  request.warnings = std::move(offered.warnings);
   Json& tools = offered.functions;
   for (const Json& tool : tools) check_tool(tool);
   const Json choice = plain_choice(wish, tools);
   read_tool_choice(choice, tools, request.calls);
   if (!tools.empty() && choice != Json("none")) (*request.conversation)["tools"] = tools;
+  return std::move(offered.warnings);
 }
 
 void read_parallel_calls(const Json& value, ApiRequest& request) {
@@ -244,7 +219,7 @@ void read_logprobs(const Json& body, Form form, ApiRequest& request) {
 
 void read_model(const Json& model, ApiRequest& request) {
   require<RequestError>(model.is_string(), "`model`: expected a name, found {}", model.type_name());
-  request.model = model.get<std::string>();
+  request.facts.model = model.get<std::string>();
 }
 
 // Empty stop texts have no effect, as in llama.cpp. With top_p 0, only the most likely token remains.
@@ -262,12 +237,12 @@ Json effective_value(const std::string& name, const Json& value) {
 void read_member(const std::string& name, const Json& value, ApiRequest& request, UnknownMembers unknown) {
   // LM Studio's clients send -1 for as many tokens as fit, the default of a chat.
   const bool is_limit = name == "max_tokens" || name == "max_completion_tokens";
-  if (is_limit && value == -1 && request.form == Form::chat_completion) return;
-  if (const auto setting = settings().find(name); setting != settings().end()) {
-    request.settings[setting->second] = effective_value(name, value);
+  if (is_limit && value == -1 && request.facts.form == Form::chat_completion) return;
+  if (ignored().contains(name) || read_constraint_member(name, value, request)) return;
+  if (const std::string setting = setting_of(name); !setting.empty()) {
+    request.settings[setting] = effective_value(name, value);
     return;
   }
-  if (ignored().contains(name) || read_constraint_member(name, value, request)) return;
   const auto refused = unsupported().find(name);
   if (refused == unsupported().end() && unknown == UnknownMembers::ignore) return;
   require<RequestError>(refused != unsupported().end(), "there is no field `{}` that is known; leave it out",
@@ -280,10 +255,12 @@ void read_member(const std::string& name, const Json& value, ApiRequest& request
 
 }  // namespace
 
-void read_openai_body(const Json& body, Form form, ApiRequest& request, UnknownMembers unknown) {
+std::vector<std::string> read_openai_body(const Json& body, Form form, ApiRequest& request,
+                                          UnknownMembers unknown) {
   const bool is_chat = form == Form::chat_completion;
   const std::string prompt = is_chat ? "messages" : "prompt";
-  request.form = form;
+  request.facts.form = form;
+  std::vector<std::string> warnings;
   require<RequestError>(body.is_object(), "expected an object with `{}`, found {}", prompt, body.type_name());
   std::set<std::string> read = {prompt, "model", "logprobs"};
   if (is_chat) {
@@ -300,7 +277,7 @@ void read_openai_body(const Json& body, Form form, ApiRequest& request, UnknownM
     if (!member("parallel_tool_calls").is_null()) read_parallel_calls(member("parallel_tool_calls"), request);
     if (!member("chat_template_kwargs").is_null())
       read_template_arguments(member("chat_template_kwargs"), request);
-    read_tools(member("tools"), member("tool_choice"), unknown, request);
+    warnings = read_tools(member("tools"), member("tool_choice"), unknown, request);
   } else {
     read_prompt(member(prompt), request);
   }
@@ -311,6 +288,7 @@ void read_openai_body(const Json& body, Form form, ApiRequest& request, UnknownM
   // The newer name wins.
   if (const Json tokens = member("max_completion_tokens"); !tokens.is_null() && tokens != -1)
     request.settings["max_tokens"] = tokens;
+  return warnings;
 }
 
 }  // namespace tp

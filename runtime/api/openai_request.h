@@ -4,6 +4,8 @@
 #include "runtime/api/api_request.h"
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -15,8 +17,9 @@ enum class UnknownMembers : std::uint8_t { refuse, ignore };
 // Parses the body of a request to /v1/chat/completions or /v1/completions (according to `form`) into
 // `request`. Sampling parameters become settings. Null members count as absent. Members that only matter to
 // OpenAI's own service (`user`, `metadata`, ...) are ignored. Throws RequestError for unsupported members
-// that would change the response: several prompts, audio.
-void read_openai_body(const nlohmann::ordered_json& body, ApiRequest::Form form, ApiRequest& request,
-                      UnknownMembers unknown = UnknownMembers::refuse);
+// that would change the response: several prompts, audio. Returns warnings about ignored parts.
+std::vector<std::string> read_openai_body(const nlohmann::ordered_json& body, ApiRequest::Form form,
+                                          ApiRequest& request,
+                                          UnknownMembers unknown = UnknownMembers::refuse);
 
 }  // namespace tp

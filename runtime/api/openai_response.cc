@@ -93,16 +93,6 @@ Json text_logprobs(const Engine& engine, const Continuation& continuation, Token
   return lists;
 }
 
-Json usage_of(const Completion& completion) {
-  std::size_t generated = 0;
-  std::size_t reasoning = 0;
-  for (const Continuation& continuation : completion.continuations) {
-    generated += continuation.token_ids.size();
-    reasoning += continuation.reasoning_tokens;
-  }
-  return openai_usage(completion.prompt_tokens, completion.cached_tokens, generated, reasoning);
-}
-
 Json message_of(const Message& message) {
   Json json = {{"role", "assistant"}, {"content", message.text}};
   if (!message.reasoning.empty()) json["reasoning_content"] = message.reasoning;
@@ -146,14 +136,14 @@ Json openai_choice(Form form, const Engine& engine, const Continuation& continua
   return choice;
 }
 
-std::size_t add_echo(const Engine& engine, const std::vector<TokenId>& prompt, const Completion& completion,
-                     Json& choice) {
+std::size_t add_echo(const Engine& engine, const Completion& completion, Json& choice) {
+  const std::vector<TokenId>& prompt = completion.request.prompt;
   const std::string text = engine.decode(prompt);
   choice["text"] = text + choice.at("text").get<std::string>();
   const std::size_t characters = count_characters(text);
   // The first token of a prompt has no log-probability, and it may be the only token.
   const bool has_logprobs = !completion.prompt_logprobs.empty() ||
-                            (prompt.size() == 1 && completion.settings.value("logprobs", -1) >= 0);
+                            (prompt.size() == 1 && completion.request.sampling.logprobs >= 0);
   if (!has_logprobs) return characters;
   Json lists = no_tokens();
   std::size_t offset = 0;
@@ -183,23 +173,21 @@ std::string new_response_id(std::string_view prefix) {
   return fmt::format("{}{:08x}{:08x}{:08x}", prefix, random(), random(), random());
 }
 
-Json openai_body(const ApiRequest& request, const Completion& completion, const Engine& engine,
-                 std::string_view model) {
-  const bool is_chat = request.form == Form::chat_completion;
+Json openai_body(const Completion& completion, const Engine& engine, std::string_view model) {
+  const AnswerFacts& facts = completion.facts;
+  const bool is_chat = facts.form == Form::chat_completion;
   Json choices = Json::array();
   for (const Continuation& continuation : completion.continuations)
-    choices.push_back(openai_choice(request.form, engine, continuation, choices.size()));
-  return {{"id", new_response_id(is_chat ? "chatcmpl-" : "cmpl-")},
-          {"object", is_chat ? "chat.completion" : "text_completion"},
-          {"created", static_cast<std::int64_t>(std::time(nullptr))},
-          {"model", request.model.empty() ? std::string(model) : request.model},
-          {"choices", std::move(choices)},
-          {"usage", usage_of(completion)},
-          {"sampling", completion.settings}};
-}
-
-Json openai_error(std::string_view message, std::string_view type) {
-  return {{"error", {{"message", message}, {"type", type}, {"param", nullptr}, {"code", nullptr}}}};
+    choices.push_back(openai_choice(facts.form, engine, continuation, choices.size()));
+  return {
+      {"id", new_response_id(is_chat ? "chatcmpl-" : "cmpl-")},
+      {"object", is_chat ? "chat.completion" : "text_completion"},
+      {"created", static_cast<std::int64_t>(std::time(nullptr))},
+      {"model", facts.model.empty() ? std::string(model) : facts.model},
+      {"choices", std::move(choices)},
+      {"usage", openai_usage(completion.request.prompt.size(), completion.cached_tokens,
+                             completion.generated_tokens(), completion.sum(&Continuation::reasoning_tokens))},
+      {"sampling", completion.settings()}};
 }
 
 Json openai_batch_line(const nlohmann::json& custom_id, int status, Json body) {

@@ -21,8 +21,8 @@ std::string new_response_id(std::string_view prefix);
 // The response body for a finished request: a `chat.completion` or `text_completion` object, depending on the
 // request's form. In addition to OpenAI's members it has `sampling`, the effective settings. `model` is the
 // default model name. `engine` must have a tokenizer, for the texts of log-probabilities.
-nlohmann::ordered_json openai_body(const ApiRequest& request, const Completion& completion,
-                                   const Engine& engine, std::string_view model);
+nlohmann::ordered_json openai_body(const Completion& completion, const Engine& engine,
+                                   std::string_view model);
 
 // Parts of response bodies: the choice of a continuation, and the log-probabilities of its tokens (null if
 // not requested). `places` has counted the continuation's earlier tokens. `offset`: characters before the
@@ -34,16 +34,11 @@ nlohmann::ordered_json openai_logprobs(ApiRequest::Form form, const Engine& engi
                                        std::size_t offset = 0);
 
 // Puts the prompt before a completion's text and log-probabilities. Returns the number of characters added.
-std::size_t add_echo(const Engine& engine, const std::vector<TokenId>& prompt, const Completion& completion,
-                     nlohmann::ordered_json& choice);
+std::size_t add_echo(const Engine& engine, const Completion& completion, nlohmann::ordered_json& choice);
 
 // Token counts. `cached` is part of `prompt`, and `reasoning` is part of `generated`.
 nlohmann::ordered_json openai_usage(std::size_t prompt, std::size_t cached, std::size_t generated,
                                     std::size_t reasoning);
-
-// The response body for a request that cannot be served. `type`: OpenAI's error type, invalid_request_error
-// or server_error.
-nlohmann::ordered_json openai_error(std::string_view message, std::string_view type);
 
 // A line of a batch's output: a response body with its HTTP status.
 nlohmann::ordered_json openai_batch_line(const nlohmann::json& custom_id, int status,

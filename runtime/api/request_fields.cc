@@ -166,7 +166,7 @@ Field of_sampling(T SamplingParams::*member) {
           [member](const Request& request) { return written(request.sampling.*member); }};
 }
 
-// The chat template provides the markers of thinking, see make_engine_request.
+// The chat template provides the markers of thinking, see begin_completion.
 Field thinking_limit() {
   return {
       [](const Json& value, Request& request) {
@@ -351,6 +351,8 @@ void set_fields(const nlohmann::json& fields, Request& request) {
     }
   }
 }
+
+bool is_field(const std::string& name) { return all_fields().contains(name); }
 
 nlohmann::json fields_of(const Request& request) {
   Json fields = Json::object();

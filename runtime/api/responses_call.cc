@@ -105,16 +105,12 @@ ApiCall read_responses_call(const Json& body) {
   const Json text = body.value("text", Json());
   const Json format = text.is_object() ? text.value("format", Json()) : Json();
   if (!format.is_null()) chat["response_format"] = format;
-  try {
-    ApiCall call = read_openai_call(std::move(chat), ApiRequest::Form::chat_completion);
-    call.repeated = repeated_of(body);
-    call.names = kResponsesNames;
-    call.namespaces = std::move(offered.namespaces);
-    for (const auto& warnings : {offered.warnings, items.warnings()}) call.warn(warnings);
-    return call;
-  } catch (const RequestError& error) {
-    throw ApiException(renamed(api_error_of(error), kResponsesNames));
-  }
+  ApiCall call = read_converted_chat(std::move(chat), kResponsesNames);
+  call.repeated = repeated_of(body);
+  call.namespaces = std::move(offered.namespaces);
+  call.warn(offered.warnings);
+  call.warn(items.warnings());
+  return call;
 }
 
 }  // namespace tp

@@ -1,6 +1,7 @@
 // OpenAI's Responses API.
 #include "runtime/api/answer_format.h"
 #include "runtime/api/message_blocks.h"
+#include "runtime/api/rounded.h"
 
 #include <string>
 #include <utility>
@@ -13,12 +14,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Kind = MessagePiece::Kind;
 
-const Continuation& only_continuation(const Answer& answer) {
-  return answer.completions.front().continuations.front();
-}
-
 bool is_incomplete(const Answer& answer) {
-  return only_continuation(answer).finish_reason == FinishReason::length;
+  return answer.continuation().finish_reason == FinishReason::length;
 }
 
 std::string item_id(const Answer& answer, const MessageBlock& block) {
@@ -63,35 +60,36 @@ const char* status_of(const Answer& answer, const MessageBlock& block) {
 
 // The response object. While it is streamed, its output is empty.
 Json response_of(const Answer& answer, const char* status, Json output) {
-  const nlohmann::json& settings = answer.completions.front().settings;
+  const Request& request = answer.completions.front().request;
   Json response = {{"id", answer.id},
                    {"object", "response"},
                    {"created_at", answer.created},
                    {"status", status},
                    {"error", nullptr},
                    {"incomplete_details", nullptr},
-                   {"max_output_tokens", settings.value("max_tokens", nlohmann::json())},
+                   {"max_output_tokens", request.max_tokens},
                    {"model", answer.model},
                    {"output", std::move(output)},
                    {"previous_response_id", nullptr},
                    {"store", false},
-                   {"temperature", settings.value("temperature", nlohmann::json())},
-                   {"top_p", settings.value("top_p", nlohmann::json())},
+                   {"temperature", rounded(request.sampling.temperature)},
+                   {"top_p", rounded(request.sampling.top_p)},
                    {"truncation", "disabled"},
                    {"usage", nullptr}};
   response.update(answer.call.repeated);
-  if (!answer.call.warnings().empty()) response["warnings"] = answer.call.warnings();
+  if (!answer.call.warnings.empty()) response["warnings"] = answer.call.warnings;
   return response;
 }
 
 Json finished_response(const Answer& answer, Json output) {
   Json response = response_of(answer, status_of(answer), std::move(output));
   if (is_incomplete(answer)) response["incomplete_details"] = {{"reason", "max_output_tokens"}};
-  response["usage"] = {{"input_tokens", answer.prompt_tokens()},
-                       {"input_tokens_details", {{"cached_tokens", answer.cached_tokens()}}},
-                       {"output_tokens", answer.generated_tokens()},
-                       {"output_tokens_details", {{"reasoning_tokens", answer.reasoning_tokens()}}},
-                       {"total_tokens", answer.prompt_tokens() + answer.generated_tokens()}};
+  response["usage"] = {
+      {"input_tokens", answer.prompt_tokens()},
+      {"input_tokens_details", {{"cached_tokens", answer.cached_tokens()}}},
+      {"output_tokens", answer.generated_tokens()},
+      {"output_tokens_details", {{"reasoning_tokens", answer.sum(&Continuation::reasoning_tokens)}}},
+      {"total_tokens", answer.prompt_tokens() + answer.generated_tokens()}};
   return response;
 }
 
@@ -101,7 +99,7 @@ class ResponsesFormat final : public AnswerFormat, BlockStream {
 
   Json body(const Answer& answer) const override {
     Json output = Json::array();
-    for (const MessageBlock& block : blocks_of(only_continuation(answer).message))
+    for (const MessageBlock& block : blocks_of(answer.continuation().message))
       output.push_back(item_of(answer, block, status_of(answer, block), false));
     return finished_response(answer, std::move(output));
   }
@@ -115,7 +113,7 @@ class ResponsesFormat final : public AnswerFormat, BlockStream {
 
   std::string token(const Answer& answer, std::size_t, const TokenEvent&) override {
     answer_ = &answer;
-    add(only_continuation(answer).news);
+    add(answer.continuation().news);
     return std::exchange(events_, {});
   }
 
@@ -132,7 +130,7 @@ class ResponsesFormat final : public AnswerFormat, BlockStream {
   Json error(const ApiError& error) const override { return openai_error(error); }
   std::string error_event(const ApiError& error) const override {
     return sse_event("error", {{"type", "error"},
-                               {"code", error.code.empty() ? error.type : error.code},
+                               {"code", error.code.empty() ? error.type() : error.code},
                                {"message", error.message},
                                {"param", error.param.empty() ? Json() : Json(error.param)},
                                {"sequence_number", number_}});

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 namespace tp {
 
@@ -27,14 +27,17 @@ struct HttpLimits {
   std::chrono::milliseconds stall_time{60'000};   // limit for a client that reads nothing
 };
 
+// Answers a request. Must not block: it runs on the server's thread.
+using HttpHandler = std::function<void(std::shared_ptr<HttpExchange> exchange)>;
+// The decision about a request: its handler, or the response that refuses it.
+using HttpDecision = std::variant<HttpHandler, HttpResponse>;
+
 struct HttpOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;  // 0: any free port
   HttpLimits limits{};
-  // Checks a request before its body is read, and returns a response to refuse it. May be null.
-  std::function<std::optional<HttpResponse>(const HttpRequest& head)> gate{};
-  // Answers a request. Must not block: it runs on the server's thread.
-  std::function<void(std::shared_ptr<HttpExchange> exchange)> handle{};
+  // Decides about a request before its body is read.
+  std::function<HttpDecision(const HttpRequest& head)> route{};
   // Makes the response to an invalid, too large or too slow request.
   std::function<HttpResponse(int status, std::string_view message)> refuse{};
 };
@@ -51,7 +54,7 @@ class HttpServer {
   std::uint16_t port() const;
   // Number of open connections.
   std::size_t connections() const;
-  // Number of unanswered requests that the gate accepted, including requests whose body is being read.
+  // Number of unanswered requests that were not refused, including requests whose body is being read.
   std::size_t open_requests() const;
 
   // From any thread: run `call` on the server's thread, in order.

@@ -144,15 +144,15 @@ void HttpSession::on_head(const Error& error) {
   head_ = head_from(header, client_);
   if (const auto fault = fault_of_head()) return refuse(fault->first, fault->second);
   head_.target = split_target(head_.target).path;
-  if (options_.gate) {
-    if (const std::optional<HttpResponse> refusal = options_.gate(head_)) {
-      discards_ = !parser_->is_done();
-      keep_alive_ = keep_alive_ && parser_->is_done();
-      state_ = State::answering;
-      deadline_.cancel();
-      return send(*refusal);
-    }
+  HttpDecision decision = options_.route(head_);
+  if (const auto* refusal = std::get_if<HttpResponse>(&decision)) {
+    discards_ = !parser_->is_done();
+    keep_alive_ = keep_alive_ && parser_->is_done();
+    state_ = State::answering;
+    deadline_.cancel();
+    return send(*refusal);
   }
+  handler_ = std::get<HttpHandler>(std::move(decision));
   open_request_ = HttpShare(load_, &HttpLoad::requests, 1);
   if (parser_->is_done()) return handle();
   const std::size_t announced = parser_->content_length().value_or(options_.limits.body_bytes);
@@ -210,8 +210,8 @@ void HttpSession::handle() {
   head_.body = std::move(parser_->get().body());
   stream_.expires_never();
   watch();
-  options_.handle(std::make_shared<SessionExchange>(io, shared_from_this(), request_, std::move(head_),
-                                                    std::move(open_request_), std::move(body_share_)));
+  handler_(std::make_shared<SessionExchange>(io, shared_from_this(), request_, std::move(head_),
+                                             std::move(open_request_), std::move(body_share_)));
 }
 
 void HttpSession::on_read_error(const Error& error) {

@@ -124,7 +124,8 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   std::string client_;
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
-  HttpRequest head_;  // current request
+  HttpRequest head_;     // current request
+  HttpHandler handler_;  // its handler
   State state_ = State::reading;
   std::uint64_t request_ = 0;  // number of the current request
   bool keep_alive_ = false;

@@ -42,10 +42,6 @@ bool contains(const std::vector<std::string>& list, std::string_view wanted) {
       list, [&](const std::string& entry) { return entry == "*" || lower_case(entry) == wanted; });
 }
 
-ApiError refused(int status, std::string message) {
-  return {.status = status, .type = error_type_of(status), .message = std::move(message)};
-}
-
 }  // namespace
 
 bool equal_in_constant_time(std::string_view a, std::string_view b) {
@@ -88,19 +84,22 @@ bool Access::has_key(const HttpRequest& request) const {
 std::optional<ApiError> Access::refusal(const HttpRequest& request, bool is_public) const {
   const std::string_view host = request.header("host");
   if (!host.empty() && !is_own_host(host)) {
-    return refused(
-        403, fmt::format("this server is not known as {}; start it with --allowed-hosts {} if it should be",
-                         host, without_port(host)));
+    return ApiError{.status = 403,
+                    .message = fmt::format(
+                        "this server is not known as {}; start it with --allowed-hosts {} if it should be",
+                        host, without_port(host))};
   }
   if (!is_allowed_origin(request)) {
     const std::string_view origin = request.header("origin");
-    return refused(403,
-                   fmt::format("web pages of {} may not use this server; start it with --cors-origins {} if "
+    return ApiError{
+        .status = 403,
+        .message = fmt::format("web pages of {} may not use this server; start it with --cors-origins {} if "
                                "they should",
-                               origin, origin));
+                               origin, origin)};
   }
   if (is_public || rules_.api_keys.empty() || has_key(request)) return std::nullopt;
-  return refused(401, "expected a valid API key in the header `Authorization: Bearer KEY`");
+  return ApiError{.status = 401,
+                  .message = "expected a valid API key in the header `Authorization: Bearer KEY`"};
 }
 
 HttpHeaders Access::cors_headers(const HttpRequest& request) const {

@@ -87,36 +87,14 @@ void Call::send_error(const ApiError& error) {
   exchange_->respond(service_.response_of(exchange_->request(), error));
 }
 
-void Call::close(int status, const std::string& reason, const std::string& param) {
-  const Usage used = usage();
-  const HttpRequest& request = exchange_->request();
-  const double total = std::chrono::duration<double>(Clock::now() - came_).count();
-  service_.log.add({.client = request.client,
-                    .method = request.method,
-                    .path = std::string(request.path()),
-                    .status = status,
-                    .id = used.id,
-                    .prompt_tokens = used.prompt_tokens,
-                    .cached_tokens = used.cached_tokens,
-                    .generated_tokens = used.generated_tokens,
-                    .queued = used.queued,
-                    .first_token = used.first_token,
-                    .total = total,
-                    .param = param,
-                    .reason = reason,
-                    .warnings = used.warnings});
-  if (status == 200 || status == 499 || status >= 500) {
-    service_.metrics.count_end({.reason = status == 200   ? reason
-                                          : status == 499 ? "abort"
-                                                          : "error",
-                                .prompt_tokens = used.prompt_tokens,
-                                .cached_tokens = used.cached_tokens,
-                                .generated_tokens = used.generated_tokens,
-                                .queued = used.queued,
-                                .total = total});
-  } else {
-    service_.metrics.count_refusal(status);
-  }
+void Call::close(int status, std::string reason, std::string param) {
+  LoggedRequest ended = usage();
+  ended.status = status;
+  ended.total = std::chrono::duration<double>(Clock::now() - came_).count();
+  ended.param = std::move(param);
+  ended.reason = std::move(reason);
+  service_.log_request(exchange_->request(), ended);
+  service_.metrics.count_end(ended);
   service_.leave(this);
   exchange_.reset();
 }

@@ -46,17 +46,6 @@ class Call : public std::enable_shared_from_this<Call> {
  protected:
   using Clock = std::chrono::steady_clock;
 
-  // Numbers for the log and the metrics of an ended call.
-  struct Usage {
-    std::string id{};
-    std::size_t prompt_tokens = 0;
-    std::size_t cached_tokens = 0;
-    std::size_t generated_tokens = 0;
-    double queued = 0.0;       // seconds
-    double first_token = 0.0;  // seconds since the call arrived
-    std::vector<std::string> warnings{};
-  };
-
   Call(Service& service, std::shared_ptr<HttpExchange> exchange);
 
   // All functions below run in tasks of the queue; an exception ends the call with an error.
@@ -67,11 +56,12 @@ class Call : public std::enable_shared_from_this<Call> {
   // Converts an exception to an error for the client, in the terms of its API.
   virtual ApiError error_of(const std::exception& error) const { return api_error_of(error); }
   virtual void send_error(const ApiError& error);
-  virtual Usage usage() const = 0;
+  // The call's part of its line in the log: its id, tokens, times and warnings.
+  virtual LoggedRequest usage() const = 0;
 
   void post(std::function<void()> task);
   void end_with(const ApiError& error);
-  void close(int status, const std::string& reason, const std::string& param = "");
+  void close(int status, std::string reason, std::string param = "");
   bool has_ended() const { return exchange_ == nullptr; }
   HttpExchange& exchange() { return *exchange_; }
 

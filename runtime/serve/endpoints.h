@@ -31,6 +31,7 @@ void tokenize(Service& service, const Exchange& exchange);
 void detokenize(Service& service, const Exchange& exchange);
 void apply_template(Service& service, const Exchange& exchange);
 
+void page_file(Service& service, const Exchange& exchange);
 void health(Service& service, const Exchange& exchange);
 void version(Service& service, const Exchange& exchange);
 void metrics(Service& service, const Exchange& exchange);

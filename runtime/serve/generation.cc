@@ -1,5 +1,6 @@
 #include "runtime/serve/generation.h"
 
+#include "runtime/api/begin_completion.h"
 #include "runtime/api/openai_response.h"
 #include "tp/internal/require.h"
 
@@ -18,8 +19,6 @@ double seconds_between(std::chrono::steady_clock::time_point begin,
   return std::max(0.0, std::chrono::duration<double>(end - begin).count());
 }
 
-bool is_chat(const ApiCall& call) { return call.prompts.front().form == ApiRequest::Form::chat_completion; }
-
 // The mean log-probability of the tokens, which ranks samples for `best_of`.
 double score_of(const Continuation& continuation) {
   double sum = 0.0;
@@ -36,62 +35,54 @@ Generation::Generation(Service& service, std::shared_ptr<HttpExchange> exchange,
 void Generation::start(Service& service, std::shared_ptr<HttpExchange> exchange,
                        std::unique_ptr<AnswerFormat> format, ApiCall call) {
   const auto generation = std::make_shared<Generation>(service, std::move(exchange), std::move(format));
-  static_cast<Call&>(*generation).start(generation->requests_of(std::move(call)), "prompt");
-}
-
-std::vector<Request> Generation::requests_of(ApiCall call) {
-  answer_.call.names = call.names;
+  generation->answer_.call.names = call.names;
+  std::vector<Request> requests;
   try {
-    return make_requests(std::move(call));
+    requests = generation->make_requests(std::move(call));
   } catch (const std::exception& error) {
-    throw ApiException(error_of(error));
+    throw ApiException(generation->error_of(error));
   }
+  generation->Call::start(std::move(requests), "prompt");
 }
 
 ApiError Generation::error_of(const std::exception& error) const {
-  const std::pair<std::string_view, std::string_view> constraint[] = {{"constraint", constraint_member_}};
-  const MemberNames engines = constraint_member_.empty() ? MemberNames() : MemberNames(constraint);
+  const std::string member = answer_.completions.empty() ? "" : answer_.completions.back().constraint_member;
+  const std::pair<std::string_view, std::string_view> constraint[] = {{"constraint", member}};
+  const MemberNames engines = member.empty() ? MemberNames() : MemberNames(constraint);
   return renamed(renamed(api_error_of(error), engines), answer_.call.names);
 }
 
-void Generation::check(const ApiCall& call) const {
-  const OpenModel& model = service_.model;
-  service_.require_model(call.prompts.front().model);
-  require<RequestError>(!is_chat(call) || model.chat.has_value(), "{}", model.chat_error);
-}
-
 std::vector<Request> Generation::make_requests(ApiCall call) {
-  check(call);
-  const std::string& asked = call.prompts.front().model;
-  answer_.id = new_response_id(is_chat(call) ? format_->id_prefix() : "cmpl-");
+  const AnswerFacts& facts = call.prompts.front().facts;
+  const bool is_chat = facts.form == AnswerFacts::Form::chat_completion;
+  service_.require_model(facts.model);
+  require<RequestError>(!is_chat || service_.model.chat.has_value(), "{}", service_.model.chat_error);
+  answer_.id = new_response_id(is_chat ? format_->id_prefix() : "cmpl-");
   answer_.created = static_cast<std::int64_t>(std::time(nullptr));
-  answer_.model = asked.empty() ? service_.model_name() : asked;
+  answer_.model = facts.model.empty() ? service_.model_name() : facts.model;
   std::vector<Request> requests;
   std::size_t choices = 0;
   for (const ApiRequest& prompt : call.prompts) {
-    const EngineRequest accepted = make_request(call, prompt);
-    const Request& request = requests.emplace_back(accepted.request);
-    constraint_member_ = accepted.constraint_member;
-    choices += static_cast<std::size_t>(request.n);
+    Completion& completion = answer_.completions.emplace_back(begin(call, prompt));
+    const auto samples = static_cast<std::size_t>(completion.request.n);
+    choices += samples;
     require<RequestError>(choices <= kMaxChoices,
                           "`n`: expected at most {} continuations of all prompts, found more", kMaxChoices);
-    expect_answer_of(accepted);
+    completion.continuations.resize(samples);
+    paces_.emplace_back(samples);
+    requests.push_back(completion.request);
   }
+  call.prompts.clear();  // they may be large
   answer_.call = std::move(call);
-  for (ApiRequest& prompt : answer_.call.prompts) {  // prompts may be large
-    prompt.text = std::string();
-    prompt.ids.reset();
-    prompt.conversation.reset();
-  }
   steps_before_ = service_.steps();
   return requests;
 }
 
-EngineRequest Generation::make_request(const ApiCall& call, const ApiRequest& prompt) const {
+Completion Generation::begin(const ApiCall& call, const ApiRequest& prompt) const {
   const OpenModel& model = service_.model;
-  EngineRequest accepted =
-      make_engine_request(prompt, model.defaults, *model.engine, model.chat ? &*model.chat : nullptr);
-  Request& request = accepted.request;
+  Completion completion =
+      begin_completion(prompt, model.defaults, *model.engine, model.chat ? &*model.chat : nullptr);
+  Request& request = completion.request;
   const EngineInfo& info = model.engine->info();
   const std::size_t room = std::min(info.options.max_length, info.options.cache_tokens);
   if (!prompt.settings.contains("max_tokens")) {
@@ -110,18 +101,7 @@ EngineRequest Generation::make_request(const ApiCall& call, const ApiRequest& pr
   }
   request.report_progress = call.stream && call.return_progress;
   if (call.best_of != 0) request.sampling.logprobs = std::max(request.sampling.logprobs, 0);
-  return accepted;
-}
-
-void Generation::expect_answer_of(const EngineRequest& accepted) {
-  const Request& request = accepted.request;
-  Completion& completion = answer_.completions.emplace_back();
-  completion.settings = accepted.settings();
-  completion.prompt_tokens = request.prompt.size();
-  completion.syntax = accepted.syntax;
-  completion.continuations.resize(static_cast<std::size_t>(request.n));
-  paces_.emplace_back(static_cast<std::size_t>(request.n));
-  answer_.prompts.push_back(request.prompt);
+  return completion;
 }
 
 void Generation::on_submitted() {
@@ -149,7 +129,7 @@ void Generation::on_event(std::size_t prompt, const Event& event, Clock::time_po
 void Generation::on_token(std::size_t prompt, const TokenEvent& event, Clock::time_point time) {
   const Continuation& continuation = answer_.completions[prompt].add(event);
   if (event.finish_reason == FinishReason::error) {
-    return end_with({.status = 500, .type = error_type_of(500), .message = continuation.error});
+    return end_with({.status = 500, .message = continuation.error});
   }
   if (event.finish_reason == FinishReason::cancelled) return;
   measure(prompt, event, time);
@@ -238,7 +218,7 @@ void Generation::finish() {
   } else {
     service_.respond_json(exchange(), 200, format_->body(answer_));
   }
-  close(200, std::string(answer_.completions.front().continuations.front().finish_name()));
+  close(200, std::string(answer_.continuation().finish_name()));
 }
 
 void Generation::choose_best() {
@@ -254,14 +234,14 @@ void Generation::choose_best() {
   answer_.discarded_tokens = generated - answer_.generated_tokens();
 }
 
-Call::Usage Generation::usage() const {
+LoggedRequest Generation::usage() const {
   return {.id = answer_.id,
           .prompt_tokens = answer_.prompt_tokens(),
           .cached_tokens = answer_.cached_tokens(),
           .generated_tokens = answer_.generated_tokens(),
           .queued = answer_.times.queued,
           .first_token = first_token_,
-          .warnings = answer_.call.warnings()};
+          .warnings = answer_.call.warnings};
 }
 
 }  // namespace tp

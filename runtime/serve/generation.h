@@ -2,7 +2,6 @@
 #pragma once
 
 #include "runtime/api/answer_format.h"
-#include "runtime/api/engine_request.h"
 #include "runtime/serve/call.h"
 
 #include <cstddef>
@@ -28,12 +27,8 @@ class Generation : public Call {
     Clock::time_point last{};
   };
 
-  void check(const ApiCall& call) const;
-  // Reports errors in the terms of the call's API.
-  std::vector<Request> requests_of(ApiCall call);
   std::vector<Request> make_requests(ApiCall call);
-  EngineRequest make_request(const ApiCall& call, const ApiRequest& prompt) const;
-  void expect_answer_of(const EngineRequest& accepted);
+  Completion begin(const ApiCall& call, const ApiRequest& prompt) const;
   void on_submitted() override;
   void on_event(std::size_t prompt, const Event& event, Clock::time_point time) override;
   void on_token(std::size_t prompt, const TokenEvent& event, Clock::time_point time);
@@ -46,11 +41,10 @@ class Generation : public Call {
   void choose_best();
   ApiError error_of(const std::exception& error) const override;
   void send_error(const ApiError& error) override;
-  Usage usage() const override;
+  LoggedRequest usage() const override;
 
   std::unique_ptr<AnswerFormat> format_;
   Answer answer_;
-  std::string constraint_member_;         // the client's name for the constraint
   std::vector<std::vector<Pace>> paces_;  // [prompts][samples]
   StepTimes steps_before_;                // at submission
   bool is_streaming_ = false;

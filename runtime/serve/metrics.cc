@@ -151,10 +151,12 @@ void Metrics::count_token(bool is_first, double seconds) {
   (is_first ? first_token_ : between_tokens_).add(seconds);
 }
 
-void Metrics::count_end(const EndedCall& call) {
+void Metrics::count_end(const LoggedRequest& call) {
+  const bool has_left = call.status == 499;
+  if (call.status != 200 && !has_left && call.status < 500) return count_refusal(call.status);
   const std::lock_guard lock(mutex_);
-  ++ended_[call.reason];
-  if (call.reason == "abort" || call.reason == "error") return;
+  ++ended_[call.status == 200 ? call.reason : has_left ? "abort" : "error"];
+  if (call.status != 200) return;
   total_.add(call.total);
   queued_.add(call.queued);
   prompt_lengths_.add(static_cast<double>(call.prompt_tokens));

@@ -4,6 +4,7 @@
 
 #include "runtime/serve/histogram.h"
 #include "runtime/serve/rate_meter.h"
+#include "runtime/serve/request_log.h"
 #include "tp/leader_status.h"
 #include "tp/rank_report.h"
 
@@ -17,16 +18,6 @@
 
 namespace tp {
 
-// A call that has ended.
-struct EndedCall {
-  std::string reason;  // "stop", "length", "abort", "error"
-  std::size_t prompt_tokens = 0;
-  std::size_t cached_tokens = 0;
-  std::size_t generated_tokens = 0;
-  double queued = 0.0;  // seconds
-  double total = 0.0;
-};
-
 // Thread-safe.
 class Metrics {
  public:
@@ -34,7 +25,7 @@ class Metrics {
 
   void count_prompt(std::size_t tokens);
   void count_token(bool is_first, double seconds);  // since the call's arrival or the previous token
-  void count_end(const EndedCall& call);
+  void count_end(const LoggedRequest& call);        // a call that has ended
   void count_refusal(int status);
 
   // Rank 0's knowledge of all ranks, from the latest report.

@@ -1,5 +1,6 @@
 #include "runtime/serve/page.h"
 
+#include "runtime/serve/endpoints.h"
 #include "runtime/serve/page_files.h"
 
 #include <algorithm>
@@ -12,13 +13,18 @@ const PageFile* find_page_file(std::string_view path) {
   return found == std::end(kPageFiles) ? nullptr : &*found;
 }
 
-HttpHeaders page_headers() {
-  return {{"Content-Security-Policy",
-           "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
-           "require-trusted-types-for 'script'; trusted-types 'none'"},
-          {"X-Content-Type-Options", "nosniff"},
-          {"Referrer-Policy", "no-referrer"},
-          {"Cache-Control", "no-cache"}};
+// The headers allow the page only its own scripts, and forbid other pages to embed it.
+void endpoints::page_file(Service& /*service*/, const Exchange& exchange) {
+  const PageFile& file = *find_page_file(exchange->request().path());
+  exchange->respond(
+      {.body = std::string(file.content),
+       .content_type = std::string(file.type),
+       .headers = {{"Content-Security-Policy",
+                    "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
+                    "require-trusted-types-for 'script'; trusted-types 'none'"},
+                   {"X-Content-Type-Options", "nosniff"},
+                   {"Referrer-Policy", "no-referrer"},
+                   {"Cache-Control", "no-cache"}}});
 }
 
 }  // namespace tp

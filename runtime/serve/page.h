@@ -1,9 +1,6 @@
 // The files of the page at /, which are compiled into the program.
 #pragma once
 
-#include "runtime/http/http_message.h"
-
-#include <string>
 #include <string_view>
 
 namespace tp {
@@ -16,8 +13,5 @@ struct PageFile {
 
 // The file at a path, or null.
 const PageFile* find_page_file(std::string_view path);
-
-// Headers that allow the page only its own scripts, and forbid other pages to embed it.
-HttpHeaders page_headers();
 
 }  // namespace tp

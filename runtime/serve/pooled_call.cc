@@ -19,7 +19,7 @@ PooledCall::PooledCall(Service& service, std::shared_ptr<HttpExchange> exchange,
 void PooledCall::on_event(std::size_t request, const Event& event, Clock::time_point /*time*/) {
   if (const auto* pooled = std::get_if<PooledHidden>(&event)) states_[request] = pooled->state;
   if (const auto* token = std::get_if<TokenEvent>(&event); token != nullptr && !token->error.empty())
-    end_with({.status = 500, .type = error_type_of(500), .message = token->error});
+    end_with({.status = 500, .message = token->error});
 }
 
 void PooledCall::finish() {

@@ -29,7 +29,7 @@ class PooledCall : public Call {
  private:
   void on_event(std::size_t request, const Event& event, Clock::time_point time) override;
   void finish() override;
-  Usage usage() const override { return {.prompt_tokens = tokens_}; }
+  LoggedRequest usage() const override { return {.prompt_tokens = tokens_}; }
 
   Answer answer_;
   std::vector<std::vector<float>> states_;

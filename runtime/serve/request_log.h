@@ -23,7 +23,7 @@ struct LoggedRequest {
   double total = 0.0;
   std::string param{};                  // rejected member of the request
   std::string reason{};                 // reason of the answer's end
-  std::vector<std::string> warnings{};  // as in ApiRequest
+  std::vector<std::string> warnings{};  // as in ApiCall
 };
 
 // Writes one line per request, on its own thread: a log that nobody reads must not stop the server. Lines

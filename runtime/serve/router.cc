@@ -1,6 +1,7 @@
 #include "runtime/serve/router.h"
 
 #include "model/files/printable.h"
+#include "runtime/serve/endpoints.h"
 #include "runtime/serve/page.h"
 
 #include <algorithm>
@@ -41,11 +42,6 @@ constexpr Route kRoutes[] = {
     {.path = "/v1/detokenize", .method = "POST", .run = endpoints::detokenize},
     {.path = "/v1/apply-template", .method = "POST", .run = endpoints::apply_template},
     {.path = "/v1/status", .method = "GET", .run = endpoints::status, .is_about_server = true},
-    {.path = "/health",
-     .method = "GET",
-     .run = endpoints::health,
-     .is_public = true,
-     .is_about_server = true},
     {.path = "/v1/health",
      .method = "GET",
      .run = endpoints::health,
@@ -62,7 +58,10 @@ bool matches(std::string_view path, std::string_view pattern) {
 }
 
 const Route* find_route(std::string_view path) {
+  static constexpr Route kPage{
+      .path = "/", .method = "GET", .run = endpoints::page_file, .is_public = true, .is_about_server = true};
   constexpr std::string_view kPrefix = "/v1";
+  if (find_page_file(path) != nullptr) return &kPage;
   for (const Route& route : kRoutes) {
     if (matches(path, route.path)) return &route;
     if (route.path.starts_with("/v1/") && matches(path, route.path.substr(kPrefix.size()))) return &route;
@@ -74,35 +73,32 @@ bool allows(std::string_view allowed, std::string_view method) {
   return method == allowed || (method == "HEAD" && allowed == "GET");
 }
 
-ApiError fault(int status, std::string message, std::string code = "") {
-  return {.status = status,
-          .type = error_type_of(status),
-          .message = std::move(message),
-          .code = std::move(code)};
-}
-
 bool has_coding(const HttpRequest& head) {
   const std::string_view coding = head.header("content-encoding");
   return !coding.empty() && lower_case(coding) != "identity";
 }
 
 std::optional<ApiError> fault_of_state(ServerState state) {
-  ApiError error;
   switch (state) {
     case ServerState::ready:
-      return std::nullopt;
+      break;
     case ServerState::loading:
-      error = fault(503, "the model is being loaded; try again in a moment", "loading");
-      break;
+      return ApiError{.status = 503,
+                      .message = "the model is being loaded; try again in a moment",
+                      .code = "loading",
+                      .retry_after = 2.0};
     case ServerState::draining:
-      error = fault(503, "this server is shutting down; use another one", "draining");
-      break;
+      return ApiError{.status = 503,
+                      .message = "this server is shutting down; use another one",
+                      .code = "draining",
+                      .retry_after = 10.0};
     case ServerState::failed:
-      error = fault(503, "a rank was lost; this server ends", "failed");
-      break;
+      return ApiError{.status = 503,
+                      .message = "a rank was lost; this server ends",
+                      .code = "failed",
+                      .retry_after = 10.0};
   }
-  error.retry_after = state == ServerState::loading ? 2.0 : 10.0;
-  return error;
+  return std::nullopt;
 }
 
 bool is_json(std::string_view content_type) {
@@ -112,39 +108,39 @@ bool is_json(std::string_view content_type) {
                             [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; });
 }
 
-}  // namespace
-
-std::optional<ApiError> Router::find_fault(const HttpRequest& head) const {
-  const Route* const route = find_route(head.path());
-  const PageFile* const file = find_page_file(head.path());
-  const bool is_public = file != nullptr || (route != nullptr && route->is_public);
-  if (const std::optional<ApiError> refusal = service_.access.refusal(head, is_public)) return refusal;
-  if (route == nullptr && file == nullptr) {
-    return fault(404,
-                 fmt::format("there is nothing at {}; the API is at /v1, and a page to try it at /",
-                             printable(head.path())),
-                 "not_found");
+std::optional<ApiError> find_fault(const Service& service, const HttpRequest& head, const Route* route) {
+  const bool is_public = route != nullptr && route->is_public;
+  if (const std::optional<ApiError> refusal = service.access.refusal(head, is_public)) return refusal;
+  if (route == nullptr) {
+    return ApiError{
+        .status = 404,
+        .message = fmt::format("there is nothing at {}; the API is at /v1, and a page to try it at /",
+                               printable(head.path())),
+        .code = "not_found"};
   }
-  const std::string_view allowed = route != nullptr ? route->method : "GET";
-  if (!allows(allowed, head.method))
-    return fault(405, fmt::format("{} takes {}, not {}", printable(head.path()), allowed, head.method));
+  if (!allows(route->method, head.method))
+    return ApiError{
+        .status = 405,
+        .message = fmt::format("{} takes {}, not {}", printable(head.path()), route->method, head.method)};
   if (has_coding(head)) {
-    return fault(415, fmt::format("expected a body without `Content-Encoding`, found {}; send it as it is",
-                                  printable(head.header("content-encoding"))));
+    return ApiError{
+        .status = 415,
+        .message = fmt::format("expected a body without `Content-Encoding`, found {}; send it as it is",
+                               printable(head.header("content-encoding")))};
   }
   // An HTML form on any web page can send requests, but only with other content types.
-  if (allowed == "POST" && !is_json(head.header("content-type"))) {
-    return fault(415,
-                 fmt::format("expected the header `Content-Type: application/json`, found {}",
-                             head.header("content-type").empty() ? "none" : head.header("content-type")));
+  if (route->method == "POST" && !is_json(head.header("content-type"))) {
+    return ApiError{
+        .status = 415,
+        .message = fmt::format("expected the header `Content-Type: application/json`, found {}",
+                               head.header("content-type").empty() ? "none" : head.header("content-type"))};
   }
-  if (file != nullptr || route->is_about_server) return std::nullopt;
-  return fault_of_state(service_.state);
+  return route->is_about_server ? std::nullopt : fault_of_state(service.state);
 }
 
-HttpResponse Router::error_response(const HttpRequest& head, const ApiError& error) const {
-  HttpResponse response = service_.response_of(head, error);
-  const Route* const route = find_route(head.path());
+HttpResponse error_response(const Service& service, const HttpRequest& head, const Route* route,
+                            const ApiError& error) {
+  HttpResponse response = service.response_of(head, error);
   if (route != nullptr && route->is_anthropic)
     response.body = json_text(make_messages_format()->error(error));
   // RFC 9110, section 12.5.3: the header says that the coding was the reason.
@@ -153,9 +149,9 @@ HttpResponse Router::error_response(const HttpRequest& head, const ApiError& err
   return response;
 }
 
-HttpResponse Router::answer_options(const HttpRequest& head) const {
-  HttpResponse response{.status = 204, .content_type = "", .headers = service_.headers_for(head)};
-  const Route* const route = find_route(head.path());
+// The answer to a browser's preflight request.
+HttpResponse answer_options(const Service& service, const HttpRequest& head, const Route* route) {
+  HttpResponse response{.status = 204, .content_type = "", .headers = service.headers_for(head)};
   const std::string methods = fmt::format("{}, OPTIONS", route != nullptr ? route->method : "GET");
   response.headers.emplace_back("Allow", methods);
   if (head.header("origin").empty()) return response;
@@ -168,52 +164,40 @@ HttpResponse Router::answer_options(const HttpRequest& head) const {
   return response;
 }
 
-std::optional<HttpResponse> Router::refusal(const HttpRequest& head) const {
+// Counts and logs a request that is refused.
+HttpResponse refuse(Service& service, const HttpRequest& request, const Route* route, const ApiError& error) {
+  service.metrics.count_refusal(error.status);
+  service.log_request(request, {.status = error.status, .param = error.param, .reason = short_reason(error)});
+  return error_response(service, request, route, error);
+}
+
+void run(Service& service, const Route& route, const endpoints::Exchange& exchange) {
+  try {
+    route.run(service, exchange);
+  } catch (const std::exception& thrown) {
+    const ApiError error = api_error_of(thrown);
+    const HttpRequest& request = exchange->request();
+    exchange->respond(route.is_about_server ? error_response(service, request, &route, error)
+                                            : refuse(service, request, &route, error));
+  }
+}
+
+}  // namespace
+
+HttpDecision route_request(Service& service, const HttpRequest& head) {
+  const Route* const route = find_route(head.path());
   // A browser's preflight request has no key.
   if (head.method == "OPTIONS") {
-    if (const std::optional<ApiError> refusal = service_.access.refusal(head, true))
-      return error_response(head, *refusal);
-    return answer_options(head);
+    const std::optional<ApiError> refusal = service.access.refusal(head, true);
+    return refusal ? error_response(service, head, route, *refusal) : answer_options(service, head, route);
   }
-  const std::optional<ApiError> fault = find_fault(head);
-  if (!fault) return std::nullopt;
-  service_.metrics.count_refusal(fault->status);
-  service_.log.add({.client = head.client,
-                    .method = head.method,
-                    .path = printable(head.path()),
-                    .status = fault->status,
-                    .reason = short_reason(*fault)});
-  return error_response(head, *fault);
-}
-
-void Router::handle(std::shared_ptr<HttpExchange> exchange) const {
-  if (const PageFile* const file = find_page_file(exchange->request().path())) {
-    HttpResponse response{.body = std::string(file->content), .content_type = std::string(file->type)};
-    response.headers = page_headers();
-    return exchange->respond(std::move(response));
-  }
-  // Status requests must not wait for anything.
-  if (find_route(exchange->request().path())->is_about_server) return run(exchange);
-  service_.pool.post([this, exchange = std::move(exchange)] { run(exchange); });
-}
-
-void Router::run(const std::shared_ptr<HttpExchange>& exchange) const {
-  const HttpRequest& request = exchange->request();
-  const Route* const route = find_route(request.path());
-  try {
-    route->run(service_, exchange);
-  } catch (const std::exception& error) {
-    const ApiError reported = api_error_of(error);
-    exchange->respond(error_response(request, reported));
-    if (route->is_about_server) return;
-    service_.metrics.count_refusal(reported.status);
-    service_.log.add({.client = request.client,
-                      .method = request.method,
-                      .path = printable(request.path()),
-                      .status = reported.status,
-                      .param = reported.param,
-                      .reason = short_reason(reported)});
-  }
+  if (const std::optional<ApiError> fault = find_fault(service, head, route))
+    return refuse(service, head, route, *fault);
+  return [&service, route](std::shared_ptr<HttpExchange> exchange) {
+    // Status requests must not wait for anything.
+    if (route->is_about_server) return run(service, *route, exchange);
+    service.pool.post([&service, route, exchange = std::move(exchange)] { run(service, *route, exchange); });
+  };
 }
 
 }  // namespace tp

@@ -1,5 +1,7 @@
 #include "runtime/serve/server.h"
 
+#include "runtime/api/answer_format.h"
+#include "runtime/serve/router.h"
 #include "tp/error.h"
 
 #include <exception>
@@ -16,7 +18,7 @@ constexpr auto kFlushTime = 500ms;
 constexpr auto kStepPatience = 500ms;
 
 ApiError ended(std::string message) {
-  return {.status = 503, .type = error_type_of(503), .message = std::move(message), .retry_after = 10.0};
+  return {.status = 503, .message = std::move(message), .retry_after = 10.0};
 }
 
 }  // namespace
@@ -34,12 +36,11 @@ Server::~Server() {
 HttpOptions Server::http_options() {
   HttpOptions options{
       .host = service_.options.host, .port = service_.options.port, .limits = service_.options.limits};
-  options.gate = [this](const HttpRequest& head) { return router_.refusal(head); };
-  options.handle = [this](std::shared_ptr<HttpExchange> exchange) { router_.handle(std::move(exchange)); };
+  options.route = [this](const HttpRequest& head) { return route_request(service_, head); };
   options.refuse = [this](int status, std::string_view message) {
     service_.metrics.count_refusal(status);
-    const ApiError error{.status = status, .type = error_type_of(status), .message = std::string(message)};
-    return HttpResponse{.status = status, .body = json_text(openai_error(error))};
+    const nlohmann::ordered_json body = openai_error({.status = status, .message = std::string(message)});
+    return HttpResponse{.status = status, .body = json_text(body)};
   };
   return options;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "runtime/http/http_server.h"
-#include "runtime/serve/router.h"
 #include "runtime/serve/service.h"
 
 #include <atomic>
@@ -54,7 +53,6 @@ class Server {
   void end(const ApiError& error);
 
   Service service_;
-  Router router_{service_};
   HttpServer http_;
   std::atomic<bool> leaves_ = false;
   std::atomic<bool> has_returned_ = false;  // run() has returned

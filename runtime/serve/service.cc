@@ -1,5 +1,6 @@
 #include "runtime/serve/service.h"
 
+#include "model/files/printable.h"
 #include "runtime/api/answer_format.h"
 #include "runtime/serve/call.h"
 
@@ -15,7 +16,6 @@ void Service::require_model(const std::string& asked) const {
   if (asked.empty() || std::ranges::find(names, asked) != names.end()) return;
   throw ApiException(
       {.status = 404,
-       .type = error_type_of(404),
        .message = fmt::format("there is no model `{}` here; this server has {}", asked, names.front()),
        .param = "model",
        .code = "model_not_found"});
@@ -39,6 +39,13 @@ HttpResponse Service::response_of(const HttpRequest& request, const ApiError& er
   if (error.retry_after)
     response.headers.emplace_back("Retry-After", fmt::format("{:.0f}", std::max(1.0, *error.retry_after)));
   return response;
+}
+
+void Service::log_request(const HttpRequest& request, LoggedRequest line) const {
+  line.client = request.client;
+  line.method = request.method;
+  line.path = printable(request.path());
+  log.add(line);
 }
 
 StepTimes Service::steps() const {

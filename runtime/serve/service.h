@@ -90,6 +90,9 @@ struct Service {
   StepTimes steps() const;
   void set_steps(const StepTimes& times);
 
+  // Logs a request that has ended; `line` lacks the members that `request` contains.
+  void log_request(const HttpRequest& request, LoggedRequest line) const;
+
   // Calls in progress.
   void enter(const std::shared_ptr<Call>& call);
   void leave(const Call* call);

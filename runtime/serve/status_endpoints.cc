@@ -2,16 +2,12 @@
 #include "runtime/api/rounded.h"
 #include "runtime/constraint/schema/json_pointer.h"
 #include "runtime/serve/endpoints.h"
-#include "tp/internal/require.h"
 #include "tp/version.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <fmt/format.h>
 
 namespace tp::endpoints {
 namespace {
@@ -89,15 +85,7 @@ void model(Service& service, const Exchange& exchange) {
   const std::string_view path = exchange->request().path();
   constexpr std::string_view kBefore = "/models/";
   const std::string name = percent_decoded(path.substr(path.find(kBefore) + kBefore.size()));
-  const std::vector<std::string>& names = service.options.model_names;
-  if (std::ranges::find(names, name) == names.end()) {
-    throw ApiException(
-        {.status = 404,
-         .type = error_type_of(404),
-         .message = fmt::format("there is no model `{}` here; this server has {}", name, names.front()),
-         .param = "model",
-         .code = "model_not_found"});
-  }
+  service.require_model(name);
   service.respond_json(*exchange, 200, model_object(service, name));
 }
 
@@ -106,10 +94,8 @@ void health(Service& service, const Exchange& exchange) {
   if (state == ServerState::ready) return service.respond_json(*exchange, 200, {{"status", "ok"}});
   static constexpr const char* kTexts[] = {"Loading model", "", "Draining: no new requests are taken",
                                            "A rank was lost"};
-  throw ApiException({.status = 503,
-                      .type = error_type_of(503),
-                      .message = kTexts[static_cast<std::size_t>(state)],
-                      .code = name_of_state(state)});
+  throw ApiException(
+      {.status = 503, .message = kTexts[static_cast<std::size_t>(state)], .code = name_of_state(state)});
 }
 
 void version(Service& service, const Exchange& exchange) {

@@ -1,7 +1,7 @@
 // The endpoints for prompts: tokenization and templates.
 #include "model/tokenizer/text/utf8.h"
 #include "runtime/api/api_call.h"
-#include "runtime/api/engine_request.h"
+#include "runtime/api/begin_completion.h"
 #include "runtime/api/prompt_ids.h"
 #include "runtime/serve/endpoints.h"
 #include "tp/internal/require.h"
@@ -42,10 +42,10 @@ Json piece_of(const std::string& bytes) {
 }
 
 std::vector<TokenId> chat_tokens(const Service& service, const ApiCall& call) {
-  service.require_model(call.prompts.front().model);
-  const Engine& engine = *service.model.engine;
-  Request defaults = service.model.defaults;
-  return make_engine_request(call.prompts.front(), defaults, engine, &chat_of(service)).request.prompt;
+  const ApiRequest& asked = call.prompts.front();
+  service.require_model(asked.facts.model);
+  const OpenModel& model = service.model;
+  return begin_completion(asked, model.defaults, *model.engine, &chat_of(service)).request.prompt;
 }
 
 }  // namespace

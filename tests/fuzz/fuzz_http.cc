@@ -16,17 +16,16 @@ tp::HttpOptions options() {
   static const tp::Access access({.api_keys = {"secret"}, .hosts = {"example.com"}});
   tp::HttpOptions options{
       .port = 0, .limits = {.body_bytes = 1000, .header_bytes = 2000, .header_time = 1s, .body_time = 1s}};
-  options.gate = [](const tp::HttpRequest& head) -> std::optional<tp::HttpResponse> {
+  options.route = [](const tp::HttpRequest& head) -> tp::HttpDecision {
     access.refusal(head, head.path() == "/");
     access.cors_headers(head);
     if (head.method == "DELETE") return tp::HttpResponse{.status = 405};
-    return std::nullopt;
-  };
-  options.handle = [](std::shared_ptr<tp::HttpExchange> exchange) {
-    if (exchange->request().path() != "/stream") return exchange->respond({.body = exchange->take_body()});
-    exchange->begin_stream({});
-    exchange->write(exchange->request().target);
-    exchange->end_stream();
+    return [](std::shared_ptr<tp::HttpExchange> exchange) {
+      if (exchange->request().path() != "/stream") return exchange->respond({.body = exchange->take_body()});
+      exchange->begin_stream({});
+      exchange->write(exchange->request().target);
+      exchange->end_stream();
+    };
   };
   options.refuse = [](int status, std::string_view message) {
     return tp::HttpResponse{.status = status, .body = std::string(message)};

@@ -54,7 +54,7 @@ TEST(ApiCall, TakesWhatOfficialClientsSend) {
   EXPECT_TRUE(call.stream);
   EXPECT_TRUE(call.include_usage);
   const ApiRequest& request = call.prompts.front();
-  EXPECT_EQ(request.model, "m");
+  EXPECT_EQ(request.facts.model, "m");
   Request settings;
   set_fields(request.settings, settings);
   EXPECT_EQ(settings.max_tokens, 7);
@@ -155,7 +155,7 @@ TEST(ApiCall, RefusesByNameWhatItCannotHonour) {
     const ApiError error = error_of([&, text = members] { chat(text); });
     EXPECT_EQ(error.status, 400) << members;
     EXPECT_EQ(error.param, param) << members;
-    EXPECT_EQ(error.type, "invalid_request_error");
+    EXPECT_EQ(error.type(), "invalid_request_error");
   }
 }
 
@@ -273,17 +273,17 @@ TEST(ApiCall, PutsItemsOfResponsesTogetherToMessages) {
             Json::parse(R"([{"type": "function", "function": {"name": "n__f"}},
                             {"type": "function", "function": {"name": "f"}}])"));
   EXPECT_EQ(call.namespaces.at("n__f").name, "f");
-  ASSERT_EQ(call.warnings().size(), 1U);
-  EXPECT_NE(call.warnings().front().find("image_generation_call"), std::string::npos);
+  ASSERT_EQ(call.warnings.size(), 1U);
+  EXPECT_NE(call.warnings.front().find("image_generation_call"), std::string::npos);
 }
 
 // A client may write what it likes as a type.
 TEST(ApiCall, WarningsAreFitForALog) {
   const ApiCall call = read_responses_call(
       parse_body(R"({"input": "a", "tools": [{"type": "x\ny`\u001b[0m)" + std::string(500, 'z') + R"("}]})"));
-  ASSERT_EQ(call.warnings().size(), 1U);
-  EXPECT_LT(call.warnings().front().size(), 200U);
-  EXPECT_NE(call.warnings().front().find("x?y???0mz"), std::string::npos) << call.warnings().front();
+  ASSERT_EQ(call.warnings.size(), 1U);
+  EXPECT_LT(call.warnings.front().size(), 200U);
+  EXPECT_NE(call.warnings.front().find("x?y???0mz"), std::string::npos) << call.warnings.front();
 }
 
 TEST(ApiCall, RefusalsHaveShortReasonsWithoutTexts) {
@@ -299,14 +299,13 @@ TEST(ApiCall, RefusalsHaveShortReasonsWithoutTexts) {
                 .find("secret"),
             std::string::npos);
   const auto of_message = [](const std::string& message) {
-    return short_reason({.status = 400, .type = "invalid_request_error", .message = message});
+    return short_reason({.status = 400, .message = message});
   };
   EXPECT_EQ(of_message("there is no `expected secret`; expected `a`, found none"), "expected `a`");
   EXPECT_EQ(of_message("found \"a \\\" expected secret\", expected a number"), "expected a number");
   EXPECT_EQ(of_message("found \"expected secret..."), "invalid_request_error");
   EXPECT_EQ(short_reason(error_of([] { parse_body("{secret"); })), "invalid_json");
-  EXPECT_EQ(short_reason({.status = 405, .type = "invalid_request_error", .message = "secret"}),
-            "invalid_request_error");
+  EXPECT_EQ(short_reason({.status = 405, .message = "secret"}), "invalid_request_error");
 }
 
 TEST(ApiCall, WarningsAreFew) {
@@ -314,9 +313,9 @@ TEST(ApiCall, WarningsAreFew) {
   for (int i = 0; i < 1000; ++i)
     tools += std::string(i == 0 ? "" : ", ") + R"({"type": "type_)" + std::to_string(i % 500) + "\"}";
   const ApiCall call = read_responses_call(parse_body(R"({"input": "a", "tools": [)" + tools + "]}"));
-  ASSERT_EQ(call.warnings().size(), 17U);
-  EXPECT_NE(call.warnings()[15].find("type_15"), std::string::npos) << call.warnings()[15];
-  EXPECT_EQ(call.warnings()[16], "`tools`: tools of other types were left out, too");
+  ASSERT_EQ(call.warnings.size(), 17U);
+  EXPECT_NE(call.warnings[15].find("type_15"), std::string::npos) << call.warnings[15];
+  EXPECT_EQ(call.warnings[16], "`tools`: tools of other types were left out, too");
 }
 
 TEST(ApiCall, RefusesResponsesThatNeedAMemory) {

@@ -53,7 +53,7 @@ class SlowCall final : public Call {
     exchange().respond({.body = happened_});
     close(200, "stop");
   }
-  Usage usage() const override { return {}; }
+  LoggedRequest usage() const override { return {}; }
 
   std::string happened_;
 };

@@ -25,17 +25,17 @@ struct ServerUnderTest {
   explicit ServerUnderTest(const HttpLimits& limits = {})
       : server({.port = 0,
                 .limits = limits,
-                .gate = gate,
-                .handle = [this](std::shared_ptr<HttpExchange> exchange) { handle(std::move(exchange)); },
+                .route = [this](const HttpRequest& head) { return route(head); },
                 .refuse =
                     [](int status, std::string_view message) {
                       return HttpResponse{
                           .status = status, .body = std::string(message), .content_type = "text/plain"};
                     }}) {}
 
-  static std::optional<HttpResponse> gate(const HttpRequest& head) {
-    if (head.path() != "/forbidden") return std::nullopt;
-    return HttpResponse{.status = 403, .body = "no", .content_type = "text/plain"};
+  HttpDecision route(const HttpRequest& head) {
+    if (head.path() == "/forbidden")
+      return HttpResponse{.status = 403, .body = "no", .content_type = "text/plain"};
+    return [this](std::shared_ptr<HttpExchange> exchange) { handle(std::move(exchange)); };
   }
 
   void handle(std::shared_ptr<HttpExchange> exchange) {
@@ -262,7 +262,7 @@ TEST(HttpServer, TakesTargetsWithTheirServer) {
   EXPECT_EQ(client.read().status, 400);
 }
 
-// Whether a method takes a body is for the gate and the handler to say.
+// Whether a method takes a body is for the handler to say.
 TEST(HttpServer, ReadsBodiesOfAllMethods) {
   ServerUnderTest test;
   HttpClient client(test.port());
@@ -290,10 +290,10 @@ TEST(HttpServer, ListensToBothFamiliesAtTheAddressOfAll) {
   const int descriptor = socket(AF_INET6, SOCK_STREAM, 0);
   if (descriptor < 0) GTEST_SKIP() << "this machine has no IPv6";
   close(descriptor);
-  const HttpServer server({.host = "::", .port = 0, .handle = [](const auto& exchange) {
-                             exchange->respond(
-                                 {.body = exchange->request().client, .content_type = "text/plain"});
-                           }});
+  const HttpHandler handler = [](const auto& exchange) {
+    exchange->respond({.body = exchange->request().client, .content_type = "text/plain"});
+  };
+  const HttpServer server({.host = "::", .port = 0, .route = [&](const auto&) { return handler; }});
   EXPECT_EQ(get(server.port(), "/").body, "127.0.0.1");
 }
 

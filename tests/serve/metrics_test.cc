@@ -40,10 +40,14 @@ TEST(Metrics, CountsRequestsByTheirEnd) {
   metrics.count_prompt(10);
   metrics.count_token(true, 0.03);
   metrics.count_token(false, 0.01);
-  metrics.count_end(
-      {.reason = "stop", .prompt_tokens = 10, .generated_tokens = 2, .queued = 0.001, .total = 0.04});
-  metrics.count_end({.reason = "abort"});
-  metrics.count_refusal(429);
+  metrics.count_end({.status = 200,
+                     .prompt_tokens = 10,
+                     .generated_tokens = 2,
+                     .queued = 0.001,
+                     .total = 0.04,
+                     .reason = "stop"});
+  metrics.count_end({.status = 499, .reason = "abort"});
+  metrics.count_end({.status = 429, .reason = "the queue is full"});
   const std::string text = metrics.text("a \"model\"", {.used_blocks = 1, .free_blocks = 3}, true);
   for (const char* line :
        {"tpinfer:prompt_tokens_total{model_name=\"a \\\"model\\\"\"} 10\n",

@@ -19,6 +19,7 @@ TEST_F(ServeApiAlone, RefusesWrongRequestsWithTheStatusThatClientsExpect) {
   EXPECT_EQ(server().get("/v1/nothing").status, 404);
   EXPECT_EQ(server().get("/v1/completions").status, 405);
   EXPECT_EQ(server().get("/v1/completions").headers.at("allow"), "POST");
+  EXPECT_EQ(server().post("/", json::object()).headers["allow"], "GET");
   EXPECT_EQ(server().get("/../../etc/passwd").status, 404);
   EXPECT_EQ(server().get("/%2e%2e/etc/passwd").status, 404);
   EXPECT_EQ(server().get("/v1/models/nothing").status, 404);

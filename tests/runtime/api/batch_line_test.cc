@@ -27,8 +27,8 @@ ApiRequest completion(json members) {
 TEST(BatchLine, HasOnePromptAndSettings) {
   const ApiRequest text = read({{"prompt", "Hi"}, {"id", 7}, {"max_tokens", 3}, {"stop", "x"}});
   EXPECT_EQ(text.error, "");
-  EXPECT_EQ(text.form, Form::line);
-  EXPECT_EQ(text.id, 7);
+  EXPECT_EQ(text.facts.form, Form::line);
+  EXPECT_EQ(text.facts.id, 7);
   EXPECT_EQ(text.text, "Hi");
   EXPECT_EQ(text.settings, json({{"max_tokens", 3}, {"stop", "x"}}));
   EXPECT_EQ(read({{"ids", {1, 2}}}).ids, (std::vector<TokenId>{1, 2}));
@@ -54,8 +54,8 @@ TEST(BatchLine, SaysWhatIsWrongAndKeepsTheId) {
   for (const auto& [line, message] : cases) {
     const ApiRequest request = read(line);
     EXPECT_CONTAINS(request.error, message);
-    EXPECT_EQ(request.id, 7);
-    EXPECT_EQ(request.where, "here:1");
+    EXPECT_EQ(request.facts.id, 7);
+    EXPECT_EQ(request.facts.where, "here:1");
   }
   EXPECT_CONTAINS(read_batch_line("{\"prompt\": 1", "here:2").error, "expected a JSON object (");
   EXPECT_CONTAINS(read_batch_line("[]", "here:2").error, "such as {\"prompt\": \"...\"}, found array");
@@ -68,13 +68,13 @@ TEST(BatchLine, RefusesAnIdThatNumbersCannotHold) {
     const ApiRequest request = read_batch_line(R"({"prompt": "x", "id": )" + id + "}", "here:1");
     EXPECT_CONTAINS(request.error, "`id`: expected a whole number of at most 64 bits or a text, found ");
     EXPECT_CONTAINS(request.error, "write it as a text");
-    EXPECT_TRUE(request.id.is_null()) << "it would be another one";
+    EXPECT_TRUE(request.facts.id.is_null()) << "it would be another one";
   }
   for (const std::string id :
        {"18446744073709551615", "-9223372036854775808", "1.5", "[0.1]", "\"12345678901234567890123\""}) {
     const ApiRequest request = read_batch_line(R"({"prompt": "x", "id": )" + id + "}", "here:1");
     EXPECT_EQ(request.error, "");
-    EXPECT_EQ(request.id.dump(), id);
+    EXPECT_EQ(request.facts.id.dump(), id);
   }
 }
 
@@ -92,9 +92,9 @@ TEST(OpenAIBatchLine, BecomesARequestWithItsSettings) {
                                    {"logprobs", true},
                                    {"top_logprobs", 3}});
   EXPECT_EQ(request.error, "");
-  EXPECT_EQ(request.form, Form::chat_completion);
-  EXPECT_EQ(request.id, "a");
-  EXPECT_EQ(request.model, "m");
+  EXPECT_EQ(request.facts.form, Form::chat_completion);
+  EXPECT_EQ(request.facts.id, "a");
+  EXPECT_EQ(request.facts.model, "m");
   EXPECT_EQ(request.settings, json({{"max_tokens", 5},
                                     {"temperature", 0.5},
                                     {"top_p", 0.9},
@@ -115,10 +115,10 @@ TEST(OpenAIBatchLine, TakesAPromptInAllItsForms) {
   EXPECT_EQ(completion({{"prompt", {{1, 2}}}}).ids, (std::vector<TokenId>{1, 2}));
   EXPECT_CONTAINS(completion({{"prompt", {"One", "Two"}}}).error, "`prompt`: expected one prompt, found 2");
   // The address may be left out.
-  EXPECT_EQ(read({{"custom_id", "a"}, {"body", {{"prompt", "x"}}}}).form, Form::text_completion);
-  EXPECT_EQ(
-      read({{"custom_id", "a"}, {"body", {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}}}}).form,
-      Form::chat_completion);
+  EXPECT_EQ(read({{"custom_id", "a"}, {"body", {{"prompt", "x"}}}}).facts.form, Form::text_completion);
+  EXPECT_EQ(read({{"custom_id", "a"}, {"body", {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}}}})
+                .facts.form,
+            Form::chat_completion);
 }
 
 TEST(OpenAIBatchLine, MakesMessagesWhatTemplatesExpect) {
@@ -262,6 +262,8 @@ TEST(OpenAIBatchLine, RefusesWhatItCannotDo) {
       {{{"structured_outputs", {{"lark", "x"}}}},
        "`structured_outputs`: expected json, json_object, regex, choice or grammar, found `lark`"},
       {{{"max_token", 5}}, "there is no field `max_token`"},
+      {{{"regex", "a+"}}, "there is no field `regex`"},
+      {{{"decoder_ids", {1}}}, "there is no field `decoder_ids`"},
       {{{"top_logprobs", 5}}, "`top_logprobs` needs \"logprobs\": true"},
       {{{"logprobs", 5}}, "`logprobs`: expected true or false, found 5"},
       {{{"model", 5}}, "`model`: expected a name, found number"},
@@ -285,7 +287,7 @@ TEST(OpenAIBatchLine, RefusesWhatItCannotDo) {
   for (const auto& [line, message] : lines) {
     const ApiRequest request = read(line);
     EXPECT_CONTAINS(request.error, message);
-    EXPECT_NE(request.form, Form::line) << "the error is answered in OpenAI's form";
+    EXPECT_NE(request.facts.form, Form::line) << "the error is answered in OpenAI's form";
   }
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/api/engine_request.h"
+#include "runtime/api/begin_completion.h"
 
 #include "runtime/api/request_fields.h"
 #include "tp/internal/require.h"
@@ -45,8 +45,9 @@ void begin_search(const nlohmann::json& settings, const BeamSearch& defaults, Re
   if (settings.at("beams") != 1) request.sampling.temperature = 0.0F;
 }
 
-void add_chat(const ApiRequest& asked, const Engine& engine, const ChatPrompts& chat, EngineRequest& result) {
-  Request& request = result.request;
+void add_chat(const ApiRequest& asked, const Engine& engine, const ChatPrompts& chat,
+              Completion& completion) {
+  Request& request = completion.request;
   const MarkedText text = chat.prompt_of(*asked.conversation);
   require_short(text.size(), engine);
   request.prompt = engine.encode(text);
@@ -58,32 +59,26 @@ void add_chat(const ApiRequest& asked, const Engine& engine, const ChatPrompts& 
   syntax.has_one_call = asked.calls.has_one_call;
   // Batch lines return the text unchanged, and a constraint holds from its first token, unless the line also
   // limits thinking.
-  const bool is_line = asked.form != ApiRequest::Form::chat_completion;
+  const bool is_line = asked.facts.form != ApiRequest::Form::chat_completion;
   if (!is_line || (request.constraint && limits_thinking)) {
     chat.hold(*asked.conversation, asked.calls, request, syntax);
     request.visible_token_ids = chat.visible_ids();
   }
-  if (!is_line) result.syntax = std::move(syntax);
+  if (!is_line) completion.syntax = std::move(syntax);
   complete_thinking(request, limits_thinking, &chat, text);
 }
 
 // Compiles the constraint on the caller's thread, and names the client's member in errors.
-void compile_constraint(const Engine& engine, const EngineRequest& result) {
+void compile_constraint(const Engine& engine, const Completion& completion) {
   try {
-    engine.compile_constraint(result.request);
+    engine.compile_constraint(completion.request);
   } catch (const RequestError& error) {
-    const std::string& member = result.constraint_member;
+    const std::string& member = completion.constraint_member;
     throw_error<RequestError>("`{}`: {}", member.empty() ? "constraint" : member, error.what());
   }
 }
 
 }  // namespace
-
-nlohmann::json EngineRequest::settings() const {
-  nlohmann::json settings = fields_of(request);
-  if (is_held_to_calls) settings.erase("grammar");
-  return settings;
-}
 
 int default_max_tokens(const EngineInfo& info, const Request& request, int otherwise) {
   if (info.kind == ModelKind::diffusion) return otherwise;
@@ -96,33 +91,43 @@ int default_max_tokens(const EngineInfo& info, const Request& request, int other
   return static_cast<int>(std::min(*most, room - std::min(room - 1, begun)));
 }
 
-EngineRequest make_engine_request(const ApiRequest& asked, Request defaults, const Engine& engine,
-                                  const ChatPrompts* chat) {
+std::vector<TokenId> encode_prompt(const std::string& text, const Engine& engine) {
+  require_short(text.size(), engine);
+  return engine.encode(text);
+}
+
+void complete_request(Completion& completion, const Engine& engine) {
+  Request& request = completion.request;
+  // The answer contains the seed, which makes every result reproducible.
+  if (!request.sampling.seed && !request.sampling.greedy()) request.sampling.seed = draw_seed();
+  compile_constraint(engine, completion);
+  if (request.max_tokens_is_default)
+    request.max_tokens = default_max_tokens(engine.info(), request, request.max_tokens);
+}
+
+Completion begin_completion(const ApiRequest& asked, Request defaults, const Engine& engine,
+                            const ChatPrompts* chat) {
   require<RequestError>(asked.error.empty(), "{}", asked.error);
   require<RequestError>(
-      asked.form == ApiRequest::Form::line || engine.has_tokenizer(),
+      asked.facts.form == ApiRequest::Form::line || engine.has_tokenizer(),
       "answers in OpenAI's form are texts, but the model has no tokenizer; give token ids in `ids`");
-  EngineRequest result{.request = std::move(defaults)};
-  Request& request = result.request;
+  Completion completion{
+      .facts = asked.facts, .request = std::move(defaults), .constraint_member = asked.constraint_member};
+  Request& request = completion.request;
   begin_search(asked.settings, engine.info().generation.beams, request);
   set_fields(asked.settings, request);
-  // The response contains the seed, which makes every result reproducible.
-  if (!request.sampling.seed && !request.sampling.greedy()) request.sampling.seed = draw_seed();
+  if (asked.settings.contains("max_tokens")) request.max_tokens_is_default = false;
   const bool has_constraint = request.constraint.has_value();
   if (asked.conversation) {
     require<RequestError>(chat != nullptr, "cannot make a prompt of `messages`: there is no chat template");
-    add_chat(asked, engine, *chat, result);
+    add_chat(asked, engine, *chat, completion);
   } else {
-    require_short(asked.text.size(), engine);
-    request.prompt = asked.ids ? *asked.ids : engine.encode(asked.text);
+    request.prompt = asked.ids ? *asked.ids : encode_prompt(asked.text, engine);
     complete_thinking(request, asked.settings.contains("max_thinking_tokens"), nullptr, MarkedText());
   }
-  result.is_held_to_calls = request.constraint && !has_constraint;
-  result.constraint_member = result.is_held_to_calls ? "tools" : asked.constraint_member;
-  compile_constraint(engine, result);
-  if (request.max_tokens_is_default && !asked.settings.contains("max_tokens"))
-    request.max_tokens = default_max_tokens(engine.info(), request, request.max_tokens);
-  return result;
+  if (request.constraint && !has_constraint) completion.constraint_member = kCallsMember;
+  complete_request(completion, engine);
+  return completion;
 }
 
 }  // namespace tp
