@@ -53,7 +53,7 @@ class CachedSequences {
 
  protected:
   KvType type() const { return layout_.type; }
-  kernels::PagedCache paged() const { return {layout_, cache_.data(), blocks_.size()}; }
+  kernels::PagedCache paged() const { return {layout_, cache_.data(), layout_.block_bytes()}; }
   std::size_t scratch_bytes() const { return scratch_.size() * sizeof(float); }
 
   void attend(TensorView<const float> query, std::span<const kernels::AttentionSpan> spans, float scale,

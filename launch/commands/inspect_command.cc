@@ -51,10 +51,26 @@ CacheUse cache_use(const EnginePlan& plan, const CacheGroups& groups, std::size_
                .blocks = shape.blocks_for(context)};
   for (const std::optional<CacheGroups::Place>& place : groups.places)
     use.windowed_layers += place && groups.windows[place->group] ? 1 : 0;
-  if (use.windowed_layers == 0) return use;
-  const std::size_t whole = plan.cache_shape(CacheGroups::one(cached)).blocks_for(context);
-  use.without_windows = static_cast<double>(whole * cached) / static_cast<double>(use.blocks * groups.slots);
   return use;
+}
+
+// Bytes of the first rank's cache for this many tokens.
+double cache_bytes(const EnginePlan& plan, const DecoderSpec& spec, const WeightSource& weights,
+                   std::size_t tokens) {
+  const Footprint footprint(spec, plan, weights);
+  const std::size_t blocks = plan.cache_shape(footprint.groups()).blocks_for(tokens);
+  return static_cast<double>(blocks * footprint.of(plan.tp(0)).cache_block);
+}
+
+// CacheUse::without_windows
+double cost_without_windows(const EnginePlan& plan, DecoderSpec spec, const WeightSource& weights,
+                            std::size_t tokens) {
+  const double with_windows = cache_bytes(plan, spec, weights, tokens);
+  for (BlockSpec& block : spec.blocks) {
+    if (auto* const attention = std::get_if<AttentionSpec>(&block.attention))
+      attention->pattern = {.causal = attention->pattern.causal};
+  }
+  return cache_bytes(plan, spec, weights, tokens) / with_windows;
 }
 
 RankShare share_of(const DecoderSpec& spec, const Footprint& footprint, std::size_t cache_blocks, TpRank tp) {
@@ -87,7 +103,9 @@ void inspect(InspectFlags flags) {
   const EnginePlan& plan = described.plan();
   const DecoderSpec& spec = described.spec();
   const std::size_t context = flags.context != 0 ? flags.context : spec.max_position_embeddings;
-  const CacheUse cache = cache_use(plan, CacheGroups::of(spec), context);
+  CacheUse cache = cache_use(plan, CacheGroups::of(spec, plan.ranks), context);
+  if (cache.windowed_layers != 0)
+    cache.without_windows = cost_without_windows(plan, spec, described.weights(), context);
   const Inspection found{.model = described,
                          .parameters = {count_parameters(spec), count_active_parameters(spec)},
                          .unusable = find_tokenizer_flaws(model).unsupported,

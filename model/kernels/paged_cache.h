@@ -58,10 +58,10 @@ struct KvLayout {
 struct PagedCache {
   KvLayout layout;
   std::byte* base = nullptr;
-  std::size_t num_blocks = 0;
+  std::size_t stride = 0;  // bytes from a block to the next block, at least layout.block_bytes()
 
   std::byte* head(std::size_t block, std::size_t kv_head) const {
-    return base + block * layout.block_bytes() + kv_head * layout.head_bytes();
+    return base + block * stride + kv_head * layout.head_bytes();
   }
 };
 

@@ -3,6 +3,11 @@
 #include "model/config/spec.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <set>
+#include <span>
+#include <tuple>
 #include <variant>
 
 namespace tp {
@@ -17,80 +22,106 @@ CacheWindow window_of(const BlockSpec& block) {
   return attention != nullptr ? window_of(attention->pattern) : std::nullopt;
 }
 
-// Whether a block has the same number of bytes in both layers, on every rank.
-bool cached_alike(const BlockSpec& one, const BlockSpec& other) {
-  const auto* a = std::get_if<AttentionSpec>(&one.attention);
-  const auto* b = std::get_if<AttentionSpec>(&other.attention);
-  return a != nullptr && b != nullptr && a->num_attention_heads == b->num_attention_heads &&
-         a->num_key_value_heads == b->num_key_value_heads && a->head_dim == b->head_dim;
+// About the elements of a token's keys and values on one rank.
+std::size_t cached_elements(const AttentionPartSpec& part, std::size_t ranks) {
+  if (const auto* const latent = std::get_if<LatentAttentionSpec>(&part))
+    return latent->kv_lora_rank + latent->qk_rope_head_dim;
+  const auto* const attention = std::get_if<AttentionSpec>(&part);
+  if (attention == nullptr) return 0;
+  return 2 * attention->head_dim * ((attention->num_key_value_heads + ranks - 1) / ranks);
 }
 
 // Layers with the same window.
 struct Alike {
   CacheWindow window;
   std::vector<std::size_t> layers;
+  std::vector<std::size_t> sizes;  // of the layers, in elements per token
 
-  std::size_t groups(std::size_t slots) const { return (layers.size() + slots - 1) / slots; }
+  std::size_t total() const { return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}); }
+  // The first layer of each group, as an index into `layers`, if groups have at most `capacity` elements.
+  std::vector<std::size_t> first_of_groups(std::size_t capacity) const {
+    std::vector<std::size_t> first;
+    std::size_t filled = 0;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (i == 0 || filled + sizes[i] > capacity) {
+        first.push_back(i);
+        filled = 0;
+      }
+      filled += sizes[i];
+    }
+    return first;
+  }
 };
 
 // The layers that have blocks, by window.
-std::vector<Alike> alike_layers(const DecoderSpec& spec) {
+std::vector<Alike> alike_layers(const DecoderSpec& spec, std::size_t ranks) {
   std::vector<Alike> kinds;
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
     if (is_recurrent(spec.blocks[layer].attention)) continue;
     const CacheWindow window = window_of(spec.blocks[layer]);
     auto kind = std::ranges::find(kinds, window, &Alike::window);
-    if (kind == kinds.end()) kind = kinds.insert(kind, {window, {}});
+    if (kind == kinds.end()) kind = kinds.insert(kind, {window, {}, {}});
     kind->layers.push_back(layer);
+    kind->sizes.push_back(cached_elements(spec.blocks[layer].attention, ranks));
   }
   return kinds;
 }
 
-// All layers of `kinds` in one group.
-CacheGroups one_group(std::size_t layers, const std::vector<Alike>& kinds, CacheWindow window) {
-  CacheGroups groups{.windows = {window}, .slots = 0, .places = {}};
-  groups.places.resize(layers);
-  std::vector<std::size_t> cached;
-  for (const Alike& kind : kinds) cached.insert(cached.end(), kind.layers.begin(), kind.layers.end());
-  std::ranges::sort(cached);
-  for (const std::size_t layer : cached) groups.places[layer] = CacheGroups::Place{0, groups.slots++};
-  return groups;
+// Adds a group of these layers.
+void append_group(std::span<const std::size_t> layers, CacheWindow window, CacheGroups& groups) {
+  for (std::size_t slot = 0; slot < layers.size(); ++slot)
+    groups.places[layers[slot]] = CacheGroups::Place{groups.windows.size(), slot};
+  groups.windows.push_back(window);
+  groups.slots = std::max(groups.slots, layers.size());
 }
 
-// The most slots that leave at most a twentieth of all slots without a layer. More slots mean fewer groups,
-// thus fewer tables.
-std::size_t slots_for(const std::vector<Alike>& kinds, std::size_t layers) {
-  std::size_t slots = layers;
-  for (const Alike& kind : kinds) slots = std::min(slots, kind.layers.size());
-  const auto fills = [&](std::size_t count) {
-    std::size_t groups = 0;
-    for (const Alike& kind : kinds) groups += kind.groups(count);
-    return 20 * (groups * count - layers) <= groups * count;
-  };
-  while (!fills(slots)) --slots;
-  return slots;
+// The part of the blocks' memory that no layer uses, in thousandths. A twentieth is as good as nothing.
+std::size_t unused_part(std::span<const Alike> kinds, std::size_t capacity) {
+  std::size_t used = 0;
+  std::size_t groups = 0;
+  for (const Alike& kind : kinds) {
+    used += kind.total();
+    groups += kind.first_of_groups(capacity).size();
+  }
+  const std::size_t all = groups * capacity;
+  return std::max<std::size_t>(50, 1000 * (all - used) / all);
 }
 
-CacheGroups groups_of_stack(const DecoderSpec& spec) {
+// The number of elements per token of a block that leaves the least room unused: above all in the layers that
+// see furthest, which need most of the blocks of long sequences; then in all layers. If sizes are equally
+// good, the largest makes the fewest tables.
+std::size_t capacity_for(const std::vector<Alike>& kinds) {
+  const Alike& furthest =
+      *std::ranges::max_element(kinds, {}, [](const Alike& kind) { return kind.window.value_or(SIZE_MAX); });
+  std::size_t least = 0;  // the largest layer
+  for (const Alike& kind : kinds) least = std::max(least, std::ranges::max(kind.sizes));
+  const std::size_t most = std::max(least, std::ranges::min(kinds, {}, &Alike::total).total());
+  std::set<std::size_t> candidates = {least};
+  for (const Alike& kind : kinds) {
+    std::size_t sum = 0;
+    for (const std::size_t size : kind.sizes) {
+      if ((sum += size) >= least && sum <= most) candidates.insert(sum);
+    }
+  }
+  return *std::ranges::min_element(candidates, {}, [&](std::size_t capacity) {
+    return std::tuple(unused_part({&furthest, 1}, capacity), unused_part(kinds, capacity), most - capacity);
+  });
+}
+
+CacheGroups groups_of_stack(const DecoderSpec& spec, std::size_t ranks) {
   const std::size_t layers = spec.blocks.size();
   if (takes_whole_sequences(spec) && !spec.keeps_sequences) return CacheGroups::in_turn(layers);
-  const std::vector<Alike> kinds = alike_layers(spec);
-  if (kinds.empty()) return one_group(layers, kinds, {});
-  if (kinds.size() == 1) return one_group(layers, kinds, kinds.front().window);
-  const BlockSpec& first = spec.blocks[kinds.front().layers.front()];
-  const bool alike = std::ranges::all_of(spec.blocks, [&](const BlockSpec& block) {
-    return is_recurrent(block.attention) || cached_alike(block, first);
-  });
-  if (!alike) return one_group(layers, kinds, {});  // blocks of different sizes are not interchangeable
-  std::size_t cached = 0;
-  for (const Alike& kind : kinds) cached += kind.layers.size();
-  CacheGroups groups{.windows = {}, .slots = slots_for(kinds, cached), .places = {}};
+  const std::vector<Alike> kinds = alike_layers(spec, ranks);
+  if (kinds.empty()) return {.places = std::vector<std::optional<CacheGroups::Place>>(layers)};
+  const std::size_t capacity = kinds.size() == 1 ? kinds.front().total() : capacity_for(kinds);
+  CacheGroups groups{.windows = {}, .slots = 0, .places = {}};
   groups.places.resize(layers);
   for (const Alike& kind : kinds) {
-    for (std::size_t i = 0; i < kind.layers.size(); ++i)
-      groups.places[kind.layers[i]] =
-          CacheGroups::Place{groups.windows.size() + i / groups.slots, i % groups.slots};
-    groups.windows.resize(groups.windows.size() + kind.groups(groups.slots), kind.window);
+    std::vector<std::size_t> first = kind.first_of_groups(capacity);
+    first.push_back(kind.layers.size());
+    for (std::size_t group = 0; group + 1 < first.size(); ++group)
+      append_group(std::span(kind.layers).subspan(first[group], first[group + 1] - first[group]), kind.window,
+                   groups);
   }
   return groups;
 }
@@ -124,8 +155,8 @@ CacheGroups CacheGroups::in_turn(std::size_t layers) {
   return {.slots = 1, .places = std::vector<std::optional<Place>>(layers, Place{})};
 }
 
-CacheGroups CacheGroups::of(const DecoderSpec& spec) {
-  CacheGroups groups = groups_of_stack(spec);
+CacheGroups CacheGroups::of(const DecoderSpec& spec, std::size_t ranks) {
+  CacheGroups groups = groups_of_stack(spec, ranks);
   // An encoder's layers use the blocks of the decoder's first layer, one after the other. When the encoder is
   // done, that layer overwrites them with the keys and values that it keeps of the input.
   if (spec.encoder) groups.places.resize(spec.blocks.size() + spec.encoder->blocks.size(), Place{});

@@ -16,9 +16,9 @@ using CacheWindow = std::optional<std::size_t>;
 using CacheWindows = std::vector<CacheWindow>;
 
 // Layers with the same window need the same blocks for the same time. They form a group, with one block table
-// per sequence. If all layers are alike, there is one group. Otherwise groups get nearly the same number of
-// layers, so that their blocks have the same size, and one pool of blocks serves all groups at any sequence
-// lengths. Recurrent layers need no blocks (see state_cache.h).
+// per sequence. If all layers see equally far, there is one group. Otherwise the groups get layers of nearly
+// the same size in total, so that one pool of blocks serves all groups at any sequence lengths. All blocks
+// have room for the largest group. Recurrent layers need no blocks (see state_cache.h).
 struct CacheGroups {
   // The place of a layer's keys and values.
   struct Place {
@@ -29,15 +29,16 @@ struct CacheGroups {
   };
 
   CacheWindows windows = {std::nullopt};       // [groups]
-  std::size_t slots = 0;                       // number of layers that fit in a block
+  std::size_t slots = 0;                       // most layers of a group
   std::vector<std::optional<Place>> places{};  // [num_hidden_layers]; none for recurrent layers
 
   // All layers in one group.
   static CacheGroups one(std::size_t layers, CacheWindow window = {});
   // All layers share one place, one layer at a time.
   static CacheGroups in_turn(std::size_t layers);
-  // If the decoder reads an encoder, the encoder's layers follow the decoder's layers.
-  static CacheGroups of(const DecoderSpec& spec);
+  // For `ranks` ranks per stage, because layers with few KV heads take a larger part of a rank's cache the
+  // more ranks there are. If the decoder reads an encoder, the encoder's layers follow the decoder's layers.
+  static CacheGroups of(const DecoderSpec& spec, std::size_t ranks);
   // These groups with only some of the layers: the block tables are the same, blocks have fewer slots.
   CacheGroups with_layers(Range layers) const;
   // Number of layers that have a place.

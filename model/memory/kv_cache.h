@@ -20,7 +20,7 @@ constexpr KvType default_kv_type(WeightType weights) {
   return weights == WeightType::f32 || weights == WeightType::f16 ? KvType::f32 : KvType::bf16;
 }
 
-// Bytes of a block, which contains the keys and values of one group's layers.
+// Bytes of a block, which has room for the keys and values of any one group's layers.
 std::size_t block_bytes(const std::vector<kernels::KvLayout>& layers, const CacheGroups& groups);
 
 class KvCache {
@@ -44,7 +44,7 @@ class KvCache {
  private:
   std::size_t groups_;
   std::vector<std::optional<CacheGroups::Place>> places_;  // [layers]
-  Buffer<std::byte> memory_;                               // by slot; the layers of a slot share its blocks
+  Buffer<std::byte> memory_;                               // by part of a block; groups share the parts
   std::vector<kernels::PagedCache> layers_;
   StateCache states_;
 };

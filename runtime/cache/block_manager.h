@@ -39,7 +39,7 @@ struct StateSave {
 // Allocates blocks of `block_size` tokens to sequences, and lets sequences with a common prefix share them.
 //
 // Groups. A block stores its tokens' keys and values for the layers of one group, which share a block table.
-// All groups have the same number of layers, so any free block can serve any group. Layers with a sliding
+// Every block has room for any group's layers, so any free block can serve any group. Layers with a sliding
 // window are in groups of their own, whose blocks are released when no later token attends to them.
 //
 // Life cycle of a sequence: begin_sequence acquires the blocks of its cached prefix; before a step,

@@ -200,12 +200,16 @@ double Prediction::decode_rate(Division division, std::size_t batch) const {
 }
 
 double Prediction::cache_copies(Division division) const {
-  const EnginePlan plan = divided(division);
-  const Footprint footprint(spec_, plan, source_);
-  double all = 0.0;
-  for (std::size_t rank = 0; rank < division.ranks; ++rank)
-    all += static_cast<double>(footprint.of(plan.tp(rank)).cache_block);
-  return all / static_cast<double>(footprint.of({0, 1}).cache_block);
+  const auto bytes = [&](Division division_of) {
+    const EnginePlan plan = divided(division_of);
+    const Footprint footprint(spec_, plan, source_);
+    const std::size_t tokens = plan.max_sequences * plan.max_length;
+    std::uint64_t block = 0;
+    for (std::size_t rank = 0; rank < plan.ranks; ++rank) block += footprint.of(plan.tp(rank)).cache_block;
+    return static_cast<double>(block *
+                               plan.cache_shape(footprint.groups()).blocks_for(tokens, plan.max_sequences));
+  };
+  return bytes({1, division.ranks}) / bytes({1, 1});
 }
 
 }  // namespace tp

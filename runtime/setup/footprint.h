@@ -40,7 +40,7 @@ class Footprint {
  public:
   // All arguments must outlive this object.
   Footprint(const DecoderSpec& spec, const EnginePlan& plan, const WeightSource& source)
-      : spec_(spec), plan_(plan), source_(source), groups_(CacheGroups::of(spec)) {}
+      : spec_(spec), plan_(plan), source_(source), groups_(CacheGroups::of(spec, plan.ranks)) {}
 
   const CacheGroups& groups() const { return groups_; }
 

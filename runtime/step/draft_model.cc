@@ -71,7 +71,7 @@ void require_can_draft(const EnginePlan& plan) {
       "cannot guess tokens with {}: expected a model that generates one token after the other from a cache, "
       "found {}; use another draft model",
       plan.options.model.string(), plan.config.architecture);
-  const CacheGroups groups = CacheGroups::of(spec);
+  const CacheGroups groups = CacheGroups::of(spec, plan.ranks);
   require<ConfigError>(
       groups.cached_layers() == groups.places.size(),
       "cannot guess tokens with {}: expected layers that can take a token back, found recurrent "
@@ -140,8 +140,8 @@ SameTables tables_of_both(const Communicator& comm, const DraftPlan& draft, cons
 // How many cache blocks to allocate for the draft model per cache block of the target. A sequence has the
 // same number of blocks in every group of layers.
 std::uint64_t blocks_beside(const EnginePlan& draft, const EnginePlan& target) {
-  const std::size_t own = CacheGroups::of(draft.spec()).windows.size();
-  const std::size_t others = CacheGroups::of(target.spec()).windows.size();
+  const std::size_t own = CacheGroups::of(draft.spec(), draft.ranks).windows.size();
+  const std::size_t others = CacheGroups::of(target.spec(), target.ranks).windows.size();
   return (own + others - 1) / others;
 }
 
@@ -220,7 +220,7 @@ DraftModelLimits DraftModel::limits() const {
           .max_length = plan_.options.max_length,
           .step_tokens = plan_.step_limits().tokens,
           .cache_blocks = plan_.cache_blocks,
-          .cache = plan_.cache_shape(CacheGroups::of(plan_.spec())),
+          .cache = plan_.cache_shape(CacheGroups::of(plan_.spec(), plan_.ranks)),
           .next_token = plan_.next_token};
 }
 

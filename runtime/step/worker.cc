@@ -54,7 +54,7 @@ EngineInfo describe(const EnginePlan& plan, const DecoderSpec& spec, const Weigh
   info.state_size = state_size(spec);
   info.stored_bytes = source.stored_bytes();
   info.bytes_used = source.bytes_read();
-  const CacheShape cache = plan.cache_shape(CacheGroups::of(spec));
+  const CacheShape cache = plan.cache_shape(CacheGroups::of(spec, plan.ranks));
   info.options.cache_tokens =
       cache.tokens_in(plan.cache_blocks, plan.options.max_sequences, plan.longest_sequence());
   return info;
@@ -237,7 +237,7 @@ PackedWeights Worker::load_weights(const EnginePlan& plan, const DecoderSpec& sp
 std::unique_ptr<Worker::Model> Worker::with_memory(Decoder decoder, const EnginePlan& plan,
                                                    const DecoderSpec& spec) {
   const Stage stage = pipeline_.stage();
-  const CacheGroups all_groups = CacheGroups::of(spec);
+  const CacheGroups all_groups = CacheGroups::of(spec, plan.ranks);
   const CacheGroups own_groups =
       stage.is_whole() ? all_groups : all_groups.with_layers(stage.layers(spec.blocks.size()));
   KvCache cache(decoder.kv_layouts(plan.kv_type(), plan.options.block_size), own_groups, plan.cache_blocks,

@@ -48,10 +48,10 @@ void expect_consistent(const DecoderSpec& spec, const CacheGroups& groups) {
 }
 
 TEST(CacheGroups, AreOneWhereAllLayersSeeEquallyFar) {
-  const CacheGroups full = CacheGroups::of(model_with({{}, {}, {}}));
+  const CacheGroups full = CacheGroups::of(model_with({{}, {}, {}}), 1);
   EXPECT_EQ(full.windows, CacheWindows{std::nullopt});
   EXPECT_EQ(full.slots, 3U);
-  const CacheGroups windowed = CacheGroups::of(model_with({4096, 4096}));
+  const CacheGroups windowed = CacheGroups::of(model_with({4096, 4096}), 1);
   EXPECT_EQ(windowed.windows, CacheWindows{4096});
   EXPECT_EQ(windowed.slots, 2U);
 }
@@ -64,38 +64,82 @@ TEST(CacheGroups, HaveTheSameNumberOfLayersAndHardlyAnyRoomThatNoLayerUses) {
                         Case{62, 6, 5, 13}, Case{2, 2, 1, 2}}) {
     SCOPED_TRACE(testing::Message() << c.layers << " layers, of which every " << c.period << "th has none");
     const DecoderSpec spec = alternating(c.layers, c.period, 1024);
-    const CacheGroups groups = CacheGroups::of(spec);
+    const CacheGroups groups = CacheGroups::of(spec, 1);
     EXPECT_EQ(groups.slots, c.slots);
     EXPECT_EQ(groups.windows.size(), c.groups);
     expect_consistent(spec, groups);
   }
 }
 
-TEST(CacheGroups, AreOneWithoutAWindowWhereBlocksDifferInSize) {
+// Like Gemma 4 26B: every 6th layer sees everything, with other heads than the layers with windows.
+DecoderSpec mixed(std::size_t layers, std::size_t window) {
+  DecoderSpec spec = alternating(layers, 6, window);
+  for (BlockSpec& block : spec.blocks) {
+    auto& attention = std::get<AttentionSpec>(block.attention);
+    attention.num_attention_heads = 16;
+    attention.num_key_value_heads = attention.pattern.window ? 8 : 2;
+    attention.head_dim = attention.pattern.window ? 256 : 512;
+  }
+  return spec;
+}
+
+std::vector<kernels::KvLayout> layouts_of(const DecoderSpec& spec, std::size_t ranks, KvType type) {
+  std::vector<kernels::KvLayout> layouts;
+  for (const BlockSpec& block : spec.blocks) {
+    const auto& attention = std::get<AttentionSpec>(block.attention);
+    const std::size_t heads = (attention.num_key_value_heads + ranks - 1) / ranks;
+    layouts.push_back({type, heads, 16, attention.head_dim, attention.head_dim});
+  }
+  return layouts;
+}
+
+TEST(CacheGroups, HaveBlocksOfNearlyTheSameBytesWhereLayersDifferInSize) {
+  struct Case {
+    std::size_t ranks, groups, slots;
+  };
+  for (const Case& c : {Case{1, 14, 5}, Case{2, 14, 5}, Case{4, 6, 5}, Case{16, 18, 2}}) {
+    SCOPED_TRACE(testing::Message() << c.ranks << " ranks");
+    const DecoderSpec spec = mixed(30, 1024);
+    const CacheGroups groups = CacheGroups::of(spec, c.ranks);
+    EXPECT_EQ(groups.windows.size(), c.groups);
+    EXPECT_EQ(groups.slots, c.slots);
+    expect_consistent(spec, groups);
+    // The layers that see everything leave no byte of their blocks unused.
+    const std::vector<kernels::KvLayout> layouts = layouts_of(spec, c.ranks, KvType::bf16);
+    std::size_t used = 0;
+    for (std::size_t layer = 0; layer < layouts.size(); ++layer)
+      used += groups.places[layer]->group == groups.places[5]->group ? layouts[layer].block_bytes() : 0;
+    EXPECT_EQ(block_bytes(layouts, groups), used);
+  }
+}
+
+TEST(CacheGroups, AreAtMostAFewWhereOneLayerDiffersInSize) {
   DecoderSpec spec = alternating(4, 2, 8);
   std::get<AttentionSpec>(spec.blocks[1].attention).num_key_value_heads = 4;
-  EXPECT_EQ(CacheGroups::of(spec).windows, CacheWindows{std::nullopt});
+  const CacheGroups groups = CacheGroups::of(spec, 1);
+  EXPECT_EQ(groups.windows, (CacheWindows{8, std::nullopt, std::nullopt}));
+  expect_consistent(spec, groups);
 }
 
 TEST(CacheGroups, KeepTheChunksBeforeTheirOwn) {
   DecoderSpec spec = model_with({8, 8});
   for (BlockSpec& block : spec.blocks)
     std::get<AttentionSpec>(block.attention).pattern = {.chunk = 8, .chunks_before = 2};
-  EXPECT_EQ(CacheGroups::of(spec).windows, CacheWindows{24});
+  EXPECT_EQ(CacheGroups::of(spec, 1).windows, CacheWindows{24});
 }
 
 // As of Reformer: what a token gives depends on those that follow, and nothing of a step is kept.
 TEST(CacheGroups, ShareOnePlaceWhereSequencesAreComputedWhole) {
   DecoderSpec spec = model_with({{}, {}});
   spec.recomputes = true;
-  EXPECT_EQ(CacheGroups::of(spec).slots, 1U);
+  EXPECT_EQ(CacheGroups::of(spec, 1).slots, 1U);
 }
 
 TEST(CacheGroups, KeepNoMoreThanAChunk) {
   DecoderSpec spec = model_with({{}, {}, {}, {}});
   for (std::size_t layer = 0; layer < 3; ++layer)
     std::get<AttentionSpec>(spec.blocks[layer].attention).pattern = {.chunk = 8192};
-  EXPECT_EQ(CacheGroups::of(spec).windows, (CacheWindows{8192, 8192, 8192, std::nullopt}));
+  EXPECT_EQ(CacheGroups::of(spec, 1).windows, (CacheWindows{8192, 8192, 8192, std::nullopt}));
 }
 
 // As Qwen3-Next: layers with attention between such as keep a state, which take nothing of a block.
@@ -108,7 +152,7 @@ TEST(CacheGroups, LeaveOutRecurrentLayers) {
                                                      .value_head_dim = 8,
                                                      .conv_kernel = 4,
                                                      .norm = {}};
-  CacheGroups groups = CacheGroups::of(spec);
+  CacheGroups groups = CacheGroups::of(spec, 1);
   EXPECT_EQ(groups.windows, CacheWindows{std::nullopt});
   EXPECT_EQ(groups.slots, 2U);
   EXPECT_EQ(groups.cached_layers(), 2U);
@@ -116,11 +160,11 @@ TEST(CacheGroups, LeaveOutRecurrentLayers) {
   EXPECT_EQ(groups.places[1], (CacheGroups::Place{0, 0}));
   EXPECT_EQ(groups.places[3], (CacheGroups::Place{0, 1}));
   std::get<AttentionSpec>(spec.blocks[3].attention).pattern.window = 8;
-  groups = CacheGroups::of(spec);
+  groups = CacheGroups::of(spec, 1);
   EXPECT_EQ(groups.windows, (CacheWindows{std::nullopt, 8}));
   EXPECT_EQ(groups.slots, 1U);
   spec.blocks[1].attention = spec.blocks[3].attention = spec.blocks[0].attention;
-  EXPECT_EQ(CacheGroups::of(spec).cached_layers(), 0U);
+  EXPECT_EQ(CacheGroups::of(spec, 1).cached_layers(), 0U);
 }
 
 TEST(StateCache, GivesEveryLayerItsPartOfASlot) {
@@ -144,7 +188,7 @@ TEST(StateCache, GivesEveryLayerItsPartOfASlot) {
 
 // Layers of different groups share the bytes of a slot, those of one group share nothing.
 TEST(KvCache, GivesEveryLayerTheBytesOfItsSlot) {
-  const CacheGroups groups = CacheGroups::of(alternating(6, 3, 8));
+  const CacheGroups groups = CacheGroups::of(alternating(6, 3, 8), 1);
   const kernels::KvLayout layout{KvType::f32, 2, 4, 8, 8};
   const std::vector<kernels::KvLayout> layouts(6, layout);
   const KvCache cache(layouts, groups, 10);
@@ -156,6 +200,36 @@ TEST(KvCache, GivesEveryLayerTheBytesOfItsSlot) {
     for (std::size_t other = 0; other < one; ++other) {
       const bool same_slot = groups.places[one]->slot == groups.places[other]->slot;
       EXPECT_EQ(cache.layer(one).base == cache.layer(other).base, same_slot);
+    }
+  }
+}
+
+// No byte belongs to two layers of a group, or to two blocks of any groups.
+TEST(KvCache, SeparatesBlocksOfDifferentGroups) {
+  const DecoderSpec spec = mixed(12, 8);
+  constexpr std::size_t kBlocks = 3;
+  for (const std::size_t ranks : {1U, 3U, 4U}) {
+    const CacheGroups groups = CacheGroups::of(spec, ranks);
+    const std::vector<kernels::KvLayout> layouts = layouts_of(spec, ranks, KvType::int8);
+    const KvCache cache(layouts, groups, kBlocks);
+    const auto overlap = [&](std::size_t one, std::size_t block, std::size_t other, std::size_t other_block) {
+      const std::byte* const a = cache.layer(one).head(block, 0);
+      const std::byte* const b = cache.layer(other).head(other_block, 0);
+      return a < b + layouts[other].block_bytes() && b < a + layouts[one].block_bytes();
+    };
+    for (std::size_t one = 0; one < layouts.size(); ++one) {
+      for (std::size_t other = 0; other < layouts.size(); ++other) {
+        const bool same_group = groups.places[one]->group == groups.places[other]->group;
+        for (std::size_t i = 0; i < kBlocks * kBlocks; ++i) {
+          const std::size_t block = i / kBlocks;
+          const std::size_t other_block = i % kBlocks;
+          const bool may = block == other_block && (!same_group || one == other);
+          EXPECT_TRUE(may || !overlap(one, block, other, other_block))
+              << "layers " << one << ", " << other << ", blocks " << block << ", " << other_block;
+        }
+      }
+      const std::byte* const end = cache.layer(one).head(kBlocks - 1, 0) + layouts[one].block_bytes();
+      EXPECT_LE(static_cast<std::size_t>(end - cache.layer(0).base), cache.capacity_bytes());
     }
   }
 }

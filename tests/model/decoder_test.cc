@@ -242,7 +242,7 @@ TEST(Decoder, TakesAsMuchMemoryAsItsShapeSays) {
         EXPECT_EQ(source->bytes_read(), before);
         EXPECT_EQ(shape.weight_bytes(), decoder.decoder().weight_bytes());
         EXPECT_EQ(shape.parameters(), decoder.decoder().parameters());
-        const CacheGroups groups = CacheGroups::of(decoder.spec());
+        const CacheGroups groups = CacheGroups::of(decoder.spec(), comm.size());
         EXPECT_EQ(block_bytes(shape.kv_layouts(KvType::bf16, 8), groups),
                   block_bytes(decoder.decoder().kv_layouts(KvType::bf16, 8), groups));
         EXPECT_EQ(shape.workspace_floats(decoder.limits()) * sizeof(float),

@@ -276,7 +276,7 @@ TEST(PagedAttention, SurvivesScoresFarFromZero) {
 TEST(PagedAttention, OfAQueryThatIsNoNumberIsNoneAndOfATinyOneIsOne) {
   const kernels::KvLayout layout{KvType::int8, 1, 32, 32, 32};
   std::vector<std::byte> memory(layout.block_bytes());
-  const kernels::PagedCache cache{layout, memory.data(), 1};
+  const kernels::PagedCache cache{layout, memory.data(), layout.block_bytes()};
   const std::vector<std::int32_t> table = {0};
   const std::vector<kernels::AttentionSpan> spans = {{0, 5, 0, table}};
   std::vector<float> query(5 * 32, 0.5F);

@@ -47,7 +47,7 @@ class PagedSequences {
                                    shape.key_dim, value_dim(),    shape.latent};
     // 0xff everywhere is a NaN of f32 and of bf16; int8 has none, but its scales have.
     memory_.assign(blocks * layout.block_bytes(), std::byte{0xff});
-    cache_ = {layout, memory_.data(), blocks};
+    cache_ = {layout, memory_.data(), layout.block_bytes()};
     for (const std::size_t length : lengths) {
       tables_.emplace_back(free.end() - static_cast<std::ptrdiff_t>(blocks_for(length)), free.end());
       free.resize(free.size() - blocks_for(length));
