@@ -1,5 +1,4 @@
 #include "model/config/architectures.h"
-
 #include "model/files/printable.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
@@ -80,6 +79,13 @@ bool is_recurrent(const AttentionPartSpec& spec) {
   return std::holds_alternative<GatedDeltaNetSpec>(spec) ||
          std::holds_alternative<ShortConvolutionSpec>(spec) ||
          (attention != nullptr && attention->favor_features != 0);
+}
+
+bool can_divide_layers(const DecoderSpec& spec) {
+  return std::ranges::none_of(spec.blocks, [](const BlockSpec& block) {
+    const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
+    return attention != nullptr && attention->shared_kv_layer.has_value();
+  });
 }
 
 std::size_t leaf_heads(const DecoderSpec& spec) {

@@ -71,9 +71,13 @@ struct AttentionSpec {
   std::vector<float> alibi_slopes;  // [num_attention_heads]
   bool sinks = false;               // adds a learned logit per head to the softmax's denominator
   std::optional<QueryScalingSpec> query_scaling;
-  bool output_gate = false;         // sigmoids of gates scale attention's output
-  bool relative_bias = false;       // add the decoder's relative_bias to scores
-  bool global_projections = false;  // global tokens have separate projections of queries, keys, values
+  bool output_gate = false;              // sigmoids of gates scale attention's output
+  bool relative_bias = false;            // add the decoder's relative_bias to scores
+  bool global_projections = false;       // global tokens have separate projections of queries, keys, values
+  std::optional<NormSpec> value_norm{};  // per head
+  bool values_are_keys = false;          // values are the keys before their norm and RoPE
+  // The earlier layer whose keys and values this layer attends to. The layer has only queries of its own.
+  std::optional<std::size_t> shared_kv_layer{};
   // Set by the user, not by the model: the number of random features that approximate the softmax. Sums over
   // earlier tokens then replace keys and values (see kernels/favor.h). 0: exact softmax.
   std::size_t favor_features = 0;
@@ -348,6 +352,9 @@ inline bool takes_whole_sequences(const DecoderSpec& spec) { return spec.bidirec
 inline bool can_divide_steps(const DecoderSpec& spec) {
   return !takes_whole_sequences(spec) && spec.encoder == nullptr;
 }
+
+// Whether layers can be divided into stages, because each layer reads only the residual stream.
+bool can_divide_layers(const DecoderSpec& spec);
 
 // The number of streams of hidden_size between blocks. After the last block, streams are concatenated.
 inline std::size_t streams_of(const DecoderSpec& spec) {

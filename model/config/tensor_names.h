@@ -192,6 +192,7 @@ struct TensorNames {
   bool blocks_have_prefix = true;  // false: names of blocks do not begin with `prefix`
   BlockNames (*names_of_block)(const std::string& prefix) = nullptr;
   std::vector<std::string> buffers = {"rotary_emb.inv_freq"};  // name endings of tensors without weights
+  std::vector<std::string> ignored_layers{};    // not used, without `blocks`: "15.self_attn.k_proj"
   std::vector<std::size_t> ignored_blocks{};    // stored after the decoder's blocks, but not used
   std::vector<std::string> ignored_prefixes{};  // prefixes of multi-token prediction tensors
   std::vector<std::size_t> stored_blocks{};     // [layers]; empty: the layer's number

@@ -189,6 +189,11 @@ Decoder Decoder::shape_of(const DecoderSpec& spec, const WeightSource& source, T
 
 void Decoder::load(const DecoderSpec& spec, WeightLoader& loader, Stage stage, const VocabTables& others) {
   const TensorNames names = names_of(spec, loader.source());
+  require<ConfigError>(stage.is_whole() || can_divide_layers(spec),
+                       "cannot divide the layers into {} stages: layers of this model read more than the "
+                       "output of the layer before (keys and values, or inputs, of other layers); leave "
+                       "`pipeline` out",
+                       stage.count);
   stage_ = stage;
   hidden_size_ = spec.hidden_size;
   streams_ = streams_of(spec);

@@ -35,7 +35,7 @@ std::size_t cached_elements(const AttentionPartSpec& part, std::size_t ranks) {
 struct Alike {
   CacheWindow window;
   std::vector<std::size_t> layers;
-  std::vector<std::size_t> sizes;  // of the layers, in elements per token
+  std::vector<std::size_t> sizes;  // the layers' sizes, in elements per token
 
   std::size_t total() const { return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}); }
   // The first layer of each group, as an index into `layers`, if groups have at most `capacity` elements.
@@ -53,11 +53,17 @@ struct Alike {
   }
 };
 
-// The layers that have blocks, by window.
+// The earlier layer whose keys and values the layer uses.
+std::optional<std::size_t> shared_layer(const BlockSpec& block) {
+  const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
+  return attention != nullptr ? attention->shared_kv_layer : std::nullopt;
+}
+
+// The layers that have blocks of their own, by window.
 std::vector<Alike> alike_layers(const DecoderSpec& spec, std::size_t ranks) {
   std::vector<Alike> kinds;
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
-    if (is_recurrent(spec.blocks[layer].attention)) continue;
+    if (is_recurrent(spec.blocks[layer].attention) || shared_layer(spec.blocks[layer])) continue;
     const CacheWindow window = window_of(spec.blocks[layer]);
     auto kind = std::ranges::find(kinds, window, &Alike::window);
     if (kind == kinds.end()) kind = kinds.insert(kind, {window, {}, {}});
@@ -123,6 +129,9 @@ CacheGroups groups_of_stack(const DecoderSpec& spec, std::size_t ranks) {
       append_group(std::span(kind.layers).subspan(first[group], first[group + 1] - first[group]), kind.window,
                    groups);
   }
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    if (const auto shared = shared_layer(spec.blocks[layer])) groups.places[layer] = groups.places[*shared];
+  }
   return groups;
 }
 
@@ -139,7 +148,11 @@ CacheGroups CacheGroups::with_layers(Range layers) const {
   std::vector<std::size_t> filled(windows.size());  // slots of each group
   for (std::size_t layer = layers.begin; layer < layers.end; ++layer) {
     std::optional<Place>& place = some.places.emplace_back();
-    if (places[layer]) place = Place{places[layer]->group, filled[places[layer]->group]++};
+    if (!places[layer]) continue;
+    std::size_t first = layers.begin;  // the first layer with the same place
+    while (places[first] != places[layer]) ++first;
+    const std::size_t group = places[layer]->group;
+    place = first < layer ? some.places[first - layers.begin] : Place{group, filled[group]++};
   }
   some.slots = std::ranges::max(filled);
   return some;

@@ -28,9 +28,10 @@ struct CacheGroups {
     bool operator==(const Place&) const = default;
   };
 
-  CacheWindows windows = {std::nullopt};       // [groups]
-  std::size_t slots = 0;                       // most layers of a group
-  std::vector<std::optional<Place>> places{};  // [num_hidden_layers]; none for recurrent layers
+  CacheWindows windows = {std::nullopt};  // [groups]
+  std::size_t slots = 0;                  // most layers of a group
+  // [num_hidden_layers]; none for recurrent layers. Layers that share keys and values have the same place.
+  std::vector<std::optional<Place>> places{};
 
   // All layers in one group.
   static CacheGroups one(std::size_t layers, CacheWindow window = {});

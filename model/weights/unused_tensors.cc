@@ -21,6 +21,12 @@ bool is_ignored(const TensorNames& names, const std::string& tensor) {
                              [&](const std::string& prefix) { return tensor.starts_with(prefix); });
 }
 
+bool is_of_ignored_layer(const TensorNames& names, const std::string& tensor) {
+  return std::ranges::any_of(names.ignored_layers, [&](const std::string& layer) {
+    return tensor.starts_with(names.blocks + layer + ".");
+  });
+}
+
 bool is_of_ignored_block(const TensorNames& names, const std::string& tensor) {
   return std::ranges::any_of(names.ignored_blocks, [&](std::size_t block) {
     return tensor.starts_with(names.blocks + std::to_string(block) + ".");
@@ -34,7 +40,7 @@ std::vector<std::string> find_unused_tensors(const TensorNames& names, std::span
   std::size_t of_ignored_blocks = 0;
   std::size_t ignored = 0;
   for (const std::string& tensor : unread) {
-    if (is_buffer(names, tensor)) continue;
+    if (is_buffer(names, tensor) || is_of_ignored_layer(names, tensor)) continue;
     if (is_of_ignored_block(names, tensor)) {
       ++of_ignored_blocks;
       continue;

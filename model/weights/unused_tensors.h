@@ -10,7 +10,7 @@
 namespace tp {
 
 // The tensors of which a complete load has read nothing, except buffers, which are known to contain no
-// weights.
+// weights, and layers that the family is known to ignore.
 //
 // Tensors outside of blocks (another task's head, a vision tower), or in blocks that are known to be unused,
 // do not change results: callers warn about them. Multi-token prediction layers are one entry. Other tensors

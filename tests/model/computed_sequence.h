@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/layers/decoder.h"
+#include "tests/model/one_group.h"
 #include "tp/communicator.h"
 
 #include <algorithm>
@@ -24,7 +25,7 @@ inline Results compute(Communicator& comm, const DecoderSpec& spec, const Weight
   constexpr std::size_t kBlockSize = 8;
   constexpr std::size_t kBlocks = 16;
   const Decoder decoder(spec, source, {comm.rank(), comm.size()}, std::nullopt);
-  const KvCache cache(decoder.kv_layouts(KvType::f32, kBlockSize), kBlocks,
+  const KvCache cache(decoder.kv_layouts(KvType::f32, kBlockSize), one_group(spec), kBlocks,
                       StateCache(decoder.state_floats(), 1));
   Workspace workspace(decoder.workspace_floats({.tokens = chunk,
                                                 .outputs = chunk,

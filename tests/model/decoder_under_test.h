@@ -6,6 +6,7 @@
 #include "model/layers/forward_in_halves.h"
 #include "parallel/exchange/collectives.h"
 #include "parallel/shard/shard.h"
+#include "tests/model/one_group.h"
 #include "tests/reference/expected_rows.h"
 #include "tests/reference/matrix.h"
 #include "tp/communicator.h"
@@ -42,7 +43,7 @@ class DecoderUnderTest {
         tp_{comm.rank(), comm.size()},
         decoder_(spec_, source, tp_, options.weights),
         blocks_((options.length + options.block_size - 1) / options.block_size),
-        cache_(decoder_.kv_layouts(options.kv_type, options.block_size), blocks_ + 1,
+        cache_(decoder_.kv_layouts(options.kv_type, options.block_size), one_group(spec_), blocks_ + 1,
                StateCache(decoder_.state_floats(), 2)),
         workspace_(decoder_.workspace_floats(limits())) {
     // Backwards, and never block 0: a table that is ignored is noticed.

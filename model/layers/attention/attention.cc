@@ -25,8 +25,10 @@ std::vector<OwnedRows> qkv_rows(const AttentionSpec& spec, std::size_t hidden_si
   const StoredQkv stored = stored_qkv(names, spec, hidden_size);
   std::vector<OwnedRows> rows;
   stored.query.append_rows(features_of(shard.query_heads, spec.head_dim), rows);
-  stored.key.append_rows(features_of(shard.kv_heads, spec.head_dim), rows);
-  stored.value.append_rows(features_of(shard.kv_heads, spec.head_dim), rows);
+  if (!spec.shared_kv_layer) {
+    stored.key.append_rows(features_of(shard.kv_heads, spec.head_dim), rows);
+    if (!spec.values_are_keys) stored.value.append_rows(features_of(shard.kv_heads, spec.head_dim), rows);
+  }
   if (spec.output_gate) stored.gate.append_rows(features_of(shard.query_heads, spec.head_dim), rows);
   return rows;
 }
@@ -46,6 +48,18 @@ std::optional<HeadNorm> head_norm(WeightLoader& loader, const std::string& name,
   if (!spec.query_key_norm || spec.norms_whole_projections) return std::nullopt;
   if (!spec.query_key_norm_per_head) return HeadNorm(loader, name, spec.head_dim, *spec.query_key_norm);
   return HeadNorm(loader, name, {heads, spec.head_dim}, *spec.query_key_norm, own, tensor_per_head);
+}
+
+std::optional<HeadNorm> key_norm(WeightLoader& loader, const AttentionSpec& spec, const BlockNames& names,
+                                 const HeadShard& shard) {
+  if (spec.shared_kv_layer) return std::nullopt;
+  return head_norm(loader, names.k_norm, spec, spec.num_key_value_heads, shard.kv_heads,
+                   names.norm_tensor_per_head);
+}
+
+std::optional<HeadNorm> value_norm(WeightLoader& loader, const AttentionSpec& spec) {
+  if (!spec.value_norm || spec.shared_kv_layer) return std::nullopt;
+  return HeadNorm(loader, {}, spec.head_dim, *spec.value_norm);  // without gain, so without a name
 }
 
 std::optional<Favor> random_features(const AttentionSpec& spec, const HeadShard& shard) {
@@ -85,6 +99,8 @@ Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_
     : head_dim_(spec.head_dim),
       query_size_(shard.local_heads() * spec.head_dim),
       kv_size_(shard.local_kv_heads() * spec.head_dim),
+      own_kv_size_(spec.shared_kv_layer ? 0 : kv_size_),
+      values_are_keys_(spec.values_are_keys),
       rope_(spec.rope),
       interleaved_rope_(spec.interleaved_rope),
       norms_after_rope_(spec.norms_after_rope),
@@ -96,8 +112,8 @@ Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_
       qkv_proj_(loader, qkv_rows(spec, hidden_size, names, shard), spec.qkv_bias),
       query_norm_(head_norm(loader, names.q_norm, spec, spec.num_attention_heads, shard.query_heads,
                             names.norm_tensor_per_head)),
-      key_norm_(head_norm(loader, names.k_norm, spec, spec.num_key_value_heads, shard.kv_heads,
-                          names.norm_tensor_per_head)),
+      key_norm_(key_norm(loader, spec, names, shard)),
+      value_norm_(value_norm(loader, spec)),
       clip_qkv_(spec.clip_qkv),
       sinks_(spec.sinks ? loader.part_of_vector(names.sinks, spec.num_attention_heads, shard.query_heads,
                                                 "num_attention_heads")
@@ -123,6 +139,20 @@ Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_
   }
 }
 
+TensorView<float> Attention::values_of(TensorView<float> qkv, TensorView<const float> key,
+                                       const StepContext& step) const {
+  TensorView<float> value;
+  if (values_are_keys_) {
+    value = step.workspace.take(key.rows(), key.columns());
+    for (std::size_t row = 0; row < value.rows() && !value.empty(); ++row)
+      std::copy_n(key.row(row), key.columns(), value.row(row));
+  } else {
+    value = qkv.columns_from(query_size_ + own_kv_size_, own_kv_size_);
+  }
+  if (value_norm_) value_norm_->apply_in_place(value);
+  return value;
+}
+
 void Attention::normalize(TensorView<float> query, TensorView<float> key, const StepContext& step) const {
   if (projection_norm_) (*projection_norm_)(query, key, step);
   if (query_norm_) query_norm_->apply_in_place(query);
@@ -131,10 +161,10 @@ void Attention::normalize(TensorView<float> query, TensorView<float> key, const 
 
 PartialSum Attention::operator()(TensorView<const float> x, const StepContext& step,
                                  const kernels::PagedCache& cache) const {
-  const TensorView<float> qkv = qkv_proj_(x, step);                       // [tokens, query + 2 kv (+ gate)]
-  const TensorView<float> query = qkv.columns_from(0, query_size_);       // [tokens, query_size]
-  const TensorView<float> key = qkv.columns_from(query_size_, kv_size_);  // [tokens, kv_size]
-  const TensorView<float> value = qkv.columns_from(query_size_ + kv_size_, kv_size_);  // [tokens, kv_size]
+  const TensorView<float> qkv = qkv_proj_(x, step);                  // [tokens, query + 2 kv (+ gate)]
+  const TensorView<float> query = qkv.columns_from(0, query_size_);  // [tokens, query_size]
+  const TensorView<float> key = qkv.columns_from(query_size_, own_kv_size_);  // [tokens, own_kv_size]
+  const TensorView<float> value = values_of(qkv, key, step);                  // [tokens, own_kv_size]
   if (!norms_after_rope_) normalize(query, key, step);
   if (clip_qkv_) kernels::clip(*clip_qkv_, qkv);
   if (rope_) {
@@ -151,7 +181,7 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
                                          : attend_by_residues(query, key, value, step, cache);
   if (global_qkv_proj_ && !step.batch.is_global.empty()) attend_globally(x, step, cache, attended);
   if (has_gate_) {
-    const TensorView<float> gate = qkv.columns_from(query_size_ + 2 * kv_size_, query_size_);
+    const TensorView<float> gate = qkv.columns_from(qkv.columns() - query_size_, query_size_);
     kernels::multiply_activated(kernels::Activation::sigmoid, gate, attended);
   }
   return o_proj_(attended, step);

@@ -26,7 +26,8 @@ class Attention {
             const BlockNames& names);
 
   // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]. Writes the tokens' keys and values
-  // to the cache. Collective if the layer has a ProjectionNorm; throws CommError.
+  // to the cache, unless the layer shares the cache of an earlier layer, which has written them. Collective
+  // if the layer has a ProjectionNorm; throws CommError.
   PartialSum operator()(TensorView<const float> x, const StepContext& step,
                         const kernels::PagedCache& cache) const;
 
@@ -37,7 +38,7 @@ class Attention {
 
  private:
   // Writes the tokens' keys and values to the cache and computes exact attention. query: [tokens,
-  // query_size], key, value: [tokens, kv_size] -> [tokens, query_size].
+  // query_size], key, value: [tokens, own_kv_size] -> [tokens, query_size].
   TensorView<float> attend_to_cache(TensorView<const float> query, TensorView<const float> key,
                                     TensorView<const float> value, const StepContext& step,
                                     const kernels::PagedCache& cache) const;
@@ -52,14 +53,19 @@ class Attention {
   // Recomputes the rows of global tokens in `attended` with the global projections.
   void attend_globally(TensorView<const float> x, const StepContext& step, const kernels::PagedCache& cache,
                        TensorView<float> attended) const;
+  // The values, after their norm, [tokens, own_kv_size]. qkv: the output of qkv_proj; key: its keys.
+  TensorView<float> values_of(TensorView<float> qkv, TensorView<const float> key,
+                              const StepContext& step) const;
   void normalize(TensorView<float> query, TensorView<float> key, const StepContext& step) const;
 
   Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size, const BlockNames& names,
             const HeadShard& shard);
 
   std::size_t head_dim_;
-  std::size_t query_size_;               // local_heads * head_dim
-  std::size_t kv_size_;                  // local_kv_heads * head_dim
+  std::size_t query_size_;   // local_heads * head_dim
+  std::size_t kv_size_;      // local_kv_heads * head_dim
+  std::size_t own_kv_size_;  // kv_size, or 0 if the layer shares an earlier layer's cache
+  bool values_are_keys_;
   std::vector<std::size_t> kv_of_head_;  // [local_heads]
   std::optional<RopeSpec> rope_;
   bool interleaved_rope_;
@@ -70,10 +76,12 @@ class Attention {
   std::vector<float> alibi_slopes_;  // [local_heads], or empty
   std::optional<QueryScalingSpec> query_scaling_;
   bool has_gate_;
-  // [query_size + 2 * kv_size (+ query_size), hidden_size]: q, k, v (and gates), stacked vertically
+  // [query_size + 2 * own_kv_size (+ query_size), hidden_size]: q, k, v (and gates), stacked vertically. No v
+  // if values are keys.
   ColumnParallelLinear qkv_proj_;
   std::optional<HeadNorm> query_norm_;
   std::optional<HeadNorm> key_norm_;
+  std::optional<HeadNorm> value_norm_;
   std::optional<ProjectionNorm> projection_norm_;  // instead of query_norm_ and key_norm_
   std::optional<float> clip_qkv_;
   std::vector<float> sinks_;  // [local_heads], or empty
