@@ -1,4 +1,5 @@
 #include "model/config/architectures.h"
+
 #include "model/files/printable.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
@@ -82,7 +83,7 @@ bool is_recurrent(const AttentionPartSpec& spec) {
 }
 
 bool can_divide_layers(const DecoderSpec& spec) {
-  return std::ranges::none_of(spec.blocks, [](const BlockSpec& block) {
+  return !spec.per_layer_inputs && std::ranges::none_of(spec.blocks, [](const BlockSpec& block) {
     const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
     return attention != nullptr && attention->shared_kv_layer.has_value();
   });

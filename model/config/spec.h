@@ -192,6 +192,10 @@ struct RouterSpec {
   float least_sum = 1e-20F;      // smallest divisor for `normalize`
   float added_to_sum = 0.0F;     // added to the sum of scores, the divisor for `normalize`
   float scale = 1.0F;            // factor of the weights
+  // The norm of the router's input, whose gain is a tensor of the router.
+  std::optional<NormSpec> input_norm{};
+  float input_scale = 1.0F;       // factor of the normed input
+  bool per_expert_scale = false;  // a learned factor of each expert's weight
   // If there are several groups, experts are chosen from the best groups only.
   std::size_t num_groups = 1;
   std::size_t groups_per_tok = 1;
@@ -214,6 +218,25 @@ struct MixtureOfExpertsSpec {
 
 using FeedForwardSpec = std::variant<GatedMlpSpec, PlainMlpSpec, MixtureOfExpertsSpec>;
 
+// Experts in addition to a block's feed-forward part: norm(part(x)) + norm(experts(norm(y))), where y is the
+// residual stream. The router reads y. Each norm has its own gain.
+struct ParallelExpertsSpec {
+  MixtureOfExpertsSpec experts;
+  NormSpec norm;
+
+  bool operator==(const ParallelExpertsSpec&) const = default;
+};
+
+// A third part of a block: norm(projection(activation(gate(x)) * input)). The input is the layer's part of a
+// vector that depends on the token and its embedding (PerLayerInputsSpec).
+struct LayerInputSpec {
+  std::size_t size = 0;  // elements of the input
+  Activation activation = Activation::gelu_tanh;
+  NormSpec norm;
+
+  bool operator==(const LayerInputSpec&) const = default;
+};
+
 struct BlockSpec {
   // sequential: the feed-forward half reads the sum of its input and attention's output. parallel: both
   // halves read the same input. post_norm: sequential, with norms of the stream itself after each half.
@@ -232,6 +255,9 @@ struct BlockSpec {
   FeedForwardSpec feed_forward;
   std::optional<NormSpec> post_feed_forward_norm;  // norm of the feed-forward half's output
   float residual_scale = 1.0F;                     // scales the outputs of both halves
+  std::optional<ParallelExpertsSpec> parallel_experts{};
+  std::optional<LayerInputSpec> layer_input{};
+  bool output_scale = false;  // a learned factor of the stream after the block
 
   bool operator==(const BlockSpec&) const = default;
 };
@@ -294,6 +320,16 @@ struct NextTokenSpec {
   bool operator==(const NextTokenSpec&) const = default;
 };
 
+// Inputs of all layers: (scale * row of the token + norm(projection(embedding))) / sqrt(2). Each layer gets
+// `size` elements. The projection's result is divided by sqrt(hidden_size). Source: Gemma 3n.
+struct PerLayerInputsSpec {
+  std::size_t size = 0;  // elements of one layer's input
+  std::size_t vocab_size = 0;
+  NormSpec norm;  // norm of one layer's part of the projection
+
+  bool operator==(const PerLayerInputsSpec&) const = default;
+};
+
 struct SequenceHeadSpec {
   Pooling pooling = Pooling::first;
   std::vector<PooledLayerSpec> layers;
@@ -320,6 +356,7 @@ struct DecoderSpec {
   bool adds_behind_projection = false;
   std::optional<NormSpec> embedding_norm;  // before the projection
   std::optional<RelativeBiasSpec> relative_bias;
+  std::optional<PerLayerInputsSpec> per_layer_inputs{};
   std::vector<BlockSpec> blocks;
   std::optional<NormSpec> final_norm;  // nullopt: blocks norm the stream themselves
   // Tokens also attend to later tokens. Each sequence is computed in one step, and each layer needs keys and

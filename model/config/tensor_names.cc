@@ -44,6 +44,15 @@ std::vector<std::string> BlockNames::layers() const {
                                   query_key_proj,
                                   experts.router,
                                   experts.correction_bias,
+                                  experts.router_scale,
+                                  experts.per_expert_scale,
+                                  mlp_norm,
+                                  experts_input_norm,
+                                  experts_norm,
+                                  layer_input.gate,
+                                  layer_input.projection,
+                                  layer_input.norm,
+                                  output_scale,
                                   shared.gate_proj,
                                   shared.up_proj,
                                   shared.down_proj,
@@ -110,7 +119,9 @@ TensorNames TensorNames::as_stored_in(const WeightSource& source) const {
   names.body = used.body;
   for (std::string* name :
        {&names.embed_tokens, &names.embed_positions, &names.axial_positions, &names.token_types,
-        &names.embedding_norm, &names.embedding_projection, &names.relative_bias, &names.final_norm}) {
+        &names.embedding_norm, &names.embedding_projection, &names.relative_bias,
+        &names.per_layer_inputs.embed_tokens, &names.per_layer_inputs.projection,
+        &names.per_layer_inputs.norm, &names.final_norm}) {
     if (!name->empty()) *name = used.body + *name;
   }
   if (blocks_have_prefix && !blocks.empty()) names.blocks = used.body + blocks;
@@ -152,6 +163,8 @@ BlockNames gguf_block() {
           .post_feed_forward_norm = "post_ffw_norm",
           .experts = {.router = "ffn_gate_inp",
                       .correction_bias = "exp_probs_b.bias",
+                      .router_scale = "ffn_gate_inp.scale",
+                      .per_expert_scale = "ffn_down_exps.scale",
                       .shared_expert = {"ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"},
                       .shared_expert_gate = "ffn_gate_inp_shexp",
                       .experts = {},
@@ -160,6 +173,11 @@ BlockNames gguf_block() {
                                  .gate_up_bias = {},
                                  .down_proj = "ffn_down_exps.weight",
                                  .down_bias = {}}},
+          .mlp_norm = "post_ffw_norm_1",
+          .experts_input_norm = "pre_ffw_norm_2",
+          .experts_norm = "post_ffw_norm_2",
+          .layer_input = {.gate = "inp_gate", .projection = "proj", .norm = "post_norm"},
+          .output_scale = "layer_output_scale.weight",
           .latent_attention = {.q_proj = "attn_q",
                                .q_a_proj = "attn_q_a",
                                .q_a_norm = "attn_q_a_norm",

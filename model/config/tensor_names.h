@@ -31,6 +31,9 @@ struct ExpertStackNames {
 struct ExpertNames {
   std::string router;
   std::string correction_bias;  // a tensor, not a layer
+  // Tensors, not layers: the gain of the router's norm, and the factors of the experts' weights.
+  std::string router_scale{};
+  std::string per_expert_scale{};
   GatedMlpNames shared_expert;
   std::string shared_expert_gate;
   std::string experts;  // prefix of an expert's index
@@ -96,6 +99,19 @@ struct NextTokenNames {
   std::string lm_head{};
 };
 
+struct LayerInputNames {
+  std::string gate;
+  std::string projection;
+  std::string norm;
+};
+
+// Tensors that compute the inputs of all layers.
+struct PerLayerInputNames {
+  std::string embed_tokens;
+  std::string projection;
+  std::string norm;
+};
+
 // The layers of one block, without ".weight" and ".bias". Layers that a family lacks are empty. Projections
 // with the same name are stored as one tensor.
 struct BlockNames {
@@ -125,6 +141,12 @@ struct BlockNames {
   std::string activation{};  // prefix of an activation's parameters
   std::string post_feed_forward_norm;
   ExpertNames experts{};
+  // Norms around experts in addition to an MLP: after the MLP, before the experts and after them.
+  std::string mlp_norm{};
+  std::string experts_input_norm{};
+  std::string experts_norm{};
+  LayerInputNames layer_input{};
+  std::string output_scale{};  // a tensor, not a layer
   LatentAttentionNames latent_attention{};
   GatedDeltaNetNames delta_net{};
   ShortConvolutionNames short_convolution{};
@@ -153,6 +175,8 @@ struct GgufTensorNames {
   std::string embed_tokens = "token_embd";
   std::string embed_positions = "position_embd";
   std::string embedding_norm = "token_embd_norm";
+  PerLayerInputNames per_layer_inputs = {"per_layer_token_embd", "per_layer_model_proj",
+                                         "per_layer_proj_norm"};
   std::string final_norm = "output_norm";
   std::string lm_head = "output";
   BlockNames block = gguf_block();
@@ -182,6 +206,7 @@ struct TensorNames {
   std::string embedding_norm{};
   std::string embedding_projection{};
   std::string relative_bias{};
+  PerLayerInputNames per_layer_inputs{};
   std::string final_norm;
   std::string lm_head;
   std::string lm_head_bias{};      // without ".bias"; empty: the name is lm_head

@@ -55,7 +55,11 @@ void Decoder::compute(Communicator* comm, const Batch& batch, const KvCache& cac
                    .comm = comm,
                    .relative_bias = relative_bias_ ? &*relative_bias_ : nullptr,
                    .tally = tally};
+  TensorView<float> inputs;  // inputs of all layers, [tokens, layers * size]
+  if (per_layer_inputs_) inputs = workspace.take(batch.tokens.size(), per_layer_inputs_->columns());
   Residual residual = begin(comm, step, links);
+  if (per_layer_inputs_) per_layer_inputs_->compute(comm, residual.rows(), step, inputs);
+  const std::size_t input_size = inputs.columns() / std::max<std::size_t>(1, blocks_.size());
   SumTally of_block;
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     // A shape-only step skips a block that is the same as the previous one: both need the same workspace.
@@ -68,6 +72,7 @@ void Decoder::compute(Communicator* comm, const Batch& batch, const KvCache& cac
     const std::size_t cached = first_layer_ + layer;
     step.cache_group = cache.group(cached);
     step.states = cache.states().layer(cached);
+    step.layer_input = inputs.columns_from(layer * input_size, input_size);
     std::visit([&](const auto& block) { block(residual, step, cache.layer(cached)); }, *blocks_[layer]);
     if (tally != nullptr) of_block = *tally - before;
     if (comm != nullptr && links.progress) links.progress();
@@ -197,6 +202,7 @@ StepWork Decoder::work(std::size_t tokens) const {
     return taken;
   };
   if (embed_tokens_ && embed_tokens_ != output_tokens_) take(*embed_tokens_);
+  if (per_layer_inputs_) take(per_layer_inputs_->table());
   if (output_tokens_) work.head = take(*output_tokens_);
   return work;
 }

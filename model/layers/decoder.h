@@ -11,6 +11,7 @@
 #include "model/layers/linear/batch.h"
 #include "model/layers/linear/rope.h"
 #include "model/layers/next_token_input.h"
+#include "model/layers/per_layer_inputs.h"
 #include "model/layers/sequence_head.h"
 #include "model/layers/vocab_tables.h"
 #include "model/memory/kv_cache.h"
@@ -58,8 +59,9 @@ class Decoder {
                           const VocabTables& others = {});
 
   // Runs one step. All-reduces: one for the embedding, one per parallel block, two per block of any other
-  // kind, and one more for each cross-attention, ProjectionNorm and NextTokenInput. `on_logits` receives the
-  // logits of the output rows in groups of at most kLogitRows rows. Each call passes the index of the group's
+  // kind, and one more for each cross-attention, ParallelExperts, ProjectionNorm, NextTokenInput and
+  // PerLayerInputs. `on_logits` receives the logits of the output rows in groups of at most kLogitRows rows.
+  // Each call passes the index of the group's
   // first output and this rank's shard of the logits, [rows, local_vocab]. `on_hidden` receives the hidden
   // rows after the final norm, grouped the same way: [rows, state_size], the same on every rank. An encoder
   // runs first, on Batch::inputs, and also passes the inputs' hidden rows to `on_hidden`. Collective; throws
@@ -151,6 +153,7 @@ class Decoder {
   std::shared_ptr<const ColumnParallelLinear> embedding_projection_;
   std::optional<NextTokenInput> next_token_;  // set in a multi-token prediction layer
   std::optional<RelativeBias> relative_bias_;
+  std::optional<PerLayerInputs> per_layer_inputs_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
   std::size_t first_layer_ = 0;             // cache index of the first block; above 0 only in `encoder_`
   std::shared_ptr<const Decoder> encoder_;  // null: the model has no encoder

@@ -134,6 +134,12 @@ std::optional<RelativeBias> load_relative_bias(WeightLoader& loader, const Decod
   return RelativeBias(loader, layer, *spec.relative_bias);
 }
 
+std::optional<PerLayerInputs> load_per_layer_inputs(WeightLoader& loader, const DecoderSpec& spec,
+                                                    const PerLayerInputNames& names) {
+  if (!spec.per_layer_inputs) return std::nullopt;
+  return PerLayerInputs(loader, *spec.per_layer_inputs, spec.blocks.size(), spec.hidden_size, names);
+}
+
 // Loads the LM head's biases for this rank's part of the vocabulary.
 std::vector<float> load_lm_head_bias(WeightLoader& loader, const DecoderSpec& spec,
                                      const TensorNames& names) {
@@ -218,6 +224,7 @@ void Decoder::load(const DecoderSpec& spec, WeightLoader& loader, Stage stage, c
     sequence_head_ = load_sequence_head(loader, spec, names);
   }
   relative_bias_ = load_relative_bias(loader, spec, names.relative_bias);
+  per_layer_inputs_ = load_per_layer_inputs(loader, spec, names.per_layer_inputs);
   blocks_ = load_blocks(loader, spec, names, stage.layers(spec.blocks.size()));
   if (stage.is_last()) {
     final_norm_ = load_if_present(loader, names.final_norm, state_size(spec), spec.final_norm);
@@ -249,7 +256,8 @@ std::size_t count_parameters(const DecoderSpec& spec) {
 std::size_t count_active_parameters(const DecoderSpec& spec) {
   std::size_t total = count_parameters(spec);
   for (const BlockSpec& block : spec.blocks) {
-    const auto* experts = std::get_if<MixtureOfExpertsSpec>(&block.feed_forward);
+    const auto* experts = block.parallel_experts ? &block.parallel_experts->experts
+                                                 : std::get_if<MixtureOfExpertsSpec>(&block.feed_forward);
     if (experts == nullptr) continue;
     const RouterSpec& router = experts->router;
     const std::size_t size = experts->intermediate_size;

@@ -38,19 +38,37 @@ void Residual::add_all_reduced(PartialSum sum, std::size_t stream) {
 }
 
 void Residual::add_all_reduced(PartialSum sum, const std::optional<Norm>& post_norm, float scale) {
-  if (comm_ == nullptr) step_.count_sum(sum);
-  if (post_norm || scale != 1.0F) {
-    const TensorView<float> whole = step_.workspace.take(x_.rows(), x_.columns());
-    if (comm_ != nullptr) {
-      all_reduce(*comm_, std::move(sum), whole);
-      if (post_norm) post_norm->apply_in_place(whole);
-      if (scale != 1.0F) kernels::scale(scale, whole);
-      kernels::add(whole, x_);
-    }
-  } else if (comm_ != nullptr) {
+  if (post_norm || scale != 1.0F) return add(reduced(std::move(sum)), post_norm, scale);
+  if (comm_ == nullptr) {
+    step_.count_sum(sum);
+  } else {
     tp::add_all_reduced(*comm_, std::move(sum), x_);
   }
   frame_.clear();
+}
+
+TensorView<float> Residual::reduced(PartialSum sum, const std::optional<Norm>& norm) const {
+  const TensorView<float> whole = step_.workspace.take(x_.rows(), x_.columns());
+  if (comm_ == nullptr) {
+    step_.count_sum(sum);
+    return whole;
+  }
+  all_reduce(*comm_, std::move(sum), whole);
+  if (norm) norm->apply_in_place(whole);
+  return whole;
+}
+
+void Residual::add(TensorView<float> whole, const std::optional<Norm>& post_norm, float scale) {
+  if (comm_ != nullptr) {
+    if (post_norm) post_norm->apply_in_place(whole);
+    if (scale != 1.0F) kernels::scale(scale, whole);
+    kernels::add(whole, x_);
+  }
+  frame_.clear();
+}
+
+void Residual::scale(float factor) {
+  if (comm_ != nullptr) kernels::scale(factor, x_);
 }
 
 }  // namespace tp

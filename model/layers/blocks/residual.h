@@ -43,6 +43,14 @@ class Residual {
   // x += scale * post_norm(sum over ranks), or scale * sum without a post_norm. Releases the workspace taken
   // since the last sum. Collective; throws CommError.
   void add_all_reduced(PartialSum sum, const std::optional<Norm>& post_norm, float scale);
+  // The sum over ranks after `norm`, if any, [tokens, hidden_size]. The result is valid until the next sum is
+  // added. Collective; throws CommError.
+  TensorView<float> reduced(PartialSum sum, const std::optional<Norm>& norm = std::nullopt) const;
+  // x += scale * post_norm(whole). whole: [tokens, hidden_size], equal on every rank; overwritten. Releases
+  // the workspace taken since the last sum.
+  void add(TensorView<float> whole, const std::optional<Norm>& post_norm, float scale = 1.0F);
+  // x *= factor
+  void scale(float factor);
   // For two streams: x[stream] += sum over ranks.
   void add_all_reduced(PartialSum sum, std::size_t stream);
 

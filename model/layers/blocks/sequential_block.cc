@@ -1,6 +1,23 @@
 #include "model/layers/blocks/sequential_block.h"
 
+#include "model/kernels/elementwise.h"
+
 namespace tp {
+namespace {
+
+std::optional<ParallelExperts> load_parallel_experts(WeightLoader& loader, const BlockSpec& spec,
+                                                     std::size_t hidden_size, const BlockNames& names) {
+  if (!spec.parallel_experts) return std::nullopt;
+  return ParallelExperts(loader, *spec.parallel_experts, hidden_size, names);
+}
+
+std::optional<LayerInput> load_layer_input(WeightLoader& loader, const BlockSpec& spec,
+                                           std::size_t hidden_size, const BlockNames& names) {
+  if (!spec.layer_input) return std::nullopt;
+  return LayerInput(loader, *spec.layer_input, hidden_size, names.layer_input);
+}
+
+}  // namespace
 
 SequentialBlock::SequentialBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
                                  const BlockNames& names)
@@ -16,6 +33,10 @@ SequentialBlock::SequentialBlock(WeightLoader& loader, const BlockSpec& spec, st
       feed_forward_(loader, spec.feed_forward, hidden_size, names),
       post_feed_forward_norm_(
           load_if_present(loader, names.post_feed_forward_norm, hidden_size, spec.post_feed_forward_norm)),
+      parallel_experts_(load_parallel_experts(loader, spec, hidden_size, names)),
+      layer_input_(load_layer_input(loader, spec, hidden_size, names)),
+      output_scale_(spec.output_scale ? loader.whole_vector(names.output_scale, 1, "one factor per layer")
+                                      : std::vector<float>()),
       residual_scale_(spec.residual_scale) {}
 
 void SequentialBlock::operator()(Residual& x, const StepContext& step,
@@ -24,8 +45,13 @@ void SequentialBlock::operator()(Residual& x, const StepContext& step,
   if (cross_attention_)
     x.add_all_reduced((*cross_attention_)(x.normed(cross_attention_norm_), step, cache), std::nullopt,
                       residual_scale_);
-  x.add_all_reduced(feed_forward_(x.normed(pre_feed_forward_norm_), step), post_feed_forward_norm_,
-                    residual_scale_);
+  PartialSum mlp = feed_forward_(x.normed(pre_feed_forward_norm_), step);
+  if (parallel_experts_)
+    x.add(parallel_experts_->with(std::move(mlp), x, step), post_feed_forward_norm_, residual_scale_);
+  else
+    x.add_all_reduced(std::move(mlp), post_feed_forward_norm_, residual_scale_);
+  if (layer_input_) x.add((*layer_input_)(x.rows(), step), layer_input_->norm());
+  if (!output_scale_.empty()) x.scale(output_scale_.front());
 }
 
 }  // namespace tp

@@ -2,17 +2,21 @@
 #pragma once
 
 #include "model/layers/blocks/block_parts.h"
+#include "model/layers/blocks/parallel_experts.h"
 #include "model/layers/blocks/residual.h"
+#include "model/layers/feed_forward/layer_input.h"
 #include "model/layers/linear/norm.h"
 
 #include <cstddef>
 #include <optional>
+#include <vector>
 
 namespace tp {
 
 // x += attention(norm(x)); x += mlp(norm(x)). Some families also normalize or scale the outputs of attention
 // and mlp, or normalize only the outputs. A decoder that reads an encoder computes x +=
-// cross_attention(norm(x)) in between, with a third all-reduce.
+// cross_attention(norm(x)) in between, with a third all-reduce. Experts in addition to the MLP also need a
+// third all-reduce. The layer's own input and the factor of the output need no communication.
 class SequentialBlock {
  public:
   SequentialBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
@@ -34,6 +38,9 @@ class SequentialBlock {
   std::optional<Norm> pre_feed_forward_norm_;
   FeedForwardPart feed_forward_;
   std::optional<Norm> post_feed_forward_norm_;
+  std::optional<ParallelExperts> parallel_experts_;
+  std::optional<LayerInput> layer_input_;
+  std::vector<float> output_scale_;  // [1], or empty
   float residual_scale_;
 };
 

@@ -73,9 +73,10 @@ MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsS
   }
 }
 
-PartialSum MixtureOfExperts::operator()(TensorView<const float> x, const StepContext& step) const {
+PartialSum MixtureOfExperts::operator()(TensorView<const float> x, TensorView<const float> router_input,
+                                        const StepContext& step) const {
   PartialSum sum = experts_.front().nothing(x.rows(), step);
-  const Routing routing = router_(x, step);
+  const Routing routing = router_(router_input, step);
   for (std::size_t index = 0; index < experts_.size(); ++index) {
     experts_[index].add_to(sum, x, routing.of(index), step);
   }

@@ -53,7 +53,12 @@ class MixtureOfExperts {
                    const BlockNames& names);
 
   // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]
-  PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
+  PartialSum operator()(TensorView<const float> x, const StepContext& step) const {
+    return (*this)(x, x, step);
+  }
+  // Like above, but the router reads other vectors than the experts. router_input: [tokens, hidden_size]
+  PartialSum operator()(TensorView<const float> x, TensorView<const float> router_input,
+                        const StepContext& step) const;
 
  private:
   void add_shared_expert(PartialSum& sum, TensorView<const float> x, const StepContext& step) const;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace tp {
 namespace {
@@ -75,6 +76,15 @@ void mix_sparsely(const RouterSpec& spec, std::span<const float> logits, std::sp
   }
 }
 
+// The norm of the router's input, whose gain includes the input's factor.
+std::optional<Norm> input_norm(WeightLoader& loader, const RouterSpec& spec, std::size_t hidden_size,
+                               const ExpertNames& names) {
+  if (!spec.input_norm) return std::nullopt;
+  std::vector<float> gain = loader.whole_vector(names.router_scale, hidden_size, "hidden_size");
+  for (float& element : gain) element *= spec.input_scale;
+  return Norm(*spec.input_norm, std::move(gain), {});
+}
+
 }  // namespace
 
 Routing::Routing(std::size_t num_experts, std::size_t num_experts_per_tok,
@@ -111,17 +121,20 @@ Router::Router(WeightLoader& loader, const RouterSpec& spec, std::size_t hidden_
                const ExpertNames& names)
     : spec_(spec),
       hidden_size_(hidden_size),
-      weight_(
-          loader.whole_weight({names.router, {spec.num_experts, hidden_size}, "experts", "hidden_size"})) {
+      weight_(loader.whole_weight({names.router, {spec.num_experts, hidden_size}, "experts", "hidden_size"})),
+      input_norm_(input_norm(loader, spec, hidden_size, names)) {
   if (spec.bias)
     bias_ = loader.whole_vector(tensor_names::bias_of(names.router), spec.num_experts, "experts");
   if (spec.correction_bias)
     correction_bias_ = loader.whole_vector(names.correction_bias, spec.num_experts, "experts");
+  if (spec.per_expert_scale)
+    per_expert_scale_ = loader.whole_vector(names.per_expert_scale, spec.num_experts, "experts");
 }
 
 Routing Router::operator()(TensorView<const float> x, const StepContext& step) const {
   const Workspace::Frame frame(step.workspace);
   const TensorView<float> logits = step.workspace.take(x.rows(), spec_.num_experts);
+  if (input_norm_) x = (*input_norm_)(x, step.workspace);
   kernels::router_logits(x, {weight_.data(), spec_.num_experts, hidden_size_}, logits);
   if (!bias_.empty()) kernels::add_bias(bias_, logits);
 
@@ -133,6 +146,9 @@ Routing Router::operator()(TensorView<const float> x, const StepContext& step) c
     choose_experts(spec_, {logits.row(token), spec_.num_experts}, correction_bias_,
                    std::span(experts).subspan(token * per_token, per_token),
                    std::span(weights).subspan(token * per_token, per_token));
+  }
+  if (!per_expert_scale_.empty()) {
+    for (std::size_t i = 0; i < experts.size(); ++i) weights[i] *= per_expert_scale_[experts[i]];
   }
   return {spec_.num_experts, per_token, experts, weights};
 }

@@ -3,10 +3,12 @@
 
 #include "model/config/spec.h"
 #include "model/config/tensor_names.h"
+#include "model/layers/linear/norm.h"
 #include "model/layers/linear/step_context.h"
 #include "model/weights/weight_loader.h"
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -60,6 +62,8 @@ class Router {
   Buffer<float> weight_;                // [num_experts, hidden_size]
   std::vector<float> bias_;             // [num_experts], or empty; added to the logits
   std::vector<float> correction_bias_;  // [num_experts], or empty; added to scores for selection only
+  std::optional<Norm> input_norm_;
+  std::vector<float> per_expert_scale_;  // [num_experts], factors of the weights; or empty
 };
 
 }  // namespace tp

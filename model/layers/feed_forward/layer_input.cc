@@ -1,0 +1,36 @@
+#include "model/layers/feed_forward/layer_input.h"
+
+#include "model/kernels/elementwise.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace tp {
+namespace {
+
+ColumnParallelLinear whole_layer(WeightLoader& loader, const StoredLayer& layer) {
+  return {loader, std::vector<OwnedRows>{{layer, {0, layer.shape.rows}}}, false};
+}
+
+}  // namespace
+
+LayerInput::LayerInput(WeightLoader& loader, const LayerInputSpec& spec, std::size_t hidden_size,
+                       const LayerInputNames& names)
+    : activation_(spec.activation),
+      gate_(whole_layer(
+          loader, {names.gate, {spec.size, hidden_size}, "hidden_size_per_layer_input", "hidden_size"})),
+      projection_(whole_layer(
+          loader,
+          {names.projection, {hidden_size, spec.size}, "hidden_size", "hidden_size_per_layer_input"})),
+      norm_(Norm(loader, names.norm, hidden_size, spec.norm)) {}
+
+TensorView<float> LayerInput::operator()(TensorView<const float> x, const StepContext& step) const {
+  const TensorView<float> gate = gate_(x, step);  // [tokens, size]
+  const TensorView<float> input = step.workspace.take(gate.rows(), gate.columns());
+  for (std::size_t row = 0; row < input.rows() && !input.empty(); ++row)
+    std::copy_n(step.layer_input.row(row), input.columns(), input.row(row));
+  kernels::multiply_activated(activation_, gate, input);
+  return projection_(input, step);
+}
+
+}  // namespace tp
