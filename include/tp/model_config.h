@@ -15,7 +15,7 @@ namespace tp {
 // Scaling that extends rotary position embeddings beyond the context length of the original training
 // (config.json: rope_scaling).
 struct RopeScaling {
-  enum class Kind : std::uint8_t { none, linear, llama3, yarn, longrope };
+  enum class Kind : std::uint8_t { none, linear, llama3, yarn, longrope, proportional };
 
   Kind kind = Kind::none;
   double factor = 1.0;
@@ -31,6 +31,8 @@ struct RopeScaling {
   // original_max_position_embeddings tokens, long_factor to longer sequences.
   std::vector<double> short_factor{};
   std::vector<double> long_factor{};
+  // proportional: the part of the pairs that turn, as fast as without scaling. The other pairs do not turn.
+  double turning_part = 1.0;
 
   bool operator==(const RopeScaling&) const = default;
 };
@@ -149,6 +151,17 @@ struct ModelConfig {
   // Layers with a short convolution instead of attention ("conv" in layer_types).
   std::size_t conv_l_cache = 0;           // width in tokens, including the current token; 0: no such layers
   bool block_auto_adjust_ff_dim = false;  // whether intermediate_size was computed from block_ff_dim
+
+  // Layers without a window, if they differ from layers with a window.
+  std::size_t global_head_dim = 0;             // 0: head_dim
+  std::size_t num_global_key_value_heads = 0;  // 0: num_key_value_heads
+  bool attention_k_eq_v = false;               // use keys as values
+  // The last layers use the keys and values of the last earlier layer of the same type.
+  std::size_t num_kv_shared_layers = 0;
+  bool use_double_wide_mlp = false;             // twice the intermediate_size in these layers
+  std::size_t hidden_size_per_layer_input = 0;  // 0: no inputs per layer
+  std::size_t vocab_size_per_layer_input = 0;
+  bool enable_moe_block = false;  // experts in addition to each MLP
 
   std::size_t embedding_size = 0;  // size of token vectors before their projection; 0: hidden_size
 

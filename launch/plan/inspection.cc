@@ -33,6 +33,8 @@ std::string rope_text(const RopeScaling& scaling) {
       return fmt::format("yarn, factor {}", scaling.factor);
     case RopeScaling::Kind::longrope:
       return fmt::format("longrope, above {} tokens", scaling.original_max_position_embeddings);
+    case RopeScaling::Kind::proportional:
+      return fmt::format("proportional, {:.0f} % of pairs turn", 100 * scaling.turning_part);
   }
   return "";
 }
@@ -102,6 +104,10 @@ void add_shape(const ModelConfig& config, Lines& lines) {
   lines.add("num_key_value_heads",
             fmt::format("{} ({})", config.num_key_value_heads, attention_text(config)));
   lines.add("head_dim", config.head_dim);
+  if (config.global_head_dim != 0) lines.add("global_head_dim", config.global_head_dim);
+  if (config.num_global_key_value_heads != 0)
+    lines.add("num_global_kv_heads", config.num_global_key_value_heads);
+  if (config.num_kv_shared_layers != 0) lines.add("num_kv_shared_layers", config.num_kv_shared_layers);
   lines.add("vocab_size", config.vocab_size);
   lines.add("max_position_embeddings", config.max_position_embeddings);
   lines.add("rope_theta", config.rope_theta);
@@ -201,6 +207,9 @@ nlohmann::json config_json(const ModelConfig& config) {
           {"num_attention_heads", config.num_attention_heads},
           {"num_key_value_heads", config.num_key_value_heads},
           {"head_dim", config.head_dim},
+          {"global_head_dim", config.global_head_dim},
+          {"num_global_key_value_heads", config.num_global_key_value_heads},
+          {"num_kv_shared_layers", config.num_kv_shared_layers},
           {"vocab_size", config.vocab_size},
           {"max_position_embeddings", config.max_position_embeddings},
           {"rope_theta", config.rope_theta},

@@ -5,6 +5,7 @@
 #include "model/config/expert_config.h"
 #include "model/config/gguf_config.h"
 #include "model/config/layer_config.h"
+#include "model/config/mixed_layer_config.h"
 #include "model/config/nearest_family.h"
 #include "model/config/reformer_config.h"
 #include "model/config/rope_scaling.h"
@@ -197,7 +198,9 @@ void read_rope(const JsonNode& fields, const std::string& where, ModelConfig& co
     if (!fields.has(field)) continue;
     const JsonNode rope = rope_of_full_layers(fields.at(field), where, config);
     rope.update({"rope_theta"}, config.rope_theta);
-    if (!has_part) rope.update({"partial_rotary_factor"}, config.partial_rotary_factor);
+    // Proportional RoPE rotates whole heads, see RopeScaling::turning_part.
+    if (!has_part && rope.string_or("rope_type", "") != "proportional")
+      rope.update({"partial_rotary_factor"}, config.partial_rotary_factor);
     rope.update({"llama_4_scaling_beta"}, config.llama_4_scaling_beta);
     if (rope.has("mrope_section"))
       config.mrope_section = rope.list_or_empty("mrope_section", &JsonNode::count);
@@ -225,7 +228,12 @@ double number_or_none(const JsonNode& fields, const std::string& field, double o
 }
 
 void read_attention(const JsonNode& fields, const std::string& where, ModelConfig& config) {
-  fields.update({"use_bidirectional_attention"}, config.use_bidirectional_attention);
+  // Gemma 4: "vision" concerns images only; otherwise "all".
+  const std::optional<JsonNode> bidirectional = fields.find("use_bidirectional_attention");
+  if (bidirectional && bidirectional->is_string())
+    config.use_bidirectional_attention = bidirectional->string() != "vision";
+  else
+    fields.update({"use_bidirectional_attention"}, config.use_bidirectional_attention);
   fields.update({"attention_bias", "use_qkv_bias", "use_bias", "enable_bias", "bias"}, config.attention_bias);
   if (fields.has("attention_out_bias")) config.attention_out_bias = fields.at("attention_out_bias").boolean();
   fields.update({"query_pre_attn_scalar"}, config.query_pre_attn_scalar);
@@ -338,6 +346,7 @@ ModelConfig read_config(const nlohmann::json& document, const std::string& name,
   read_rope(fields, name, config);
   if (config.conv_l_cache != 0) read_short_convolutions(fields, name, config);
   read_layers(fields, name, config);
+  read_mixed_layers(fields, name, config);
   read_attention(fields, name, config);
   read_multipliers(fields, name, config);
   read_query_scaling(fields, name, config);

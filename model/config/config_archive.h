@@ -12,7 +12,8 @@ template <class Archive>
 void serialize(Archive& archive, tp::RopeScaling& scaling, unsigned /*version*/) {
   archive& scaling.kind& scaling.factor& scaling.low_freq_factor& scaling.high_freq_factor& scaling
       .original_max_position_embeddings& scaling.beta_fast& scaling.beta_slow& scaling.truncate& scaling
-      .attention_factor& scaling.score_factor& scaling.short_factor& scaling.long_factor;
+      .attention_factor& scaling.score_factor& scaling.short_factor& scaling.long_factor& scaling
+      .turning_part;
 }
 
 template <class Archive>
@@ -46,6 +47,9 @@ void serialize(Archive& archive, tp::ModelConfig& config, unsigned /*version*/) 
       .linear_num_value_heads& config.linear_key_head_dim& config.linear_value_head_dim& config
       .linear_conv_kernel_dim;
   archive& config.conv_l_cache& config.block_auto_adjust_ff_dim& config.qk_scale_factor& config.post_norm_eps;
+  archive& config.global_head_dim& config.num_global_key_value_heads& config.attention_k_eq_v& config
+      .num_kv_shared_layers& config.use_double_wide_mlp& config.hidden_size_per_layer_input& config
+      .vocab_size_per_layer_input& config.enable_moe_block;
   archive& config.use_bidirectional_attention& config.type_vocab_size& config.pad_token_id& config
       .embedding_size& config.num_hidden_groups& config.global_attn_every_n_layers& config
       .relative_attention_num_buckets& config.relative_attention_max_distance& config.attention_window& config

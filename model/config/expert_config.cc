@@ -26,7 +26,7 @@ void read_experts(const JsonNode& fields, ModelConfig& config) {
   fields.update_count({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"},
                       config.num_experts);
   if (config.num_experts == 0) return;
-  const std::string per_token = fields.name_of({"num_experts_per_tok", "moe_k"});
+  const std::string per_token = fields.name_of({"num_experts_per_tok", "moe_k", "top_k_experts"});
   config.num_experts_per_tok = config.num_experts_per_tok == 0
                                    ? fields.at(per_token).size()
                                    : fields.size_or(per_token, config.num_experts_per_tok);

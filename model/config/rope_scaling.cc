@@ -66,6 +66,15 @@ void read_longrope(const JsonNode& fields, const RopeContext& context, const std
   scaling.attention_factor = fields.number_or(own, fields.number_or("attention_factor", magnitude));
 }
 
+void read_proportional(const JsonNode& fields, const std::string& where, RopeScaling& scaling) {
+  scaling.factor = fields.number_or("factor", 1.0);
+  scaling.turning_part = fields.number_or("partial_rotary_factor", 1.0);
+  require<ConfigError>(scaling.factor >= 1 && scaling.turning_part > 0 && scaling.turning_part <= 1,
+                       "{}: proportional RoPE: expected a factor >= 1, and a partial_rotary_factor above 0 "
+                       "and at most 1, found {} and {}; check config.json",
+                       where, scaling.factor, scaling.turning_part);
+}
+
 RopeScaling::Kind kind_of(const std::string& name, const std::string& where) {
   using Kind = RopeScaling::Kind;
   if (name == "default") return Kind::none;
@@ -73,9 +82,10 @@ RopeScaling::Kind kind_of(const std::string& name, const std::string& where) {
   if (name == "llama3") return Kind::llama3;
   if (name == "yarn") return Kind::yarn;
   if (name == "longrope" || name == "su") return Kind::longrope;  // "su": early Phi-3 checkpoints
+  if (name == "proportional") return Kind::proportional;
   throw_error<ConfigError>(
-      "{}: rope_scaling of type \"{}\" is not supported; supported are linear, llama3, yarn, longrope, and "
-      "dynamic with alpha",
+      "{}: rope_scaling of type \"{}\" is not supported; supported are linear, llama3, yarn, longrope, "
+      "proportional, and dynamic with alpha",
       where, name);
 }
 
@@ -113,6 +123,10 @@ RopeScaling parse_rope_scaling(const JsonNode& fields, const RopeContext& contex
       fields.size_or("original_max_position_embeddings", context.original_max_position_embeddings);
   if (scaling.kind == RopeScaling::Kind::longrope) {
     read_longrope(fields, context, where, scaling);
+    return scaling;
+  }
+  if (scaling.kind == RopeScaling::Kind::proportional) {
+    read_proportional(fields, where, scaling);
     return scaling;
   }
   scaling.factor = fields.at("factor").number();

@@ -87,7 +87,7 @@ TEST(RopeConfig, EnlargesThetaByAlpha) {
 TEST(RopeConfig, RefusesRopeScalingThatItDoesNotKnow) {
   EXPECT_EQ(refusal_with("rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}),
             "config.json: rope_scaling of type \"dynamic\" is not supported; supported are linear, llama3, "
-            "yarn, longrope, and dynamic with alpha");
+            "yarn, longrope, proportional, and dynamic with alpha");
   EXPECT_EQ(refusal_with("rope_scaling", {{"type", "linear"}, {"factor", 0.5}}),
             "config.json: rope_scaling: factor must be >= 1, found 0.5");
   EXPECT_CONTAINS(damage_with("rope_scaling", {{"type", "linear"}}),

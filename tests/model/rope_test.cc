@@ -37,6 +37,20 @@ TEST(Rope, LinearDividesEveryFrequency) {
   expect_frequencies(10000.0, scaling, 64);
 }
 
+// Unlike partial RoPE, the whole width divides the exponents.
+TEST(Rope, ProportionalTurnsTheFirstPairsOnly) {
+  RopeScaling scaling{.kind = RopeScaling::Kind::proportional, .turning_part = 0.5};
+  const Rope rope({10000.0, scaling, 8}, 4096);
+  EXPECT_FLOAT_EQ(rope.frequencies()[1], 0.1F);
+  EXPECT_EQ(rope.frequencies()[2], 0.0F);
+  EXPECT_EQ(rope.frequencies()[3], 0.0F);
+  scaling.turning_part = 0.25;
+  for (const double factor : {1.0, 4.0}) {
+    scaling.factor = factor;
+    expect_frequencies(1e6, scaling, 512);
+  }
+}
+
 TEST(Rope, Llama3EqualsHuggingFace) {
   for (const double factor : {1.0, 8.0, 32.0}) {
     for (const std::size_t original : {32U, 8192U}) {

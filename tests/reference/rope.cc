@@ -54,6 +54,11 @@ Frequencies rope_frequencies(double theta, const RopeScaling& scaling, std::size
     if (scaling.kind == RopeScaling::Kind::llama3) scaled = llama3(frequency, scaling);
     if (scaling.kind == RopeScaling::Kind::yarn)
       scaled = yarn(frequency, static_cast<double>(i), dims, theta, scaling);
+    // _compute_proportional_rope_parameters
+    if (scaling.kind == RopeScaling::Kind::proportional) {
+      const auto angles = static_cast<std::size_t>(scaling.turning_part * dims / 2);
+      scaled = i < angles ? frequency / scaling.factor : 0.0;
+    }
     result.per_position.push_back(scaled);
   }
   if (scaling.kind == RopeScaling::Kind::yarn) result.magnitude = scaling.attention_factor;

@@ -49,6 +49,11 @@ class YarnBlend {
   double high_;
 };
 
+// The number of pairs that turn.
+std::size_t turning_pairs(const RopeSpec& spec) {
+  return static_cast<std::size_t>(spec.scaling.turning_part * static_cast<double>(spec.rotary_dim) / 2);
+}
+
 }  // namespace
 
 Rope::Rope(const RopeSpec& spec, std::size_t max_positions) : spec_(spec), frequencies_(spec.rotary_dim / 2) {
@@ -72,6 +77,9 @@ Rope::Rope(const RopeSpec& spec, std::size_t max_positions) : spec_(spec), frequ
         break;
       case RopeScaling::Kind::longrope:
         frequency /= (is_long ? scaling.long_factor : scaling.short_factor)[i];
+        break;
+      case RopeScaling::Kind::proportional:
+        frequency = i < turning_pairs(spec) ? frequency / scaling.factor : 0.0;
         break;
     }
     frequencies_[i] = static_cast<float>(frequency);

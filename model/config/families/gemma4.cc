@@ -1,0 +1,154 @@
+// Gemma 4: Gemma 3 with plain gains, other heads in layers without a window, and, in some models, keys as
+// values, keys and values of earlier layers, inputs per layer, and experts in addition to MLPs.
+#include "model/config/families/common.h"
+#include "tp/internal/require.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace tp::families {
+namespace {
+
+void set_gemma4_attention(const ModelConfig& config, DecoderSpec& spec) {
+  set_windows(config, spec, [](std::size_t) { return false; });  // layer_types decides
+  attention_of(spec.blocks.back()).pattern.window.reset();       // like the original code
+  const NormSpec norm = *spec.final_norm;
+  NormSpec plain = norm;
+  plain.gain = false;
+  for (BlockSpec& block : spec.blocks) {
+    AttentionSpec& attention = attention_of(block);
+    attention.scale = 1.0F;
+    attention.query_key_norm = norm;
+    attention.value_norm = plain;
+    if (attention.pattern.window) {
+      attention.rope =
+          RopeSpec{.theta = config.rope_local_base_freq, .scaling = {}, .rotary_dim = attention.head_dim};
+      continue;
+    }
+    if (config.global_head_dim != 0) attention.head_dim = config.global_head_dim;
+    if (config.num_global_key_value_heads != 0)
+      attention.num_key_value_heads = config.num_global_key_value_heads;
+    attention.values_are_keys = config.attention_k_eq_v;
+    attention.rope->rotary_dim = attention.head_dim;
+  }
+}
+
+// Lets the last layers use the keys and values of the last earlier layer of their type. Checkpoints contain
+// the projections and the norm of these layers' own keys and values all the same.
+void share_keys_and_values(const ModelConfig& config, DecoderSpec& spec) {
+  const std::size_t first = config.num_hidden_layers - config.num_kv_shared_layers;
+  const BlockNames names = spec.names.names_of_block("");
+  for (std::size_t layer = first; layer < spec.blocks.size(); ++layer) {
+    AttentionSpec& attention = attention_of(spec.blocks[layer]);
+    std::size_t source = first;
+    while (source-- > 0) {
+      if (attention_of(spec.blocks[source]).pattern == attention.pattern) break;
+    }
+    require<ConfigError>(
+        source < first,
+        "num_kv_shared_layers lets layer {} share the keys and values of an earlier layer of "
+        "its type, expected such a layer before layer {}, found none; check config.json",
+        layer, first);
+    attention.shared_kv_layer = source;
+    for (const std::string& unused : {names.k_proj, names.v_proj, names.k_norm})
+      spec.names.ignored_layers.push_back(fmt::format("{}.{}", layer, unused));
+    if (!config.use_double_wide_mlp) continue;
+    std::get<GatedMlpSpec>(spec.blocks[layer].feed_forward).intermediate_size *= 2;
+  }
+}
+
+void add_experts(const ModelConfig& config, DecoderSpec& spec) {
+  require<ConfigError>(config.num_experts > 0,
+                       "enable_moe_block is true, expected a number of experts (num_experts), found none; "
+                       "check config.json");
+  const NormSpec norm = *spec.final_norm;
+  MixtureOfExpertsSpec experts = experts_of(config);
+  experts.activation = activation_of(config);
+  experts.router.normalize = true;
+  experts.router.input_norm = norm;
+  experts.router.input_scale = 1.0F / std::sqrt(static_cast<float>(config.hidden_size));
+  experts.router.per_expert_scale = true;
+  require_experts(config, experts);
+  for (BlockSpec& block : spec.blocks) block.parallel_experts = ParallelExpertsSpec{experts, norm};
+}
+
+DecoderSpec gemma4_spec(const ModelConfig& config) {
+  DecoderSpec spec = llama_spec(config);
+  const NormSpec norm = *spec.final_norm;
+  spec.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
+  if (config.final_logit_softcapping != 0)
+    spec.logit_softcap = static_cast<float>(config.final_logit_softcapping);
+  const std::size_t input = config.hidden_size_per_layer_input;
+  for (BlockSpec& block : spec.blocks) {
+    block.post_attention_norm = block.post_feed_forward_norm = norm;
+    block.output_scale = true;
+    if (input != 0)
+      block.layer_input = LayerInputSpec{.size = input, .activation = activation_of(config), .norm = norm};
+  }
+  if (input != 0)
+    spec.per_layer_inputs =
+        PerLayerInputsSpec{.size = input, .vocab_size = config.vocab_size_per_layer_input, .norm = norm};
+  set_gemma4_attention(config, spec);
+  share_keys_and_values(config, spec);
+  if (config.enable_moe_block) add_experts(config, spec);
+  return spec;
+}
+
+BlockNames gemma4_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  names.post_attention_norm = prefix + "post_attention_layernorm";
+  names.pre_feed_forward_norm = prefix + "pre_feedforward_layernorm";
+  names.post_feed_forward_norm = prefix + "post_feedforward_layernorm";
+  names.experts = {.router = prefix + "router.proj",
+                   .correction_bias = {},
+                   .router_scale = prefix + "router.scale",
+                   .per_expert_scale = prefix + "router.per_expert_scale",
+                   .shared_expert = {},
+                   .shared_expert_gate = {},
+                   .experts = prefix + "experts.",
+                   .parts = gated_mlp("")};
+  names.mlp_norm = prefix + "post_feedforward_layernorm_1";
+  names.experts_input_norm = prefix + "pre_feedforward_layernorm_2";
+  names.experts_norm = prefix + "post_feedforward_layernorm_2";
+  names.layer_input = {.gate = prefix + "per_layer_input_gate",
+                       .projection = prefix + "per_layer_projection",
+                       .norm = prefix + "post_per_layer_input_norm"};
+  names.output_scale = prefix + "layer_scalar";
+  return names;
+}
+
+}  // namespace
+
+Family gemma4() {
+  Family family{.architecture = "Gemma4ForConditionalGeneration",
+                .aliases = {"Gemma4ForCausalLM"},
+                .names = llama_names(),
+                .make_spec = gemma4_spec};
+  family.names.part_prefix = "language_model.";
+  family.names.names_of_block = gemma4_block;
+  family.names.per_layer_inputs = {.embed_tokens = "embed_tokens_per_layer",
+                                   .projection = "per_layer_model_projection",
+                                   .norm = "per_layer_projection_norm"};
+  family.defaults.hidden_act = "gelu_pytorch_tanh";
+  family.defaults.hidden_size = 2304;
+  family.defaults.intermediate_size = 9216;
+  family.defaults.num_hidden_layers = 30;
+  family.defaults.num_attention_heads = 8;
+  family.defaults.num_key_value_heads = 4;
+  family.defaults.head_dim = 256;
+  family.defaults.global_head_dim = 512;
+  family.defaults.vocab_size = 262144;
+  family.defaults.vocab_size_per_layer_input = 262144;
+  family.defaults.hidden_size_per_layer_input = 256;
+  family.defaults.max_position_embeddings = 131072;
+  family.defaults.tie_word_embeddings = true;
+  family.defaults.sliding_window = 512;
+  family.defaults.sliding_window_pattern = 6;
+  family.defaults.rope_theta = 1e6;
+  family.defaults.rope_local_base_freq = 1e4;
+  family.defaults.rope_scaling = {.kind = RopeScaling::Kind::proportional, .turning_part = 0.25};
+  return family;
+}
+
+}  // namespace tp::families
