@@ -45,10 +45,12 @@ std::string torch_dtype(const GgufFiles& files) {
   return most == elements.end() ? "float32" : most->first;
 }
 
-// Models with experts in all layers may lack feed_forward_length.
+// Models with experts in all layers may lack feed_forward_length. Layers that share keys and values may have
+// wider MLPs than the first layer.
 std::uint64_t intermediate_size(const ModelMetadata& model) {
-  return model.has("feed_forward_length") ? model.whole("feed_forward_length")
-                                          : model.whole("expert_feed_forward_length");
+  if (!model.has("feed_forward_length")) return model.whole("expert_feed_forward_length");
+  const bool may_differ = model.whole_or("attention.shared_kv_layers", 0) != 0;
+  return may_differ ? model.wholes("feed_forward_length").front() : model.whole("feed_forward_length");
 }
 
 // Fields that most families have, under Llama's names.

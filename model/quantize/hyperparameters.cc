@@ -53,13 +53,14 @@ class ArchitectureValues {
   GgufValues& values_;
 };
 
-// Llama 3's scaling is stored only in a tensor.
+// Llama 3's scaling and proportional RoPE are stored only in a tensor.
 void write_rope(const ModelConfig& config, const RopeSpec& rope, bool is_latent, ArchitectureValues& values) {
   const RopeScaling& scaling = rope.scaling;
   if (!config.mrope_section.empty()) values.sections("rope.dimension_sections", config.mrope_section);
   values.number("rope.freq_base", rope.theta);
   values.whole("rope.dimension_count", rope.rotary_dim);
-  if (scaling.kind == Kind::none || scaling.kind == Kind::llama3) return;
+  const bool is_in_tensor = scaling.kind == Kind::llama3 || scaling.kind == Kind::proportional;
+  if (scaling.kind == Kind::none || is_in_tensor) return;
   values.whole_if("rope.scaling.original_context_length", scaling.original_max_position_embeddings);
   if (scaling.kind == Kind::longrope) {
     values.number("rope.scaling.attn_factor", scaling.attention_factor);
@@ -92,6 +93,7 @@ const RouterSpec* router_of(const DecoderSpec& spec) {
   for (const BlockSpec& block : spec.blocks) {
     if (const auto* const experts = std::get_if<MixtureOfExpertsSpec>(&block.feed_forward))
       return &experts->router;
+    if (block.parallel_experts) return &block.parallel_experts->experts.router;
   }
   return nullptr;
 }
@@ -112,23 +114,56 @@ void write_correction(const ModelConfig& config, const RouterSpec& router, Archi
                   std::max(config.first_k_dense_replace, config.moe_layer_start_index));
 }
 
-// Writes the number of KV heads: one number, or a list of all layers if some layers have none.
-void write_kv_heads(const AttentionSpec& attention, const DecoderSpec& spec, ArchitectureValues& values) {
-  const char* const key = "attention.head_count_kv";
-  if (first_part<ShortConvolutionSpec>(spec) == nullptr)
-    return values.whole(key, attention.num_key_value_heads);
+// Writes a number of each layer: one number if all are equal, else a list.
+void write_of_layers(const char* key, const std::vector<std::int32_t>& numbers, ArchitectureValues& values) {
+  const bool are_equal = std::ranges::all_of(numbers, [&](auto number) { return number == numbers.front(); });
+  if (are_equal)
+    values.whole(key, static_cast<std::size_t>(numbers.front()));
+  else
+    values.wholes(key, numbers);
+}
+
+// Writes the number of KV heads. Layers with a short convolution have none.
+void write_kv_heads(const DecoderSpec& spec, ArchitectureValues& values) {
+  const bool counts_others = first_part<ShortConvolutionSpec>(spec) != nullptr;
   std::vector<std::int32_t> heads;
   for (const BlockSpec& block : spec.blocks) {
     const auto* const own = std::get_if<AttentionSpec>(&block.attention);
-    heads.push_back(own == nullptr ? 0 : static_cast<std::int32_t>(own->num_key_value_heads));
+    if (own != nullptr || counts_others)
+      heads.push_back(own == nullptr ? 0 : static_cast<std::int32_t>(own->num_key_value_heads));
   }
-  values.wholes(key, heads);
+  write_of_layers("attention.head_count_kv", heads, values);
+}
+
+// Writes the width of MLPs. In layers with experts instead, it is intermediate_size.
+void write_feed_forward(const ModelConfig& config, const DecoderSpec& spec, ArchitectureValues& values) {
+  std::vector<std::int32_t> sizes;
+  for (const BlockSpec& block : spec.blocks) {
+    const auto* const mlp = std::get_if<GatedMlpSpec>(&block.feed_forward);
+    const bool is_wider = mlp != nullptr && config.num_kv_shared_layers != 0;
+    sizes.push_back(static_cast<std::int32_t>(is_wider ? mlp->intermediate_size : config.intermediate_size));
+  }
+  write_of_layers("feed_forward_length", sizes, values);
+}
+
+// The first layer's attention with (or without) a window, or of any layer if there is no such layer.
+const AttentionSpec& attention_with(bool window, const DecoderSpec& spec) {
+  for (const BlockSpec& block : spec.blocks) {
+    const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
+    if (attention != nullptr && attention->pattern.window.has_value() == window) return *attention;
+  }
+  return *first_part<AttentionSpec>(spec);
 }
 
 void write_attention(const AttentionSpec& attention, const DecoderSpec& spec, ArchitectureValues& values) {
-  write_kv_heads(attention, spec, values);
-  values.whole("attention.key_length", attention.head_dim);
-  values.whole("attention.value_length", attention.head_dim);
+  write_kv_heads(spec, values);
+  const std::size_t head_dim = attention_with(false, spec).head_dim;
+  values.whole("attention.key_length", head_dim);
+  values.whole("attention.value_length", head_dim);
+  if (const std::size_t local = attention_with(true, spec).head_dim; local != head_dim) {
+    values.whole("attention.key_length_swa", local);
+    values.whole("attention.value_length_swa", local);
+  }
   values.number_if("attn_logit_softcapping", attention.softcap.value_or(0.0F));
 }
 
@@ -259,6 +294,7 @@ std::string_view difference(const DecoderSpec& one, const DecoderSpec& other) {
   if (one.logit_softcap != other.logit_softcap) return "its soft caps";
   if (!is_close(one.embedding_scale, other.embedding_scale)) return "the scale of its embedding";
   if (one.final_norm != other.final_norm) return "its norms";
+  if (one.per_layer_inputs != other.per_layer_inputs) return "its inputs per layer";
   for (std::size_t i = 0; i < one.blocks.size(); ++i) {
     const std::string_view found = difference(one.blocks[i], other.blocks[i], one.max_position_embeddings);
     if (!found.empty()) return found;
@@ -288,7 +324,7 @@ void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, c
   values.whole("context_length", spec.max_position_embeddings);
   values.whole("embedding_length", spec.hidden_size);
   values.whole("block_count", spec.blocks.size());
-  values.whole("feed_forward_length", config.intermediate_size);
+  write_feed_forward(config, spec, values);
   values.whole("vocab_size", spec.vocab_size);
   values.whole("attention.head_count", config.num_attention_heads);
   attention != nullptr ? write_attention(*attention, spec, values) : write_latent_attention(*latent, values);
@@ -309,7 +345,12 @@ void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, c
     write_rope(config, *rope, latent != nullptr, values);
     const RopeSpec& local = *rope_of(spec, true);
     if (local.theta != rope->theta) values.number("rope.freq_base_swa", local.theta);
+    if (local.rotary_dim != rope->rotary_dim) values.whole("rope.dimension_count_swa", local.rotary_dim);
   }
+  values.whole_if("attention.shared_kv_layers", config.num_kv_shared_layers);
+  // llama.cpp expects the number, even if it is 0, from families that may have such inputs.
+  if (family_of(config.architecture).defaults.hidden_size_per_layer_input != 0)
+    values.whole("embedding_length_per_layer_input", config.hidden_size_per_layer_input);
   values.number_if("attention.scale", config.attention_multiplier);
   if (config.embedding_multiplier != 1.0) values.number("embedding_scale", config.embedding_multiplier);
   if (config.residual_multiplier != 1.0) values.number("residual_scale", config.residual_multiplier);
@@ -319,6 +360,9 @@ void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, c
 }
 
 namespace {
+
+// The divisor of the frequency of a pair that does not turn.
+constexpr float kRests = 1e30F;
 
 std::vector<DescribingVector> rope_factors(const DecoderSpec& spec) {
   const RopeSpec* const rope = rope_of(spec);
@@ -330,14 +374,16 @@ std::vector<DescribingVector> rope_factors(const DecoderSpec& spec) {
   if (scaling.kind == Kind::longrope)
     return {{"rope_factors_long.weight", as_floats(scaling.long_factor)},
             {"rope_factors_short.weight", as_floats(scaling.short_factor)}};
-  if (scaling.kind != Kind::llama3) return {};
+  if (scaling.kind != Kind::llama3 && scaling.kind != Kind::proportional) return {};
   RopeSpec plain = *rope;
   plain.scaling = {};
   const Rope unscaled(plain, spec.max_position_embeddings);
   const Rope scaled(*rope, spec.max_position_embeddings);
   std::vector<float> factors;
-  for (std::size_t i = 0; i < plain.rotary_dim / 2; ++i)
-    factors.push_back(unscaled.frequencies()[i] / scaled.frequencies()[i]);
+  for (std::size_t i = 0; i < plain.rotary_dim / 2; ++i) {
+    const float frequency = scaled.frequencies()[i];
+    factors.push_back(frequency == 0.0F ? kRests : unscaled.frequencies()[i] / frequency);
+  }
   return {{"rope_freqs.weight", factors}};
 }
 

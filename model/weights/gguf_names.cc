@@ -168,6 +168,11 @@ GgufNames::GgufNames(const TensorNames& names, const GgufHeads& heads)
   add(names.prefix + names.final_norm,
       {.tensor = stored.final_norm, .addend = stored.offset_final_norm ? -stored.norm_offset : 0.0F});
   add(names.lm_head, {.tensor = stored.lm_head});
+  using Inputs = PerLayerInputNames;
+  for (const auto layer : {&Inputs::embed_tokens, &Inputs::projection, &Inputs::norm}) {
+    const std::string& name = names.per_layer_inputs.*layer;
+    if (!name.empty()) add(names.prefix + name, {.tensor = stored.per_layer_inputs.*layer});
+  }
   add_block(names, heads);
 }
 
@@ -187,7 +192,8 @@ void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
       add(block.*norm + of_head, {.tensor = kBlock + stored.*norm, .addend = -names.gguf.norm_offset});
   }
   for (const auto norm : {&BlockNames::input_norm, &BlockNames::post_attention_norm,
-                          &BlockNames::pre_feed_forward_norm, &BlockNames::post_feed_forward_norm})
+                          &BlockNames::pre_feed_forward_norm, &BlockNames::post_feed_forward_norm,
+                          &BlockNames::mlp_norm, &BlockNames::experts_input_norm, &BlockNames::experts_norm})
     add(block.*norm, {.tensor = kBlock + stored.*norm, .addend = -names.gguf.norm_offset});
   for (const auto projection :
        {&BlockNames::o_proj, &BlockNames::gate_proj, &BlockNames::up_proj, &BlockNames::down_proj})
@@ -215,6 +221,10 @@ void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
     if (!block.activation.empty()) add(block.activation + parameter, {.tensor = kBlock + key, .list = key});
   }
   add(block.sinks, {.tensor = kBlock + stored.sinks});
+  add(block.output_scale, {.tensor = kBlock + stored.output_scale});
+  using LayerInput = LayerInputNames;
+  for (const auto layer : {&LayerInput::gate, &LayerInput::projection, &LayerInput::norm})
+    add(block.layer_input.*layer, {.tensor = kBlock + stored.layer_input.*layer});
   using Latent = LatentAttentionNames;
   for (const auto layer : {&Latent::q_a_proj, &Latent::q_a_norm, &Latent::q_b_proj, &Latent::kv_a_proj,
                            &Latent::kv_a_norm, &Latent::kv_b_proj})
@@ -261,8 +271,8 @@ void GgufNames::add_delta_net(const GatedDeltaNetNames& names, const GgufTensorN
 }
 
 void GgufNames::add_experts(const ExpertNames& names, const ExpertNames& stored) {
-  for (const auto layer :
-       {&ExpertNames::router, &ExpertNames::correction_bias, &ExpertNames::shared_expert_gate})
+  for (const auto layer : {&ExpertNames::router, &ExpertNames::correction_bias, &ExpertNames::router_scale,
+                           &ExpertNames::per_expert_scale, &ExpertNames::shared_expert_gate})
     add(names.*layer, {.tensor = kBlock + stored.*layer});
   for (const auto part : {&GatedMlpNames::gate_proj, &GatedMlpNames::up_proj, &GatedMlpNames::down_proj}) {
     add(names.shared_expert.*part, {.tensor = kBlock + stored.shared_expert.*part});

@@ -1,11 +1,16 @@
 // Gemma 4: Gemma 3 with plain gains, other heads in layers without a window, and, in some models, keys as
 // values, keys and values of earlier layers, inputs per layer, and experts in addition to MLPs.
 #include "model/config/families/common.h"
+#include "model/config/gguf_vector.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace tp::families {
 namespace {
@@ -95,6 +100,62 @@ DecoderSpec gemma4_spec(const ModelConfig& config) {
   return spec;
 }
 
+// The part of the pairs that RoPE turns in layers without a window. The file has a divisor of each pair's
+// frequency: 1 for these pairs, and 1e30 for the others, which come after them.
+double turning_part(const ModelMetadata& model) {
+  const std::vector<float> divisors = gguf_vector(model.files(), "rope_freqs.weight");
+  const auto end = std::ranges::find_if(divisors, [](float divisor) { return divisor != 1.0F; });
+  const bool others_rest = std::all_of(end, divisors.end(), [](float divisor) { return divisor >= 1e29F; });
+  require<CheckpointError>(end != divisors.begin() && others_rest,
+                           "{}: expected a tensor rope_freqs.weight with 1 for each pair that RoPE turns, "
+                           "and then 1e30, found {}; "
+                           "convert the checkpoint to GGUF again",
+                           model.files().name(), divisors.empty() ? "none" : "other numbers");
+  return static_cast<double>(end - divisors.begin()) / static_cast<double>(divisors.size());
+}
+
+// Whether layers without a window lack values of their own.
+bool has_keys_as_values(const ModelMetadata& model) {
+  const std::vector<bool> windows = model.booleans("attention.sliding_window_pattern");
+  const auto layer = std::ranges::find(windows, false) - windows.begin();
+  return !model.has_tensor(fmt::format("blk.{}.attn_v.weight", layer)) &&
+         !model.has_tensor(fmt::format("blk.{}.attn_qkv.weight", layer));
+}
+
+nlohmann::json gemma4_config(const ModelMetadata& model) {
+  const std::uint64_t local_head_dim = model.whole("attention.key_length_swa");
+  const std::uint64_t local_rotary_dim = model.whole_or("rope.dimension_count_swa", local_head_dim);
+  require<ConfigError>(local_rotary_dim == local_head_dim,
+                       "{}: rope.dimension_count_swa must be attention.key_length_swa, {}, found {}; use the "
+                       "model's original checkpoint",
+                       model.files().name(), local_head_dim, local_rotary_dim);
+  nlohmann::json config = gguf_windows(model);
+  config.update(
+      {{"hidden_act", "gelu_pytorch_tanh"},
+       {"head_dim", local_head_dim},
+       {"global_head_dim", model.head_dim()},
+       {"num_global_key_value_heads", model.kv_heads(/*with_window=*/false)},
+       {"attention_k_eq_v", has_keys_as_values(model)},
+       {"num_kv_shared_layers", model.whole_or("attention.shared_kv_layers", 0)},
+       {"final_logit_softcapping", model.number_or("final_logit_softcapping", 0.0)},
+       {"rope_theta", model.number_or("rope.freq_base", 1e6)},
+       {"rope_local_base_freq", model.number_or("rope.freq_base_swa", 1e4)},
+       {"rotary_dim", nullptr},
+       {"rope_scaling", {{"rope_type", "proportional"}, {"partial_rotary_factor", turning_part(model)}}},
+       {"hidden_size_per_layer_input", model.whole_or("embedding_length_per_layer_input", 0)}});
+  const std::vector<std::uint64_t> widths = model.wholes("feed_forward_length");
+  config["use_double_wide_mlp"] = widths.back() == 2 * widths.front();
+  if (const GgufFiles::Entry* const table = model.files().find("per_layer_token_embd.weight"))
+    config["vocab_size_per_layer_input"] = table->tensor.shape.front();
+  if (const std::uint64_t experts = model.whole_or("expert_count", 0); experts != 0) {
+    config.update({{"enable_moe_block", true},
+                   {"num_experts", experts},
+                   {"top_k_experts", model.whole("expert_used_count")},
+                   {"moe_intermediate_size", model.whole("expert_feed_forward_length")}});
+  }
+  return config;
+}
+
 BlockNames gemma4_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
   names.post_attention_norm = prefix + "post_attention_layernorm";
@@ -130,6 +191,7 @@ Family gemma4() {
   family.names.per_layer_inputs = {.embed_tokens = "embed_tokens_per_layer",
                                    .projection = "per_layer_model_projection",
                                    .norm = "per_layer_projection_norm"};
+  family.gguf = {.architecture = "gemma4", .config = gemma4_config, .stores_windows = true};
   family.defaults.hidden_act = "gelu_pytorch_tanh";
   family.defaults.hidden_size = 2304;
   family.defaults.intermediate_size = 9216;

@@ -45,13 +45,23 @@ class ModelMetadata {
   std::vector<bool> booleans(std::string_view key) const { return metadata_.booleans(full(key)); }
 
   std::uint64_t heads() const { return whole("attention.head_count"); }
-  // The number of KV heads in layers with keys and values. Other layers have 0, if the metadata is a list.
-  std::uint64_t kv_heads() const {
+  // The number of KV heads in layers with keys and values. Other layers have 0, if the metadata is a list. If
+  // layers with a window have another number than layers without: the number of the former, or with
+  // `with_window` false, of the latter.
+  std::uint64_t kv_heads(bool with_window = true) const {
     if (!has("attention.head_count_kv")) return heads();
-    const std::vector<std::uint64_t> all = wholes("attention.head_count_kv");
-    const std::uint64_t most = std::ranges::max(all);
-    const bool agree = std::ranges::all_of(all, [&](std::uint64_t n) { return n == 0 || n == most; });
-    return agree ? most : whole("attention.head_count_kv");  // throws CheckpointError
+    std::vector<std::uint64_t> all = wholes("attention.head_count_kv");
+    const auto agree = [&] {
+      const std::uint64_t most = std::ranges::max(all);
+      return std::ranges::all_of(all, [&](std::uint64_t n) { return n == 0 || n == most; });
+    };
+    if (!agree() && has("attention.sliding_window_pattern")) {
+      const std::vector<bool> windows = booleans("attention.sliding_window_pattern");
+      for (std::size_t layer = 0; layer < std::min(all.size(), windows.size()); ++layer) {
+        if (windows[layer] != with_window) all[layer] = 0;
+      }
+    }
+    return agree() ? std::ranges::max(all) : whole("attention.head_count_kv");  // throws CheckpointError
   }
   std::uint64_t head_dim() const {
     return whole_or("attention.key_length", whole("embedding_length") / std::max<std::uint64_t>(1, heads()));
