@@ -203,11 +203,11 @@ double Prediction::cache_copies(Division division) const {
   const auto bytes = [&](Division division_of) {
     const EnginePlan plan = divided(division_of);
     const Footprint footprint(spec_, plan, source_);
-    const std::size_t tokens = plan.max_sequences * plan.max_length;
+    const std::size_t tokens = plan.options.max_sequences * plan.options.max_length;
     std::uint64_t block = 0;
     for (std::size_t rank = 0; rank < plan.ranks; ++rank) block += footprint.of(plan.tp(rank)).cache_block;
-    return static_cast<double>(block *
-                               plan.cache_shape(footprint.groups()).blocks_for(tokens, plan.max_sequences));
+    return static_cast<double>(
+        block * plan.cache_shape(footprint.groups()).blocks_for(tokens, plan.options.max_sequences));
   };
   return bytes({1, division.ranks}) / bytes({1, 1});
 }
