@@ -99,17 +99,18 @@ int run_together(Communicator& comm, const CommandLine& command,
 
 int run_on_ranks(const CommandLine& command, double wanted, const std::function<int(Communicator&)>& body) {
   widen_default_binding();  // also for the threads that MPI starts
-  const auto [timeout, notice] = plan_link_loss(wanted);
-  std::unique_ptr<Watchdog> watchdog = watch_calls("start", timeout);
+  const LinkLoss plan = plan_link_loss(wanted);
+  std::unique_ptr<Watchdog> watchdog = watch_calls("start", plan.timeout);
   // Finalizes MPI, behind the communicator.
   const MpiSession session;
   return status_of(session.rank(), session.size(), report, [&] {
-    Communicator comm = session.all_ranks(wait_options(session.rank(), session.size(), timeout));
+    Communicator comm = session.all_ranks(wait_options(session.rank(), session.size(), plan.timeout));
     watchdog.reset();
-    if (comm.is_root() && !notice.empty()) print_note(fmt::format("tp-infer: {}\n", with_flags(notice)));
+    if (comm.is_root() && !plan.notice.empty())
+      print_note(fmt::format("tp-infer: {}\n", with_flags(plan.notice)));
     const int status = run_together(comm, command, body);
     barrier(comm);  // which names a rank that does not come
-    watchdog = watch_calls("end", timeout);
+    watchdog = watch_calls("end", plan.timeout);
     return status;
   });
 }
