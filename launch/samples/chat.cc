@@ -15,10 +15,12 @@ int main(int argc, char** argv) {
   }
   return tp::run({.model = argv[1]}, [&](tp::Engine& engine) {
     const tp::Chat chat(engine, argv[1]);
+    tp::SamplingParams sampling = engine.info().default_sampling;
+    sampling.seed = 7;  // the same answers in every run
     std::vector<tp::ChatMessage> messages;
     for (std::string line; std::getline(std::cin, line);) {
       messages.push_back({"user", line});
-      const tp::ChatTurn turn = chat.turn(messages, {.sampling = engine.info().default_sampling});
+      const tp::ChatTurn turn = chat.turn(messages, {.sampling = sampling});
       tp::AnswerReader answer = turn.reader();
       engine.run(turn.request, [&](const tp::Event& event) {
         // Thinking and calls are other kinds of pieces.
