@@ -1,5 +1,8 @@
 // What the engine generates with models whose layers have windows, where blocks that have left them are given
 // back and written to by others.
+#include "model/config/config.h"
+#include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "tests/model/decoder_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tp/mpi.h"
@@ -97,6 +100,28 @@ TEST(EngineWindow, GivesTheSameTokensWhereEverySecondLayerGivesBlocksBack) {
 
 TEST(EngineWindow, GivesTheSameTokensWhereAllLayersGiveBlocksBack) {
   expect_same_texts(test::world(), mistral(), kSettings);
+}
+
+// Blocks of different layers in the memory of released blocks, and a cache that never releases a block.
+TEST(EngineWindow, GivesTheSameTokensAfter20000TokensWhereLayersDiffer) {
+  if (test::world().size() > 2) GTEST_SKIP() << "long, and more ranks show nothing new";
+  for (const char* const name : {"gemma4", "gemma4-e"}) {
+    const ChangedFixture model(name, nlohmann::json::object());
+    const Request request = greedy_request(model.prompt(20000, 0), 12);
+    EngineOptions options = model.options();
+    const auto source = SafetensorsCheckpoint::open(options.model);
+    test::DecoderUnderTest all_kept(test::world(), load_config(options.model), *source, {.length = 20480});
+    const std::vector<TokenId> expected = all_kept.greedy(request.prompt, 12);
+    options.max_length = 20480;
+    options.max_sequences = 1;
+    options.block_size = 16;
+    run_engine(test::world(), options, [&](Engine& engine) {
+      EXPECT_EQ(run_alone(engine, request).tokens, expected) << name;
+      EXPECT_EQ(engine.status().used_blocks, 0U);
+      // The layers with windows need few blocks: 20480 / 16 blocks of the others, and some.
+      EXPECT_LT(engine.status().free_blocks, 2U * 20480 / 16);
+    });
+  }
 }
 
 TEST(EngineWindow, GeneratesATextThatIsLongerThanTheCache) {
