@@ -201,6 +201,36 @@ TEST(Inspect, CountsTheBlocksOfWindowsAndChunksOfEveryFamily) {
   }
 }
 
+// Attention like Gemma 4 26B's. The 5 layers without a window need 2.5 GiB for 131,072 tokens in bf16. With a
+// single group for all layers, the cache would need 27.5 GiB.
+TEST(Inspect, CountsTheWindowsOfLayersThatDifferInSize) {
+  const json config = {{"architectures", {"Gemma4ForCausalLM"}},
+                       {"hidden_size", 256},
+                       {"intermediate_size", 256},
+                       {"num_hidden_layers", 30},
+                       {"num_attention_heads", 16},
+                       {"num_key_value_heads", 8},
+                       {"num_global_key_value_heads", 2},
+                       {"attention_k_eq_v", true},
+                       {"hidden_size_per_layer_input", 0},
+                       {"sliding_window", 1024},
+                       {"vocab_size", 1024},
+                       {"torch_dtype", "bfloat16"}};
+  const TemporaryDirectory directory;
+  const auto file = directory.path() / "config.json";
+  std::ofstream(file) << config;
+  for (const char* const ranks : {"1", "2"}) {
+    const std::vector<std::string> args = {"inspect", "--model",   file,     "--ranks",
+                                           ranks,     "--context", "131072", "--json"};
+    const json plan = json::parse(run(kNoMpirun, args).out);
+    EXPECT_EQ(plan.at("windowed_layers"), 25);
+    double gib = 0.0;
+    for (const json& rank : plan.at("ranks")) gib += rank.at("cache_bytes").get<double>() / (1U << 30);
+    EXPECT_GT(gib, 2.5);
+    EXPECT_LT(gib, 3.0);
+  }
+}
+
 // Three of qwen3next's four layers are recurrent: what they keep does not depend on the context.
 TEST(Inspect, ShowsTheStatesOfRecurrentLayers) {
   const auto inspected = [&](const std::string& context) {
