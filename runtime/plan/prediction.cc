@@ -46,6 +46,8 @@ std::optional<std::string> Prediction::refusal(Division division) const {
   if (division.stages > spec_.blocks.size()) {
     return fmt::format("{} stages, but the model has {} layers", division.stages, spec_.blocks.size());
   }
+  if (division.stages > 1 && !can_divide_layers(spec_))
+    return "layers read keys and values, or inputs, of other layers, so they cannot be divided into stages";
   try {
     Decoder::shape_of(spec_, source_, divided(division).tp(0), plan_.weights());
   } catch (const ConfigError& error) {
