@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   return tp::run({.model = argv[1]}, [&](tp::Engine& engine) {
     const tp::Chat chat(engine, argv[1]);
     tp::SamplingParams sampling = engine.info().default_sampling;
-    sampling.seed = 7;  // makes answers repeatable
+    sampling.temperature = 0.0F;  // the most likely answer, the same in every run
     std::vector<tp::ChatMessage> messages;
     for (std::string line; std::getline(std::cin, line);) {
       messages.push_back({"user", line});

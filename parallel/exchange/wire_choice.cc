@@ -3,6 +3,7 @@
 #include "parallel/machine/stopwatch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <span>
