@@ -11,6 +11,7 @@
 #include <optional>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 namespace tp {
 namespace {

@@ -8,6 +8,7 @@
 #include "parallel/machine/available_memory.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <span>
 #include <vector>
