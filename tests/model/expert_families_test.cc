@@ -336,6 +336,8 @@ TEST(ExpertFamilies, RefuseRoutersThatCannotWork) {
             "attention_bias is not supported for DeepseekV3ForCausalLM; expected false");
   EXPECT_EQ(refusal_with(mixtral(), "hidden_act", "gelu"),
             "hidden_act \"gelu\" is not supported for the experts of MixtralForCausalLM; expected \"silu\"");
+  EXPECT_EQ(refusal_with(gpt_oss(), "hidden_act", "relu"),
+            "hidden_act \"relu\" is not supported for the experts of GptOssForCausalLM; expected \"silu\"");
   json no_latent = deepseek_v3();
   no_latent.erase("kv_lora_rank");
   EXPECT_EQ(error_of<ConfigError>([&] { spec_of(no_latent); }),

@@ -224,7 +224,7 @@ void set_experts_by_step(const ModelConfig& config, const MixtureOfExpertsSpec& 
 
 void require_experts(const ModelConfig& config, const MixtureOfExpertsSpec& spec) {
   const RouterSpec& router = spec.router;
-  require<ConfigError>(spec.activation != Activation::silu || config.hidden_act == "silu",
+  require<ConfigError>(config.hidden_act == "silu" || spec.activation == activation_of(config),
                        "hidden_act \"{}\" is not supported for the experts of {}; expected \"silu\"",
                        config.hidden_act, config.architecture);
   require<ConfigError>(router.num_experts_per_tok <= router.num_experts,
