@@ -82,6 +82,11 @@ bool is_recurrent(const AttentionPartSpec& spec) {
          (attention != nullptr && attention->favor_features != 0);
 }
 
+const MixtureOfExpertsSpec* experts_in(const BlockSpec& block) {
+  return block.parallel_experts ? &block.parallel_experts->experts
+                                : std::get_if<MixtureOfExpertsSpec>(&block.feed_forward);
+}
+
 bool can_divide_layers(const DecoderSpec& spec) {
   return !spec.per_layer_inputs && std::ranges::none_of(spec.blocks, [](const BlockSpec& block) {
     const auto* const attention = std::get_if<AttentionSpec>(&block.attention);

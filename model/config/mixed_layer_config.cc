@@ -37,23 +37,21 @@ void read_listed_sizes(const JsonNode& list, const std::string& where, ModelConf
 }  // namespace
 
 void read_mixed_layers(const JsonNode& fields, const std::string& where, ModelConfig& config) {
-  config.attention_k_eq_v = fields.boolean_or("attention_k_eq_v", config.attention_k_eq_v);
-  config.global_head_dim = fields.size_or("global_head_dim", config.global_head_dim);
+  fields.update({"attention_k_eq_v"}, config.attention_k_eq_v);
+  fields.update_size({"global_head_dim"}, config.global_head_dim);
   if (config.attention_k_eq_v)
-    config.num_global_key_value_heads =
-        fields.size_or("num_global_key_value_heads", config.num_global_key_value_heads);
+    fields.update_size({"num_global_key_value_heads"}, config.num_global_key_value_heads);
   if (const auto list = fields.find("per_layer_config")) read_listed_sizes(*list, where, config);
-  config.num_kv_shared_layers = fields.count_or("num_kv_shared_layers", config.num_kv_shared_layers);
+  fields.update_count({"num_kv_shared_layers"}, config.num_kv_shared_layers);
   require<ConfigError>(config.num_kv_shared_layers < std::max<std::size_t>(1, config.num_hidden_layers),
                        "{}: num_kv_shared_layers must be less than num_hidden_layers, {}, found {}; check "
                        "config.json",
                        where, config.num_hidden_layers, config.num_kv_shared_layers);
-  config.use_double_wide_mlp = fields.boolean_or("use_double_wide_mlp", config.use_double_wide_mlp);
-  config.hidden_size_per_layer_input =
-      fields.count_or("hidden_size_per_layer_input", config.hidden_size_per_layer_input);
-  config.vocab_size_per_layer_input =
-      fields.count_or("vocab_size_per_layer_input", config.vocab_size_per_layer_input);
-  config.enable_moe_block = fields.boolean_or("enable_moe_block", config.enable_moe_block);
+  fields.update({"use_double_wide_mlp"}, config.use_double_wide_mlp);
+  if (fields.is_null("hidden_size_per_layer_input")) config.hidden_size_per_layer_input = 0;
+  fields.update_count({"hidden_size_per_layer_input"}, config.hidden_size_per_layer_input);
+  fields.update_count({"vocab_size_per_layer_input"}, config.vocab_size_per_layer_input);
+  fields.update({"enable_moe_block"}, config.enable_moe_block);
 }
 
 }  // namespace tp

@@ -393,6 +393,9 @@ inline bool can_divide_steps(const DecoderSpec& spec) {
 // Whether layers can be divided into stages, because each layer reads only the residual stream.
 bool can_divide_layers(const DecoderSpec& spec);
 
+// The experts of a block, instead of its MLP or in addition to it; null: none.
+const MixtureOfExpertsSpec* experts_in(const BlockSpec& block);
+
 // The number of streams of hidden_size between blocks. After the last block, streams are concatenated.
 inline std::size_t streams_of(const DecoderSpec& spec) {
   const bool two = !spec.blocks.empty() && spec.blocks.front().wiring == BlockSpec::Wiring::reversible;

@@ -256,8 +256,7 @@ std::size_t count_parameters(const DecoderSpec& spec) {
 std::size_t count_active_parameters(const DecoderSpec& spec) {
   std::size_t total = count_parameters(spec);
   for (const BlockSpec& block : spec.blocks) {
-    const auto* experts = block.parallel_experts ? &block.parallel_experts->experts
-                                                 : std::get_if<MixtureOfExpertsSpec>(&block.feed_forward);
+    const MixtureOfExpertsSpec* const experts = experts_in(block);
     if (experts == nullptr) continue;
     const RouterSpec& router = experts->router;
     const std::size_t size = experts->intermediate_size;

@@ -91,9 +91,7 @@ void write_latent_attention(const LatentAttentionSpec& attention, ArchitectureVa
 
 const RouterSpec* router_of(const DecoderSpec& spec) {
   for (const BlockSpec& block : spec.blocks) {
-    if (const auto* const experts = std::get_if<MixtureOfExpertsSpec>(&block.feed_forward))
-      return &experts->router;
-    if (block.parallel_experts) return &block.parallel_experts->experts.router;
+    if (const MixtureOfExpertsSpec* const experts = experts_in(block)) return &experts->router;
   }
   return nullptr;
 }
@@ -160,9 +158,12 @@ void write_attention(const AttentionSpec& attention, const DecoderSpec& spec, Ar
   const std::size_t head_dim = attention_with(false, spec).head_dim;
   values.whole("attention.key_length", head_dim);
   values.whole("attention.value_length", head_dim);
-  if (const std::size_t local = attention_with(true, spec).head_dim; local != head_dim) {
-    values.whole("attention.key_length_swa", local);
-    values.whole("attention.value_length_swa", local);
+  const AttentionSpec& local = attention_with(true, spec);
+  const bool differs = local.head_dim != head_dim ||
+                       local.num_key_value_heads != attention_with(false, spec).num_key_value_heads;
+  if (differs) {
+    values.whole("attention.key_length_swa", local.head_dim);
+    values.whole("attention.value_length_swa", local.head_dim);
   }
   values.number_if("attn_logit_softcapping", attention.softcap.value_or(0.0F));
 }

@@ -106,10 +106,7 @@ RankShape shape_of_rank(const DecoderSpec& spec, const EnginePlan& plan, const W
                   .attention = attention_of(spec, plan, decoder, footprint.groups(), tp, layers),
                   .wire_share = wire_share(plan.options.wire)};
   for (const BlockSpec& block : spec.blocks) {
-    const auto* const experts = block.parallel_experts
-                                    ? &block.parallel_experts->experts
-                                    : std::get_if<MixtureOfExpertsSpec>(&block.feed_forward);
-    if (experts != nullptr) {
+    if (const MixtureOfExpertsSpec* const experts = experts_in(block)) {
       shape.experts = experts->router.num_experts;
       shape.experts_per_token = experts->router.num_experts_per_tok;
     }

@@ -2,7 +2,7 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/config/favor_spec.h"
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "model/memory/kv_cache.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/reference/fixture.h"
@@ -22,9 +22,7 @@ json gemma4_config_of(const std::string& fixture) {
   return json::parse(std::ifstream(reference::fixture(fixture).folder / "config.json"));
 }
 
-DecoderSpec gemma4_spec_of(const json& config) {
-  return make_spec(parse_config(config.dump(), "config.json"));
-}
+DecoderSpec gemma4_spec_of(const json& config) { return make_spec(parse_config(config.dump(), "config.json")); }
 
 // The fixture's model with these fields; null removes a field.
 DecoderSpec gemma4_with(const json& fields, const std::string& fixture = "gemma4") {
@@ -80,7 +78,7 @@ TEST(Gemma4, SharesKeysAndValuesOfTheLastEarlierLayerOfTheSameType) {
 TEST(Gemma4, TakesNoCacheForLayersThatShareKeysAndValues) {
   const DecoderSpec spec = gemma4_with({}, "gemma4-e");
   const auto source = SafetensorsCheckpoint::open(reference::fixture("gemma4-e").folder);
-  const Decoder decoder = Decoder::shape_of(spec, *source, {0, 1}, {});
+  const Model decoder = Decoder::shape_of(spec, *source, {0, 1}, {});
   const std::vector<kernels::KvLayout> layouts = decoder.kv_layouts(KvType::f32, 16);
   const CacheGroups groups = CacheGroups::of(spec, 1);
   const KvCache cache(layouts, groups, 3);
@@ -101,6 +99,14 @@ TEST(Gemma4, CannotBeDividedIntoStagesIfLayersReadMoreThanTheStream) {
   EXPECT_THROW(Decoder::shape_of(gemma4_with({}, "gemma4-e"), *source, {0, 1}, {}, {0, 2}), ConfigError);
   const auto other = SafetensorsCheckpoint::open(reference::fixture("gemma4").folder);
   EXPECT_NO_THROW(Decoder::shape_of(gemma4_with({}), *other, {0, 1}, {}, {0, 2}));
+}
+
+TEST(Gemma4, HasNoInputsPerLayerIfTheirSizeIsNullOr0) {
+  EXPECT_TRUE(gemma4_with({}, "gemma4-e").per_layer_inputs);
+  json config = gemma4_config_of("gemma4-e");
+  config["text_config"]["hidden_size_per_layer_input"] = nullptr;
+  EXPECT_FALSE(gemma4_spec_of(config).per_layer_inputs);
+  EXPECT_FALSE(gemma4_with({{"hidden_size_per_layer_input", 0}}, "gemma4-e").per_layer_inputs);
 }
 
 TEST(Gemma4, RefusesWhatItsPartsCannotExpress) {

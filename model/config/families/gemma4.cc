@@ -18,6 +18,7 @@ namespace {
 void set_gemma4_attention(const ModelConfig& config, DecoderSpec& spec) {
   set_windows(config, spec, [](std::size_t) { return false; });  // layer_types decides
   attention_of(spec.blocks.back()).pattern.window.reset();       // like the original code
+  set_local_rope(config, config.rope_local_base_freq, spec);
   const NormSpec norm = *spec.final_norm;
   NormSpec plain = norm;
   plain.gain = false;
@@ -26,11 +27,7 @@ void set_gemma4_attention(const ModelConfig& config, DecoderSpec& spec) {
     attention.scale = 1.0F;
     attention.query_key_norm = norm;
     attention.value_norm = plain;
-    if (attention.pattern.window) {
-      attention.rope =
-          RopeSpec{.theta = config.rope_local_base_freq, .scaling = {}, .rotary_dim = attention.head_dim};
-      continue;
-    }
+    if (attention.pattern.window) continue;
     if (config.global_head_dim != 0) attention.head_dim = config.global_head_dim;
     if (config.num_global_key_value_heads != 0)
       attention.num_key_value_heads = config.num_global_key_value_heads;
@@ -123,7 +120,7 @@ bool has_keys_as_values(const ModelMetadata& model) {
 }
 
 nlohmann::json gemma4_config(const ModelMetadata& model) {
-  const std::uint64_t local_head_dim = model.whole("attention.key_length_swa");
+  const std::uint64_t local_head_dim = model.whole_or("attention.key_length_swa", model.head_dim());
   const std::uint64_t local_rotary_dim = model.whole_or("rope.dimension_count_swa", local_head_dim);
   require<ConfigError>(local_rotary_dim == local_head_dim,
                        "{}: rope.dimension_count_swa must be attention.key_length_swa, {}, found {}; use the "

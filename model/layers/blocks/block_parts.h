@@ -1,4 +1,4 @@
-// The parts of a block. To add a kind of part, extend a variant below, and PartOf in block_parts.cc.
+// The parts of a block. To add a kind of part, extend a variant below.
 #pragma once
 
 #include "model/layers/attention/attention.h"

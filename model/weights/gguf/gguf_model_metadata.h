@@ -46,8 +46,8 @@ class ModelMetadata {
 
   std::uint64_t heads() const { return whole("attention.head_count"); }
   // The number of KV heads in layers with keys and values. Other layers have 0, if the metadata is a list. If
-  // layers with a window have another number than layers without: the number of the former, or with
-  // `with_window` false, of the latter.
+  // layers with a window differ in size from layers without: the number of the former, or with `with_window`
+  // false, of the latter.
   std::uint64_t kv_heads(bool with_window = true) const {
     if (!has("attention.head_count_kv")) return heads();
     std::vector<std::uint64_t> all = wholes("attention.head_count_kv");
@@ -55,7 +55,7 @@ class ModelMetadata {
       const std::uint64_t most = std::ranges::max(all);
       return std::ranges::all_of(all, [&](std::uint64_t n) { return n == 0 || n == most; });
     };
-    if (!agree() && has("attention.sliding_window_pattern")) {
+    if (!agree() && has("attention.key_length_swa")) {
       const std::vector<bool> windows = booleans("attention.sliding_window_pattern");
       for (std::size_t layer = 0; layer < std::min(all.size(), windows.size()); ++layer) {
         if (windows[layer] != with_window) all[layer] = 0;
