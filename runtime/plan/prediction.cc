@@ -202,16 +202,25 @@ double Prediction::decode_rate(Division division, std::size_t batch) const {
 }
 
 double Prediction::cache_copies(Division division) const {
-  const auto bytes = [&](Division division_of) {
-    const EnginePlan plan = divided(division_of);
-    const Footprint footprint(spec_, plan, source_);
-    const std::size_t tokens = plan.options.max_sequences * plan.options.max_length;
-    std::uint64_t block = 0;
-    for (std::size_t rank = 0; rank < plan.ranks; ++rank) block += footprint.of(plan.tp(rank)).cache_block;
-    return static_cast<double>(
-        block * plan.cache_shape(footprint.groups()).blocks_for(tokens, plan.options.max_sequences));
+  // Bytes of a block in all layers, on all ranks. Layers in the same place share a block.
+  const auto bytes = [&](std::size_t ranks) {
+    const EnginePlan plan = divided({1, ranks});
+    const CacheGroups groups = CacheGroups::of(spec_, ranks);
+    std::uint64_t all = 0;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const Decoder decoder = Decoder::shape_of(spec_, source_, plan.tp(rank), plan.weights());
+      const std::vector<kernels::KvLayout> layouts =
+          decoder.kv_layouts(plan.kv_type(), plan.options.block_size);
+      for (std::size_t layer = 0; layer < layouts.size(); ++layer) {
+        const auto& place = groups.places[layer];
+        if (place && std::find(groups.places.begin(), groups.places.begin() + layer, place) ==
+                         groups.places.begin() + layer)
+          all += layouts[layer].block_bytes();
+      }
+    }
+    return static_cast<double>(all);
   };
-  return bytes({1, division.ranks}) / bytes({1, 1});
+  return bytes(division.ranks) / bytes(1);
 }
 
 }  // namespace tp

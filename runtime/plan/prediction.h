@@ -66,8 +66,8 @@ class Prediction {
   double prefill_rate(Division division) const;
   double decode_rate(Division division, std::size_t batch) const;
 
-  // Bytes of the whole cache on all ranks, relative to a single rank. More than 1 if several ranks hold a KV
-  // head.
+  // Bytes of all layers' keys and values on all ranks, relative to a single rank. More than 1 if several
+  // ranks hold a KV head.
   double cache_copies(Division division) const;
 
  private:

@@ -92,10 +92,29 @@ TEST_F(PredictionTest, StagesShareTheLayersAndTheEmbeddingWhereItIsTied) {
   EXPECT_EQ(weights({0, 2}) + weights({1, 2}), whole) << "first and last stage have it";
 }
 
+TEST_F(PredictionTest, RefusesStagesIfLayersReadKeysOfOtherLayers) {
+  EXPECT_FALSE(prediction().refusal({2, 1}));
+  std::get<AttentionSpec>(spec_.blocks[1].attention).shared_kv_layer = 0;
+  const std::optional<std::string> refusal = prediction().refusal({2, 1});
+  ASSERT_TRUE(refusal);
+  EXPECT_NE(refusal->find("keys and values"), std::string::npos) << *refusal;
+}
+
 TEST_F(PredictionTest, KvHeadsThatSeveralRanksHoldCostTheirCopies) {
   EXPECT_DOUBLE_EQ(prediction().cache_copies({1, 4}), 1.0);
   EXPECT_DOUBLE_EQ(prediction().cache_copies({1, 8}), 2.0);
   EXPECT_DOUBLE_EQ(prediction().cache_copies({1, 16}), 4.0);
+}
+
+// Layers with 8 KV heads and a window, and layers with 2 KV heads, which two of four ranks hold.
+TEST_F(PredictionTest, OnlyLayersWithFewKvHeadsCostCopies) {
+  for (std::size_t layer = 0; layer < spec_.blocks.size(); ++layer) {
+    auto& attention = std::get<AttentionSpec>(spec_.blocks[layer].attention);
+    attention.num_key_value_heads = layer % 2 == 0 ? 8 : 2;
+    if (layer % 2 == 0) attention.pattern.window = 64;
+  }
+  EXPECT_DOUBLE_EQ(prediction().cache_copies({1, 2}), 1.0);
+  EXPECT_DOUBLE_EQ(prediction().cache_copies({1, 4}), (8.0 + 4.0) / (8.0 + 2.0));
 }
 
 TEST_F(PredictionTest, FitsExactlyWhereTheEngineWouldLoad) {
