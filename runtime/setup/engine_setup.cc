@@ -180,7 +180,8 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
   check_options(options);
   require<CheckpointError>(
       has_file(options.model),
-      "cannot open the model \"{}\": expected a folder or a GGUF file, found none; check the path on every "
+      "cannot open the model \"{}\": expected a folder, a GGUF file or, with `synthetic`, a config.json, "
+      "found none; check the path on every "
       "host",
       options.model.string());
   EnginePlan plan{.options = options, .config = load_config(options.model)};

@@ -58,6 +58,7 @@ void agree_on_isa(Communicator& comm) {
 // Sets the options that each rank chooses for itself.
 void set_own_options(const Communicator& comm, const EngineOptions& options, EnginePlan& plan) {
   if (!options.model.empty()) plan.options.model = options.model;
+  if (!options.speculation.model.empty()) plan.options.speculation.model = options.speculation.model;
   plan.options.packed_cache = options.packed_cache;
   plan.options.threads = start_threads(comm, options);
 }

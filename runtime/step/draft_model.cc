@@ -87,8 +87,7 @@ EnginePlan plan_on(std::size_t ranks, const EngineOptions& options, const Engine
                     .prefill_chunk = models.prefill_chunk,
                     .max_sequences = models.max_sequences,
                     .max_length = models.max_length,
-                    .block_size = models.block_size,
-                    .threads = models.threads};
+                    .block_size = models.block_size};
   if (ranks > 1 && models.split.size() == ranks) own.split = models.split;
   return make_plan(own, ranks);
 }
@@ -183,8 +182,8 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
   own.threads = target.options.threads;
   if (draft.plan.next_token)
     own.model = target.options.model;
-  else if (!speculation.model.empty())
-    own.model = speculation.model;
+  else
+    own.model = target.options.speculation.model;
   if (draft.on_all_ranks) agree_on_arithmetic(comm, draft.plan);
   fail_together(comm, [&] { draft.same = tables_of_both(comm, draft, target); });
   return draft;

@@ -12,7 +12,6 @@
 #include "tp/token_mask.h"
 
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <optional>
 #include <span>

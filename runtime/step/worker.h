@@ -31,7 +31,8 @@ struct WorkerOptions {
 class Worker {
  public:
   // Collective. Sets plan.cache_blocks to fit the memory of all ranks, and loads this rank's slices of the
-  // model. Except for the model's path, the plan must be the same on every rank. Throws AgreedError.
+  // model. Except for the options that each rank sets for itself, the plan must be the same on every rank.
+  // Throws AgreedError.
   Worker(Communicator& comm, EnginePlan& plan, const WorkerOptions& options,
          const std::function<void(double)>& progress);
   ~Worker();

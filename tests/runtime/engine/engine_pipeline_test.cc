@@ -1,5 +1,6 @@
 // Engines whose ranks are the stages of a pipeline: with same_bits everything they say is what one rank says,
 // and several steps are under way at a time.
+#include "model/config/config.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/random.h"
 #include "tests/runtime/engine/engine_run.h"
@@ -83,14 +84,14 @@ std::vector<float> flat_logits(Engine& engine, const std::vector<TokenId>& token
 
 TEST(EnginePipeline, HasTheBitsOfOneRank) {
   Communicator& comm = test::world();
-  for (const char* name : {"llama-gqa", "qwen2moe", "deepseek3-yarn"}) {
+  for (const char* name : {"llama-gqa", "qwen2moe", "deepseek3-yarn", "gemma4"}) {
     const Fixture fixture = reference::fixture(name);
     const std::vector<Request> requests = requests_of_all_kinds(fixture);
     EngineOptions options{.model = fixture.folder, .same_bits = true, .block_size = 8};
     Continuations expected;
     std::vector<float> logits;
     std::vector<double> scores;
-    const std::size_t layers = name == std::string("deepseek3-yarn") ? 3 : 2;
+    const std::size_t layers = load_config(fixture.folder).num_hidden_layers;
     if (comm.is_root()) {
       Communicator self(MPI_COMM_SELF);
       test::run_engine(self, options, [&](Engine& engine) {

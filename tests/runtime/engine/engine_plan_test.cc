@@ -2,12 +2,14 @@
 #include "runtime/setup/engine_plan_archive.h"
 #include "runtime/setup/engine_setup.h"
 
+#include <chrono>
+
 #include <gtest/gtest.h>
 
 namespace tp {
 namespace {
 
-// No field has its default, so that one that does not travel is missed.
+// No option has its default, so that the test notices an option that is not sent.
 EnginePlan unusual_plan() {
   EnginePlan plan;
   plan.config = {.architecture = "LlamaForCausalLM",
@@ -76,15 +78,36 @@ EnginePlan unusual_plan() {
                  .qk_rope_head_dim = 46,
                  .v_head_dim = 47,
                  .rope_interleave = false};
-  plan.options.model = "/models/llama";
-  plan.options.synthetic = true;
-  plan.options.weights = WeightType::int8;
-  plan.options.kv_type = KvType::int8;
-  plan.options.block_size = 19;
+  plan.options = {.model = "/models/llama",
+                  .synthetic = true,
+                  .weights = WeightType::int8,
+                  .kv_type = KvType::int8,
+                  .same_bits = true,
+                  .wire = WireType::bf16,
+                  .two_batch_overlap = TwoBatchOverlap::off,
+                  .favor_features = 18,
+                  .unmask_cache = UnmaskCache::dual,
+                  .prefill_chunk = 21,
+                  .max_sequences = 22,
+                  .max_length = 23,
+                  .block_size = 19,
+                  .cache_tokens = 24,
+                  .split = {0.5, 1.5},
+                  .measured_split = true,
+                  .pipeline = 25,
+                  .speculation = {.drafts = DraftKind::mtp,
+                                  .tokens = 3,
+                                  .always = true,
+                                  .model = "/models/draft",
+                                  .ranks = DraftRanks::all,
+                                  .draft_history = 26},
+                  .pretend_ranks = 27,
+                  .step_time = std::chrono::duration<double, std::milli>(0.5),
+                  .max_queue = 28,
+                  .max_queue_tokens = 29};
   plan.cache_blocks = 20;
-  plan.options.prefill_chunk = 21;
-  plan.options.max_sequences = 22;
-  plan.options.max_length = 23;
+  plan.ranks = 30;
+  plan.overlaps = true;
   plan.next_token = true;
   return plan;
 }
@@ -92,6 +115,16 @@ EnginePlan unusual_plan() {
 TEST(EnginePlan, ReachesTheOtherRanksWithEveryField) {
   EnginePlan received;
   from_archive(to_archive(unusual_plan()), received);
+  EXPECT_TRUE(received == unusual_plan());
+}
+
+// The threads of a rank and its folder for packed weights are its own choice.
+TEST(EnginePlan, LeavesEveryRankItsOwnThreadsAndPackedCache) {
+  EnginePlan sent = unusual_plan();
+  sent.options.threads = 31;
+  sent.options.packed_cache = "/cache";
+  EnginePlan received;
+  from_archive(to_archive(sent), received);
   EXPECT_TRUE(received == unusual_plan());
 }
 
