@@ -12,7 +12,7 @@
 
 namespace tp {
 
-// The options of a command, or those under one title of its help.
+// A group of a command's options: the options under one title of its help.
 class OptionGroup {
  public:
   explicit OptionGroup(CLI::App& command, std::string title = "Options")

@@ -27,6 +27,7 @@ std::vector<std::string> names_of(std::string field) {
       {"max_sequences", {"max-sequences", "batch"}},
       {"max_tokens", {"max-tokens", "generate"}},
       {"speculation", {"speculate"}},
+      {"step_time", {"step-ms"}},
   };
   const auto found = kOthers.find(field);
   if (found != kOthers.end()) return found->second;

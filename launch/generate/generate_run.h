@@ -35,7 +35,7 @@ struct GenerateSettings {
 // ones, and passes the results to the output.
 class GenerateRun {
  public:
-  // All of them must outlive it.
+  // `engine`, `output` and `settings.earlier` must outlive this object.
   GenerateRun(Engine& engine, GenerateOutput& output, GenerateSettings settings);
 
   // Returns when all requests are answered and no more can come.

@@ -5,6 +5,7 @@
 #include "launch/options/model_path.h"
 #include "launch/options/sampling_flags.h"
 #include "launch/options/speculate_flag.h"
+#include "model/files/parse_number.h"
 #include "tp/internal/require.h"
 
 #include <cerrno>
@@ -61,7 +62,7 @@ void add_load_options(CLI::App& command, ServeFlags& flags) {
   const OptionGroup group(command, "Load");
   EngineOptions& options = flags.engine.options;
   const auto set_step_time = [&options](const std::string& ms) {
-    options.step_time = std::chrono::duration<double, std::milli>(std::stod(ms));
+    options.step_time = std::chrono::duration<double, std::milli>(parse_number<double>(ms).value_or(0.0));
   };
   group
       .add("--step-ms", set_step_time, "MS", number(),

@@ -1,6 +1,5 @@
 #include "launch/options/speculate_flag.h"
 
-#include "launch/common/option_checks.h"
 #include "launch/common/option_group.h"
 #include "launch/options/model_path.h"
 #include "model/files/parse_number.h"

@@ -104,10 +104,9 @@ void add_shape(const ModelConfig& config, Lines& lines) {
   lines.add("num_key_value_heads",
             fmt::format("{} ({})", config.num_key_value_heads, attention_text(config)));
   lines.add("head_dim", config.head_dim);
-  if (config.global_head_dim != 0) lines.add("global_head_dim", config.global_head_dim);
-  if (config.num_global_key_value_heads != 0)
-    lines.add("num_global_kv_heads", config.num_global_key_value_heads);
-  if (config.num_kv_shared_layers != 0) lines.add("num_kv_shared_layers", config.num_kv_shared_layers);
+  lines.add_unless_0("global_head_dim", config.global_head_dim);
+  lines.add_unless_0("num_global_kv_heads", config.num_global_key_value_heads);
+  lines.add_unless_0("num_kv_shared_layers", config.num_kv_shared_layers);
   lines.add("vocab_size", config.vocab_size);
   lines.add("max_position_embeddings", config.max_position_embeddings);
   lines.add("rope_theta", config.rope_theta);

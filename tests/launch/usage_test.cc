@@ -69,6 +69,10 @@ TEST(Usage, CommandsListOnlyOptionsThatTheyUse) {
                    "there is no option --max-sequences");
 }
 
+TEST(Usage, ErrorsNameFlagsThatDifferFromTheirField) {
+  expect_one_error(run(kNoMpirun, {"serve", "--step-ms", "-1"}), 1, "--step-ms must be a number");
+}
+
 TEST(Usage, DefaultsAreShown) {
   EXPECT_CONTAINS(help_text("bench"), "--generate N=64");
   EXPECT_CONTAINS(help_text("bench"), "--prefill-chunk N=512");

@@ -48,14 +48,16 @@ TEST(Metrics, CountsRequestsByTheirEnd) {
                      .reason = "stop"});
   metrics.count_end({.status = 499, .reason = "abort"});
   metrics.count_end({.status = 429, .reason = "the queue is full"});
+  metrics.count_end({.status = 500, .reason = "server_error"});
   const std::string text = metrics.text("a \"model\"", {.used_blocks = 1, .free_blocks = 3}, true);
   for (const char* line :
        {"tpinfer:prompt_tokens_total{model_name=\"a \\\"model\\\"\"} 10\n",
         "tpinfer:generation_tokens_total{model_name=\"a \\\"model\\\"\"} 2\n",
-        "finished_reason=\"stop\"} 1\n", "finished_reason=\"abort\"} 1\n", "status=\"429\"} 1\n",
-        "tpinfer:kv_cache_usage_perc{model_name=\"a \\\"model\\\"\"} 0.25\n",
+        "finished_reason=\"stop\"} 1\n", "finished_reason=\"abort\"} 1\n", "finished_reason=\"error\"} 1\n",
+        "status=\"429\"} 1\n", "tpinfer:kv_cache_usage_perc{model_name=\"a \\\"model\\\"\"} 0.25\n",
         "tpinfer:time_to_first_token_seconds_count{model_name=\"a \\\"model\\\"\"} 1\n",
-        "tpinfer:inter_token_latency_seconds_count{", "tpinfer:e2e_request_latency_seconds_count{"})
+        "tpinfer:inter_token_latency_seconds_count{",
+        "tpinfer:e2e_request_latency_seconds_count{model_name=\"a \\\"model\\\"\"} 1\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
 }
 
