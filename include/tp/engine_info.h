@@ -34,8 +34,8 @@ struct DraftInfo {
 
 // The loaded model, as seen by this rank.
 struct EngineInfo {
-  // The options in use: defaults and measured values are filled in, and `cache_tokens` is the capacity that
-  // fits into memory.
+  // The options in use. Sizes, `kv_type`, `threads` and a measured `split` are filled in, and `cache_tokens`
+  // is the capacity that fits into memory.
   EngineOptions options;
   ModelConfig config;
   ModelKind kind = ModelKind::decoder;

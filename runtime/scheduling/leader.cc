@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <future>
 #include <new>
 
 namespace tp {

@@ -54,8 +54,9 @@ struct RequestState {
   std::size_t cached_tokens = 0;  // Sequence::cached_tokens of the first sample, set when that sample ends
   bool is_pass = false;           // whether this is a pass of a larger request; statistics don't count passes
   PassCache pass_cache{};         // cache shared with other passes
-  bool takes_whole_steps = false;  // each step computes the whole sequence, because no keys are kept
-  bool has_left_queue = false;     // a sample has left the queue, or the request has ended
+  bool takes_whole_steps =
+      false;  // one step computes the whole sequence: keys are not kept, or attention is bidirectional
+  bool has_left_queue = false;  // a sample has left the queue, or the request has ended
 
   // Number of prompt tokens to compute. If the request asks only for scores, the last token is left out,
   // because nothing is predicted from it.

@@ -1,4 +1,5 @@
-// Handlers of the server's paths. All run on the pool's threads and may throw; the router reports errors.
+// Handlers of the server's paths. They run on the pool's threads, or on the server's thread if they are about
+// the server. They may throw; the router reports errors.
 #pragma once
 
 #include "runtime/api/answer_format.h"

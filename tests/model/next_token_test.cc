@@ -114,6 +114,7 @@ struct WithLayer {
 };
 
 TEST(NextTokenLayer, ComputesWhatAModelOfItsBlockComputesOfWhatItReads) {
+  ASSERT_GE(test::fixtures_of_families_with_layer().size(), 2U);
   for (const reference::Fixture& fixture : test::fixtures_of_families_with_layer()) {
     for (const bool own_tables : {true, false}) {
       SCOPED_TRACE(testing::Message() << fixture.name << (own_tables ? ", tables of its own" : ""));
