@@ -34,7 +34,7 @@ BenchWork::BenchWork(const EngineOptions& options, std::size_t ranks, KvType kv_
   opened.kv_type = kv_type;
   if (!opened.synthetic) opened.model = find_model(opened.model);
   const EnginePlan plan = make_plan(opened, ranks);
-  const DecoderSpec spec = plan.spec();
+  const ModelSpec spec = plan.spec();
   const std::unique_ptr<WeightSource> source = open_weights(plan);
   const std::size_t there = plan.pretends() ? ranks / plan.options.pipeline : plan.ranks;
   for (std::size_t stage = 0; stage < plan.options.pipeline; ++stage) {

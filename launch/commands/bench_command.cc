@@ -174,13 +174,13 @@ std::size_t length_of(const BenchFlags& flags) {
   return flags.longest_prompt() + (flags.generates ? flags.generate + 1 : 0);
 }
 
-ModelConfig config_of(const BenchFlags& flags) {
+CheckpointConfig config_of(const BenchFlags& flags) {
   return load_config(flags.synthetic.empty() ? find_model(flags.engine.options.model)
                                              : std::filesystem::path(flags.synthetic));
 }
 
 // The model's maximum sequence length, which is known before it is loaded.
-std::size_t longest_sequence(const BenchFlags& flags, const ModelConfig& config) {
+std::size_t longest_sequence(const BenchFlags& flags, const CheckpointConfig& config) {
   const std::size_t most = make_spec(config).max_position_embeddings;
   return flags.engine.options.max_length == 0 ? most : std::min(most, flags.engine.options.max_length);
 }
@@ -272,7 +272,7 @@ int run_bench(const CLI::App& command, BenchFlags flags) {
       if (flags.engine.options.threads == 0)
         flags.engine.options.threads = default_threads(comm.local_size());
       if (!comm.is_root()) return;
-      const ModelConfig config = config_of(flags);
+      const CheckpointConfig config = config_of(flags);
       flags.generates = does(family_of(config.architecture).kind, Task::generate);
       generates = flags.generates ? 1 : 0;
       longest = static_cast<std::int64_t>(longest_sequence(flags, config));

@@ -5,7 +5,7 @@
 #include "launch/options/model_path.h"
 #include "launch/plan/inspection.h"
 #include "launch/ranks/on_first_rank.h"
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "model/tokenizer/tokenizer_files.h"
 #include "parallel/machine/processors.h"
 #include "runtime/plan/rank_shape.h"
@@ -32,13 +32,13 @@ struct InspectFlags {
 };
 
 // The part of the first layer with attention, or of the first one.
-const AttentionPartSpec& shown_attention(const DecoderSpec& spec) {
+const AttentionPartSpec& shown_attention(const ModelSpec& spec) {
   const auto found = std::ranges::find_if(
       spec.blocks, [](const BlockSpec& block) { return !is_recurrent(block.attention); });
   return (found == spec.blocks.end() ? spec.blocks.front() : *found).attention;
 }
 
-Range columns_of(const DecoderSpec& spec, std::size_t total, TpRank tp) {
+Range columns_of(const ModelSpec& spec, std::size_t total, TpRank tp) {
   return shard_columns(total, tp, leaf_of(total, leaf_heads(spec)));
 }
 
@@ -55,7 +55,7 @@ CacheUse cache_use(const EnginePlan& plan, const CacheGroups& groups, std::size_
 }
 
 // Bytes of the first rank's cache for this many tokens.
-double cache_bytes(const EnginePlan& plan, const DecoderSpec& spec, const WeightSource& weights,
+double cache_bytes(const EnginePlan& plan, const ModelSpec& spec, const WeightSource& weights,
                    std::size_t tokens) {
   const Footprint footprint(spec, plan, weights);
   const std::size_t blocks = plan.cache_shape(footprint.groups()).blocks_for(tokens);
@@ -63,7 +63,7 @@ double cache_bytes(const EnginePlan& plan, const DecoderSpec& spec, const Weight
 }
 
 // CacheUse::without_windows
-double cost_without_windows(const EnginePlan& plan, DecoderSpec spec, const WeightSource& weights,
+double cost_without_windows(const EnginePlan& plan, ModelSpec spec, const WeightSource& weights,
                             std::size_t tokens) {
   const double with_windows = cache_bytes(plan, spec, weights, tokens);
   for (BlockSpec& block : spec.blocks) {
@@ -73,7 +73,7 @@ double cost_without_windows(const EnginePlan& plan, DecoderSpec spec, const Weig
   return cache_bytes(plan, spec, weights, tokens) / with_windows;
 }
 
-RankShare share_of(const DecoderSpec& spec, const Footprint& footprint, std::size_t cache_blocks, TpRank tp) {
+RankShare share_of(const ModelSpec& spec, const Footprint& footprint, std::size_t cache_blocks, TpRank tp) {
   const BlockSpec& first = spec.blocks.front();
   const MemoryNeed need = footprint.of(tp);
   return {.heads = owned_heads(shown_attention(spec), tp),
@@ -87,7 +87,7 @@ RankShare share_of(const DecoderSpec& spec, const Footprint& footprint, std::siz
 }
 
 // As the engine plans, with all ranks on this machine.
-std::vector<RankShare> shares_of(const EnginePlan& plan, const DecoderSpec& spec, const WeightSource& weights,
+std::vector<RankShare> shares_of(const EnginePlan& plan, const ModelSpec& spec, const WeightSource& weights,
                                  std::size_t cache_blocks, std::size_t ranks) {
   omp_set_num_threads(static_cast<int>(default_threads(ranks)));
   const Footprint footprint(spec, plan, weights);
@@ -101,7 +101,7 @@ void inspect(InspectFlags flags) {
   const std::filesystem::path model = flags.options.model = find_model(flags.options.model, {".json"});
   const DescribedModel described(flags.options, flags.ranks);
   const EnginePlan& plan = described.plan();
-  const DecoderSpec& spec = described.spec();
+  const ModelSpec& spec = described.spec();
   const std::size_t context = flags.context != 0 ? flags.context : spec.max_position_embeddings;
   CacheUse cache = cache_use(plan, CacheGroups::of(spec, plan.ranks), context);
   if (cache.windowed_layers != 0)

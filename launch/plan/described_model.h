@@ -26,7 +26,7 @@ class DescribedModel {
   DescribedModel(const EngineOptions& options, std::size_t ranks);
 
   const EnginePlan& plan() const { return plan_; }
-  const DecoderSpec& spec() const { return spec_; }
+  const ModelSpec& spec() const { return spec_; }
   // Nothing where there is a config.json alone.
   const std::optional<StoredWeights>& stored() const { return stored_; }
   // The checkpoint's, if all of its types can be read, else such as config.json describes.
@@ -38,7 +38,7 @@ class DescribedModel {
 
  private:
   EnginePlan plan_;
-  DecoderSpec spec_;
+  ModelSpec spec_;
   std::unique_ptr<WeightSource> source_;
   std::optional<StoredWeights> stored_;
   ConfiguredWeights configured_;

@@ -39,7 +39,7 @@ std::string rope_text(const RopeScaling& scaling) {
   return "";
 }
 
-std::string attention_text(const ModelConfig& config) {
+std::string attention_text(const CheckpointConfig& config) {
   if (config.kv_lora_rank != 0) return fmt::format("MLA, kv_lora_rank {}", config.kv_lora_rank);
   if (config.num_key_value_heads == config.num_attention_heads) return "MHA";
   return config.num_key_value_heads == 1 ? "MQA" : "GQA";
@@ -51,7 +51,7 @@ std::string text_of(const TypeUse& use) {
 }
 
 // Without its article.
-std::string_view kind_name(const ModelConfig& config) {
+std::string_view kind_name(const CheckpointConfig& config) {
   const std::string_view name = describe(family_of(config.architecture).kind);
   return name.substr(name.find(' ') + 1);
 }
@@ -74,7 +74,7 @@ class Lines {
 };
 
 void add_kind(const Inspection& found, Lines& lines) {
-  const ModelConfig& config = found.config();
+  const CheckpointConfig& config = found.config();
   lines.add("architecture", config.architecture);
   lines.add("kind", kind_name(config));
   lines.add("parameters", found.parameters.all);
@@ -95,7 +95,7 @@ void add_files(const Inspection& found, Lines& lines) {
     lines.add("tokenizer", fmt::format("texts cannot be tokenized, only ids work: {}", *found.unusable));
 }
 
-void add_shape(const ModelConfig& config, Lines& lines) {
+void add_shape(const CheckpointConfig& config, Lines& lines) {
   lines.add("hidden_size", config.hidden_size);
   lines.add("intermediate_size", config.intermediate_size);
   lines.add_unless_0("encoder_layers", config.encoder_layers);
@@ -192,7 +192,7 @@ nlohmann::json types_json(const StoredWeights& stored) {
   return types;
 }
 
-nlohmann::json config_json(const ModelConfig& config) {
+nlohmann::json config_json(const CheckpointConfig& config) {
   return {{"architecture", config.architecture},
           {"kind", kind_name(config)},
           {"num_experts", config.num_experts},

@@ -47,7 +47,7 @@ struct Inspection {
   CacheUse cache;
   std::vector<RankShare> shares;
 
-  const ModelConfig& config() const { return model.plan().config; }
+  const CheckpointConfig& config() const { return model.plan().config; }
 };
 
 // A table for people, and a JSON object.

@@ -35,14 +35,14 @@ std::set<std::string> gguf_architectures() {
 
 }  // namespace
 
-DecoderSpec make_spec(const ModelConfig& config) {
+ModelSpec make_spec(const CheckpointConfig& config) {
   const Family& family = family_of(config.architecture);
-  DecoderSpec spec = family.make_spec(config);
+  ModelSpec spec = family.make_spec(config);
   if (family.set_head) family.set_head(config, spec);
   return spec;
 }
 
-DecoderSpec make_next_token_spec(const ModelConfig& config) {
+ModelSpec make_next_token_spec(const CheckpointConfig& config) {
   const Family& family = family_of(config.architecture);
   if (family.make_next_token_spec == nullptr) {
     std::vector<std::string> able;
@@ -87,14 +87,14 @@ const MixtureOfExpertsSpec* experts_in(const BlockSpec& block) {
                                 : std::get_if<MixtureOfExpertsSpec>(&block.feed_forward);
 }
 
-bool can_divide_layers(const DecoderSpec& spec) {
+bool can_divide_layers(const ModelSpec& spec) {
   return !spec.per_layer_inputs && std::ranges::none_of(spec.blocks, [](const BlockSpec& block) {
     const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
     return attention != nullptr && attention->shared_kv_layer.has_value();
   });
 }
 
-std::size_t leaf_heads(const DecoderSpec& spec) {
+std::size_t leaf_heads(const ModelSpec& spec) {
   if (!spec.same_bits) return 0;
   std::size_t most = 0;
   for (const BlockSpec& block : spec.blocks) {
@@ -103,7 +103,7 @@ std::size_t leaf_heads(const DecoderSpec& spec) {
     most = std::max(most, head_counts(block.attention).heads);
   }
   if (!spec.encoder) return most;
-  DecoderSpec encoder = *spec.encoder;
+  ModelSpec encoder = *spec.encoder;
   encoder.same_bits = true;
   return std::max(most, leaf_heads(encoder));
 }

@@ -1,9 +1,9 @@
 // Finds a family by name, and makes the specs of its models.
 #pragma once
 
+#include "model/config/checkpoint_config.h"
 #include "model/config/family.h"
 #include "model/config/spec.h"
-#include "tp/model_config.h"
 
 #include <string>
 #include <vector>
@@ -11,10 +11,10 @@
 namespace tp {
 
 // Throws ConfigError if the family is not supported, or if its parts cannot express the config.
-DecoderSpec make_spec(const ModelConfig& config);
+ModelSpec make_spec(const CheckpointConfig& config);
 // The spec of the model's multi-token prediction layer, which checkpoints may lack. Throws ConfigError if the
 // family has no such layer.
-DecoderSpec make_next_token_spec(const ModelConfig& config);
+ModelSpec make_next_token_spec(const CheckpointConfig& config);
 
 // Finds a family by a name from config.json's `architectures`, or the family of a GGUF model. Throws
 // ConfigError if the family is not supported.

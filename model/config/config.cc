@@ -86,7 +86,7 @@ std::size_t size_of(const JsonNode& fields, std::initializer_list<std::string> n
 
 // Limits sizes: the program has an object for each layer, expert and head, and vectors of hidden_size,
 // whatever it does with the model.
-void require_countable_parts(const std::string& where, const ModelConfig& config) {
+void require_countable_parts(const std::string& where, const CheckpointConfig& config) {
   const auto require_most = [&](std::size_t most, std::string_view name, std::size_t found) {
     require<ConfigError>(found <= most, "{}: {} must be at most {}, found {}; check config.json", where, name,
                          most, found);
@@ -113,7 +113,7 @@ void require_countable_parts(const std::string& where, const ModelConfig& config
                config.num_hidden_layers * config.num_experts);
 }
 
-void read_heads(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+void read_heads(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   config.num_attention_heads = size_of(fields,
                                        {own_name(fields, {"decoder_attention_heads"},
                                                  {"num_attention_heads", "n_head", "num_heads", "n_heads"})},
@@ -145,7 +145,7 @@ void read_heads(const JsonNode& fields, const std::string& where, ModelConfig& c
                        config.head_dim);
 }
 
-void read_sizes(const JsonNode& fields, std::size_t intermediate_per_hidden, ModelConfig& config) {
+void read_sizes(const JsonNode& fields, std::size_t intermediate_per_hidden, CheckpointConfig& config) {
   config.hidden_size =
       size_of(fields, {"hidden_size", "n_embd", "n_embed", "d_model", "dim"}, config.hidden_size);
   const std::string intermediate =
@@ -170,7 +170,7 @@ void read_sizes(const JsonNode& fields, std::size_t intermediate_per_hidden, Mod
 
 // Returns the RoPE parameters of layers without a window. rope_parameters may have separate members for
 // layers with and without a window.
-JsonNode rope_of_full_layers(const JsonNode& ropes, const std::string& where, ModelConfig& config) {
+JsonNode rope_of_full_layers(const JsonNode& ropes, const std::string& where, CheckpointConfig& config) {
   const std::optional<JsonNode> local = ropes.find("sliding_attention");
   if (!ropes.has("full_attention")) return local.value_or(ropes);
   if (local) {
@@ -184,7 +184,7 @@ JsonNode rope_of_full_layers(const JsonNode& ropes, const std::string& where, Mo
   return ropes.at("full_attention");
 }
 
-void read_rope(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+void read_rope(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   fields.update({"rope_theta", "rotary_emb_base", "global_rope_theta"}, config.rope_theta);
   fields.update({"rope_local_base_freq", "local_rope_theta"}, config.rope_local_base_freq);
   // Latent attention rotates a separate part of each head completely.
@@ -227,7 +227,7 @@ double number_or_none(const JsonNode& fields, const std::string& field, double o
   return fields.is_null(field) ? 0.0 : fields.number_or(field, otherwise);
 }
 
-void read_attention(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+void read_attention(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   // Gemma 4: "vision" concerns images only; otherwise "all".
   const std::optional<JsonNode> bidirectional = fields.find("use_bidirectional_attention");
   if (bidirectional && bidirectional->is_string())
@@ -255,7 +255,7 @@ void read_attention(const JsonNode& fields, const std::string& where, ModelConfi
                        where, config.clip_qkv, config.alibi_bias_max);
 }
 
-void read_query_scaling(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+void read_query_scaling(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   if (const std::optional<JsonNode> tuning = fields.find("attn_temperature_tuning")) {
     // Early files have a number instead of a boolean.
     config.attn_temperature_tuning = tuning->value().is_number() ? tuning->number() != 0 : tuning->boolean();
@@ -267,7 +267,7 @@ void read_query_scaling(const JsonNode& fields, const std::string& where, ModelC
                        config.floor_scale);
 }
 
-void read_multipliers(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+void read_multipliers(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   fields.update({"embedding_multiplier"}, config.embedding_multiplier);
   fields.update({"residual_multiplier"}, config.residual_multiplier);
   fields.update({"attention_multiplier"}, config.attention_multiplier);
@@ -277,7 +277,7 @@ void read_multipliers(const JsonNode& fields, const std::string& where, ModelCon
                        where);
 }
 
-void read_latent_attention(const JsonNode& fields, ModelConfig& config) {
+void read_latent_attention(const JsonNode& fields, CheckpointConfig& config) {
   if (!fields.has("kv_lora_rank")) return;
   config.q_lora_rank = fields.count_or("q_lora_rank", 0);
   config.kv_lora_rank = fields.at("kv_lora_rank").size();
@@ -287,7 +287,7 @@ void read_latent_attention(const JsonNode& fields, ModelConfig& config) {
   fields.update({"rope_interleave"}, config.rope_interleave);
 }
 
-void read_norms(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+void read_norms(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   fields.update({"rms_norm_eps"}, config.rms_norm_eps);
   fields.update({"post_norm_eps"}, config.post_norm_eps);
   fields.update({"layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"}, config.layer_norm_eps);
@@ -302,7 +302,7 @@ void read_norms(const JsonNode& fields, const std::string& where, ModelConfig& c
 }
 
 // Throws ConfigError if a decoder's config asks for bidirectional attention.
-void require_causal(ModelKind kind, const std::string& where, const ModelConfig& config) {
+void require_causal(ModelKind kind, const std::string& where, const CheckpointConfig& config) {
   require<ConfigError>(kind != ModelKind::decoder || !config.use_bidirectional_attention,
                        "{}: expected a model that generates text, found use_bidirectional_attention: it "
                        "attends to tokens that follow; use a model without it",
@@ -326,14 +326,14 @@ void require_fixed(const JsonNode& fields, const FixedField& fixed, const std::s
                        where, fixed.name, fixed.value, architecture, field ? field->value().dump() : "");
 }
 
-ModelConfig read_config(const nlohmann::json& document, const std::string& name,
-                        const std::filesystem::path& folder = {}) {
+CheckpointConfig read_config(const nlohmann::json& document, const std::string& name,
+                             const std::filesystem::path& folder = {}) {
   const nlohmann::json language_model = language_model_of(document);
   const JsonNode fields(language_model, name);
 
   const std::string architecture = language_model_class(fields, name, folder);
   const Family& family = family_in(name, architecture, folder);
-  ModelConfig config = family.defaults;
+  CheckpointConfig config = family.defaults;
   config.architecture = architecture;
   for (const FixedField& fixed : family.fixed_fields) require_fixed(fields, fixed, name, architecture);
   fields.update({"new_decoder_architecture"}, config.new_decoder_architecture);
@@ -374,12 +374,12 @@ ModelConfig read_config(const nlohmann::json& document, const std::string& name,
 
 }  // namespace
 
-std::size_t rotary_dim(const ModelConfig& config) {
+std::size_t rotary_dim(const CheckpointConfig& config) {
   if (config.rotary_dim != 0) return config.rotary_dim;
   return static_cast<std::size_t>(static_cast<double>(config.head_dim) * config.partial_rotary_factor);
 }
 
-ModelConfig load_config(const std::filesystem::path& file) {
+CheckpointConfig load_config(const std::filesystem::path& file) {
   if (const std::optional<std::filesystem::path> gguf = find_gguf(file))
     return read_config(gguf_config(GgufFiles(*gguf)), gguf->string());
   const bool is_folder = std::filesystem::is_directory(file);
@@ -388,7 +388,7 @@ ModelConfig load_config(const std::filesystem::path& file) {
   return read_config(read_json_file(path), path.string(), path.parent_path());
 }
 
-ModelConfig parse_config(const std::string& text, const std::string& name) {
+CheckpointConfig parse_config(const std::string& text, const std::string& name) {
   return read_config(parse_json_file(text, name), name);
 }
 

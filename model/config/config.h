@@ -1,7 +1,7 @@
-// Reads config.json or a GGUF file's metadata into a ModelConfig.
+// Reads config.json or a GGUF file's metadata into a CheckpointConfig.
 #pragma once
 
-#include "tp/model_config.h"
+#include "model/config/checkpoint_config.h"
 
 #include <filesystem>
 #include <string>
@@ -10,12 +10,12 @@ namespace tp {
 
 // Reads `file`; if it is a folder, reads its config.json or GGUF file. Throws CheckpointError if the file
 // cannot be read, or if a value is missing or has the wrong type. Throws ConfigError if a value is invalid.
-ModelConfig load_config(const std::filesystem::path& file);
+CheckpointConfig load_config(const std::filesystem::path& file);
 
 // Like load_config, but reads JSON text. Errors call the file `name`.
-ModelConfig parse_config(const std::string& text, const std::string& name);
+CheckpointConfig parse_config(const std::string& text, const std::string& name);
 
 // The number of elements per head that RoPE rotates.
-std::size_t rotary_dim(const ModelConfig& config);
+std::size_t rotary_dim(const CheckpointConfig& config);
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// Serializes a ModelConfig, to send it to other ranks.
+// Serializes a CheckpointConfig, to send it to other ranks.
 #pragma once
 
 #include "model/config/config.h"
@@ -17,7 +17,7 @@ void serialize(Archive& archive, tp::RopeScaling& scaling, unsigned /*version*/)
 }
 
 template <class Archive>
-void serialize(Archive& archive, tp::ModelConfig& config, unsigned /*version*/) {
+void serialize(Archive& archive, tp::CheckpointConfig& config, unsigned /*version*/) {
   archive& config.architecture& config.hidden_size& config.intermediate_size& config.num_hidden_layers& config
       .num_attention_heads& config.num_key_value_heads& config.head_dim& config.vocab_size& config
       .max_position_embeddings& config.rms_norm_eps& config.layer_norm_eps& config.rope_theta& config

@@ -10,7 +10,7 @@ namespace tp {
 namespace {
 
 // Reads a classifier's labels: id2label, or num_labels labels with generated names.
-void read_labels(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+void read_labels(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   constexpr std::size_t kMostLabels = std::size_t{1} << 20;
   const std::optional<JsonNode> names = fields.find("id2label");
   if (!names) {
@@ -26,7 +26,7 @@ void read_labels(const JsonNode& fields, const std::string& where, ModelConfig& 
 }
 
 // Reads Longformer's window sizes: one number for all layers, or a list.
-void read_window_of_layers(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+void read_window_of_layers(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   const std::optional<JsonNode> window = fields.find("attention_window");
   if (!window) return;
   if (window->is_array())
@@ -46,7 +46,7 @@ void read_window_of_layers(const JsonNode& fields, const std::string& where, Mod
 
 }  // namespace
 
-void read_encoder(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+void read_encoder(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   fields.update_count({"type_vocab_size"}, config.type_vocab_size);
   if (fields.has("pad_token_id") && fields.number_or("pad_token_id", -1) >= 0)
     config.pad_token_id = static_cast<TokenId>(fields.count_or("pad_token_id", 0));
@@ -63,7 +63,7 @@ void read_encoder(const JsonNode& fields, const std::string& where, ModelConfig&
   read_labels(fields, where, config);
 }
 
-void read_mask_token(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+void read_mask_token(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   if (fields.has("mask_token_id")) {
     const std::size_t id = fields.at("mask_token_id").count();
     config.mask_token_id = std::in_range<TokenId>(id) ? static_cast<TokenId>(id) : -1;

@@ -21,7 +21,7 @@ std::size_t dense_layers_at_start(const JsonNode& fields, std::size_t otherwise)
 
 }  // namespace
 
-void read_experts(const JsonNode& fields, ModelConfig& config) {
+void read_experts(const JsonNode& fields, CheckpointConfig& config) {
   fields.update_count({"num_nextn_predict_layers"}, config.num_nextn_predict_layers);
   fields.update_count({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"},
                       config.num_experts);

@@ -2,9 +2,9 @@
 // family_list.inc lists all families.
 #pragma once
 
+#include "model/config/checkpoint_config.h"
 #include "model/config/spec.h"
 #include "model/config/tensor_names.h"
-#include "tp/model_config.h"
 
 #include <cstddef>
 #include <functional>
@@ -49,19 +49,19 @@ struct Family {
   std::vector<std::string> aliases{};            // other names of the same class in `architectures`
   std::vector<LanguageModel> language_models{};  // families that the class may contain
   // Defaults of fields that config.json may omit. Sizes that are 0 here are required.
-  ModelConfig defaults{};
+  CheckpointConfig defaults{};
   // intermediate_size as a multiple of hidden_size, if config.json omits it; 0: the field is required.
   std::size_t intermediate_per_hidden = 0;
   std::vector<FixedField> fixed_fields{};
   TensorNames names{};
   // Throws ConfigError for a config that the parts cannot express.
-  DecoderSpec (*make_spec)(const ModelConfig& config) = nullptr;
+  ModelSpec (*make_spec)(const CheckpointConfig& config) = nullptr;
   // Adds the class's head to make_spec's result, if classes of the family have different heads. Throws
   // ConfigError.
-  std::function<void(const ModelConfig& config, DecoderSpec& spec)> set_head{};
+  std::function<void(const CheckpointConfig& config, ModelSpec& spec)> set_head{};
   // The spec of the multi-token prediction layer, a decoder with one block. Null: the family has no such
   // layer.
-  DecoderSpec (*make_next_token_spec)(const ModelConfig& config) = nullptr;
+  ModelSpec (*make_next_token_spec)(const CheckpointConfig& config) = nullptr;
   GgufFamily gguf{};
 };
 

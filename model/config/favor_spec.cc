@@ -24,7 +24,7 @@ bool sees_all_before(const AttentionPattern& pattern) {
 
 }  // namespace
 
-void approximate_attention(DecoderSpec& spec, std::size_t favor_features) {
+void approximate_attention(ModelSpec& spec, std::size_t favor_features) {
   const auto refuse = [](std::string_view found) {
     throw_error<ConfigError>(
         "cannot approximate attention by random features: expected a decoder whose scores are products of "

@@ -11,7 +11,7 @@ namespace {
 // Converts layer_rope_theta to no_rope_layers: layers with theta 0 have no RoPE. Other values must equal the
 // model's theta.
 std::vector<std::size_t> layers_with_theta(const JsonNode& fields, const std::string& where,
-                                           const ModelConfig& config) {
+                                           const CheckpointConfig& config) {
   std::vector<std::size_t> layers;
   for (const double theta : fields.list_or_empty("layer_rope_theta", &JsonNode::number)) {
     require<ConfigError>(theta == 0.0 || theta == config.rope_theta,
@@ -24,7 +24,7 @@ std::vector<std::size_t> layers_with_theta(const JsonNode& fields, const std::st
 }
 
 // Reads which layers have RoPE: from a list, or all layers except every n-th.
-void read_layers_without_rope(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+void read_layers_without_rope(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   config.no_rope_layers = fields.has("layer_rope_theta")
                               ? layers_with_theta(fields, where, config)
                               : fields.list_or_empty("no_rope_layers", &JsonNode::count);
@@ -41,7 +41,7 @@ void read_layers_without_rope(const JsonNode& fields, const std::string& where, 
 
 // Sets layer_types from sliding_window_pattern: a number n makes every n-th layer full_attention. Letters,
 // repeated over all layers, give each layer's type: L is local, G is global.
-void read_window_pattern(const JsonNode& fields, ModelConfig& config) {
+void read_window_pattern(const JsonNode& fields, CheckpointConfig& config) {
   const std::string name = fields.name_of({"sliding_window_pattern", "_sliding_window_pattern"});
   std::string letters;
   if (const std::optional<JsonNode> pattern = fields.find(name); pattern && pattern->is_string()) {
@@ -60,7 +60,7 @@ void read_window_pattern(const JsonNode& fields, ModelConfig& config) {
   }
 }
 
-void require_every_layer(std::size_t types, const std::string& where, const ModelConfig& config) {
+void require_every_layer(std::size_t types, const std::string& where, const CheckpointConfig& config) {
   require<ConfigError>(
       types == config.num_hidden_layers,
       "{}: layer_types must have an entry for every layer, expected {} (num_hidden_layers), found {}", where,
@@ -69,7 +69,7 @@ void require_every_layer(std::size_t types, const std::string& where, const Mode
 
 // GPT-Neo has other names for types, and may have lists with repeat counts instead of one list.
 std::vector<std::string> read_layer_types(const JsonNode& fields, const std::string& where,
-                                          const ModelConfig& config) {
+                                          const CheckpointConfig& config) {
   std::vector<std::string> types =
       fields.list_or_empty(fields.name_of({"layer_types", "attention_layers"}), &JsonNode::string);
   if (types.empty() && fields.has("attention_types")) {
@@ -91,7 +91,7 @@ std::vector<std::string> read_layer_types(const JsonNode& fields, const std::str
   return types;
 }
 
-void read_recurrence(const JsonNode& fields, ModelConfig& config) {
+void read_recurrence(const JsonNode& fields, CheckpointConfig& config) {
   fields.update_count({"full_attention_interval"}, config.full_attention_interval);
   fields.update_size({"linear_num_key_heads"}, config.linear_num_key_heads);
   fields.update_size({"linear_num_value_heads"}, config.linear_num_value_heads);
@@ -100,7 +100,7 @@ void read_recurrence(const JsonNode& fields, ModelConfig& config) {
   fields.update_size({"linear_conv_kernel_dim"}, config.linear_conv_kernel_dim);
 }
 
-void read_windows(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+void read_windows(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   const std::string window = fields.name_of({"sliding_window", "window_size", "local_attention"});
   config.sliding_window = fields.is_null(window) ? 0 : fields.size_or(window, config.sliding_window);
   fields.update({"use_sliding_window"}, config.use_sliding_window);
@@ -126,7 +126,7 @@ void read_windows(const JsonNode& fields, const std::string& where, ModelConfig&
 
 }  // namespace
 
-void read_layers(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+void read_layers(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   read_layers_without_rope(fields, where, config);
   if (config.linear_num_value_heads != 0) read_recurrence(fields, config);
   read_windows(fields, where, config);

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "model/config/checkpoint_config.h"
 #include "model/files/json_node.h"
-#include "tp/model_config.h"
 
 #include <string>
 
@@ -10,6 +10,6 @@ namespace tp {
 // Reads the fields of config.json that describe differences between layers: RoPE, windows, chunks and
 // recurrence. `config` contains the family's defaults and num_hidden_layers. Throws CheckpointError, or
 // ConfigError if a list does not match the number of layers; `where` names the file.
-void read_layers(const JsonNode& fields, const std::string& where, ModelConfig& config);
+void read_layers(const JsonNode& fields, const std::string& where, CheckpointConfig& config);
 
 }  // namespace tp

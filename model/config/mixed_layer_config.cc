@@ -10,7 +10,7 @@ namespace tp {
 namespace {
 
 // Newer files list the sizes of each layer that differs from head_dim and num_key_value_heads.
-void read_listed_sizes(const JsonNode& list, const std::string& where, ModelConfig& config) {
+void read_listed_sizes(const JsonNode& list, const std::string& where, CheckpointConfig& config) {
   bool is_first = true;
   for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     const std::optional<JsonNode> sizes = list.find(fmt::to_string(layer));
@@ -36,7 +36,7 @@ void read_listed_sizes(const JsonNode& list, const std::string& where, ModelConf
 
 }  // namespace
 
-void read_mixed_layers(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+void read_mixed_layers(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   fields.update({"attention_k_eq_v"}, config.attention_k_eq_v);
   fields.update_size({"global_head_dim"}, config.global_head_dim);
   if (config.attention_k_eq_v)

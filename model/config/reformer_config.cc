@@ -2,7 +2,7 @@
 
 namespace tp {
 
-void read_reformer(const JsonNode& fields, ModelConfig& config) {
+void read_reformer(const JsonNode& fields, CheckpointConfig& config) {
   config.attn_layers = fields.list_or_empty("attn_layers", &JsonNode::string);
   if (config.attn_layers.empty()) return;
   fields.update_size({"local_attn_chunk_length"}, config.local_attn_chunk_length);

@@ -1,8 +1,8 @@
 // Reads config.json's rope_scaling.
 #pragma once
 
+#include "model/config/checkpoint_config.h"
 #include "model/files/json_node.h"
-#include "tp/model_config.h"
 
 #include <cstddef>
 #include <string>

@@ -9,7 +9,7 @@ namespace {
 
 // T5's feed_forward_proj: an activation, or "gated-" and an activation, where gelu means the tanh
 // approximation.
-void read_feed_forward(const JsonNode& fields, ModelConfig& config) {
+void read_feed_forward(const JsonNode& fields, CheckpointConfig& config) {
   constexpr std::string_view kGated = "gated-";
   if (!fields.has("feed_forward_proj")) return;
   const std::string projection = fields.string_or("feed_forward_proj", "");
@@ -20,7 +20,7 @@ void read_feed_forward(const JsonNode& fields, ModelConfig& config) {
 
 }  // namespace
 
-void read_seq2seq(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+void read_seq2seq(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   config.encoder_layers =
       fields.size_or(fields.name_of({"encoder_layers", "num_layers"}), config.num_hidden_layers);
   config.encoder_attention_heads = fields.size_or("encoder_attention_heads", config.num_attention_heads);

@@ -9,7 +9,7 @@ namespace {
 
 // full_attn_idxs lists the layers with attention; newer files have layer_types instead.
 std::vector<std::string> types_by_list(const JsonNode& fields, const std::string& where,
-                                       const ModelConfig& config) {
+                                       const CheckpointConfig& config) {
   std::vector<std::string> types(config.num_hidden_layers, "conv");
   for (const std::size_t layer : fields.list_or_empty("full_attn_idxs", &JsonNode::count)) {
     require<ConfigError>(layer < types.size(),
@@ -37,7 +37,7 @@ std::size_t adjusted_width(const JsonNode& fields, const std::string& where, std
 
 }  // namespace
 
-void read_short_convolutions(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+void read_short_convolutions(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   fields.update_size({"conv_L_cache"}, config.conv_l_cache);
   if (fields.has("full_attn_idxs")) config.layer_types = types_by_list(fields, where, config);
   fields.update({"block_auto_adjust_ff_dim"}, config.block_auto_adjust_ff_dim);

@@ -1,12 +1,12 @@
-// A model's parts, as data. Each family of models has a function that makes a DecoderSpec from the model's
+// A model's parts, as data. Each family of models has a function that makes a ModelSpec from the model's
 // config (architectures.h).
 #pragma once
 
+#include "model/config/checkpoint_config.h"
 #include "model/config/diffusion_spec.h"
 #include "model/config/tensor_names.h"
 #include "model/kernels/attention_pattern.h"
 #include "model/kernels/simd/vector/activation.h"
-#include "tp/model_config.h"
 #include "tp/model_kind.h"
 
 #include <cstddef>
@@ -339,7 +339,7 @@ struct SequenceHeadSpec {
 };
 
 // A stack of blocks: an encoder, or a decoder, which may contain the encoder that it reads.
-struct DecoderSpec {
+struct ModelSpec {
   TensorNames names;
   std::size_t vocab_size = 0;
   std::size_t hidden_size = 0;
@@ -375,7 +375,7 @@ struct DecoderSpec {
   float logit_scale = 1.0F;
   std::optional<float> logit_softcap;  // scaled logits become softcap * tanh(logit / softcap)
   // The encoder of an encoder-decoder, which shares the decoder's token table. Null: no encoder.
-  std::shared_ptr<const DecoderSpec> encoder{};
+  std::shared_ptr<const ModelSpec> encoder{};
   // Set by the user, not by the model: results have the same bits on any number of ranks.
   bool same_bits = false;
   // Set by the user: if takes_whole_sequences(), keys and values outlast the step, so layers cannot share
@@ -384,35 +384,35 @@ struct DecoderSpec {
 };
 
 // Whether each sequence is computed in one step, and its keys and values are needed only in this step.
-inline bool takes_whole_sequences(const DecoderSpec& spec) { return spec.bidirectional || spec.recomputes; }
+inline bool takes_whole_sequences(const ModelSpec& spec) { return spec.bidirectional || spec.recomputes; }
 // Whether a token's results do not depend on later tokens, so that a step can be divided.
-inline bool can_divide_steps(const DecoderSpec& spec) {
+inline bool can_divide_steps(const ModelSpec& spec) {
   return !takes_whole_sequences(spec) && spec.encoder == nullptr;
 }
 
 // Whether layers can be divided into stages, because each layer reads only the residual stream.
-bool can_divide_layers(const DecoderSpec& spec);
+bool can_divide_layers(const ModelSpec& spec);
 
 // The experts of a block, instead of its MLP or in addition to it; null: none.
 const MixtureOfExpertsSpec* experts_in(const BlockSpec& block);
 
 // The number of streams of hidden_size between blocks. After the last block, streams are concatenated.
-inline std::size_t streams_of(const DecoderSpec& spec) {
+inline std::size_t streams_of(const ModelSpec& spec) {
   const bool two = !spec.blocks.empty() && spec.blocks.front().wiring == BlockSpec::Wiring::reversible;
   return two ? 2 : 1;
 }
 
 // The size of a token's last hidden state.
-inline std::size_t state_size(const DecoderSpec& spec) { return streams_of(spec) * spec.hidden_size; }
+inline std::size_t state_size(const ModelSpec& spec) { return streams_of(spec) * spec.hidden_size; }
 
 // The size of token vectors.
-inline std::size_t embedding_size(const DecoderSpec& spec) {
+inline std::size_t embedding_size(const ModelSpec& spec) {
   return spec.embedding_size != 0 ? spec.embedding_size : spec.hidden_size;
 }
 
 // The first block's part of type Part; null if there is none.
 template <class Part>
-const Part* first_part(const DecoderSpec& spec) {
+const Part* first_part(const ModelSpec& spec) {
   for (const BlockSpec& block : spec.blocks) {
     if (const auto* const part = std::get_if<Part>(&block.attention)) return part;
   }
@@ -421,6 +421,6 @@ const Part* first_part(const DecoderSpec& spec) {
 
 // With same_bits, the largest number of attention heads in a block, which determines the sizes of leaves (see
 // leaf_of); else 0.
-std::size_t leaf_heads(const DecoderSpec& spec);
+std::size_t leaf_heads(const ModelSpec& spec);
 
 }  // namespace tp

@@ -7,11 +7,11 @@
 
 namespace tp {
 
-void forward_in_halves(const Decoder& decoder, Communicator& comm, const Batch& batch, const KvCache& cache,
-                       Workspace& workspace, const Decoder::OnLogits& on_logits,
-                       const Decoder::OnHidden& on_hidden) {
+void forward_in_halves(const Model& model, Communicator& comm, const Batch& batch, const KvCache& cache,
+                       Workspace& workspace, const Model::OnLogits& on_logits,
+                       const Model::OnHidden& on_hidden) {
   const std::optional<HalfBatches> halves = halves_of(batch);
-  if (!halves) return decoder.forward(comm, batch, cache, workspace, on_logits, on_hidden);
+  if (!halves) return model.forward(comm, batch, cache, workspace, on_logits, on_hidden);
   const Batch& first = halves->first;
   const Batch& second = halves->second;
   auto workspaces = workspace.halves();
@@ -23,8 +23,8 @@ void forward_in_halves(const Decoder& decoder, Communicator& comm, const Batch& 
     on_hidden(first.hidden_rows.size() + output, hidden);
   };
   overlap(
-      comm, [&] { decoder.forward(comm, first, cache, workspaces[0], on_logits, on_hidden); },
-      [&] { decoder.forward(comm, second, cache, workspaces[1], second_logits, second_hidden); });
+      comm, [&] { model.forward(comm, first, cache, workspaces[0], on_logits, on_hidden); },
+      [&] { model.forward(comm, second, cache, workspaces[1], second_logits, second_hidden); });
 }
 
 }  // namespace tp

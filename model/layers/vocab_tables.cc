@@ -6,7 +6,7 @@
 
 namespace tp {
 
-SameTables same_tables(const DecoderSpec& layer, const WeightSource& source, TpRank tp) {
+SameTables same_tables(const ModelSpec& layer, const WeightSource& source, TpRank tp) {
   const TensorNames model = layer.names.as_stored_in(source);
   const TensorNames own = model.of_next_token_layer(source);
   WeightLoader loader(source, tp, std::nullopt, {});

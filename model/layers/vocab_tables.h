@@ -29,6 +29,6 @@ struct VocabTables {
 // Finds the tables that a multi-token prediction layer can share. It can share a table if the checkpoint
 // stores no separate one for the layer, or only a copy of the model's. Compares only this rank's rows. Throws
 // CheckpointError.
-SameTables same_tables(const DecoderSpec& layer, const WeightSource& source, TpRank tp);
+SameTables same_tables(const ModelSpec& layer, const WeightSource& source, TpRank tp);
 
 }  // namespace tp

@@ -60,7 +60,7 @@ std::optional<std::size_t> shared_layer(const BlockSpec& block) {
 }
 
 // The layers that have blocks of their own, by window.
-std::vector<Alike> alike_layers(const DecoderSpec& spec, std::size_t ranks) {
+std::vector<Alike> alike_layers(const ModelSpec& spec, std::size_t ranks) {
   std::vector<Alike> kinds;
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
     if (is_recurrent(spec.blocks[layer].attention) || shared_layer(spec.blocks[layer])) continue;
@@ -114,7 +114,7 @@ std::size_t capacity_for(const std::vector<Alike>& kinds) {
   });
 }
 
-CacheGroups groups_of_stack(const DecoderSpec& spec, std::size_t ranks) {
+CacheGroups groups_of_stack(const ModelSpec& spec, std::size_t ranks) {
   const std::size_t layers = spec.blocks.size();
   if (takes_whole_sequences(spec) && !spec.keeps_sequences) return CacheGroups::in_turn(layers);
   const std::vector<Alike> kinds = alike_layers(spec, ranks);
@@ -168,7 +168,7 @@ CacheGroups CacheGroups::in_turn(std::size_t layers) {
   return {.slots = 1, .places = std::vector<std::optional<Place>>(layers, Place{})};
 }
 
-CacheGroups CacheGroups::of(const DecoderSpec& spec, std::size_t ranks) {
+CacheGroups CacheGroups::of(const ModelSpec& spec, std::size_t ranks) {
   CacheGroups groups = groups_of_stack(spec, ranks);
   // An encoder's layers use the blocks of the decoder's first layer, one after the other. When the encoder is
   // done, that layer overwrites them with the keys and values that it keeps of the input.

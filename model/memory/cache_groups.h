@@ -9,7 +9,7 @@
 
 namespace tp {
 
-struct DecoderSpec;
+struct ModelSpec;
 
 // Number of most recent tokens that a layer's token sees, itself included; none: all.
 using CacheWindow = std::optional<std::size_t>;
@@ -39,7 +39,7 @@ struct CacheGroups {
   static CacheGroups in_turn(std::size_t layers);
   // For `ranks` ranks per stage, because layers with few KV heads take a larger part of a rank's cache the
   // more ranks there are. If the decoder reads an encoder, the encoder's layers follow the decoder's layers.
-  static CacheGroups of(const DecoderSpec& spec, std::size_t ranks);
+  static CacheGroups of(const ModelSpec& spec, std::size_t ranks);
   // These groups with only some of the layers: the block tables are the same, blocks have fewer slots.
   CacheGroups with_layers(Range layers) const;
   // Number of layers that have a place.

@@ -46,7 +46,7 @@ void reorder(std::span<const std::size_t> places, float* row) {
 }  // namespace
 
 CheckpointInput::CheckpointInput(const std::filesystem::path& folder, const std::string& name) : name_(name) {
-  const ModelConfig config = load_config(folder);
+  const CheckpointConfig config = load_config(folder);
   spec_ = make_spec(config);
   values_.text("general.type", "model");
   values_.text("general.name", name);

@@ -57,7 +57,7 @@ class CheckpointInput final : public QuantizeInput {
   void read_part(const Origin& origin, const Stored& part, Range rows, float* out) const;
 
   std::string name_;
-  DecoderSpec spec_;
+  ModelSpec spec_;
   std::unique_ptr<WeightSource> source_;
   GgufValues values_;
   ModelFacts facts_;

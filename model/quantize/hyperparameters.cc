@@ -54,7 +54,8 @@ class ArchitectureValues {
 };
 
 // Llama 3's scaling and proportional RoPE are stored only in a tensor.
-void write_rope(const ModelConfig& config, const RopeSpec& rope, bool is_latent, ArchitectureValues& values) {
+void write_rope(const CheckpointConfig& config, const RopeSpec& rope, bool is_latent,
+                ArchitectureValues& values) {
   const RopeScaling& scaling = rope.scaling;
   if (!config.mrope_section.empty()) values.sections("rope.dimension_sections", config.mrope_section);
   values.number("rope.freq_base", rope.theta);
@@ -89,7 +90,7 @@ void write_latent_attention(const LatentAttentionSpec& attention, ArchitectureVa
   values.whole_if("attention.q_lora_rank", attention.q_lora_rank.value_or(0));
 }
 
-const RouterSpec* router_of(const DecoderSpec& spec) {
+const RouterSpec* router_of(const ModelSpec& spec) {
   for (const BlockSpec& block : spec.blocks) {
     if (const MixtureOfExpertsSpec* const experts = experts_in(block)) return &experts->router;
   }
@@ -97,7 +98,7 @@ const RouterSpec* router_of(const DecoderSpec& spec) {
 }
 
 // Writes values for DeepSeek's choice of experts.
-void write_correction(const ModelConfig& config, const RouterSpec& router, ArchitectureValues& values) {
+void write_correction(const CheckpointConfig& config, const RouterSpec& router, ArchitectureValues& values) {
   constexpr std::size_t kSoftmax = 1;
   constexpr std::size_t kSigmoid = 2;
   values.whole("expert_gating_func", router.scoring == RouterSpec::Scoring::sigmoid ? kSigmoid : kSoftmax);
@@ -122,7 +123,7 @@ void write_of_layers(const char* key, const std::vector<std::int32_t>& numbers, 
 }
 
 // Writes the number of KV heads. Layers with a short convolution have none.
-void write_kv_heads(const DecoderSpec& spec, ArchitectureValues& values) {
+void write_kv_heads(const ModelSpec& spec, ArchitectureValues& values) {
   const bool counts_others = first_part<ShortConvolutionSpec>(spec) != nullptr;
   std::vector<std::int32_t> heads;
   for (const BlockSpec& block : spec.blocks) {
@@ -134,7 +135,7 @@ void write_kv_heads(const DecoderSpec& spec, ArchitectureValues& values) {
 }
 
 // Writes the width of MLPs. In layers with experts instead, it is intermediate_size.
-void write_feed_forward(const ModelConfig& config, const DecoderSpec& spec, ArchitectureValues& values) {
+void write_feed_forward(const CheckpointConfig& config, const ModelSpec& spec, ArchitectureValues& values) {
   std::vector<std::int32_t> sizes;
   for (const BlockSpec& block : spec.blocks) {
     const auto* const mlp = std::get_if<GatedMlpSpec>(&block.feed_forward);
@@ -145,7 +146,7 @@ void write_feed_forward(const ModelConfig& config, const DecoderSpec& spec, Arch
 }
 
 // The first layer's attention with (or without) a window, or of any layer if there is no such layer.
-const AttentionSpec& attention_with(bool window, const DecoderSpec& spec) {
+const AttentionSpec& attention_with(bool window, const ModelSpec& spec) {
   for (const BlockSpec& block : spec.blocks) {
     const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
     if (attention != nullptr && attention->pattern.window.has_value() == window) return *attention;
@@ -153,7 +154,7 @@ const AttentionSpec& attention_with(bool window, const DecoderSpec& spec) {
   return *first_part<AttentionSpec>(spec);
 }
 
-void write_attention(const AttentionSpec& attention, const DecoderSpec& spec, ArchitectureValues& values) {
+void write_attention(const AttentionSpec& attention, const ModelSpec& spec, ArchitectureValues& values) {
   write_kv_heads(spec, values);
   const std::size_t head_dim = attention_with(false, spec).head_dim;
   values.whole("attention.key_length", head_dim);
@@ -169,7 +170,7 @@ void write_attention(const AttentionSpec& attention, const DecoderSpec& spec, Ar
 }
 
 // Recurrent layers use the metadata keys of state space models.
-void write_recurrence(const ModelConfig& config, const DecoderSpec& spec, ArchitectureValues& values) {
+void write_recurrence(const CheckpointConfig& config, const ModelSpec& spec, ArchitectureValues& values) {
   if (const auto* const convolution = first_part<ShortConvolutionSpec>(spec))
     values.whole("shortconv.l_cache", convolution->conv_kernel);
   const auto* const recurrence = first_part<GatedDeltaNetSpec>(spec);
@@ -182,7 +183,7 @@ void write_recurrence(const ModelConfig& config, const DecoderSpec& spec, Archit
   values.whole("full_attention_interval", config.full_attention_interval);
 }
 
-void write_experts(const ModelConfig& config, const DecoderSpec& spec, ArchitectureValues& values) {
+void write_experts(const CheckpointConfig& config, const ModelSpec& spec, ArchitectureValues& values) {
   const RouterSpec* const router = router_of(spec);
   if (router == nullptr) return;
   const bool is_deepseek = router->correction_bias || first_part<LatentAttentionSpec>(spec) != nullptr;
@@ -194,7 +195,7 @@ void write_experts(const ModelConfig& config, const DecoderSpec& spec, Architect
 }
 
 // The RoPE of a layer with (or without) a window, or of any layer if there is no such layer.
-const RopeSpec* rope_of(const DecoderSpec& spec, bool with_window = false) {
+const RopeSpec* rope_of(const ModelSpec& spec, bool with_window = false) {
   const RopeSpec* other = nullptr;
   if (const auto* const latent = first_part<LatentAttentionSpec>(spec); latent != nullptr && latent->rope)
     return &*latent->rope;
@@ -208,7 +209,7 @@ const RopeSpec* rope_of(const DecoderSpec& spec, bool with_window = false) {
 }
 
 // Whether each layer has a window.
-std::vector<bool> windows_of(const DecoderSpec& spec) {
+std::vector<bool> windows_of(const ModelSpec& spec) {
   std::vector<bool> windows;
   for (const BlockSpec& block : spec.blocks) {
     const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
@@ -217,7 +218,7 @@ std::vector<bool> windows_of(const DecoderSpec& spec) {
   return windows;
 }
 
-std::size_t largest_window(const DecoderSpec& spec) {
+std::size_t largest_window(const ModelSpec& spec) {
   std::size_t window = 0;
   for (const BlockSpec& block : spec.blocks) {
     if (const auto* const attention = std::get_if<AttentionSpec>(&block.attention))
@@ -280,7 +281,7 @@ std::string_view difference(BlockSpec one, BlockSpec other, std::size_t max_posi
   return one == other ? "" : "its norms";
 }
 
-std::string_view difference(const DecoderSpec& one, const DecoderSpec& other) {
+std::string_view difference(const ModelSpec& one, const ModelSpec& other) {
   if (one.vocab_size != other.vocab_size || one.hidden_size != other.hidden_size ||
       one.blocks.size() != other.blocks.size() ||
       one.max_position_embeddings != other.max_position_embeddings)
@@ -305,7 +306,7 @@ std::string_view difference(const DecoderSpec& one, const DecoderSpec& other) {
 
 }  // namespace
 
-void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, const std::string& model,
+void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec, const std::string& model,
                            GgufValues& all) {
   const auto* const attention = first_part<AttentionSpec>(spec);
   const auto* const latent = first_part<LatentAttentionSpec>(spec);
@@ -365,7 +366,7 @@ namespace {
 // The divisor of the frequency of a pair that does not turn.
 constexpr float kRests = 1e30F;
 
-std::vector<DescribingVector> rope_factors(const DecoderSpec& spec) {
+std::vector<DescribingVector> rope_factors(const ModelSpec& spec) {
   const RopeSpec* const rope = rope_of(spec);
   if (rope == nullptr) return {};
   const RopeScaling& scaling = rope->scaling;
@@ -390,7 +391,7 @@ std::vector<DescribingVector> rope_factors(const DecoderSpec& spec) {
 
 // Adds gains of norms of queries and keys, which GGUF files have and the checkpoint lacks. They contain the
 // factor of attention scores.
-void append_score_factors(const DecoderSpec& spec, std::vector<DescribingVector>& vectors) {
+void append_score_factors(const ModelSpec& spec, std::vector<DescribingVector>& vectors) {
   const BlockNames& names = spec.names.gguf.block;
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
     const auto& attention = std::get<AttentionSpec>(spec.blocks[layer].attention);
@@ -406,16 +407,16 @@ void append_score_factors(const DecoderSpec& spec, std::vector<DescribingVector>
 
 }  // namespace
 
-std::vector<DescribingVector> describing_vectors(const DecoderSpec& spec) {
+std::vector<DescribingVector> describing_vectors(const ModelSpec& spec) {
   std::vector<DescribingVector> vectors = rope_factors(spec);
   if (spec.names.gguf.query_norm_is_scale) append_score_factors(spec, vectors);
   return vectors;
 }
 
-HeaderCheck check_header(const DecoderSpec& spec, const std::string& model,
+HeaderCheck check_header(const ModelSpec& spec, const std::string& model,
                          const std::filesystem::path& header) {
   const GgufFiles files(header);
-  const DecoderSpec in_file = make_spec(parse_config(gguf_config(files).dump(), header.string()));
+  const ModelSpec in_file = make_spec(parse_config(gguf_config(files).dump(), header.string()));
   const std::string_view different = difference(spec, in_file);
   require<ConfigError>(
       different.empty(),

@@ -1,9 +1,9 @@
 // GGUF metadata that describes a model's architecture.
 #pragma once
 
+#include "model/config/checkpoint_config.h"
 #include "model/config/spec.h"
 #include "model/weights/gguf/gguf_values.h"
-#include "tp/model_config.h"
 
 #include <filesystem>
 #include <string>
@@ -13,7 +13,7 @@ namespace tp {
 
 // Throws ConfigError, naming the model, if GGUF has no architecture for its family, or tp-infer cannot write
 // this architecture.
-void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, const std::string& model,
+void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec, const std::string& model,
                            GgufValues& values);
 
 // A tensor in GGUF files that replaces numbers of config.json: divisors of RoPE's frequencies, or factors of
@@ -22,14 +22,14 @@ struct DescribingVector {
   std::string name;  // "rope_freqs.weight"
   std::vector<float> values;
 };
-std::vector<DescribingVector> describing_vectors(const DecoderSpec& spec);
+std::vector<DescribingVector> describing_vectors(const ModelSpec& spec);
 
 // Checks that a GGUF file's header describes this model, else throws ConfigError. Only windows may be
 // missing, because the architecture "llama" has none; `misses_windows` reports missing windows.
 struct HeaderCheck {
   bool misses_windows = false;
 };
-HeaderCheck check_header(const DecoderSpec& spec, const std::string& model,
+HeaderCheck check_header(const ModelSpec& spec, const std::string& model,
                          const std::filesystem::path& header);
 
 }  // namespace tp

@@ -1,6 +1,6 @@
 #include "model/quantize/model_tensors.h"
 
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "model/weights/unused_tensors.h"
 
 #include <set>
@@ -47,9 +47,9 @@ class RecordingSource final : public WeightSource {
 
 }  // namespace
 
-std::vector<ModelTensor> model_tensors(const DecoderSpec& spec, const WeightSource& source) {
+std::vector<ModelTensor> model_tensors(const ModelSpec& spec, const WeightSource& source) {
   const RecordingSource recording(source);
-  Decoder::shape_of(spec, recording, {0, 1}, {});
+  Model::shape_of(spec, recording, {0, 1}, {});
   find_unused_tensors(spec.names.as_stored_in(source), recording.unread());
   return recording.asked();
 }

@@ -16,6 +16,6 @@ struct ModelTensor {
 
 // All tensors that the model's layers request, from the embedding to the LM head. Throws CheckpointError or
 // ConfigError if a tensor is missing or has another shape, or the model would not use a tensor of a block.
-std::vector<ModelTensor> model_tensors(const DecoderSpec& spec, const WeightSource& source);
+std::vector<ModelTensor> model_tensors(const ModelSpec& spec, const WeightSource& source);
 
 }  // namespace tp

@@ -78,7 +78,7 @@ GgufHeads heads_in(const ModelMetadata& model) {
 
 }  // namespace
 
-GgufHeads heads_of(const DecoderSpec& spec) {
+GgufHeads heads_of(const ModelSpec& spec) {
   GgufHeads heads;
   if (const auto* const attention = first_part<AttentionSpec>(spec)) {
     heads.heads = attention->num_attention_heads;

@@ -85,7 +85,7 @@ struct GgufHeads {
   std::size_t delta_key_dim = 0;
   std::size_t delta_value_dim = 0;
 };
-GgufHeads heads_of(const DecoderSpec& spec);
+GgufHeads heads_of(const ModelSpec& spec);
 
 class GgufNames {
  public:

@@ -77,7 +77,7 @@ void complete(EngineInfo& info, const EnginePlan& plan) {
   ignore_unknown_ids(info);
 }
 
-bool has_global_tokens(const DecoderSpec& spec) {
+bool has_global_tokens(const ModelSpec& spec) {
   return std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {
     const auto* attention = std::get_if<AttentionSpec>(&block.attention);
     return attention != nullptr && attention->global_projections;
@@ -85,7 +85,7 @@ bool has_global_tokens(const DecoderSpec& spec) {
 }
 
 LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info) {
-  const DecoderSpec spec = plan.spec();
+  const ModelSpec spec = plan.spec();
   return {.engine = plan.options,
           .vocab_size = plan.config.vocab_size,
           .eos_token_ids = info.eos_token_ids,

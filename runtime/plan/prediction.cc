@@ -49,7 +49,7 @@ std::optional<std::string> Prediction::refusal(Division division) const {
   if (division.stages > 1 && !can_divide_layers(spec_))
     return "layers read keys and values, or inputs, of other layers, so they cannot be divided into stages";
   try {
-    Decoder::shape_of(spec_, source_, divided(division).tp(0), plan_.weights());
+    Model::shape_of(spec_, source_, divided(division).tp(0), plan_.weights());
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -208,9 +208,9 @@ double Prediction::cache_copies(Division division) const {
     const CacheGroups groups = CacheGroups::of(spec_, ranks);
     std::uint64_t all = 0;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const Decoder decoder = Decoder::shape_of(spec_, source_, plan.tp(rank), plan.weights());
+      const Model model = Model::shape_of(spec_, source_, plan.tp(rank), plan.weights());
       const std::vector<kernels::KvLayout> layouts =
-          decoder.kv_layouts(plan.kv_type(), plan.options.block_size);
+          model.kv_layouts(plan.kv_type(), plan.options.block_size);
       for (std::size_t layer = 0; layer < layouts.size(); ++layer) {
         const auto& place = groups.places[layer];
         if (place && std::find(groups.places.begin(), groups.places.begin() + layer, place) ==

@@ -44,7 +44,7 @@ class Prediction {
   // `plan`: from make_plan, for max_sequences sequences of max_length tokens. Its number of ranks is ignored.
   // A `split` applies to divisions into as many ranks as it has; the ranks' speeds are assumed to be
   // proportional to it. `plan`, `spec` and `source` must outlive this object.
-  Prediction(const EnginePlan& plan, const DecoderSpec& spec, const WeightSource& source,
+  Prediction(const EnginePlan& plan, const ModelSpec& spec, const WeightSource& source,
              const Cluster& cluster, const Workload& workload)
       : plan_(plan), spec_(spec), source_(source), cluster_(cluster), workload_(workload) {}
 
@@ -81,7 +81,7 @@ class Prediction {
   std::vector<StepLoad> chunks() const;
 
   const EnginePlan& plan_;
-  const DecoderSpec& spec_;
+  const ModelSpec& spec_;
   const WeightSource& source_;
   Cluster cluster_;
   Workload workload_;

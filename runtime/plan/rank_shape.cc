@@ -49,11 +49,10 @@ bool is_chunked(const AttentionPartSpec& part) {
 }
 
 // Returns one entry per kind of layer, in the order of first appearance.
-std::vector<AttentionShape> attention_of(const DecoderSpec& spec, const EnginePlan& plan,
-                                         const Decoder& decoder, const CacheGroups& groups, TpRank tp,
-                                         Range layers) {
-  const std::vector<kernels::KvLayout> layouts = decoder.kv_layouts(plan.kv_type(), plan.options.block_size);
-  const std::vector<std::size_t> states = decoder.state_floats();
+std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan& plan, const Model& model,
+                                         const CacheGroups& groups, TpRank tp, Range layers) {
+  const std::vector<kernels::KvLayout> layouts = model.kv_layouts(plan.kv_type(), plan.options.block_size);
+  const std::vector<std::size_t> states = model.state_floats();
   std::vector<AttentionShape> shapes;
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
     const AttentionPartSpec& part = spec.blocks[layers.begin + layer].attention;
@@ -96,14 +95,14 @@ HeadShard owned_heads(const AttentionPartSpec& attention, TpRank tp) {
                                  : shard_heads(counts.heads, counts.kv_heads, tp);
 }
 
-RankShape shape_of_rank(const DecoderSpec& spec, const EnginePlan& plan, const WeightSource& source,
-                        TpRank tp, Stage stage) {
+RankShape shape_of_rank(const ModelSpec& spec, const EnginePlan& plan, const WeightSource& source, TpRank tp,
+                        Stage stage) {
   const Footprint footprint(spec, plan, source);
-  const Decoder decoder = Decoder::shape_of(spec, source, tp, plan.weights(), stage);
+  const Model model = Model::shape_of(spec, source, tp, plan.weights(), stage);
   const Range layers = stage.layers(spec.blocks.size());
   RankShape shape{.need = footprint.of(tp, {}, stage),
-                  .work = decoder.work(1),
-                  .attention = attention_of(spec, plan, decoder, footprint.groups(), tp, layers),
+                  .work = model.work(1),
+                  .attention = attention_of(spec, plan, model, footprint.groups(), tp, layers),
                   .wire_share = wire_share(plan.options.wire)};
   for (const BlockSpec& block : spec.blocks) {
     if (const MixtureOfExpertsSpec* const experts = experts_in(block)) {

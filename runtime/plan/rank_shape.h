@@ -1,7 +1,7 @@
 // A rank's share of a model and of a step, from the same description as the engine's memory check.
 #pragma once
 
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "parallel/shard/shard.h"
 #include "parallel/shard/stage.h"
 #include "runtime/setup/engine_setup.h"
@@ -37,8 +37,8 @@ struct RankShape {
   std::size_t experts_per_token = 0;
 };
 
-// Throws like Decoder's constructor.
-RankShape shape_of_rank(const DecoderSpec& spec, const EnginePlan& plan, const WeightSource& source,
-                        TpRank tp, Stage stage = {});
+// Throws like Model's constructor.
+RankShape shape_of_rank(const ModelSpec& spec, const EnginePlan& plan, const WeightSource& source, TpRank tp,
+                        Stage stage = {});
 
 }  // namespace tp

@@ -73,7 +73,7 @@ void check_split(const std::vector<double>& split, std::size_t ranks) {
 }
 
 // Checks that the model's kind allows these options.
-void check_model(const EngineOptions& options, const DecoderSpec& spec, const std::string& architecture) {
+void check_model(const EngineOptions& options, const ModelSpec& spec, const std::string& architecture) {
   require<ConfigError>(options.pipeline == 1 || !(takes_whole_sequences(spec) || spec.encoder),
                        "cannot divide {} into {} pipeline stages: it needs a whole step for each output; "
                        "leave `pipeline` out, and the ranks divide every layer",
@@ -107,7 +107,7 @@ std::size_t ranks_of_stage(const EngineOptions& options, std::size_t ranks) {
 }
 
 // Replaces the lengths and sizes that the model limits, or that are 0.
-void choose_sizes(EnginePlan& plan, const DecoderSpec& spec) {
+void choose_sizes(EnginePlan& plan, const ModelSpec& spec) {
   EngineOptions& options = plan.options;
   std::size_t longest = spec.max_position_embeddings;
   // Every pass computes the whole text, so the length that config.json allows may not fit into memory.
@@ -141,8 +141,8 @@ std::optional<WeightType> EnginePlan::synthetic_blocks() const {
   return weights() ? std::nullopt : options.weights;
 }
 
-DecoderSpec EnginePlan::spec() const {
-  DecoderSpec spec = next_token ? make_next_token_spec(config) : make_spec(config);
+ModelSpec EnginePlan::spec() const {
+  ModelSpec spec = next_token ? make_next_token_spec(config) : make_spec(config);
   spec.max_position_embeddings = options.max_length;
   spec.same_bits = options.same_bits;
   if (options.favor_features != 0) approximate_attention(spec, options.favor_features);
@@ -185,11 +185,11 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
       "host",
       options.model.string());
   EnginePlan plan{.options = options, .config = load_config(options.model)};
-  const DecoderSpec spec = make_spec(plan.config);
+  const ModelSpec spec = make_spec(plan.config);
   check_model(options, spec, plan.config.architecture);
   plan.ranks = ranks_of_stage(options, ranks);
   check_split(options.split, plan.ranks);
-  Decoder::shape_of(spec, SyntheticWeights(), plan.tp(0), {});  // throws if there are too many ranks
+  Model::shape_of(spec, SyntheticWeights(), plan.tp(0), {});  // throws if there are too many ranks
   require<ConfigError>(
       options.pipeline <= spec.blocks.size(),
       "cannot divide the layers into {} stages: `pipeline` must be at most the {} layers that "

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/config/config.h"
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "model/weights/source/weight_source.h"
 #include "runtime/cache/cache_shape.h"
 #include "tp/engine.h"
@@ -19,7 +19,7 @@ namespace tp {
 // each rank sets for itself.
 struct EnginePlan {
   EngineOptions options;  // with the values that replace defaults
-  ModelConfig config;
+  CheckpointConfig config;
   std::uint64_t cache_blocks = 0;
   std::uint64_t ranks = 1;  // ranks per stage
   bool overlaps = false;    // steps may be computed as two half-batches
@@ -35,7 +35,7 @@ struct EnginePlan {
   // The rank's share of the model. Refers to this plan.
   TpRank tp(std::size_t rank) const { return {rank, ranks, options.split}; }
   // The model that config and options describe.
-  DecoderSpec spec() const;
+  ModelSpec spec() const;
   StepLimits step_limits() const;
   bool is_seq2seq() const;
   // Cache positions of the longest sequence, including an encoder-decoder's input.

@@ -11,16 +11,15 @@ constexpr std::uint64_t kAllowance = std::uint64_t{64} << 20;
 
 MemoryNeed Footprint::of(TpRank tp, std::optional<WeightType> weights, Stage stage,
                          const VocabTables& others) const {
-  const Decoder decoder =
-      Decoder::shape_of(spec_, source_, tp, weights ? weights : plan_.weights(), stage, others);
+  const Model model = Model::shape_of(spec_, source_, tp, weights ? weights : plan_.weights(), stage, others);
   const CacheGroups groups =
       stage.is_whole() ? groups_ : groups_.with_layers(stage.layers(spec_.blocks.size()));
-  return {.weights = decoder.weight_bytes(),
-          .workspace = decoder.workspace_floats(plan_.step_limits()) * sizeof(float),
+  return {.weights = model.weight_bytes(),
+          .workspace = model.workspace_floats(plan_.step_limits()) * sizeof(float),
           .other = kAllowance,
-          .states = StateCache::slot_bytes(decoder.state_floats()) * plan_.cache_shape(groups_).states,
-          .cache_block = block_bytes(decoder.kv_layouts(plan_.kv_type(), plan_.options.block_size), groups),
-          .loading = decoder.largest_columns() + 2 * TwoPhaseReader::kRoundBytes};
+          .states = StateCache::slot_bytes(model.state_floats()) * plan_.cache_shape(groups_).states,
+          .cache_block = block_bytes(model.kv_layouts(plan_.kv_type(), plan_.options.block_size), groups),
+          .loading = model.largest_columns() + 2 * TwoPhaseReader::kRoundBytes};
 }
 
 }  // namespace tp

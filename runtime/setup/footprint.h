@@ -1,7 +1,7 @@
 // A model's memory requirements, computed without loading it.
 #pragma once
 
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "model/weights/source/weight_source.h"
 #include "runtime/setup/engine_setup.h"
 
@@ -39,18 +39,18 @@ struct MemoryNeed {
 class Footprint {
  public:
   // All arguments must outlive this object.
-  Footprint(const DecoderSpec& spec, const EnginePlan& plan, const WeightSource& source)
+  Footprint(const ModelSpec& spec, const EnginePlan& plan, const WeightSource& source)
       : spec_(spec), plan_(plan), source_(source), groups_(CacheGroups::of(spec, plan.ranks)) {}
 
   const CacheGroups& groups() const { return groups_; }
 
   // The memory that rank `tp` of a stage needs with the current number of OpenMP threads. `weights` overrides
-  // the plan's in-memory weight type. The tables `others` need no memory. Throws like Decoder's constructor.
+  // the plan's in-memory weight type. The tables `others` need no memory. Throws like Model's constructor.
   MemoryNeed of(TpRank tp, std::optional<WeightType> weights = {}, Stage stage = {},
                 const VocabTables& others = {}) const;
 
  private:
-  const DecoderSpec& spec_;
+  const ModelSpec& spec_;
   const EnginePlan& plan_;
   const WeightSource& source_;
   CacheGroups groups_;

@@ -64,7 +64,7 @@ void require_same_vocabulary(const EnginePlan& draft, const EnginePlan& target) 
 }
 
 void require_can_draft(const EnginePlan& plan) {
-  const DecoderSpec spec = plan.spec();
+  const ModelSpec spec = plan.spec();
   require<ConfigError>(
       family_of(plan.config.architecture).kind == ModelKind::decoder && !takes_whole_sequences(spec) &&
           !spec.encoder && !spec.diffusion,
@@ -192,10 +192,10 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
 MemoryNeed draft_need(const Communicator& comm, const DraftPlan& draft, const EnginePlan& target) {
   if (!draft.on_all_ranks && !comm.is_root()) return {};
   const std::unique_ptr<WeightSource> source = open_weights(draft.plan);
-  const DecoderSpec spec = draft.plan.spec();
+  const ModelSpec spec = draft.plan.spec();
   const TpRank tp = draft.plan.tp(comm.rank());
   const VocabTables others =
-      Decoder::shape_of(spec, *source, tp, draft.plan.weights()).tables().only(draft.same);
+      Model::shape_of(spec, *source, tp, draft.plan.weights()).tables().only(draft.same);
   MemoryNeed need = Footprint(spec, draft.plan, *source).of(tp, {}, {}, others);
   need.other = 0;  // already included in the target's need
   need.cache_block *= blocks_beside(draft.plan, target);

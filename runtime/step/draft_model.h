@@ -28,7 +28,7 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
                                         const EngineHooks& hooks, const EnginePlan& target);
 
 // The memory that this rank needs for the draft model, with a cache for as many tokens as the target's.
-// Throws the same errors as Decoder's constructor.
+// Throws the same errors as Model's constructor.
 MemoryNeed draft_need(const Communicator& comm, const DraftPlan& draft, const EnginePlan& target);
 
 class DraftModel {

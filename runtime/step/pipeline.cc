@@ -37,7 +37,7 @@ std::size_t Pipeline::counterpart(std::size_t stage) const {
 
 std::size_t Pipeline::collector() const { return topology_.stage(stage_.count - 1).front(); }
 
-Decoder::StageLinks Pipeline::links() {
+Model::StageLinks Pipeline::links() {
   if (stage_.is_whole()) return {};
   return {.receive = [this](TensorView<float> x) { receive_rows(x); },
           .send = [this](TensorView<const float> x) { send_rows(x); },

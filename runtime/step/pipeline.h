@@ -2,7 +2,7 @@
 // stage, masks to the last stage, and results to rank 0.
 #pragma once
 
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "parallel/exchange/mailbox.h"
 #include "parallel/exchange/topology.h"
 #include "parallel/shard/stage.h"
@@ -31,7 +31,7 @@ class Pipeline {
   bool collects_results() { return stage_.is_last() && tensor().is_root(); }
 
   // A decoder's links to the neighbouring stages; empty if there is only one stage.
-  Decoder::StageLinks links();
+  Model::StageLinks links();
 
   // For several stages only: rank 0 sends, and the other ranks receive.
   void send_command(const Command& command);

@@ -81,11 +81,11 @@ void conclude(const Output& output, std::size_t offset, std::span<const ShardRow
 
 }  // namespace
 
-StepExecutor::StepExecutor(Communicator& comm, const Decoder& decoder, const KvCache& cache,
-                           Workspace& workspace, std::size_t vocab_size, std::vector<Range> vocab_shards,
-                           Stage stage, Decoder::StageLinks links, bool same_bits)
+StepExecutor::StepExecutor(Communicator& comm, const Model& model, const KvCache& cache, Workspace& workspace,
+                           std::size_t vocab_size, std::vector<Range> vocab_shards, Stage stage,
+                           Model::StageLinks links, bool same_bits)
     : comm_(comm),
-      decoder_(decoder),
+      model_(model),
       cache_(cache),
       workspace_(workspace),
       vocab_size_(vocab_size),
@@ -169,9 +169,9 @@ std::vector<Result> StepExecutor::run(const Forward& forward) {
   Batch batch = sequences_.begin(forward);
   if (forward.tokens.empty()) return {};
   restore_states(forward);
-  if (decoder_.reads_states()) find_states(forward, batch);
+  if (model_.reads_states()) find_states(forward, batch);
   if (!stage_.is_last()) {
-    decoder_.forward(comm_, batch, cache_, workspace_, {}, {}, links_);
+    model_.forward(comm_, batch, cache_, workspace_, {}, {}, links_);
     return {};
   }
   std::vector<HiddenRow> hidden = kept_rows(forward);
@@ -199,9 +199,9 @@ std::vector<Result> StepExecutor::run(const Forward& forward) {
     }
   };
   if (forward.in_halves)
-    forward_in_halves(decoder_, comm_, batch, cache_, workspace_, on_logits, on_hidden);
+    forward_in_halves(model_, comm_, batch, cache_, workspace_, on_logits, on_hidden);
   else
-    decoder_.forward(comm_, batch, cache_, workspace_, on_logits, on_hidden, links_);
+    model_.forward(comm_, batch, cache_, workspace_, on_logits, on_hidden, links_);
   return std::move(results_);
 }
 
@@ -309,7 +309,7 @@ std::vector<ChoiceRow> StepExecutor::choice_rows(std::span<const Row> rows,
     choice.params = &start.sampling;
     // A decoder that reads states does not see a sequence's first token, so its positions are smaller by one.
     const std::size_t position = sequences_.position_after(output.sequence, row);
-    choice.key = {start.seed, start.sample, decoder_.reads_states() ? position + 1 : position};
+    choice.key = {start.seed, start.sample, model_.reads_states() ? position + 1 : position};
     const auto& choose = std::get<want::Choose>(output.want);
     choice.ops = {.params = &start.sampling, .bias = start.sampling.logit_bias, .banned = choose.banned};
     if (choose.masked) choice.ops.allowed = &masks_.at(rows[i].index);

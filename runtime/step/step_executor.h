@@ -1,7 +1,7 @@
 // Runs forward passes on a rank.
 #pragma once
 
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "runtime/cache/hidden_states.h"
 #include "runtime/protocol/command.h"
 #include "runtime/protocol/outputs.h"
@@ -24,14 +24,14 @@ class StepExecutor {
  public:
   // `comm`: the ranks of this stage. `vocab_shards`: the tokens whose logits each rank computes, [ranks].
   // `links` connect this stage with its neighbours, if any. Only the last stage has outputs.
-  StepExecutor(Communicator& comm, const Decoder& decoder, const KvCache& cache, Workspace& workspace,
-               std::size_t vocab_size, std::vector<Range> vocab_shards, Stage stage,
-               Decoder::StageLinks links, bool same_bits = false);
+  StepExecutor(Communicator& comm, const Model& model, const KvCache& cache, Workspace& workspace,
+               std::size_t vocab_size, std::vector<Range> vocab_shards, Stage stage, Model::StageLinks links,
+               bool same_bits = false);
 
   // From now on, keeps the hidden states of all rows in `states`.
   void keep_states(HiddenStates& states) { kept_states_ = &states; }
-  // For a decoder that reads the model's hidden states: sets the states to read, and how many of the
-  // decoder's own states to keep.
+  // For a layer that reads the model's hidden states: sets the states to read, and how many of the
+  // layer's own states to keep.
   void read_states(const HiddenStates& states, std::size_t own_rows);
 
   // For the last of several stages: sets the source of masks in place of Forward::masks, which only rank 0
@@ -77,19 +77,19 @@ class StepExecutor {
   void receive_masks(std::span<const Row> rows, const MaskSource& masks);
 
   Communicator& comm_;
-  const Decoder& decoder_;
+  const Model& model_;
   const KvCache& cache_;
   Workspace& workspace_;
   std::size_t vocab_size_;
   std::vector<Range> vocab_shards_;  // [ranks]
   std::size_t largest_shard_ = 0;
   Stage stage_;
-  Decoder::StageLinks links_;
+  Model::StageLinks links_;
   bool same_bits_;
   RankSequences sequences_;
   HiddenStates* kept_states_ = nullptr;
-  const HiddenStates* read_states_ = nullptr;  // the model's states; null if this decoder reads none
-  std::optional<HiddenStates> own_states_;     // the decoder's own states, each from the end of a chunk
+  const HiddenStates* read_states_ = nullptr;  // the model's states; null if this model reads none
+  std::optional<HiddenStates> own_states_;     // this layer's own states, each from the end of a chunk
   ShardedChoice choice_;
   MaskSource mask_source_;                  // set in the last of several stages
   std::vector<Result> results_;             // results of the current pass

@@ -2,7 +2,7 @@
 
 #include "model/config/architectures.h"
 #include "model/kernels/matmul.h"
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "model/memory/kv_cache.h"
 #include "model/memory/workspace.h"
 #include "model/weights/two_phase_reader.h"
@@ -35,15 +35,15 @@
 namespace tp {
 
 // The weights, and the memory that steps use.
-struct Worker::Model {
-  Decoder decoder;
+struct Worker::Loaded {
+  Model model;
   KvCache cache;
   Workspace workspace;
 };
 
 namespace {
 
-EngineInfo describe(const EnginePlan& plan, const DecoderSpec& spec, const WeightSource& source) {
+EngineInfo describe(const EnginePlan& plan, const ModelSpec& spec, const WeightSource& source) {
   EngineInfo info;
   info.options = plan.options;
   info.config = plan.config;
@@ -62,7 +62,7 @@ EngineInfo describe(const EnginePlan& plan, const DecoderSpec& spec, const Weigh
 
 // Sizes the cache before anything large is allocated, because Linux kills processes when memory runs out.
 // Returns CachePlan's notice on rank 0.
-std::string fit_into_memory(Communicator& comm, Pipeline& pipeline, EnginePlan& plan, const DecoderSpec& spec,
+std::string fit_into_memory(Communicator& comm, Pipeline& pipeline, EnginePlan& plan, const ModelSpec& spec,
                             const WeightSource& source, const WorkerOptions& options) {
   if (options.cache_is_planned) return {};
   const Footprint footprint(spec, plan, source);
@@ -169,14 +169,14 @@ PackedWeights load_packed(Communicator& comm, const EnginePlan& plan,
 
 }  // namespace
 
-std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOptions& options,
-                                            const std::function<void(double)>& progress) {
+std::unique_ptr<Worker::Loaded> Worker::load(EnginePlan& plan, const WorkerOptions& options,
+                                             const std::function<void(double)>& progress) {
   Communicator& tensor = pipeline_.tensor();
   fail_together(comm_, [&] { tensor.sums().prepare_wire(plan.options.wire); });
   const Stopwatch watch;
   const std::optional<std::uint64_t> read_before = bytes_from_storage();
   const TwoPhaseReader columns(tensor);
-  DecoderSpec spec;
+  ModelSpec spec;
   fail_together(comm_, [&] { spec = plan.spec(); });
   const std::unique_ptr<WeightSource> source = open_same_weights(comm_, plan);
   const bool in_two_phases = agree_on_two_phases(comm_, tensor);
@@ -184,10 +184,10 @@ std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOption
   std::string cache_notice = fit_into_memory(comm_, pipeline_, plan, spec, *source, options);
   fail_together(comm_, [&] { kernels::prepare_matmul(plan.options.same_bits); });
 
-  std::optional<Decoder> decoder;
-  PackedWeights packed = load_weights(plan, spec, *source, in_two_phases, options.others, progress, decoder);
-  std::unique_ptr<Model> model;
-  fail_together(comm_, [&] { model = with_memory(std::move(*decoder), plan, spec); });
+  std::optional<Model> model;
+  PackedWeights packed = load_weights(plan, spec, *source, in_two_phases, options.others, progress, model);
+  std::unique_ptr<Loaded> loaded;
+  fail_together(comm_, [&] { loaded = with_memory(std::move(*model), plan, spec); });
 
   info_ = describe(plan, spec, *source);
   info_.load_time = std::chrono::duration<double>(watch.seconds());
@@ -195,14 +195,13 @@ std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOption
   info_.cache_notice = std::move(cache_notice);
   info_.from_packed_cache = packed.were_read;
   info_.packed_cache_notice = std::move(packed.notice);
-  describe_own_part(*model, spec, *source);
-  return model;
+  describe_own_part(*loaded, spec, *source);
+  return loaded;
 }
 
-PackedWeights Worker::load_weights(const EnginePlan& plan, const DecoderSpec& spec,
-                                   const WeightSource& source, bool in_two_phases, const VocabTables& others,
-                                   const std::function<void(double)>& progress,
-                                   std::optional<Decoder>& decoder) {
+PackedWeights Worker::load_weights(const EnginePlan& plan, const ModelSpec& spec, const WeightSource& source,
+                                   bool in_two_phases, const VocabTables& others,
+                                   const std::function<void(double)>& progress, std::optional<Model>& model) {
   Communicator& tensor = pipeline_.tensor();
   const Stage stage = pipeline_.stage();
   const TpRank tp = plan.tp(tensor.rank());
@@ -213,8 +212,8 @@ PackedWeights Worker::load_weights(const EnginePlan& plan, const DecoderSpec& sp
   };
   std::optional<PackedCache> packed;
   const auto load = [&] {
-    decoder.reset();
-    decoder.emplace(spec, source, tp, plan.weights(), on_load, packed ? &*packed : nullptr, stage, others);
+    model.reset();
+    model.emplace(spec, source, tp, plan.weights(), on_load, packed ? &*packed : nullptr, stage, others);
   };
   const auto load_together = [&] {
     if (in_two_phases && !stage.is_whole())
@@ -234,30 +233,30 @@ PackedWeights Worker::load_weights(const EnginePlan& plan, const DecoderSpec& sp
 }
 
 // Adds a cache and a workspace to loaded weights.
-std::unique_ptr<Worker::Model> Worker::with_memory(Decoder decoder, const EnginePlan& plan,
-                                                   const DecoderSpec& spec) {
+std::unique_ptr<Worker::Loaded> Worker::with_memory(Model model, const EnginePlan& plan,
+                                                    const ModelSpec& spec) {
   const Stage stage = pipeline_.stage();
   const CacheGroups all_groups = CacheGroups::of(spec, plan.ranks);
   const CacheGroups own_groups =
       stage.is_whole() ? all_groups : all_groups.with_layers(stage.layers(spec.blocks.size()));
-  KvCache cache(decoder.kv_layouts(plan.kv_type(), plan.options.block_size), own_groups, plan.cache_blocks,
-                StateCache(decoder.state_floats(), plan.cache_shape(all_groups).states));
-  Workspace workspace(decoder.workspace_floats(plan.step_limits()));
-  return std::make_unique<Model>(Model{std::move(decoder), std::move(cache), std::move(workspace)});
+  KvCache cache(model.kv_layouts(plan.kv_type(), plan.options.block_size), own_groups, plan.cache_blocks,
+                StateCache(model.state_floats(), plan.cache_shape(all_groups).states));
+  Workspace workspace(model.workspace_floats(plan.step_limits()));
+  return std::make_unique<Loaded>(Loaded{std::move(model), std::move(cache), std::move(workspace)});
 }
 
 // Fills in the fields of info_ that describe this rank's part of the model. Collective.
-void Worker::describe_own_part(const Model& model, const DecoderSpec& spec, const WeightSource& source) {
+void Worker::describe_own_part(const Loaded& loaded, const ModelSpec& spec, const WeightSource& source) {
   info_.unused_tensors = pipeline_.stage().is_whole()
-                             ? model.decoder.unused_tensors()
+                             ? loaded.model.unused_tensors()
                              : unused_by_all_stages(comm_, pipeline_, spec.names.as_stored_in(source),
-                                                    model.decoder.unused_tensors());
-  if (const SequenceHead* head = model.decoder.sequence_head()) info_.head_pooling = head->pooling();
-  info_.weight_bytes = model.decoder.weight_bytes();
-  info_.cache_bytes = model.cache.capacity_bytes();
-  info_.states = model.cache.states().slots();
-  info_.state_bytes = model.cache.states().capacity_bytes();
-  info_.workspace_bytes = model.workspace.capacity_bytes();
+                                                    loaded.model.unused_tensors());
+  if (const SequenceHead* head = loaded.model.sequence_head()) info_.head_pooling = head->pooling();
+  info_.weight_bytes = loaded.model.weight_bytes();
+  info_.cache_bytes = loaded.cache.capacity_bytes();
+  info_.states = loaded.cache.states().slots();
+  info_.state_bytes = loaded.cache.states().capacity_bytes();
+  info_.workspace_bytes = loaded.workspace.capacity_bytes();
 }
 
 Worker::Worker(Communicator& comm, EnginePlan& plan, const WorkerOptions& options,
@@ -265,10 +264,10 @@ Worker::Worker(Communicator& comm, EnginePlan& plan, const WorkerOptions& option
     : comm_(comm),
       pipeline_(comm, plan.options.pipeline),
       vocab_size_(plan.config.vocab_size),
-      model_(load(plan, options, progress)),
-      executor_(pipeline_.tensor(), model_->decoder, model_->cache, model_->workspace, plan.config.vocab_size,
-                vocab_shards(plan, pipeline_.tensor().size()), pipeline_.stage(), pipeline_.links(),
-                plan.options.same_bits),
+      loaded_(load(plan, options, progress)),
+      executor_(pipeline_.tensor(), loaded_->model, loaded_->cache, loaded_->workspace,
+                plan.config.vocab_size, vocab_shards(plan, pipeline_.tensor().size()), pipeline_.stage(),
+                pipeline_.links(), plan.options.same_bits),
       statistics_(pipeline_.tensor()) {
   if (!pipeline_.stage().is_whole())
     executor_.receive_masks_from([&](std::size_t) { return pipeline_.receive_mask(vocab_size_); });
@@ -286,10 +285,10 @@ void Worker::add_draft(std::unique_ptr<DraftModel> draft) {
   });
 }
 
-VocabTables Worker::tables() const { return model_->decoder.tables(); }
+VocabTables Worker::tables() const { return loaded_->model.tables(); }
 
 std::vector<float> Worker::sequence_head(std::vector<float> pooled) const {
-  const SequenceHead* head = model_->decoder.sequence_head();
+  const SequenceHead* head = loaded_->model.sequence_head();
   require<ConfigError>(
       head != nullptr,
       "cannot compute the head of a sequence: expected a classifier or an encoder with a pooler, "

@@ -25,7 +25,7 @@ class DraftModel;
 struct WorkerOptions {
   MemoryNeed beside{};            // memory needed for other things, such as a draft model
   bool cache_is_planned = false;  // whether plan.cache_blocks is already final
-  VocabTables others{};           // tables shared with another worker; see Decoder
+  VocabTables others{};           // tables shared with another worker; see Model
 };
 
 class Worker {
@@ -68,15 +68,15 @@ class Worker {
   double wire_seconds() { return pipeline_.tensor().stats().wire.seconds; }
 
  private:
-  struct Model;
+  struct Loaded;
 
-  std::unique_ptr<Model> load(EnginePlan& plan, const WorkerOptions& options,
-                              const std::function<void(double)>& progress);
-  PackedWeights load_weights(const EnginePlan& plan, const DecoderSpec& spec, const WeightSource& source,
+  std::unique_ptr<Loaded> load(EnginePlan& plan, const WorkerOptions& options,
+                               const std::function<void(double)>& progress);
+  PackedWeights load_weights(const EnginePlan& plan, const ModelSpec& spec, const WeightSource& source,
                              bool in_two_phases, const VocabTables& others,
-                             const std::function<void(double)>& progress, std::optional<Decoder>& decoder);
-  std::unique_ptr<Model> with_memory(Decoder decoder, const EnginePlan& plan, const DecoderSpec& spec);
-  void describe_own_part(const Model& model, const DecoderSpec& spec, const WeightSource& source);
+                             const std::function<void(double)>& progress, std::optional<Model>& model);
+  std::unique_ptr<Loaded> with_memory(Model model, const EnginePlan& plan, const ModelSpec& spec);
+  void describe_own_part(const Loaded& loaded, const ModelSpec& spec, const WeightSource& source);
   Outputs run_command(const Forward& forward);
   Outputs run_command(const DraftForward& command);
   Outputs run_command(const Report& command);
@@ -92,7 +92,7 @@ class Worker {
   Pipeline pipeline_;
   std::size_t vocab_size_;
   EngineInfo info_;
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<Loaded> loaded_;
   StepExecutor executor_;
   StepStatistics statistics_;
   std::optional<HiddenStates> states_;  // hidden states that the draft model reads

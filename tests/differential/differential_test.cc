@@ -38,7 +38,7 @@ const std::vector<std::string> kModels = {
 const std::vector<std::string> kModelsWithLayer = {"deepseek3-yarn", "qwen3next", "qwen35"};
 
 bool has_recurrent_layers(const reference::Fixture& fixture) {
-  const DecoderSpec spec = make_spec(load_config(fixture.folder));
+  const ModelSpec spec = make_spec(load_config(fixture.folder));
   return std::ranges::any_of(spec.blocks,
                              [](const BlockSpec& block) { return is_recurrent(block.attention); });
 }

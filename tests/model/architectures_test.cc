@@ -1,7 +1,7 @@
 #include "model/config/architectures.h"
 
 #include "model/config/config.h"
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "tests/reference/fixture.h"
 #include "tp/error.h"
@@ -14,8 +14,8 @@
 namespace tp {
 namespace {
 
-ModelConfig two_blocks() {
-  ModelConfig config;
+CheckpointConfig two_blocks() {
+  CheckpointConfig config;
   config.architecture = "LlamaForCausalLM";
   config.hidden_size = 512;
   config.intermediate_size = 1024;
@@ -28,7 +28,7 @@ ModelConfig two_blocks() {
   return config;
 }
 
-AttentionSpec attention_of(const DecoderSpec& spec, std::size_t layer) {
+AttentionSpec attention_of(const ModelSpec& spec, std::size_t layer) {
   return std::get<AttentionSpec>(spec.blocks.at(layer).attention);
 }
 
@@ -36,20 +36,20 @@ AttentionSpec attention_of(const DecoderSpec& spec, std::size_t layer) {
 // what the blocks themselves hold, without embedding, final norm and LM head:
 //   2 x (q, k, v, o: 4 x 512 x 512; gate, up, down: 3 x 512 x 1024; two norms: 2 x 512).
 TEST(Architectures, CountTheParametersOfTheFoundingTextsExample) {
-  const DecoderSpec spec = make_spec(two_blocks());
+  const ModelSpec spec = make_spec(two_blocks());
   const std::size_t around_the_blocks = 100 * 512 + 512;
   EXPECT_EQ(count_parameters(spec) - around_the_blocks, 5244928U);
 }
 
 TEST(Architectures, CountEmbeddingAndHeadOnceIfTheyAreTied) {
-  ModelConfig config = two_blocks();
+  CheckpointConfig config = two_blocks();
   const std::size_t tied = count_parameters(make_spec(config));
   config.tie_word_embeddings = false;
   EXPECT_EQ(count_parameters(make_spec(config)) - tied, 100U * 512);
 }
 
 TEST(Architectures, CountBiases) {
-  ModelConfig config = two_blocks();
+  CheckpointConfig config = two_blocks();
   const std::size_t without = count_parameters(make_spec(config));
   config.attention_bias = true;
   const std::size_t attention = count_parameters(make_spec(config));
@@ -59,11 +59,11 @@ TEST(Architectures, CountBiases) {
 }
 
 TEST(Architectures, CountOverRanksIsTheModelPlusWhatIsReplicated) {
-  const DecoderSpec spec = make_spec(two_blocks());
+  const ModelSpec spec = make_spec(two_blocks());
   for (const std::size_t ranks : {2U, 4U, 8U}) {
     std::size_t total = 0;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      total += Decoder::shape_of(spec, SyntheticWeights(), {rank, ranks}, {}).parameters();
+      total += Model::shape_of(spec, SyntheticWeights(), {rank, ranks}, {}).parameters();
     }
     const std::size_t norms = (2 * 2 + 1) * 512;  // every rank holds them
     EXPECT_EQ(total, count_parameters(spec) + (ranks - 1) * norms);
@@ -71,13 +71,13 @@ TEST(Architectures, CountOverRanksIsTheModelPlusWhatIsReplicated) {
 }
 
 TEST(Architectures, ScaleScoresByTheHeadsWidth) {
-  const DecoderSpec spec = make_spec(two_blocks());
+  const ModelSpec spec = make_spec(two_blocks());
   EXPECT_FLOAT_EQ(attention_of(spec, 0).scale, 0.125F);
   EXPECT_FALSE(attention_of(spec, 0).pattern.window.has_value());
 }
 
 TEST(Architectures, RefuseAFamilyThatIsNotSupported) {
-  ModelConfig config = two_blocks();
+  CheckpointConfig config = two_blocks();
   config.architecture = "MambaForCausalLM";
   try {
     make_spec(config);
@@ -91,7 +91,7 @@ TEST(Architectures, RefuseAFamilyThatIsNotSupported) {
 }
 
 TEST(Architectures, RefuseAnActivationThatTheyDoNotKnow) {
-  ModelConfig config = two_blocks();
+  CheckpointConfig config = two_blocks();
   config.hidden_act = "quick_gelu";
   try {
     make_spec(config);
@@ -103,7 +103,7 @@ TEST(Architectures, RefuseAnActivationThatTheyDoNotKnow) {
   }
 }
 
-ModelConfig parse(nlohmann::json config, const std::string& architecture) {
+CheckpointConfig parse(nlohmann::json config, const std::string& architecture) {
   config.update({{"architectures", {architecture}}, {"vocab_size", 100}});
   return parse_config(config.dump(), "config.json");
 }
@@ -113,7 +113,7 @@ nlohmann::json sizes() {
       {"hidden_size", 64}, {"intermediate_size", 96}, {"num_hidden_layers", 4}, {"num_attention_heads", 4}};
 }
 
-std::vector<bool> windows_of(const DecoderSpec& spec) {
+std::vector<bool> windows_of(const ModelSpec& spec) {
   std::vector<bool> windows;
   for (const BlockSpec& block : spec.blocks)
     windows.push_back(std::get<AttentionSpec>(block.attention).pattern.window.has_value());
@@ -183,7 +183,7 @@ TEST(Architectures, ScaleGpt2sScoresAsTheConfigSays) {
 TEST(Architectures, TakeGemmasGeluForTheApproximation) {
   nlohmann::json config = sizes();
   config["hidden_act"] = "gelu";
-  const DecoderSpec spec = make_spec(parse(config, "GemmaForCausalLM"));
+  const ModelSpec spec = make_spec(parse(config, "GemmaForCausalLM"));
   EXPECT_EQ(std::get<GatedMlpSpec>(spec.blocks.front().feed_forward).activation, Activation::gelu_tanh);
 }
 

@@ -13,8 +13,8 @@ namespace tp {
 namespace {
 
 // A model of which these layers have windows.
-DecoderSpec model_with(const std::vector<CacheWindow>& windows) {
-  ModelConfig config;
+ModelSpec model_with(const std::vector<CacheWindow>& windows) {
+  CheckpointConfig config;
   config.architecture = "LlamaForCausalLM";
   config.hidden_size = 64;
   config.intermediate_size = 160;
@@ -23,20 +23,20 @@ DecoderSpec model_with(const std::vector<CacheWindow>& windows) {
   config.num_key_value_heads = 2;
   config.head_dim = 8;
   config.vocab_size = 100;
-  DecoderSpec spec = make_spec(config);
+  ModelSpec spec = make_spec(config);
   for (std::size_t layer = 0; layer < windows.size(); ++layer)
     std::get<AttentionSpec>(spec.blocks[layer].attention).pattern.window = windows[layer];
   return spec;
 }
 
 // Every `period`-th of the layers sees everything.
-DecoderSpec alternating(std::size_t layers, std::size_t period, std::size_t window) {
+ModelSpec alternating(std::size_t layers, std::size_t period, std::size_t window) {
   std::vector<CacheWindow> windows(layers, window);
   for (std::size_t layer = period - 1; layer < layers; layer += period) windows[layer].reset();
   return model_with(windows);
 }
 
-void expect_consistent(const DecoderSpec& spec, const CacheGroups& groups) {
+void expect_consistent(const ModelSpec& spec, const CacheGroups& groups) {
   ASSERT_EQ(groups.places.size(), spec.blocks.size());
   std::set<std::pair<std::size_t, std::size_t>> taken;
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
@@ -63,7 +63,7 @@ TEST(CacheGroups, HaveTheSameNumberOfLayersAndHardlyAnyRoomThatNoLayerUses) {
   for (const Case& c : {Case{26, 2, 13, 2}, Case{48, 6, 8, 6}, Case{26, 6, 2, 13}, Case{34, 6, 5, 7},
                         Case{62, 6, 5, 13}, Case{2, 2, 1, 2}}) {
     SCOPED_TRACE(testing::Message() << c.layers << " layers, of which every " << c.period << "th has none");
-    const DecoderSpec spec = alternating(c.layers, c.period, 1024);
+    const ModelSpec spec = alternating(c.layers, c.period, 1024);
     const CacheGroups groups = CacheGroups::of(spec, 1);
     EXPECT_EQ(groups.slots, c.slots);
     EXPECT_EQ(groups.windows.size(), c.groups);
@@ -72,8 +72,8 @@ TEST(CacheGroups, HaveTheSameNumberOfLayersAndHardlyAnyRoomThatNoLayerUses) {
 }
 
 // Like Gemma 4 26B: every 6th layer sees everything, with other heads than the layers with windows.
-DecoderSpec mixed(std::size_t layers, std::size_t window) {
-  DecoderSpec spec = alternating(layers, 6, window);
+ModelSpec mixed(std::size_t layers, std::size_t window) {
+  ModelSpec spec = alternating(layers, 6, window);
   for (BlockSpec& block : spec.blocks) {
     auto& attention = std::get<AttentionSpec>(block.attention);
     attention.num_attention_heads = 16;
@@ -83,7 +83,7 @@ DecoderSpec mixed(std::size_t layers, std::size_t window) {
   return spec;
 }
 
-std::vector<kernels::KvLayout> layouts_of(const DecoderSpec& spec, std::size_t ranks, KvType type) {
+std::vector<kernels::KvLayout> layouts_of(const ModelSpec& spec, std::size_t ranks, KvType type) {
   std::vector<kernels::KvLayout> layouts;
   for (const BlockSpec& block : spec.blocks) {
     const auto& attention = std::get<AttentionSpec>(block.attention);
@@ -99,7 +99,7 @@ TEST(CacheGroups, HaveBlocksOfNearlyTheSameBytesWhereLayersDifferInSize) {
   };
   for (const Case& c : {Case{1, 14, 5}, Case{2, 14, 5}, Case{4, 6, 5}, Case{16, 18, 2}}) {
     SCOPED_TRACE(testing::Message() << c.ranks << " ranks");
-    const DecoderSpec spec = mixed(30, 1024);
+    const ModelSpec spec = mixed(30, 1024);
     const CacheGroups groups = CacheGroups::of(spec, c.ranks);
     EXPECT_EQ(groups.windows.size(), c.groups);
     EXPECT_EQ(groups.slots, c.slots);
@@ -114,7 +114,7 @@ TEST(CacheGroups, HaveBlocksOfNearlyTheSameBytesWhereLayersDifferInSize) {
 }
 
 TEST(CacheGroups, AreAtMostAFewWhereOneLayerDiffersInSize) {
-  DecoderSpec spec = alternating(4, 2, 8);
+  ModelSpec spec = alternating(4, 2, 8);
   std::get<AttentionSpec>(spec.blocks[1].attention).num_key_value_heads = 4;
   const CacheGroups groups = CacheGroups::of(spec, 1);
   EXPECT_EQ(groups.windows, (CacheWindows{8, std::nullopt, std::nullopt}));
@@ -122,7 +122,7 @@ TEST(CacheGroups, AreAtMostAFewWhereOneLayerDiffersInSize) {
 }
 
 TEST(CacheGroups, KeepTheChunksBeforeTheirOwn) {
-  DecoderSpec spec = model_with({8, 8});
+  ModelSpec spec = model_with({8, 8});
   for (BlockSpec& block : spec.blocks)
     std::get<AttentionSpec>(block.attention).pattern = {.chunk = 8, .chunks_before = 2};
   EXPECT_EQ(CacheGroups::of(spec, 1).windows, CacheWindows{24});
@@ -130,13 +130,13 @@ TEST(CacheGroups, KeepTheChunksBeforeTheirOwn) {
 
 // As of Reformer: what a token gives depends on those that follow, and nothing of a step is kept.
 TEST(CacheGroups, ShareOnePlaceWhereSequencesAreComputedWhole) {
-  DecoderSpec spec = model_with({{}, {}});
+  ModelSpec spec = model_with({{}, {}});
   spec.recomputes = true;
   EXPECT_EQ(CacheGroups::of(spec, 1).slots, 1U);
 }
 
 TEST(CacheGroups, KeepNoMoreThanAChunk) {
-  DecoderSpec spec = model_with({{}, {}, {}, {}});
+  ModelSpec spec = model_with({{}, {}, {}, {}});
   for (std::size_t layer = 0; layer < 3; ++layer)
     std::get<AttentionSpec>(spec.blocks[layer].attention).pattern = {.chunk = 8192};
   EXPECT_EQ(CacheGroups::of(spec, 1).windows, (CacheWindows{8192, 8192, 8192, std::nullopt}));
@@ -144,7 +144,7 @@ TEST(CacheGroups, KeepNoMoreThanAChunk) {
 
 // As Qwen3-Next: layers with attention between such as keep a state, which take nothing of a block.
 TEST(CacheGroups, LeaveOutRecurrentLayers) {
-  DecoderSpec spec = model_with({{}, {}, {}, {}});
+  ModelSpec spec = model_with({{}, {}, {}, {}});
   for (const std::size_t layer : {0U, 2U})
     spec.blocks[layer].attention = GatedDeltaNetSpec{.num_key_heads = 2,
                                                      .num_value_heads = 4,
@@ -206,7 +206,7 @@ TEST(KvCache, GivesEveryLayerTheBytesOfItsSlot) {
 
 // No byte belongs to two layers of a group, or to two blocks of any groups.
 TEST(KvCache, SeparatesBlocksOfDifferentGroups) {
-  const DecoderSpec spec = mixed(12, 8);
+  const ModelSpec spec = mixed(12, 8);
   constexpr std::size_t kBlocks = 3;
   for (const std::size_t ranks : {1U, 3U, 4U}) {
     const CacheGroups groups = CacheGroups::of(spec, ranks);

@@ -1,7 +1,7 @@
 // Logits and hidden states of a sequence, also of a layer that reads states.
 #pragma once
 
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "tests/model/one_group.h"
 #include "tp/communicator.h"
 
@@ -19,12 +19,12 @@ struct Results {
 };
 
 // In steps of `chunk` tokens. `states`: of a decoder that reads them, one per token. Collective.
-inline Results compute(Communicator& comm, const DecoderSpec& spec, const WeightSource& source,
+inline Results compute(Communicator& comm, const ModelSpec& spec, const WeightSource& source,
                        const std::vector<TokenId>& tokens, std::size_t chunk,
                        const std::vector<const float*>& states = {}) {
   constexpr std::size_t kBlockSize = 8;
   constexpr std::size_t kBlocks = 16;
-  const Decoder decoder(spec, source, {comm.rank(), comm.size()}, std::nullopt);
+  const Model decoder(spec, source, {comm.rank(), comm.size()}, std::nullopt);
   const KvCache cache(decoder.kv_layouts(KvType::f32, kBlockSize), one_group(spec), kBlocks,
                       StateCache(decoder.state_floats(), 1));
   Workspace workspace(decoder.workspace_floats({.tokens = chunk,

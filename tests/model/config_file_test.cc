@@ -31,7 +31,7 @@ TEST(Config, RefusesTextThatIsNoJsonObject) {
 TEST(Config, TakesTheLastValueOfAFieldThatIsThereTwiceAndSaysSo) {
   take_file_notices();
   const std::string text = small_config().dump();
-  const ModelConfig config = parse_config(R"({"hidden_size": 999, )" + text.substr(1), "config.json");
+  const CheckpointConfig config = parse_config(R"({"hidden_size": 999, )" + text.substr(1), "config.json");
   EXPECT_EQ(config.hidden_size, 64U);
   EXPECT_EQ(take_file_notices(),
             std::vector<std::string>{

@@ -34,7 +34,7 @@ TEST(Config, HoldsWhatTheFileSays) {
                  {"mlp_bias", true},
                  {"tie_word_embeddings", true},
                  {"eos_token_id", {2, 7}}});
-  const ModelConfig config = parse(object);
+  const CheckpointConfig config = parse(object);
   EXPECT_EQ(config.architecture, "LlamaForCausalLM");
   EXPECT_EQ(config.hidden_size, 64U);
   EXPECT_EQ(config.intermediate_size, 160U);
@@ -58,7 +58,7 @@ TEST(Config, HasTheDefaultsOfTransformers) {
   object.erase("num_key_value_heads");
   object.erase("torch_dtype");
   object["head_dim"] = nullptr;  // null counts as absent
-  const ModelConfig config = parse(object);
+  const CheckpointConfig config = parse(object);
   EXPECT_EQ(config.num_key_value_heads, 8U);
   EXPECT_EQ(config.head_dim, 8U);
   EXPECT_EQ(config.rms_norm_eps, 1e-6);
@@ -181,15 +181,15 @@ TEST(Config, RefusesAFamilyListThatIsNone) {
 }
 
 TEST(Config, ReadsTheNamesThatGpt2HasForItsFields) {
-  const ModelConfig config = parse({{"architectures", {"GPT2LMHeadModel"}},
-                                    {"n_embd", 64},
-                                    {"n_head", 4},
-                                    {"n_layer", 3},
-                                    {"n_positions", 128},
-                                    {"n_inner", nullptr},
-                                    {"layer_norm_epsilon", 1e-4},
-                                    {"activation_function", "relu"},
-                                    {"vocab_size", 100}});
+  const CheckpointConfig config = parse({{"architectures", {"GPT2LMHeadModel"}},
+                                         {"n_embd", 64},
+                                         {"n_head", 4},
+                                         {"n_layer", 3},
+                                         {"n_positions", 128},
+                                         {"n_inner", nullptr},
+                                         {"layer_norm_epsilon", 1e-4},
+                                         {"activation_function", "relu"},
+                                         {"vocab_size", 100}});
   EXPECT_EQ(config.hidden_size, 64U);
   EXPECT_EQ(config.num_attention_heads, 4U);
   EXPECT_EQ(config.num_hidden_layers, 3U);
@@ -244,7 +244,7 @@ TEST(Config, TakesALanguageModelFromTextConfig) {
                          {"sliding_window", 1024},
                          {"torch_dtype", nullptr}}},
                        {"vision_config", {{"hidden_size", 1152}}}};
-  const ModelConfig config = parse(object);
+  const CheckpointConfig config = parse(object);
   EXPECT_EQ(config.architecture, "Gemma3ForConditionalGeneration");
   EXPECT_EQ(config.hidden_size, 2560U);
   EXPECT_EQ(config.num_attention_heads, 8U);
@@ -259,7 +259,7 @@ TEST(Config, TakesALanguageModelFromTextConfig) {
   EXPECT_TRUE(config.tie_word_embeddings);
 }
 
-std::string windows_of(const ModelConfig& config) {
+std::string windows_of(const CheckpointConfig& config) {
   std::string windows;
   for (const std::string& type : config.layer_types) windows += type == "sliding_attention" ? 'L' : 'G';
   return windows;
@@ -371,8 +371,8 @@ TEST(Config, SurvivesTheWayToOtherRanks) {
                  {"residual_multiplier", 3.0},
                  {"attention_multiplier", 4.0},
                  {"logits_scaling", 5.0}});
-  const ModelConfig sent = parse(object);
-  ModelConfig received;
+  const CheckpointConfig sent = parse(object);
+  CheckpointConfig received;
   from_archive(to_archive(sent), received);
   // Whatever a field is, it must arrive: archives of equal objects have equal bytes.
   EXPECT_EQ(to_archive(received), to_archive(sent));

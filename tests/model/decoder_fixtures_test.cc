@@ -1,7 +1,7 @@
 // Every fixture of every family: logits and tokens that the original modelling code computed.
 #include "model/config/config.h"
 #include "model/weights/open_checkpoint.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/llama.h"
@@ -12,7 +12,7 @@ namespace tp {
 namespace {
 
 using reference::Fixture;
-using test::DecoderUnderTest;
+using test::ModelUnderTest;
 
 // Float32 noise of most models is 6e-6 by their meta.json (float64 against float32, and two implementations
 // against each other); ours adds other orders of summation and its own exp. 1e-4 is still a tenth of what the
@@ -26,13 +26,13 @@ class FamilyFixture : public testing::TestWithParam<Fixture> {
   bool fits() const { return config_.num_attention_heads >= comm_.size(); }
 
   Communicator& comm_ = test::world();
-  ModelConfig config_ = load_config(GetParam().folder);
+  CheckpointConfig config_ = load_config(GetParam().folder);
   std::unique_ptr<WeightSource> source_ = open_checkpoint(GetParam().folder);
 };
 
 TEST_P(FamilyFixture, GivesTheLogitsOfTheOriginalModellingCode) {
   if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
-  DecoderUnderTest decoder(comm_, config_, *source_, {.weights = WeightType::f32});
+  ModelUnderTest decoder(comm_, config_, *source_, {.weights = WeightType::f32});
   std::vector<float> logits = decoder.append(GetParam().prompt);
   EXPECT_LE(decoder.difference(logits, GetParam().rows), tolerance(GetParam()));
   if (decoder.spec().recomputes) return;  // every token changes what those before it give
@@ -47,14 +47,14 @@ TEST_P(FamilyFixture, GivesTheLogitsOfTheOriginalModellingCode) {
 TEST_P(FamilyFixture, GivesThemInTwoHalfBatchesInTurns) {
   if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
   if (!can_divide_steps(make_spec(config_))) GTEST_SKIP() << "computes whole sequences";
-  DecoderUnderTest decoder(comm_, config_, *source_,
-                           {.chunk = 20, .weights = WeightType::f32, .in_halves = true});
+  ModelUnderTest decoder(comm_, config_, *source_,
+                         {.chunk = 20, .weights = WeightType::f32, .in_halves = true});
   EXPECT_LE(decoder.difference(decoder.append(GetParam().prompt), GetParam().rows), tolerance(GetParam()));
 }
 
 TEST_P(FamilyFixture, GivesTheGreedyTokensExactly) {
   if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
-  DecoderUnderTest decoder(comm_, config_, *source_, {.weights = WeightType::f32});
+  ModelUnderTest decoder(comm_, config_, *source_, {.weights = WeightType::f32});
   EXPECT_EQ(decoder.greedy(GetParam().prompt, GetParam().greedy.size()), GetParam().greedy);
 }
 

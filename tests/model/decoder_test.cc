@@ -1,9 +1,8 @@
-#include "model/layers/decoder.h"
-
 #include "model/config/config.h"
+#include "model/layers/model.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "model/weights/synthetic/synthetic_weights.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/llama.h"
@@ -18,15 +17,15 @@ namespace {
 
 using reference::Fixture;
 using reference::Random;
-using test::DecoderUnderTest;
+using test::ModelUnderTest;
 
 // Logits of synthetic models are near 1, and float32 noise is 1e-6 to 1e-5 of that: it grows with layers and
 // with the angles' rounding.
 constexpr double kTolerance = 1e-4;
 
 // A model for at least `ranks` ranks; nothing divides but by chance.
-ModelConfig random_config(Random& random, std::size_t ranks) {
-  ModelConfig config;
+CheckpointConfig random_config(Random& random, std::size_t ranks) {
+  CheckpointConfig config;
   config.architecture = "LlamaForCausalLM";
   config.num_key_value_heads = random.integer(1, 4);
   const std::size_t least = (ranks + config.num_key_value_heads - 1) / config.num_key_value_heads;
@@ -51,18 +50,18 @@ std::vector<TokenId> random_tokens(Random& random, std::size_t count, std::size_
   return tokens;
 }
 
-TEST(Decoder, OverRanksEqualsTheNaiveDecoderForRandomShapes) {
+TEST(Model, OverRanksEqualsTheNaiveDecoderForRandomShapes) {
   Communicator& comm = test::world();
   for (std::uint64_t seed = 1; seed <= 25; ++seed) {
     Random random(seed);
-    const ModelConfig config = random_config(random, comm.size());
+    const CheckpointConfig config = random_config(random, comm.size());
     SCOPED_TRACE(
         fmt::format("seed {}: {} heads, {} kv heads of {}, hidden {}, intermediate {}, vocabulary {}", seed,
                     config.num_attention_heads, config.num_key_value_heads, config.head_dim,
                     config.hidden_size, config.intermediate_size, config.vocab_size));
     const SyntheticWeights source(DType::f32, seed);
     const std::vector<TokenId> tokens = random_tokens(random, random.integer(1, 40), config.vocab_size);
-    DecoderUnderTest decoder(
+    ModelUnderTest decoder(
         comm, config, source,
         {.length = 40, .chunk = random.integer(1, 40), .block_size = random.integer(1, 20)});
     const std::vector<float> logits = decoder.append(tokens);
@@ -72,7 +71,7 @@ TEST(Decoder, OverRanksEqualsTheNaiveDecoderForRandomShapes) {
 }
 
 // Layers of one model may rotate by other angles or not at all, and see other tokens.
-TEST(Decoder, GivesEveryLayerTheRopeAndTheMaskOfItsSpec) {
+TEST(Model, GivesEveryLayerTheRopeAndTheMaskOfItsSpec) {
   Communicator& comm = test::world();
   constexpr std::size_t kTokens = 40;
   const std::vector<reference::LayerAttention> layers = {
@@ -82,9 +81,9 @@ TEST(Decoder, GivesEveryLayerTheRopeAndTheMaskOfItsSpec) {
       {100.0, {.causal = false, .window = 4, .dilation = 3}},
   };
   Random random(11);
-  ModelConfig config = random_config(random, comm.size());
+  CheckpointConfig config = random_config(random, comm.size());
   config.num_hidden_layers = layers.size();
-  DecoderSpec spec = make_spec(config);
+  ModelSpec spec = make_spec(config);
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
     const auto& [theta, pattern] = layers[layer];
     auto& attention = std::get<AttentionSpec>(spec.blocks[layer].attention);
@@ -95,20 +94,20 @@ TEST(Decoder, GivesEveryLayerTheRopeAndTheMaskOfItsSpec) {
   EXPECT_EQ(distinct_ropes(spec).size(), 2U);
   const SyntheticWeights source(DType::f32, 11);
   const std::vector<TokenId> tokens = random_tokens(random, kTokens, config.vocab_size);
-  DecoderUnderTest decoder(comm, spec, source, {.length = kTokens, .chunk = kTokens, .block_size = 8});
+  ModelUnderTest decoder(comm, spec, source, {.length = kTokens, .chunk = kTokens, .block_size = 8});
   EXPECT_LE(
       decoder.difference(decoder.append(tokens), reference::Llama(config, source, layers).logits(tokens)),
       kTolerance);
 }
 
 // As `bench` runs them.
-TEST(Decoder, GivesSoundLogitsOfSyntheticWeightsForEveryFamily) {
+TEST(Model, GivesSoundLogitsOfSyntheticWeightsForEveryFamily) {
   Communicator& comm = test::world();
   for (const Fixture& fixture : reference::fixtures_of(supported_architectures())) {
-    const ModelConfig config = load_config(fixture.folder);
+    const CheckpointConfig config = load_config(fixture.folder);
     if (make_spec(config).bidirectional) continue;  // encoders have another cache
     const SyntheticWeights source(DType::bf16, 1);
-    DecoderUnderTest decoder(comm, config, source, {.length = fixture.prompt.size(), .chunk = 64});
+    ModelUnderTest decoder(comm, config, source, {.length = fixture.prompt.size(), .chunk = 64});
     const std::vector<float> logits = decoder.append(fixture.prompt);
     double squares = 0.0;
     for (const float logit : logits) squares += static_cast<double>(logit) * logit;
@@ -118,14 +117,14 @@ TEST(Decoder, GivesSoundLogitsOfSyntheticWeightsForEveryFamily) {
   }
 }
 
-TEST(Decoder, RunsTwoAllReducesPerLayerAndOneForTheEmbedding) {
+TEST(Model, RunsTwoAllReducesPerLayerAndOneForTheEmbedding) {
   Communicator& comm = test::world();
   Random random(1);
-  ModelConfig config = random_config(random, comm.size());
+  CheckpointConfig config = random_config(random, comm.size());
   for (const std::size_t layers : {1U, 2U, 5U}) {
     config.num_hidden_layers = layers;
     const SyntheticWeights source(DType::f32, 1);
-    DecoderUnderTest decoder(comm, config, source, {.length = 64, .chunk = 64});
+    ModelUnderTest decoder(comm, config, source, {.length = 64, .chunk = 64});
     for (const std::size_t tokens : {1U, 7U, 40U}) {
       comm.stats() = CommStats{};
       decoder.append(random_tokens(random, tokens, config.vocab_size));
@@ -138,13 +137,13 @@ TEST(Decoder, RunsTwoAllReducesPerLayerAndOneForTheEmbedding) {
   }
 }
 
-TEST(Decoder, GivesTheSameForEveryPrefillChunk) {
+TEST(Model, GivesTheSameForEveryPrefillChunk) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
-  const ModelConfig config = load_config(fixture.folder);
+  const CheckpointConfig config = load_config(fixture.folder);
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
   for (const std::size_t chunk : {1U, 2U, 3U, 7U, 16U, 64U, 512U}) {
-    DecoderUnderTest decoder(comm, config, *source, {.length = 128, .chunk = chunk, .block_size = 8});
+    ModelUnderTest decoder(comm, config, *source, {.length = 128, .chunk = chunk, .block_size = 8});
     const std::vector<float> logits = decoder.append(fixture.prompt);
     EXPECT_LE(decoder.difference(logits, fixture.rows), kTolerance) << "chunks of " << chunk;
     EXPECT_EQ(decoder.greedy(fixture.prompt, fixture.greedy.size()), fixture.greedy) << "chunks of " << chunk;
@@ -152,16 +151,16 @@ TEST(Decoder, GivesTheSameForEveryPrefillChunk) {
 }
 
 // Sequences in one batch do not see each other.
-TEST(Decoder, ComputesARaggedBatchAsEachSequenceByItself) {
+TEST(Model, ComputesARaggedBatchAsEachSequenceByItself) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-12q3kv");
-  const DecoderSpec spec = make_spec(load_config(fixture.folder));
+  const ModelSpec spec = make_spec(load_config(fixture.folder));
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
   const TpRank tp{comm.rank(), comm.size()};
-  DecoderUnderTest of_one(comm, spec, *source, {});
+  ModelUnderTest of_one(comm, spec, *source, {});
   const std::vector<float> alone = of_one.append(fixture.prompt);
   EXPECT_LE(of_one.difference(alone, fixture.rows), kTolerance);
-  const Decoder decoder(spec, *source, tp);
+  const Model decoder(spec, *source, tp);
   const KvCache cache(decoder.kv_layouts(KvType::f32, 8), 40);
   Workspace workspace(decoder.workspace_floats({64, 64, KvType::f32, 8, 8}));
   const std::vector<std::vector<std::int32_t>> tables = {
@@ -197,27 +196,27 @@ TEST(Decoder, ComputesARaggedBatchAsEachSequenceByItself) {
   EXPECT_LE(run({before[0], before[1], before[2]}, {now[0], now[1], now[2]}), kTolerance);
 }
 
-TEST(Decoder, GivesLogitsInGroupsOfAtMostKLogitRows) {
+TEST(Model, GivesLogitsInGroupsOfAtMostKLogitRows) {
   Communicator& comm = test::world();
   Random random(5);
-  const ModelConfig config = random_config(random, comm.size());
+  const CheckpointConfig config = random_config(random, comm.size());
   const SyntheticWeights source(DType::f32, 5);
-  DecoderUnderTest decoder(comm, config, source, {.length = 128, .chunk = 128});
-  const std::vector<TokenId> tokens = random_tokens(random, 2 * Decoder::kLogitRows + 3, config.vocab_size);
+  ModelUnderTest decoder(comm, config, source, {.length = 128, .chunk = 128});
+  const std::vector<TokenId> tokens = random_tokens(random, 2 * Model::kLogitRows + 3, config.vocab_size);
   const std::vector<float> logits = decoder.append(tokens);
   EXPECT_EQ(logits.size(), tokens.size() * decoder.local_vocab().size());
   EXPECT_LE(decoder.difference(logits, reference::Llama(config, source).logits(tokens)), kTolerance);
 }
 
-TEST(Decoder, ReadsEveryParameterThatItCountsOnce) {
+TEST(Model, ReadsEveryParameterThatItCountsOnce) {
   Communicator& comm = test::world();
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     Random random(seed);
-    const ModelConfig config = random_config(random, comm.size());
+    const CheckpointConfig config = random_config(random, comm.size());
     const SyntheticWeights source(DType::f32, seed);
-    const DecoderSpec spec = make_spec(config);
+    const ModelSpec spec = make_spec(config);
     const TpRank tp{comm.rank(), comm.size()};
-    const Decoder decoder(spec, source, tp);
+    const Model decoder(spec, source, tp);
     // Stored as float32, each element read once; packed, rows are filled up to panels.
     EXPECT_EQ(source.bytes_read(), decoder.parameters() * sizeof(float));
     EXPECT_GE(decoder.weight_bytes(), source.bytes_read());
@@ -225,26 +224,26 @@ TEST(Decoder, ReadsEveryParameterThatItCountsOnce) {
 }
 
 // What `inspect` and the memory check say of a model, against the model at work.
-TEST(Decoder, TakesAsMuchMemoryAsItsShapeSays) {
+TEST(Model, TakesAsMuchMemoryAsItsShapeSays) {
   Communicator& comm = test::world();
   constexpr std::size_t kLength = 64;
   for (const Fixture& fixture : reference::fixtures_of(supported_architectures())) {
-    const ModelConfig config = load_config(fixture.folder);
+    const CheckpointConfig config = load_config(fixture.folder);
     if (comm.size() > config.num_attention_heads) continue;
     const auto source = SafetensorsCheckpoint::open(fixture.folder);
     for (const auto weights : {std::optional<WeightType>(), std::optional(WeightType::int4)}) {
       for (const std::size_t chunk : {1U, 5U, 14U, 40U}) {
         SCOPED_TRACE(fmt::format("{}, steps of {}", fixture.name, chunk));
-        DecoderUnderTest decoder(comm, config, *source,
-                                 {.length = kLength, .chunk = chunk, .block_size = 8, .weights = weights});
+        ModelUnderTest decoder(comm, config, *source,
+                               {.length = kLength, .chunk = chunk, .block_size = 8, .weights = weights});
         const std::size_t before = source->bytes_read();
-        const Decoder shape = Decoder::shape_of(decoder.spec(), *source, {comm.rank(), comm.size()}, weights);
+        const Model shape = Model::shape_of(decoder.spec(), *source, {comm.rank(), comm.size()}, weights);
         EXPECT_EQ(source->bytes_read(), before);
-        EXPECT_EQ(shape.weight_bytes(), decoder.decoder().weight_bytes());
-        EXPECT_EQ(shape.parameters(), decoder.decoder().parameters());
+        EXPECT_EQ(shape.weight_bytes(), decoder.model().weight_bytes());
+        EXPECT_EQ(shape.parameters(), decoder.model().parameters());
         const CacheGroups groups = CacheGroups::of(decoder.spec(), comm.size());
         EXPECT_EQ(block_bytes(shape.kv_layouts(KvType::bf16, 8), groups),
-                  block_bytes(decoder.decoder().kv_layouts(KvType::bf16, 8), groups));
+                  block_bytes(decoder.model().kv_layouts(KvType::bf16, 8), groups));
         EXPECT_EQ(shape.workspace_floats(decoder.limits()) * sizeof(float),
                   decoder.workspace().capacity_bytes());
 
@@ -272,9 +271,9 @@ std::size_t peak_resident_bytes() {
 }
 
 // 12,288 tokens: their scores would be 12,288^2 floats, 600 MB a head.
-TEST(Decoder, TakesALongPromptInMemoryThatDoesNotGrowWithItsSquare) {
+TEST(Model, TakesALongPromptInMemoryThatDoesNotGrowWithItsSquare) {
   Communicator& comm = test::world();
-  ModelConfig config;
+  CheckpointConfig config;
   config.architecture = "LlamaForCausalLM";
   config.num_attention_heads = config.num_key_value_heads = comm.size();
   config.head_dim = 4;
@@ -284,7 +283,7 @@ TEST(Decoder, TakesALongPromptInMemoryThatDoesNotGrowWithItsSquare) {
   config.vocab_size = 32;
   config.max_position_embeddings = 12288;
   const SyntheticWeights source(DType::f32, 1);
-  DecoderUnderTest decoder(comm, config, source, {.length = 12288, .chunk = 256, .block_size = 32});
+  ModelUnderTest decoder(comm, config, source, {.length = 12288, .chunk = 256, .block_size = 32});
   Random random(1);
   const std::vector<TokenId> tokens = random_tokens(random, 12288, config.vocab_size);
   const std::size_t before = peak_resident_bytes();

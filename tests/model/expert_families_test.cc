@@ -1,7 +1,7 @@
 // Mixtral, Qwen's experts and DeepSeek: from config.json to the parts of a decoder.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "tests/model/weights/checkpoint_files.h"
 
@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 using test::error_of;
 
-DecoderSpec spec_of(const json& config) { return make_spec(parse_config(config.dump(), "config.json")); }
+ModelSpec spec_of(const json& config) { return make_spec(parse_config(config.dump(), "config.json")); }
 
 json deepseek_v3() {
   return {{"architectures", {"DeepseekV3ForCausalLM"}},
@@ -212,7 +212,7 @@ std::size_t rounded(std::size_t parameters) { return (parameters + 5000000) / 10
 
 // What their authors say: 671 B and 37 B; 46.7 B and 12.9 B; 30.5 B and 3.3 B.
 TEST(ExpertFamilies, HaveTheParametersThatTheirAuthorsCount) {
-  const DecoderSpec v3 = spec_of(deepseek_v3());
+  const ModelSpec v3 = spec_of(deepseek_v3());
   EXPECT_EQ(rounded(count_parameters(v3)), 67103U);
   // With the embedding, of which a token takes one row: 0.9 B.
   EXPECT_EQ(rounded(count_active_parameters(v3)), 3755U);
@@ -256,7 +256,7 @@ TEST(ExpertFamilies, OfOtherMakersHaveTheParametersThatTheirAuthorsCountToo) {
 TEST(ExpertFamilies, GiveLlama4sLayersTheirParts) {
   json config = llama4();
   config["text_config"]["interleave_moe_layer_step"] = 2;
-  const DecoderSpec spec = spec_of(config);
+  const ModelSpec spec = spec_of(config);
   ASSERT_EQ(spec.blocks.size(), 48U);
   for (std::size_t layer = 0; layer < 48; ++layer) {
     const auto& attention = std::get<AttentionSpec>(spec.blocks[layer].attention);
@@ -275,7 +275,7 @@ TEST(ExpertFamilies, GiveLlama4sLayersTheirParts) {
 }
 
 TEST(ExpertFamilies, CacheOfDeepseekV3IsOneAndAHalfPercentOfThatOfItsHeads) {
-  const Decoder shape = Decoder::shape_of(spec_of(deepseek_v3()), SyntheticWeights(), {0, 16}, {});
+  const Model shape = Model::shape_of(spec_of(deepseek_v3()), SyntheticWeights(), {0, 16}, {});
   const kernels::KvLayout layout = shape.kv_layouts(KvType::bf16, 32).front();
   EXPECT_EQ(layout.block_bytes() / 32, 576U * 2);
   const std::size_t of_heads = 128 * (192 + 128) * 2;  // keys and values in bf16
@@ -283,7 +283,7 @@ TEST(ExpertFamilies, CacheOfDeepseekV3IsOneAndAHalfPercentOfThatOfItsHeads) {
 }
 
 TEST(ExpertFamilies, GiveDeepseeksLayersTheirParts) {
-  const DecoderSpec spec = spec_of(deepseek_v3());
+  const ModelSpec spec = spec_of(deepseek_v3());
   EXPECT_EQ(std::get<LatentAttentionSpec>(spec.blocks.front().attention).rope.value().rotary_dim, 64U);
   for (std::size_t layer = 0; layer < 61; ++layer)
     EXPECT_EQ(std::holds_alternative<MixtureOfExpertsSpec>(spec.blocks[layer].feed_forward), layer >= 3);
@@ -302,7 +302,7 @@ TEST(ExpertFamilies, PutQwensExpertsIntoTheLayersThatItsConfigNames) {
   config["num_hidden_layers"] = 8;
   config["decoder_sparse_step"] = 2;
   config["mlp_only_layers"] = {3, 4};
-  const DecoderSpec spec = spec_of(config);
+  const ModelSpec spec = spec_of(config);
   for (std::size_t layer = 0; layer < 8; ++layer) {
     EXPECT_EQ(std::holds_alternative<MixtureOfExpertsSpec>(spec.blocks[layer].feed_forward),
               layer == 1 || layer == 5 || layer == 7)

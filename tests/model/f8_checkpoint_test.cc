@@ -4,7 +4,7 @@
 #include "model/files/mapped_file.h"
 #include "model/weights/open_checkpoint.h"
 #include "model/weights/safetensors/safetensors_header.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
@@ -19,7 +19,7 @@ namespace tp {
 namespace {
 
 using test::bytes_of;
-using test::DecoderUnderTest;
+using test::ModelUnderTest;
 using test::TestTensor;
 
 // One scale for all of these small tensors, which rounding does not touch.
@@ -80,21 +80,21 @@ Checkpoints converted(const std::filesystem::path& path, std::size_t num_layers)
   return out;
 }
 
-std::vector<float> logits_of(Communicator& comm, const ModelConfig& config,
+std::vector<float> logits_of(Communicator& comm, const CheckpointConfig& config,
                              const std::vector<TestTensor>& tensors, const std::vector<TokenId>& prompt,
                              std::optional<WeightType> type = WeightType::f32, bool same_bits = false) {
   const test::TemporaryDirectory directory;
   directory.write("model.safetensors", test::safetensors_file(tensors));
   const auto source = open_checkpoint(directory.path());
-  DecoderSpec spec = make_spec(config);
+  ModelSpec spec = make_spec(config);
   spec.same_bits = same_bits;
-  DecoderUnderTest decoder(comm, spec, *source, {.weights = type});
+  ModelUnderTest decoder(comm, spec, *source, {.weights = type});
   return decoder.append(prompt);
 }
 
 TEST(F8Checkpoint, GivesTheLogitsOfTheSameNumbersInFloat32) {
   const reference::Fixture fixture = reference::fixture("deepseek3-yarn");
-  ModelConfig config = load_config(fixture.folder);
+  CheckpointConfig config = load_config(fixture.folder);
   config.num_nextn_predict_layers = 1;
   const Checkpoints stored = converted(fixture.folder / "model.safetensors", config.num_hidden_layers);
   Communicator& comm = test::world();
@@ -115,7 +115,7 @@ TEST(F8Checkpoint, GivesTheLogitsOfTheSameNumbersInFloat32) {
 // In memory as it is stored, but for what is transposed. With the same bits no activations are rounded.
 TEST(F8Checkpoint, HasTheBitsOfFloat32InItsOwnType) {
   const reference::Fixture fixture = reference::fixture("deepseek3-yarn");
-  ModelConfig config = load_config(fixture.folder);
+  CheckpointConfig config = load_config(fixture.folder);
   config.num_nextn_predict_layers = 1;
   const std::vector<TestTensor> f8 =
       converted(fixture.folder / "model.safetensors", config.num_hidden_layers).f8;

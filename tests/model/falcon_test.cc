@@ -5,7 +5,7 @@
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "model/weights/synthetic/synthetic_weights.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/random.h"
@@ -17,12 +17,12 @@ namespace tp {
 namespace {
 
 using reference::Random;
-using test::DecoderUnderTest;
+using test::ModelUnderTest;
 
 constexpr double kTolerance = 1e-4;  // as in decoder_test.cc
 
-ModelConfig random_config(Random& random, std::size_t ranks) {
-  ModelConfig config = family_of("FalconForCausalLM").defaults;
+CheckpointConfig random_config(Random& random, std::size_t ranks) {
+  CheckpointConfig config = family_of("FalconForCausalLM").defaults;
   config.architecture = "FalconForCausalLM";
   config.new_decoder_architecture = random.coin();
   config.parallel_attn = random.coin();
@@ -45,7 +45,7 @@ TEST(Falcon, OverRanksEqualsTheNaiveDecoderInAllItsVariants) {
   Communicator& comm = test::world();
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Random random(seed);
-    const ModelConfig config = random_config(random, comm.size());
+    const CheckpointConfig config = random_config(random, comm.size());
     SCOPED_TRACE(fmt::format("seed {}: new {}, parallel {}, {} norms, alibi {}, {} heads, {} kv heads of {}",
                              seed, config.new_decoder_architecture, config.parallel_attn,
                              config.num_ln_in_parallel_attn, config.alibi, config.num_attention_heads,
@@ -53,7 +53,7 @@ TEST(Falcon, OverRanksEqualsTheNaiveDecoderInAllItsVariants) {
     const SyntheticWeights source(DType::f32, seed);
     std::vector<TokenId> tokens(random.integer(1, 40));
     for (TokenId& token : tokens) token = static_cast<TokenId>(random.integer(0, config.vocab_size - 1));
-    DecoderUnderTest decoder(
+    ModelUnderTest decoder(
         comm, config, source,
         {.length = 40, .chunk = random.integer(1, 40), .block_size = random.integer(1, 20)});
     const std::vector<float> logits = decoder.append(tokens);
@@ -77,12 +77,12 @@ TEST(Falcon, RunsOneAllReduceForAParallelBlockAndTwoForASequentialOne) {
   Communicator& comm = test::world();
   for (const bool parallel : {true, false}) {
     Random random(1);
-    ModelConfig config = random_config(random, comm.size());
+    CheckpointConfig config = random_config(random, comm.size());
     config.new_decoder_architecture = false;
     config.parallel_attn = parallel;
     config.num_hidden_layers = 3;
     const SyntheticWeights source(DType::f32, 1);
-    DecoderUnderTest decoder(comm, config, source, {.length = 8, .chunk = 8});
+    ModelUnderTest decoder(comm, config, source, {.length = 8, .chunk = 8});
     comm.stats() = CommStats{};
     decoder.append(std::vector<TokenId>{0, 0, 0});
     EXPECT_EQ(comm.stats().all_reduce.calls, (parallel ? 1U : 2U) * 3 + 1);

@@ -22,20 +22,20 @@ json gemma4_config_of(const std::string& fixture) {
   return json::parse(std::ifstream(reference::fixture(fixture).folder / "config.json"));
 }
 
-DecoderSpec gemma4_spec_of(const json& config) { return make_spec(parse_config(config.dump(), "config.json")); }
+ModelSpec gemma4_spec_of(const json& config) { return make_spec(parse_config(config.dump(), "config.json")); }
 
 // The fixture's model with these fields; null removes a field.
-DecoderSpec gemma4_with(const json& fields, const std::string& fixture = "gemma4") {
+ModelSpec gemma4_with(const json& fields, const std::string& fixture = "gemma4") {
   json config = gemma4_config_of(fixture);
   if (!fields.empty()) config["text_config"].merge_patch(fields);
   return gemma4_spec_of(config);
 }
 
-const AttentionSpec& gemma4_attention(const DecoderSpec& spec, std::size_t layer) {
+const AttentionSpec& gemma4_attention(const ModelSpec& spec, std::size_t layer) {
   return std::get<AttentionSpec>(spec.blocks[layer].attention);
 }
 
-std::vector<std::optional<std::size_t>> gemma4_shared_layers(const DecoderSpec& spec) {
+std::vector<std::optional<std::size_t>> gemma4_shared_layers(const ModelSpec& spec) {
   std::vector<std::optional<std::size_t>> shared;
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer)
     shared.push_back(gemma4_attention(spec, layer).shared_kv_layer);
@@ -43,7 +43,7 @@ std::vector<std::optional<std::size_t>> gemma4_shared_layers(const DecoderSpec& 
 }
 
 TEST(Gemma4, HasOtherHeadsInLayersWithoutAWindow) {
-  const DecoderSpec spec = gemma4_with({});
+  const ModelSpec spec = gemma4_with({});
   EXPECT_EQ(gemma4_attention(spec, 0).head_dim, 8U);
   EXPECT_EQ(gemma4_attention(spec, 0).num_key_value_heads, 4U);
   EXPECT_FALSE(gemma4_attention(spec, 0).values_are_keys);
@@ -66,7 +66,7 @@ TEST(Gemma4, ReadsTheSizesOfLayersFromAList) {
 }
 
 TEST(Gemma4, SharesKeysAndValuesOfTheLastEarlierLayerOfTheSameType) {
-  const DecoderSpec spec = gemma4_with({}, "gemma4-e");
+  const ModelSpec spec = gemma4_with({}, "gemma4-e");
   EXPECT_EQ(gemma4_shared_layers(spec),
             (std::vector<std::optional<std::size_t>>{{}, {}, {}, {}, 2, 2, 2, 3}));
   EXPECT_EQ(std::get<GatedMlpSpec>(spec.blocks[3].feed_forward).intermediate_size, 96U);
@@ -76,9 +76,9 @@ TEST(Gemma4, SharesKeysAndValuesOfTheLastEarlierLayerOfTheSameType) {
 }
 
 TEST(Gemma4, TakesNoCacheForLayersThatShareKeysAndValues) {
-  const DecoderSpec spec = gemma4_with({}, "gemma4-e");
+  const ModelSpec spec = gemma4_with({}, "gemma4-e");
   const auto source = SafetensorsCheckpoint::open(reference::fixture("gemma4-e").folder);
-  const Model decoder = Decoder::shape_of(spec, *source, {0, 1}, {});
+  const Model decoder = Model::shape_of(spec, *source, {0, 1}, {});
   const std::vector<kernels::KvLayout> layouts = decoder.kv_layouts(KvType::f32, 16);
   const CacheGroups groups = CacheGroups::of(spec, 1);
   const KvCache cache(layouts, groups, 3);
@@ -96,9 +96,9 @@ TEST(Gemma4, TakesNoCacheForLayersThatShareKeysAndValues) {
 
 TEST(Gemma4, CannotBeDividedIntoStagesIfLayersReadMoreThanTheStream) {
   const auto source = SafetensorsCheckpoint::open(reference::fixture("gemma4-e").folder);
-  EXPECT_THROW(Decoder::shape_of(gemma4_with({}, "gemma4-e"), *source, {0, 1}, {}, {0, 2}), ConfigError);
+  EXPECT_THROW(Model::shape_of(gemma4_with({}, "gemma4-e"), *source, {0, 1}, {}, {0, 2}), ConfigError);
   const auto other = SafetensorsCheckpoint::open(reference::fixture("gemma4").folder);
-  EXPECT_NO_THROW(Decoder::shape_of(gemma4_with({}), *other, {0, 1}, {}, {0, 2}));
+  EXPECT_NO_THROW(Model::shape_of(gemma4_with({}), *other, {0, 1}, {}, {0, 2}));
 }
 
 TEST(Gemma4, HasNoInputsPerLayerIfTheirSizeIsNullOr0) {
@@ -112,14 +112,14 @@ TEST(Gemma4, HasNoInputsPerLayerIfTheirSizeIsNullOr0) {
 TEST(Gemma4, RefusesWhatItsPartsCannotExpress) {
   EXPECT_THROW(gemma4_with({{"use_bidirectional_attention", "all"}}), ConfigError);
   EXPECT_THROW(gemma4_with({{"enable_moe_block", true}}), ConfigError) << "no experts";
-  DecoderSpec spec = gemma4_with({{"hidden_size_per_layer_input", 0}}, "gemma4-e");
+  ModelSpec spec = gemma4_with({{"hidden_size_per_layer_input", 0}}, "gemma4-e");
   EXPECT_THROW(approximate_attention(spec, 16), ConfigError) << "shared keys and values";
 }
 
 // Like the original code, whatever layer_types says.
 TEST(Gemma4, HasNoWindowInTheLastLayer) {
   const json types = json(std::vector<std::string>(6, "sliding_attention"));
-  const DecoderSpec spec = gemma4_with({{"layer_types", types}});
+  const ModelSpec spec = gemma4_with({{"layer_types", types}});
   EXPECT_TRUE(gemma4_attention(spec, 4).pattern.window);
   EXPECT_FALSE(gemma4_attention(spec, 5).pattern.window);
   EXPECT_EQ(gemma4_attention(spec, 5).head_dim, 16U);

@@ -23,7 +23,7 @@ GgufBuilder& add_number(GgufBuilder& file, const std::string& key, float value) 
 }
 
 // Heads of 8 elements, and 20 tokens.
-ModelConfig config_with(const Change& change) {
+CheckpointConfig config_with(const Change& change) {
   GgufBuilder file;
   file.text("general.architecture", "llama");
   for (const auto& [key, number] : {std::pair{"llama.context_length", 64U},

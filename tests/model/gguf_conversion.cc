@@ -1,7 +1,7 @@
 #include "tests/model/gguf_conversion.h"
 
 #include "model/weights/gguf_checkpoint.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/mpi_test.h"
 
 #include <algorithm>
@@ -152,12 +152,12 @@ void add_one(TensorValues& values) {
 
 std::vector<std::string> expect_logits_in(const std::filesystem::path& file,
                                           const reference::Fixture& fixture) {
-  const ModelConfig config = load_config(file);
+  const CheckpointConfig config = load_config(file);
   const auto source = GgufCheckpoint::open(file);
-  DecoderUnderTest decoder(world(), config, *source, {.weights = WeightType::f32});
+  ModelUnderTest decoder(world(), config, *source, {.weights = WeightType::f32});
   EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.rows),
             std::max(1e-4, 4 * fixture.noise));
-  return decoder.decoder().unused_tensors();
+  return decoder.model().unused_tensors();
 }
 
 void expect_logits(const GgufConversion& conversion, const reference::Fixture& fixture) {

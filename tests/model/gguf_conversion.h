@@ -35,7 +35,7 @@ class GgufConversion {
  public:
   GgufConversion(const reference::Fixture& fixture, const std::string& architecture);
 
-  const ModelConfig& config() const { return config_; }
+  const CheckpointConfig& config() const { return config_; }
   void whole(const std::string& key, std::size_t value) {
     values_[key] = {GgufKind::u32, le(static_cast<std::uint32_t>(value))};
   }
@@ -78,7 +78,7 @@ class GgufConversion {
  private:
   std::string stored_name(const std::string& name) const;
 
-  ModelConfig config_;
+  CheckpointConfig config_;
   std::unique_ptr<SafetensorsCheckpoint> source_;
   std::string architecture_;
   std::map<std::string, std::pair<GgufKind, std::string>> values_;  // bytes by key

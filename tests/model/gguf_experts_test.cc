@@ -152,7 +152,7 @@ void write_mistral3(GgufConversion& to) {
 
 // Latent attention as newer files have it: what projects to keys and values in a stack each.
 void write_latent_attention(GgufConversion& to, std::size_t layer) {
-  const ModelConfig& config = to.config();
+  const CheckpointConfig& config = to.config();
   to.copy_block(layer, {{"attn_q_a.weight", "self_attn.q_a_proj.weight"},
                         {"attn_q_a_norm.weight", "self_attn.q_a_layernorm.weight"},
                         {"attn_q_b.weight", "self_attn.q_b_proj.weight"},
@@ -166,7 +166,7 @@ void write_latent_attention(GgufConversion& to, std::size_t layer) {
 }
 
 void write_latent_sizes(GgufConversion& to) {
-  const ModelConfig& config = to.config();
+  const CheckpointConfig& config = to.config();
   to.whole("rope.dimension_count", config.qk_rope_head_dim);
   to.whole("attention.key_length_mla", config.qk_nope_head_dim + config.qk_rope_head_dim);
   to.whole("attention.value_length_mla", config.v_head_dim);
@@ -238,7 +238,7 @@ void expect_same_next_token_layer(const std::string& name, const std::string& ar
     test::add_next_token_layer(config, tensors, own_tables);
     const test::TemporaryDirectory directory;
     test::write_checkpoint(directory.path(), config, tensors);
-    const ModelConfig expected_config = load_config(directory.path());
+    const CheckpointConfig expected_config = load_config(directory.path());
     const auto expected_source = SafetensorsCheckpoint::open(directory.path());
 
     // The converter counts the layer among the blocks.
@@ -265,7 +265,7 @@ void expect_same_next_token_layer(const std::string& name, const std::string& ar
         test::compute(comm, make_spec(expected_config), *expected_source, fixture.prompt, 128);
     std::vector<const float*> states;
     for (const std::vector<float>& state : expected_model.hidden) states.push_back(state.data());
-    const auto logits_of = [&](const ModelConfig& of, const WeightSource& from) {
+    const auto logits_of = [&](const CheckpointConfig& of, const WeightSource& from) {
       return test::compute(comm, make_next_token_spec(of), from, fixture.prompt, 128, states).logits;
     };
     EXPECT_EQ(logits_of(load_config(file), *source), logits_of(expected_config, *expected_source));

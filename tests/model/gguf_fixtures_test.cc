@@ -2,7 +2,7 @@
 #include "model/config/config.h"
 #include "model/weights/gguf/gguf_dequantize.h"
 #include "model/weights/gguf_checkpoint.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/npy_array.h"
@@ -15,7 +15,7 @@ namespace tp {
 namespace {
 
 using Fixture = reference::StoredFixture;
-using test::DecoderUnderTest;
+using test::ModelUnderTest;
 
 class GgufFixture : public testing::TestWithParam<Fixture> {
  protected:
@@ -38,7 +38,7 @@ class GgufFixture : public testing::TestWithParam<Fixture> {
   }
 
   Communicator& comm_ = test::world();
-  ModelConfig config_ = load_config(GetParam().folder);
+  CheckpointConfig config_ = load_config(GetParam().folder);
   std::unique_ptr<GgufCheckpoint> source_ = GgufCheckpoint::open(GetParam().folder / "model.gguf");
 };
 
@@ -46,7 +46,7 @@ class GgufFixture : public testing::TestWithParam<Fixture> {
 // for the tolerance.
 TEST_P(GgufFixture, GivesTheLogitsOfTheOriginalModellingCodeInFloat32) {
   if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
-  DecoderUnderTest decoder(comm_, config_, *source_, {.weights = WeightType::f32});
+  ModelUnderTest decoder(comm_, config_, *source_, {.weights = WeightType::f32});
   const std::vector<float> logits = decoder.append(GetParam().prompt);
   ASSERT_EQ(logits.size(), GetParam().prompt.size() * decoder.local_vocab().size());
   EXPECT_LE(decoder.difference(logits, GetParam().logits.view()), 1e-4);
@@ -54,7 +54,7 @@ TEST_P(GgufFixture, GivesTheLogitsOfTheOriginalModellingCodeInFloat32) {
 
 TEST_P(GgufFixture, GivesTheGreedyTokensExactlyInFloat32) {
   if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
-  DecoderUnderTest decoder(comm_, config_, *source_, {.weights = WeightType::f32});
+  ModelUnderTest decoder(comm_, config_, *source_, {.weights = WeightType::f32});
   EXPECT_EQ(decoder.greedy(GetParam().prompt, GetParam().greedy.size()), GetParam().greedy);
 }
 
@@ -70,7 +70,7 @@ TEST_P(GgufFixture, IsOffByTheRoundingOfActivationsWithWeightsAsStored) {
   for (const float logit : expected) squares += static_cast<double>(logit) * logit;
   const double deviation = std::sqrt(squares / static_cast<double>(expected.size()));
   const double products = 4.0 * static_cast<double>(config_.num_hidden_layers) + 1;
-  DecoderUnderTest decoder(comm_, config_, *source_, {});
+  ModelUnderTest decoder(comm_, config_, *source_, {});
   const std::vector<float> logits = decoder.append(GetParam().prompt);
   EXPECT_LE(decoder.difference(logits, GetParam().logits.view()),
             6 * std::sqrt(products) * 0.0052 * deviation);

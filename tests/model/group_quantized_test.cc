@@ -3,7 +3,7 @@
 #include "model/weights/open_checkpoint.h"
 #include "model/weights/stored_projection.h"
 #include "model/weights/weight_loader.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/model/quantized_model.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
@@ -20,8 +20,8 @@ namespace tp {
 namespace {
 
 using reference::GroupFormat;
-using test::DecoderUnderTest;
 using test::F8Blocks;
+using test::ModelUnderTest;
 using test::Order;
 using Case = test::QuantizedCase;
 
@@ -64,8 +64,8 @@ std::string text_of(const Case& of) {
 }
 
 // Made once for all tests.
-struct Model {
-  explicit Model(const Case& of)
+struct TestedModel {
+  explicit TestedModel(const Case& of)
       : plain(of.fixture != nullptr ? test::plain_fixture(of.fixture) : test::plain_random()) {
     test::convert(plain, of, files);
   }
@@ -73,8 +73,8 @@ struct Model {
   test::Checkpoints files;
 };
 
-const Model& model_of(const Case& of) {
-  static std::map<std::string, Model> models;
+const TestedModel& model_of(const Case& of) {
+  static std::map<std::string, TestedModel> models;
   return models.try_emplace(text_of(of), of).first->second;
 }
 
@@ -105,9 +105,9 @@ class GroupQuantizedModel : public testing::TestWithParam<Case> {
               1.01 * (bits * static_cast<double>(slice.size()) + of_scales) / 8 + small);
   }
 
-  std::vector<float> logits_of(Communicator& comm, const DecoderSpec& spec, const WeightSource& source,
+  std::vector<float> logits_of(Communicator& comm, const ModelSpec& spec, const WeightSource& source,
                                std::optional<WeightType> type) const {
-    DecoderUnderTest decoder(comm, spec, source, {.weights = type});
+    ModelUnderTest decoder(comm, spec, source, {.weights = type});
     return decoder.append(plain_.prompt);
   }
 
@@ -116,7 +116,7 @@ class GroupQuantizedModel : public testing::TestWithParam<Case> {
   std::unique_ptr<WeightSource> source_;
   std::unique_ptr<WeightSource> dequantized_;
   Communicator& comm_ = test::world();
-  DecoderSpec spec_ = make_spec(plain_.config);
+  ModelSpec spec_ = make_spec(plain_.config);
 };
 
 TEST_P(GroupQuantizedModel, GivesTheLogitsOfTheSameNumbersInFloat32) {
@@ -176,7 +176,7 @@ TEST_P(GroupQuantizedModel, HoldsEveryRanksSlicesExactly) {
 }
 
 TEST_P(GroupQuantizedModel, HasTheSameBitsOnAnyNumberOfRanks) {
-  DecoderSpec spec = spec_;
+  ModelSpec spec = spec_;
   spec.same_bits = true;
   Communicator self(MPI_COMM_SELF);
   const std::vector<float> whole = logits_of(self, spec, *source_, std::nullopt);
@@ -195,7 +195,7 @@ TEST_P(GroupQuantizedModel, HasTheSameBitsOnAnyNumberOfRanks) {
 // The types with a ScaledFormat are multiplied as float32 of the same values, in the same order.
 TEST_P(GroupQuantizedModel, HasTheBitsOfFloat32WhereActivationsAreNotRounded) {
   if (!is_scaled()) GTEST_SKIP() << "activations are rounded";
-  DecoderSpec spec = spec_;
+  ModelSpec spec = spec_;
   spec.same_bits = true;
   EXPECT_EQ(logits_of(comm_, spec, *source_, std::nullopt),
             logits_of(comm_, spec, *dequantized_, WeightType::f32));

@@ -1,7 +1,7 @@
 // Kimi K2 without K2.5's wrapper, under the class names in its repositories.
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
@@ -35,10 +35,10 @@ TEST(Kimi, HasTheSameLogitsWithoutAWrapper) {
     directory.write("config.json", bare.dump());
     directory.write("model.safetensors", test::safetensors_file(tensors));
     const auto source = SafetensorsCheckpoint::open(directory.path());
-    test::DecoderUnderTest decoder(test::world(), load_config(directory.path()), *source,
-                                   {.weights = WeightType::f32});
+    test::ModelUnderTest decoder(test::world(), load_config(directory.path()), *source,
+                                 {.weights = WeightType::f32});
     EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.rows), 1e-3) << architecture;
-    EXPECT_TRUE(decoder.decoder().unused_tensors().empty());
+    EXPECT_TRUE(decoder.model().unused_tensors().empty());
   }
 }
 

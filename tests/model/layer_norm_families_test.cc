@@ -2,7 +2,7 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/config/config_archive.h"
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "parallel/exchange/archive.h"
 #include "tests/model/small_config.h"
 #include "tests/model/weights/checkpoint_files.h"
@@ -18,12 +18,12 @@ namespace {
 using nlohmann::json;
 using test::error_of;
 
-DecoderSpec spec_of(const std::string& architecture, json fields) {
+ModelSpec spec_of(const std::string& architecture, json fields) {
   fields["architectures"] = {architecture};
   return make_spec(test::parse(fields));
 }
 
-AttentionSpec attention_of(const DecoderSpec& spec, std::size_t layer = 0) {
+AttentionSpec attention_of(const ModelSpec& spec, std::size_t layer = 0) {
   return std::get<AttentionSpec>(spec.blocks.at(layer).attention);
 }
 
@@ -176,7 +176,7 @@ TEST(LayerNormFamilies, ClipQueriesKeysAndValuesWhereTheConfigSaysSo) {
 
 TEST(LayerNormFamilies, GiveGptNeoItsWindowsByEitherListOrByDefault) {
   const auto windows = [](const json& more) {
-    const DecoderSpec spec = spec_of("GPTNeoForCausalLM", with(small("GPTNeoForCausalLM"), more));
+    const ModelSpec spec = spec_of("GPTNeoForCausalLM", with(small("GPTNeoForCausalLM"), more));
     std::vector<std::size_t> result;
     for (std::size_t layer = 0; layer < 4; ++layer)
       result.push_back(attention_of(spec, layer).pattern.window.value_or(0));
@@ -222,7 +222,7 @@ TEST(LayerNormFamilies, GiveHeadsGainsOfTheirOwnWhereQueriesAndKeysAreNormed) {
   for (const auto& [architecture, field] :
        {std::pair{"CohereForCausalLM", "use_qk_norm"}, {"StableLmForCausalLM", "qk_layernorm"}}) {
     EXPECT_FALSE(attention_of(spec_of(architecture, small(architecture))).query_key_norm) << architecture;
-    const DecoderSpec spec = spec_of(architecture, with(small(architecture), {{field, true}}));
+    const ModelSpec spec = spec_of(architecture, with(small(architecture), {{field, true}}));
     ASSERT_TRUE(attention_of(spec).query_key_norm) << architecture;
     EXPECT_TRUE(attention_of(spec).query_key_norm_per_head) << architecture;
     const std::size_t without = count_parameters(spec_of(architecture, small(architecture)));
@@ -233,7 +233,7 @@ TEST(LayerNormFamilies, GiveHeadsGainsOfTheirOwnWhereQueriesAndKeysAreNormed) {
 // Every fourth layer is without positions and window, as in Command R7B, or what layer_types says.
 TEST(LayerNormFamilies, GiveCohere2PositionsInLayersWithAWindowOnly) {
   const auto rotated = [](const json& more) {
-    const DecoderSpec spec = spec_of("Cohere2ForCausalLM", with(small("Cohere2ForCausalLM"), more));
+    const ModelSpec spec = spec_of("Cohere2ForCausalLM", with(small("Cohere2ForCausalLM"), more));
     std::vector<bool> result;
     for (std::size_t layer = 0; layer < 4; ++layer) {
       const AttentionSpec attention = attention_of(spec, layer);
@@ -256,8 +256,8 @@ TEST(LayerNormFamilies, HaveConfigsThatSurviveTheWayToOtherRanks) {
                                                         {"use_qk_norm", true},
                                                         {"multi_query", true},
                                                         {"rotary_dim", 4}});
-  const ModelConfig sent = test::parse(fields);
-  ModelConfig received;
+  const CheckpointConfig sent = test::parse(fields);
+  CheckpointConfig received;
   from_archive(to_archive(sent), received);
   EXPECT_TRUE(received == sent);
   EXPECT_EQ(received.logit_scale, 0.5);

@@ -2,7 +2,7 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
@@ -24,8 +24,8 @@ TEST(Lfm2, GivesTheSameLogitsInStepsOfAnyLength) {
     const Fixture fixture = reference::fixture(name);
     const auto source = SafetensorsCheckpoint::open(fixture.folder);
     for (const std::size_t chunk : {1U, 2U, 3U, 7U}) {
-      test::DecoderUnderTest decoder(test::world(), load_config(fixture.folder), *source,
-                                     {.chunk = chunk, .block_size = 4, .weights = WeightType::f32});
+      test::ModelUnderTest decoder(test::world(), load_config(fixture.folder), *source,
+                                   {.chunk = chunk, .block_size = 4, .weights = WeightType::f32});
       EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.rows), 1e-3) << name << chunk;
     }
   }
@@ -34,9 +34,9 @@ TEST(Lfm2, GivesTheSameLogitsInStepsOfAnyLength) {
 // Two inputs of the convolution for each local channel, rounded up to whole cache lines.
 TEST(Lfm2, HoldsTheLastInputsOfARanksChannels) {
   const Fixture fixture = reference::fixture("lfm2");
-  DecoderSpec spec = make_spec(load_config(fixture.folder));
+  ModelSpec spec = make_spec(load_config(fixture.folder));
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
-  const auto floats = [&](TpRank tp) { return Decoder::shape_of(spec, *source, tp, {}).state_floats(); };
+  const auto floats = [&](TpRank tp) { return Model::shape_of(spec, *source, tp, {}).state_floats(); };
   EXPECT_EQ(floats({0, 1}), (std::vector<std::size_t>{128, 128, 0, 128, 0}));
   EXPECT_EQ(floats({0, 2})[0] + floats({1, 2})[0], 128U);
   std::size_t all = 0;
@@ -48,7 +48,7 @@ TEST(Lfm2, HoldsTheLastInputsOfARanksChannels) {
   EXPECT_EQ(floats({7, 8})[0], 0U);
 }
 
-DecoderSpec lfm2_with(const json& fields, const std::string& fixture = "lfm2") {
+ModelSpec lfm2_with(const json& fields, const std::string& fixture = "lfm2") {
   json config;
   std::ifstream(reference::fixture(fixture).folder / "config.json") >> config;
   for (const auto& [name, value] : fields.items()) {
@@ -60,7 +60,7 @@ DecoderSpec lfm2_with(const json& fields, const std::string& fixture = "lfm2") {
   return make_spec(parse_config(config.dump(), "config.json"));
 }
 
-std::vector<bool> convolutions(const DecoderSpec& spec) {
+std::vector<bool> convolutions(const ModelSpec& spec) {
   std::vector<bool> layers;
   for (const BlockSpec& block : spec.blocks)
     layers.push_back(std::holds_alternative<ShortConvolutionSpec>(block.attention));

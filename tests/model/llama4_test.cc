@@ -1,7 +1,7 @@
 // Llama 4 as a part of a multimodal model, as it is published.
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
@@ -14,7 +14,7 @@ namespace tp {
 namespace {
 
 using nlohmann::json;
-using test::DecoderUnderTest;
+using test::ModelUnderTest;
 
 // The fixture's tensors under other names, and some of an image's encoder.
 std::string multimodal_file(const SafetensorsCheckpoint& plain) {
@@ -46,10 +46,9 @@ TEST(Llama4, IsReadFromAMultimodalCheckpointOfWhichTheRestIsNotUsed) {
   directory.write("model.safetensors", multimodal_file(*plain));
 
   const auto source = SafetensorsCheckpoint::open(directory.path());
-  DecoderUnderTest decoder(test::world(), load_config(directory.path()), *source,
-                           {.weights = WeightType::f32});
+  ModelUnderTest decoder(test::world(), load_config(directory.path()), *source, {.weights = WeightType::f32});
   EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.rows), 1e-4);
-  const std::vector<std::string>& unused = decoder.decoder().unused_tensors();
+  const std::vector<std::string>& unused = decoder.model().unused_tensors();
   EXPECT_EQ(unused.size(), test::world().is_root() ? 13U : 0U);
   for (const std::string& tensor : unused) EXPECT_FALSE(tensor.starts_with("language_model.")) << tensor;
 }
@@ -59,8 +58,8 @@ TEST(Llama4, GivesTheSameLogitsInStepsOfAnyLength) {
   const reference::Fixture fixture = reference::fixture("llama4-scout");
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
   for (const std::size_t chunk : {1U, 3U, 8U, 11U}) {
-    DecoderUnderTest decoder(test::world(), load_config(fixture.folder), *source,
-                             {.chunk = chunk, .block_size = 4, .weights = WeightType::f32});
+    ModelUnderTest decoder(test::world(), load_config(fixture.folder), *source,
+                           {.chunk = chunk, .block_size = 4, .weights = WeightType::f32});
     EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.rows), 1e-4) << chunk;
   }
 }

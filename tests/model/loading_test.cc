@@ -1,7 +1,7 @@
 // What every rank reads of a checkpoint.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "parallel/exchange/collectives.h"
 #include "tests/mpi_test.h"
@@ -60,12 +60,12 @@ std::size_t replicated_parameters(const MixtureOfExpertsSpec& spec, std::size_t 
 }
 
 // And computes the inputs of layers.
-std::size_t replicated_inputs(const DecoderSpec& spec, std::size_t ranks) {
+std::size_t replicated_inputs(const ModelSpec& spec, std::size_t ranks) {
   if (!spec.per_layer_inputs) return 0;
   return (ranks - 1) * spec.blocks.size() * 3 * spec.per_layer_inputs->size * spec.hidden_size;
 }
 
-std::size_t replicated_parameters(const DecoderSpec& spec, std::size_t ranks) {
+std::size_t replicated_parameters(const ModelSpec& spec, std::size_t ranks) {
   const auto of_part = [&]<class Part>(const Part& part) -> std::size_t {
     if constexpr (requires { replicated_parameters(part, spec.hidden_size, ranks); })
       return replicated_parameters(part, spec.hidden_size, ranks);
@@ -87,11 +87,11 @@ std::size_t element_size(const SafetensorsCheckpoint& source) {
 TEST(Loading, ReadsLittleMoreThanTheFileOverAllRanks) {
   Communicator& comm = test::world();
   for (const reference::Fixture& fixture : reference::fixtures_of(supported_architectures())) {
-    const ModelConfig config = load_config(fixture.folder);
-    const DecoderSpec spec = make_spec(config);
+    const CheckpointConfig config = load_config(fixture.folder);
+    const ModelSpec spec = make_spec(config);
     if (comm.size() > config.num_attention_heads) continue;
     const auto source = SafetensorsCheckpoint::open(fixture.folder);
-    const Decoder decoder(spec, *source, {comm.rank(), comm.size()});
+    const Model decoder(spec, *source, {comm.rank(), comm.size()});
     const std::vector<std::size_t> read = gather_values(comm, source->bytes_read());
     if (!comm.is_root()) continue;
     const std::size_t total = std::accumulate(read.begin(), read.end(), std::size_t{0});
@@ -106,17 +106,17 @@ TEST(Loading, ReadsAsManyElementsAsTheRankHolds) {
   Communicator& comm = test::world();
   const TpRank tp{comm.rank(), comm.size()};
   for (const reference::Fixture& fixture : reference::fixtures_of(supported_architectures())) {
-    const ModelConfig config = load_config(fixture.folder);
-    const DecoderSpec spec = make_spec(config);
+    const CheckpointConfig config = load_config(fixture.folder);
+    const ModelSpec spec = make_spec(config);
     if (comm.size() > config.num_attention_heads) continue;
     const auto source = SafetensorsCheckpoint::open(fixture.folder);
-    const Decoder decoder(spec, *source, tp);
+    const Model decoder(spec, *source, tp);
     EXPECT_EQ(source->bytes_read(), decoder.parameters() * element_size(*source)) << fixture.name;
   }
 }
 
 // Whether the tensor is of a part of the model that reads images, or predicts more tokens at a time.
-bool is_of_another_part(const ModelConfig& config, const std::string& tensor) {
+bool is_of_another_part(const CheckpointConfig& config, const std::string& tensor) {
   constexpr std::array kParts = {"vision_tower.", "multi_modal_projector.", "mm_projector.", "model.vision_",
                                  "model.visual.", "model.embed_vision.",    "mtp."};
   const std::string behind = fmt::format("model.layers.{}.", config.num_hidden_layers);
@@ -134,10 +134,10 @@ bool is_of_shared_keys(const TensorNames& names, const std::string& tensor) {
 TEST(Loading, LeavesNoTensorUnread) {
   Communicator& comm = test::world();
   for (const reference::Fixture& fixture : reference::fixtures_of(supported_architectures())) {
-    const ModelConfig config = load_config(fixture.folder);
+    const CheckpointConfig config = load_config(fixture.folder);
     if (comm.size() > config.num_attention_heads) continue;
     const auto source = SafetensorsCheckpoint::open(fixture.folder);
-    const Decoder decoder(make_spec(config), *source, {comm.rank(), comm.size()});
+    const Model decoder(make_spec(config), *source, {comm.rank(), comm.size()});
     const auto is_left_out = [&](const std::string& tensor) { return is_of_another_part(config, tensor); };
     EXPECT_TRUE(std::ranges::all_of(decoder.unused_tensors(), is_left_out)) << fixture.name;
     if (comm.size() > 1) continue;  // another rank may read a bias
@@ -153,12 +153,12 @@ TEST(Loading, LeavesNoTensorUnread) {
 TEST(Loading, ReportsProgressUpToEverythingThatThisRankHolds) {
   Communicator& comm = test::world();
   const reference::Fixture fixture = reference::fixture("llama-headdim-bias");
-  const DecoderSpec spec = make_spec(load_config(fixture.folder));
+  const ModelSpec spec = make_spec(load_config(fixture.folder));
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
   std::vector<std::size_t> reported;
   const TpRank tp{comm.rank(), comm.size()};
-  const Decoder decoder(spec, *source, tp, WeightType::f32,
-                        [&](std::size_t elements) { reported.push_back(elements); });
+  const Model decoder(spec, *source, tp, WeightType::f32,
+                      [&](std::size_t elements) { reported.push_back(elements); });
   ASSERT_FALSE(reported.empty());
   EXPECT_TRUE(std::is_sorted(reported.begin(), reported.end()));
   EXPECT_EQ(reported.back(), decoder.parameters());

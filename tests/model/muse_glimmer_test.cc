@@ -18,7 +18,7 @@ using nlohmann::json;
 
 // Makes the spec after changing the language model's `fields` in the fixture's config.json; "absent" removes
 // a field.
-DecoderSpec muse_with(const json& fields) {
+ModelSpec muse_with(const json& fields) {
   json config;
   std::ifstream(reference::fixture("museglimmer").folder / "config.json") >> config;
   for (const auto& [name, value] : fields.items()) {
@@ -30,7 +30,7 @@ DecoderSpec muse_with(const json& fields) {
   return make_spec(parse_config(config.dump(), "config.json"));
 }
 
-std::string layers_of(const DecoderSpec& spec) {
+std::string layers_of(const ModelSpec& spec) {
   std::string layers;
   for (const BlockSpec& block : spec.blocks) {
     const auto& attention = std::get<AttentionSpec>(block.attention);
@@ -49,10 +49,10 @@ TEST(MuseGlimmer, HasWindowsAndRopeInThreeOfFourLayers) {
 }
 
 TEST(MuseGlimmer, HasTheScaleAndNormsOfItsClass) {
-  const DecoderSpec spec = muse_with({{"qk_scale_factor", "absent"},
-                                      {"post_norm_eps", "absent"},
-                                      {"output_multiplier", "absent"},
-                                      {"final_logit_softcapping", "absent"}});
+  const ModelSpec spec = muse_with({{"qk_scale_factor", "absent"},
+                                    {"post_norm_eps", "absent"},
+                                    {"output_multiplier", "absent"},
+                                    {"final_logit_softcapping", "absent"}});
   const auto& attention = std::get<AttentionSpec>(spec.blocks.front().attention);
   EXPECT_FLOAT_EQ(attention.scale, 3.87F / 4.0F);
   EXPECT_EQ(spec.blocks.front().post_attention_norm, (NormSpec{.eps = 1e-8F, .gain_offset = 1.0F}));

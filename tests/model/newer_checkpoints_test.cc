@@ -32,7 +32,7 @@ void append(Values one, Values& stack) {
 
 // Moves each block's experts to two tensors with names that end with `ending`.
 Tensors with_stacks(const reference::Fixture& fixture, const std::string& ending) {
-  const ModelConfig config = load_config(fixture.folder);
+  const CheckpointConfig config = load_config(fixture.folder);
   const TensorNames names = make_spec(config).names;
   Tensors tensors = test::tensors_of(fixture.folder);
   for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer) {

@@ -21,7 +21,7 @@ json with(json config, const json& fields) {
 
 TEST(NewerConfigs, HaveRopeInOneObjectOrInOneForEachKindOfLayers) {
   const json yarn = {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 64}};
-  const ModelConfig older = parse(
+  const CheckpointConfig older = parse(
       with(small_config(), {{"rope_theta", 5e5}, {"partial_rotary_factor", 0.5}, {"rope_scaling", yarn}}));
   const json rope = with(yarn, {{"rope_theta", 5e5}, {"partial_rotary_factor", 0.5}});
   EXPECT_EQ(parse(with(small_config(), {{"rope_parameters", rope}})), older);
@@ -34,7 +34,7 @@ TEST(NewerConfigs, HaveRopeInOneObjectOrInOneForEachKindOfLayers) {
 
 TEST(NewerConfigs, HaveTheRopeOfLayersWithAWindowWhereAllLayersHaveOne) {
   const json rope = {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 5e3}};
-  const ModelConfig config =
+  const CheckpointConfig config =
       parse(with(small_config(), {{"rope_parameters", {{"sliding_attention", rope}}}}));
   EXPECT_EQ(config.rope_theta, 5e3);
   EXPECT_EQ(config.rope_scaling.factor, 2.0);
@@ -60,7 +60,7 @@ TEST(NewerConfigs, RotateAllOfThePartOfLatentHeadsThatIsRotated) {
     const json inside = {
         {"rope_parameters",
          {{"rope_type", "default"}, {"partial_rotary_factor", factor}, {"rope_theta", 7.0}}}};
-    const ModelConfig config = parse(with(small_latent_config(), inside));
+    const CheckpointConfig config = parse(with(small_latent_config(), inside));
     EXPECT_EQ(rotary_dim(config), 8U);
     EXPECT_EQ(config.rope_theta, 7.0);
     EXPECT_EQ(rotary_dim(parse(with(small_latent_config(), {{"partial_rotary_factor", factor}}))), 8U);
@@ -92,7 +92,7 @@ TEST(NewerConfigs, HaveObjectsForNumbersThatJsonDoesNotHave) {
   const auto file = [](const std::string& limit) {
     return parse_config("{" + limit + ", " + small_config().dump().substr(1), "config.json");
   };
-  const ModelConfig bare = file(R"("time_step_limit": [0.0, Infinity])");
+  const CheckpointConfig bare = file(R"("time_step_limit": [0.0, Infinity])");
   EXPECT_EQ(file(R"("time_step_limit": [0.0, {"__float__": "Infinity"}])"), bare);
   EXPECT_CONTAINS(
       error_of<CheckpointError>([&] { file(R"("attention_multiplier": {"__float__": "Infinity"})"); }),

@@ -110,7 +110,7 @@ struct WithLayer {
   Tensors tensors;
   test::TemporaryDirectory folder;
   decltype(SafetensorsCheckpoint::open({})) source;
-  ModelConfig parsed;
+  CheckpointConfig parsed;
 };
 
 TEST(NextTokenLayer, ComputesWhatAModelOfItsBlockComputesOfWhatItReads) {
@@ -128,7 +128,7 @@ TEST(NextTokenLayer, ComputesWhatAModelOfItsBlockComputesOfWhatItReads) {
         states.push_back(model.hidden[i].data());
         rows.push_back(what_it_reads(checkpoint.config, checkpoint.tensors, tokens[i], states.back()));
       }
-      DecoderSpec spec = make_next_token_spec(checkpoint.parsed);
+      ModelSpec spec = make_next_token_spec(checkpoint.parsed);
       spec.same_bits = own_tables;  // addends are doubles
       const Results layer = compute(test::world(), spec, *checkpoint.source, tokens, 7, states);
 
@@ -155,7 +155,7 @@ TEST(NextTokenLayer, ComputesWhatAModelOfItsBlockComputesOfWhatItReads) {
 TEST(NextTokenLayer, ReadsZerosWhereThereIsNoState) {
   const reference::Fixture fixture = reference::fixture("deepseek3-yarn");
   const WithLayer checkpoint(fixture);
-  const DecoderSpec spec = make_next_token_spec(checkpoint.parsed);
+  const ModelSpec spec = make_next_token_spec(checkpoint.parsed);
   const std::vector<float> zeros(spec.hidden_size);
   const std::vector<TokenId> tokens(fixture.prompt.begin(), fixture.prompt.begin() + 5);
   const Results missing =
@@ -167,7 +167,7 @@ TEST(NextTokenLayer, ReadsZerosWhereThereIsNoState) {
 
 TEST(NextTokenLayer, IsNoPartOfTheModelAndKnownNotToBe) {
   const WithLayer checkpoint(reference::fixture("qwen3next"));
-  const Decoder decoder(make_spec(checkpoint.parsed), *checkpoint.source, {0, 1});
+  const Model decoder(make_spec(checkpoint.parsed), *checkpoint.source, {0, 1});
   ASSERT_EQ(decoder.unused_tensors().size(), 1U);
   EXPECT_CONTAINS(decoder.unused_tensors().front(), "mtp.");
 }
@@ -178,16 +178,16 @@ TEST(NextTokenLayer, OfAnotherShapeIsAnErrorThatNamesIt) {
     std::swap(projection.shape[0], projection.shape[1]);
   };
   const WithLayer checkpoint(reference::fixture("deepseek3-yarn"), false, transpose);
-  const DecoderSpec spec = make_next_token_spec(checkpoint.parsed);
+  const ModelSpec spec = make_next_token_spec(checkpoint.parsed);
   const std::string error = test::error_of<CheckpointError>([&] {
-    Decoder(spec, *checkpoint.source, {0, 1}, std::nullopt);
+    Model(spec, *checkpoint.source, {0, 1}, std::nullopt);
   });
   EXPECT_CONTAINS(error, "eh_proj");
   EXPECT_CONTAINS(error, "[64, 128]");
 }
 
 TEST(NextTokenLayer, IsRefusedOfFamiliesWithoutOne) {
-  const ModelConfig config = load_config(reference::fixture("llama-gqa").folder);
+  const CheckpointConfig config = load_config(reference::fixture("llama-gqa").folder);
   const std::string error = test::error_of<ConfigError>([&] { make_next_token_spec(config); });
   EXPECT_CONTAINS(error, "expected a family whose checkpoints have a layer for it");
   for (const char* family : {"DeepseekV3ForCausalLM, ", "Glm4MoeForCausalLM, ", "Glm4MoeLiteForCausalLM, ",

@@ -9,7 +9,7 @@
 
 namespace tp::test {
 
-inline CacheGroups one_group(const DecoderSpec& spec) {
+inline CacheGroups one_group(const ModelSpec& spec) {
   CacheGroups groups =
       CacheGroups::one(spec.blocks.size() + (spec.encoder != nullptr ? spec.encoder->blocks.size() : 0));
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {

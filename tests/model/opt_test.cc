@@ -2,7 +2,7 @@
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "model/weights/synthetic/synthetic_weights.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/kernels.h"
@@ -19,14 +19,14 @@ namespace {
 
 using reference::Matrix;
 using reference::Random;
-using test::DecoderUnderTest;
+using test::ModelUnderTest;
 
 constexpr double kOptTolerance = 1e-4;  // as in decoder_test.cc
 
 // Written down from transformers' modeling_opt: the whole sequence at once, in double precision.
 class NaiveOpt {
  public:
-  NaiveOpt(const ModelConfig& config, const WeightSource& weights)
+  NaiveOpt(const CheckpointConfig& config, const WeightSource& weights)
       : config_(config), projects_(config.embedding_size != config.hidden_size), weights_(weights) {
     if (config.embedding_size == 0) projects_ = false;
   }
@@ -88,13 +88,13 @@ class NaiveOpt {
   }
 
   const std::string kBody = "model.decoder.";
-  const ModelConfig& config_;
+  const CheckpointConfig& config_;
   bool projects_;
   reference::StoredWeights weights_;
 };
 
-ModelConfig random_opt(Random& random, std::size_t ranks) {
-  ModelConfig config = family_of("OPTForCausalLM").defaults;
+CheckpointConfig random_opt(Random& random, std::size_t ranks) {
+  CheckpointConfig config = family_of("OPTForCausalLM").defaults;
   config.architecture = "OPTForCausalLM";
   config.do_layer_norm_before = random.coin();
   config.num_attention_heads = config.num_key_value_heads = ranks + random.integer(0, 3);
@@ -112,13 +112,13 @@ TEST(Opt, OverRanksEqualsTheNaiveDecoderInAllItsVariants) {
   Communicator& comm = test::world();
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     Random random(seed);
-    const ModelConfig config = random_opt(random, comm.size());
+    const CheckpointConfig config = random_opt(random, comm.size());
     SCOPED_TRACE(fmt::format("seed {}: norm before {}, token vectors of {}, hidden states of {}", seed,
                              config.do_layer_norm_before, config.embedding_size, config.hidden_size));
     const SyntheticWeights source(DType::f32, seed);
     std::vector<TokenId> tokens(random.integer(1, 40));
     for (TokenId& token : tokens) token = static_cast<TokenId>(random.integer(0, config.vocab_size - 1));
-    DecoderUnderTest decoder(
+    ModelUnderTest decoder(
         comm, config, source,
         {.length = 40, .chunk = random.integer(1, 40), .block_size = random.integer(1, 20)});
     EXPECT_LE(decoder.difference(decoder.append(tokens), NaiveOpt(config, source).logits(tokens)),
@@ -131,7 +131,7 @@ TEST(Opt, FixtureIsWhatTheNaiveDecoderComputes) {
   if (test::world().size() != 1) GTEST_SKIP() << "no ranks in it";
   for (const reference::Fixture& fixture : reference::fixtures_of({"OPTForCausalLM"})) {
     const auto source = SafetensorsCheckpoint::open(fixture.folder);
-    const ModelConfig config = load_config(fixture.folder);
+    const CheckpointConfig config = load_config(fixture.folder);
     const Matrix logits = NaiveOpt(config, *source).logits(fixture.prompt);
     EXPECT_LE(fixture.rows.difference(std::vector<float>(logits.values.begin(), logits.values.end())), 1e-4)
         << fixture.name;
@@ -140,12 +140,12 @@ TEST(Opt, FixtureIsWhatTheNaiveDecoderComputes) {
 
 // As facebook/opt-350m has it.
 TEST(Opt, ReadsTheVariantThatNormsTheStreamAndProjectsTokenVectors) {
-  const ModelConfig config = parse_config(
+  const CheckpointConfig config = parse_config(
       R"({"architectures": ["OPTForCausalLM"], "hidden_size": 1024, "word_embed_proj_dim": 512,
           "ffn_dim": 4096, "num_hidden_layers": 24, "num_attention_heads": 16, "vocab_size": 50272,
           "max_position_embeddings": 2048, "do_layer_norm_before": false, "_remove_final_layer_norm": false})",
       "config.json");
-  const DecoderSpec spec = make_spec(config);
+  const ModelSpec spec = make_spec(config);
   EXPECT_EQ(embedding_size(spec), 512U);
   EXPECT_FALSE(spec.final_norm);
   EXPECT_EQ(spec.blocks.front().wiring, BlockSpec::Wiring::post_norm);

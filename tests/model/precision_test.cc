@@ -19,7 +19,7 @@
 #include "model/kernels/simd/tiles/tile_product.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "model/weights/synthetic/synthetic_weights.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 
@@ -33,7 +33,7 @@ namespace tp {
 namespace {
 
 using reference::Fixture;
-using test::DecoderUnderTest;
+using test::ModelUnderTest;
 using Rows = TensorView<const float>;
 
 struct Precision {
@@ -69,14 +69,14 @@ bool has_16_bits(const Precision& precision) {
 }
 
 // Scores that are not divided by sqrt(head_dim), as GPT-Neo's, have as many times the error.
-double error_of_scores(const ModelConfig& config) {
-  const DecoderSpec spec = make_spec(config);
+double error_of_scores(const CheckpointConfig& config) {
+  const ModelSpec spec = make_spec(config);
   const auto* const attention = std::get_if<AttentionSpec>(&spec.blocks.front().attention);
   if (attention == nullptr) return 1.0;
   return std::max(1.0, attention->scale * std::sqrt(static_cast<double>(attention->head_dim)));
 }
 
-double bound_of(const Precision& precision, const ModelConfig& config) {
+double bound_of(const Precision& precision, const CheckpointConfig& config) {
   const auto layers = static_cast<double>(config.num_hidden_layers);
   const double products = config.kv_lora_rank == 0 ? 4 : 7;  // per block
   return 2 * error_of_scores(config) *
@@ -108,8 +108,8 @@ class PrecisionOfFixture : public testing::TestWithParam<Fixture> {
 
   // The logits of the prompt, [tokens, vocab_size], on the first rank; empty elsewhere.
   std::vector<float> logits_in(const Precision& precision) {
-    DecoderUnderTest decoder(comm_, config_, *source_,
-                             {.kv_type = precision.kv_type, .weights = precision.weights});
+    ModelUnderTest decoder(comm_, config_, *source_,
+                           {.kv_type = precision.kv_type, .weights = precision.weights});
     return decoder.whole(decoder.append(GetParam().prompt));
   }
 
@@ -155,7 +155,7 @@ class PrecisionOfFixture : public testing::TestWithParam<Fixture> {
   }
 
   Communicator& comm_ = test::world();
-  ModelConfig config_ = load_config(GetParam().folder);
+  CheckpointConfig config_ = load_config(GetParam().folder);
   std::unique_ptr<WeightSource> source_ = SafetensorsCheckpoint::open(GetParam().folder);
 };
 
@@ -195,7 +195,7 @@ std::string test_name(const testing::TestParamInfo<Fixture>& info) {
 // Fixtures are too narrow for the steps of few tokens, and for the logits, to be what needs most memory.
 TEST(Workspace, HoldsTheLogitsOfWideVocabulariesAndStepsOfFewTokens) {
   Communicator& comm = test::world();
-  ModelConfig config;
+  CheckpointConfig config;
   config.architecture = "LlamaForCausalLM";
   config.num_attention_heads = config.num_key_value_heads = 4;
   config.head_dim = 16;
@@ -209,7 +209,7 @@ TEST(Workspace, HoldsTheLogitsOfWideVocabulariesAndStepsOfFewTokens) {
     for (const auto weights : {WeightType::f32, WeightType::bf16, WeightType::int8, WeightType::int4}) {
       for (const std::size_t chunk : {5U, 13U, 40U}) {
         SCOPED_TRACE(fmt::format("{}, vocabulary of {}, steps of {}", name_of(weights), vocab_size, chunk));
-        DecoderUnderTest decoder(comm, config, source, {.length = 64, .chunk = chunk, .weights = weights});
+        ModelUnderTest decoder(comm, config, source, {.length = 64, .chunk = chunk, .weights = weights});
         const std::vector<TokenId> tokens(chunk, 1);
         for (std::size_t step = 1; step <= chunk; ++step) {
           decoder.restart();

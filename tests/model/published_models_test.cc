@@ -1,7 +1,7 @@
 // Published models, by what their config.json says: how many parameters they have.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 
 #include <algorithm>
 #include <fstream>

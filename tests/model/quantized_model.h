@@ -29,7 +29,7 @@ using reference::GroupQuantized;
 // A model in float32.
 struct Plain {
   nlohmann::json json;  // of config
-  ModelConfig config;
+  CheckpointConfig config;
   std::vector<TestTensor> tensors;
   std::vector<TokenId> prompt;
 };

@@ -2,7 +2,7 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/model/next_token_checkpoint.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
@@ -21,7 +21,7 @@ using test::Values;
 
 std::vector<float> logits_of(const std::filesystem::path& folder, const std::vector<TokenId>& prompt) {
   const auto source = SafetensorsCheckpoint::open(folder);
-  test::DecoderUnderTest decoder(test::world(), load_config(folder), *source, {.weights = WeightType::f32});
+  test::ModelUnderTest decoder(test::world(), load_config(folder), *source, {.weights = WeightType::f32});
   return decoder.append(prompt);
 }
 
@@ -100,7 +100,7 @@ TEST(Qwen35, RefusesVariantsByTheFieldThatDiffers) {
 // Configs of text-only models may omit layer_types.
 TEST(Qwen35, HasAttentionInEveryFourthLayerWithoutLayerTypes) {
   json config = test::config_in(reference::fixture("qwen35-bare-bf16").folder);
-  const DecoderSpec listed = make_spec(parse_config(config.dump(), "config.json"));
+  const ModelSpec listed = make_spec(parse_config(config.dump(), "config.json"));
   config.erase("layer_types");
   config.erase("full_attention_interval");
   EXPECT_EQ(make_spec(parse_config(config.dump(), "config.json")).blocks, listed.blocks);

@@ -2,7 +2,7 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 using reference::Fixture;
-using test::DecoderUnderTest;
+using test::ModelUnderTest;
 
 // A decoder of the fixture with several sequences, each of which has blocks and a state of its own.
 class Sequences {
@@ -85,9 +85,9 @@ class Sequences {
  private:
   Communicator& comm_;
   Fixture fixture_;
-  ModelConfig config_;
+  CheckpointConfig config_;
   std::unique_ptr<WeightSource> source_;
-  Decoder decoder_;
+  Model decoder_;
   KvCache cache_;
   Workspace workspace_;
   std::vector<std::int32_t> tables_[3];
@@ -102,8 +102,8 @@ TEST(Qwen3Next, GivesTheSameLogitsInStepsOfAnyLength) {
   const Fixture fixture = reference::fixture("qwen3next");
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
   for (const std::size_t chunk : {1U, 2U, 3U, 7U, 64U}) {
-    DecoderUnderTest decoder(test::world(), load_config(fixture.folder), *source,
-                             {.chunk = chunk, .block_size = 4, .weights = WeightType::f32});
+    ModelUnderTest decoder(test::world(), load_config(fixture.folder), *source,
+                           {.chunk = chunk, .block_size = 4, .weights = WeightType::f32});
     EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.rows), 1e-3) << chunk;
   }
 }
@@ -144,11 +144,11 @@ TEST(Qwen3Next, GoesOnFromAStateThatWasKept) {
 
 TEST(Qwen3Next, HoldsOfEveryKeyHeadWhatItsValueHeadsNeed) {
   const Fixture fixture = reference::fixture("qwen3next");
-  const DecoderSpec spec = make_spec(load_config(fixture.folder));
+  const ModelSpec spec = make_spec(load_config(fixture.folder));
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
   // 4 value heads of 12 x 12, with rows of whole vectors, and 3 inputs of the convolution: of 2 key heads and
   // those that read them.
-  const auto floats = [&](TpRank tp) { return Decoder::shape_of(spec, *source, tp, {}).state_floats(); };
+  const auto floats = [&](TpRank tp) { return Model::shape_of(spec, *source, tp, {}).state_floats(); };
   const auto state = [](std::size_t key_heads, std::size_t value_heads) {
     const std::size_t conv = 3 * (2 * key_heads * 12 + value_heads * 12);
     return (conv + 15) / 16 * 16 + value_heads * 12 * 16;
@@ -213,11 +213,10 @@ TEST(Qwen3Next, SaysWhatItDoesNotUseOfACheckpointThatPredictsMoreTokens) {
   directory.write("config.json", config_with(json::object()).dump());
   directory.write("model.safetensors", test::safetensors_file(tensors));
   const auto source = SafetensorsCheckpoint::open(directory.path());
-  DecoderUnderTest decoder(test::world(), load_config(directory.path()), *source,
-                           {.weights = WeightType::f32});
+  ModelUnderTest decoder(test::world(), load_config(directory.path()), *source, {.weights = WeightType::f32});
   EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.rows), 1e-3);
   const std::vector<std::string> word = {"mtp.* (3 tensors of multi-token prediction layers)"};
-  EXPECT_EQ(decoder.decoder().unused_tensors(), test::world().is_root() ? word : std::vector<std::string>());
+  EXPECT_EQ(decoder.model().unused_tensors(), test::world().is_root() ? word : std::vector<std::string>());
 }
 
 }  // namespace

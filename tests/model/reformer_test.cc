@@ -3,7 +3,7 @@
 #include "model/config/config.h"
 #include "model/layers/attention/lsh_rotations.h"
 #include "model/weights/synthetic/synthetic_weights.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/npy_array.h"
 #include "tp/error.h"
@@ -18,7 +18,7 @@ namespace tp {
 namespace {
 
 using nlohmann::json;
-using test::DecoderUnderTest;
+using test::ModelUnderTest;
 
 json reformer_config() {
   return {{"architectures", {"ReformerModelWithLMHead"}},
@@ -38,7 +38,7 @@ json reformer_config() {
           {"hash_seed", 3}};
 }
 
-ModelConfig with(const json& changes) {
+CheckpointConfig with(const json& changes) {
   json config = reformer_config();
   config.update(changes);
   return parse_config(config.dump(), "config.json");
@@ -86,12 +86,12 @@ TEST(LshRotations, HaveBucketsByTheLengthWhereTheConfigHasNone) {
 TEST(Reformer, GivesTheSameBitsOnAnyRanksWhereThatIsAskedFor) {
   Communicator& comm = test::world();
   for (const json& changes : {json::object(), json{{"num_buckets", nullptr}, {"num_hashes", 1}}}) {
-    DecoderSpec spec = make_spec(with(changes));
+    ModelSpec spec = make_spec(with(changes));
     spec.same_bits = true;
     const SyntheticWeights source(DType::f32, 4);
     Communicator self(MPI_COMM_SELF);
-    DecoderUnderTest whole(self, spec, source, {.length = 96});
-    DecoderUnderTest part(comm, spec, source, {.length = 96});
+    ModelUnderTest whole(self, spec, source, {.length = 96});
+    ModelUnderTest part(comm, spec, source, {.length = 96});
     for (const std::size_t length : {1U, 7U, 8U, 9U, 16U, 40U, 95U}) {
       std::vector<TokenId> tokens(length);
       for (std::size_t i = 0; i < length; ++i) tokens[i] = static_cast<TokenId>(i * i * 7 % 64);

@@ -53,7 +53,7 @@ TEST(RopeConfig, ReadsEveryRopeScalingThatIsSupported) {
 TEST(RopeConfig, ReadsRopeParametersOfNewerConfigs) {
   json object = small_config();
   object["rope_parameters"] = {{"rope_type", "linear"}, {"factor", 3.0}, {"rope_theta", 250000.0}};
-  const ModelConfig config = parse(object);
+  const CheckpointConfig config = parse(object);
   EXPECT_EQ(config.rope_theta, 250000.0);
   EXPECT_EQ(config.rope_scaling.kind, RopeScaling::Kind::linear);
   EXPECT_EQ(config.rope_scaling.factor, 3.0);
@@ -65,7 +65,7 @@ TEST(RopeConfig, ReadsRopeParametersOfEveryKindOfLayers) {
   object["rope_parameters"] = {
       {"full_attention", {{"rope_type", "linear"}, {"factor", 8.0}, {"rope_theta", 1e6}}},
       {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 5e3}}}};
-  const ModelConfig config = parse(object);
+  const CheckpointConfig config = parse(object);
   EXPECT_EQ(config.rope_theta, 1e6);
   EXPECT_EQ(config.rope_scaling.factor, 8.0);
   EXPECT_EQ(config.rope_local_base_freq, 5e3);

@@ -1,4 +1,4 @@
-// With DecoderSpec::same_bits the logits of a model have the same bits on any number of ranks, in any chunks
+// With ModelSpec::same_bits the logits of a model have the same bits on any number of ranks, in any chunks
 // and on any number of threads.
 #include "model/config/config.h"
 #include "model/weights/gguf_checkpoint.h"
@@ -6,7 +6,7 @@
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "parallel/exchange/mpi_call.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/model/quantized_model.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
@@ -27,7 +27,7 @@ namespace tp {
 namespace {
 
 using reference::Fixture;
-using test::DecoderUnderTest;
+using test::ModelUnderTest;
 
 // The first ranks of a test.
 class FirstRanks {
@@ -74,8 +74,8 @@ struct Division {
   int threads;
 };
 
-struct Model {
-  DecoderSpec spec;
+struct TestedModel {
+  ModelSpec spec;
   const WeightSource& source;
   std::span<const TokenId> tokens;
   std::optional<WeightType> type;  // none: as stored
@@ -88,13 +88,13 @@ struct OwnLogits {
   std::vector<float> rows;  // [tokens, columns.size()]
 };
 
-OwnLogits logits_of(Communicator& comm, const Model& model, const Division& division) {
+OwnLogits logits_of(Communicator& comm, const TestedModel& model, const Division& division) {
   omp_set_num_threads(division.threads);
-  DecoderUnderTest decoder(comm, model.spec, model.source,
-                           {.length = model.tokens.size(),
-                            .chunk = std::min(division.chunk, model.tokens.size()),
-                            .kv_type = model.kv_type,
-                            .weights = model.type});
+  ModelUnderTest decoder(comm, model.spec, model.source,
+                         {.length = model.tokens.size(),
+                          .chunk = std::min(division.chunk, model.tokens.size()),
+                          .kv_type = model.kv_type,
+                          .weights = model.type});
   OwnLogits logits{decoder.local_vocab(), decoder.append(model.tokens)};
   omp_set_num_threads(1);
   return logits;
@@ -131,7 +131,7 @@ std::vector<Division> divisions(std::size_t most) {
   return all;
 }
 
-void expect_same_bits(Groups& groups, const Model& model, std::size_t most, const std::string& name) {
+void expect_same_bits(Groups& groups, const TestedModel& model, std::size_t most, const std::string& name) {
   Communicator self(MPI_COMM_SELF);
   const OwnLogits whole = logits_of(self, model, {1, 512, 1});
   for (const Division& division : divisions(most)) {
@@ -154,7 +154,7 @@ TEST(SameBits, OnAnyNumberOfRanks) {
   std::size_t divided = 0;  // fixtures whose last block has more than one leaf
   for (const Fixture& fixture : reference::fixtures_of(supported_architectures())) {
     const auto source = SafetensorsCheckpoint::open(fixture.folder);
-    DecoderSpec spec = make_spec(load_config(fixture.folder));
+    ModelSpec spec = make_spec(load_config(fixture.folder));
     spec.same_bits = true;
     const std::size_t most = std::min(leaf_heads(spec), test::world().size());
     const std::size_t columns =
@@ -177,7 +177,7 @@ TEST(SameBits, OnAnyNumberOfRanks) {
 TEST(SameBits, OfLongContextsOnAnyNumberOfRanks) {
   Groups groups;
   constexpr std::size_t kLength = 640;
-  ModelConfig config;
+  CheckpointConfig config;
   config.architecture = "LlamaForCausalLM";
   config.num_attention_heads = 8;
   config.num_key_value_heads = 2;
@@ -187,7 +187,7 @@ TEST(SameBits, OfLongContextsOnAnyNumberOfRanks) {
   config.num_hidden_layers = 2;
   config.vocab_size = 64;
   config.max_position_embeddings = kLength;
-  DecoderSpec spec = make_spec(config);
+  ModelSpec spec = make_spec(config);
   spec.same_bits = true;
   reference::Random random(7);
   std::vector<TokenId> tokens(kLength);
@@ -201,7 +201,7 @@ TEST(SameBits, OfGgufModelsAsStored) {
   Groups groups;
   for (const Fixture& fixture : reference::gguf_fixtures()) {
     const auto source = GgufCheckpoint::open(fixture.folder / "model.gguf");
-    DecoderSpec spec = make_spec(load_config(fixture.folder));
+    ModelSpec spec = make_spec(load_config(fixture.folder));
     spec.same_bits = true;
     expect_same_bits(groups, {spec, *source, fixture.prompt, std::nullopt},
                      std::min(leaf_heads(spec), test::world().size()), fixture.name);
@@ -212,7 +212,7 @@ TEST(SameBits, OfGgufModelsAsStored) {
 TEST(SameBits, OfQuantizedCheckpointsAsStored) {
   Groups groups;
   const test::Plain plain = test::plain_random();
-  DecoderSpec spec = make_spec(plain.config);
+  ModelSpec spec = make_spec(plain.config);
   spec.same_bits = true;
   for (const test::QuantizedCase& of :
        {test::QuantizedCase{nullptr, test::GroupFormat::awq, 0, false, 8, test::Order::plain,

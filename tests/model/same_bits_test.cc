@@ -5,7 +5,7 @@
 #include "model/kernels/simd/isa.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "model/weights/synthetic/synthetic_weights.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/random.h"
@@ -21,7 +21,7 @@ namespace tp {
 namespace {
 
 using reference::Fixture;
-using test::DecoderUnderTest;
+using test::ModelUnderTest;
 
 std::vector<WeightType> types_of_one_rule() {
   switch (kernels::active_isa()) {
@@ -55,13 +55,13 @@ struct Division {
 };
 
 // The logits of every position, as bits.
-std::vector<std::uint32_t> bits_of(const ModelConfig& config, const WeightSource& source,
-                                   std::span<const TokenId> tokens, DecoderUnderTest::Options options,
+std::vector<std::uint32_t> bits_of(const CheckpointConfig& config, const WeightSource& source,
+                                   std::span<const TokenId> tokens, ModelUnderTest::Options options,
                                    const Division& division) {
   const Threads threads(division.threads);
   options.length = tokens.size();
   options.chunk = division.chunk;
-  DecoderUnderTest decoder(test::world(), config, source, options);
+  ModelUnderTest decoder(test::world(), config, source, options);
   const std::vector<float> logits = decoder.append(tokens);
   std::vector<std::uint32_t> bits(logits.size());
   std::memcpy(bits.data(), logits.data(), logits.size() * sizeof(float));
@@ -70,11 +70,11 @@ std::vector<std::uint32_t> bits_of(const ModelConfig& config, const WeightSource
 
 TEST(SameBits, InAnyChunksAndOnAnyNumberOfThreads) {
   for (const Fixture& fixture : reference::fixtures_of(supported_architectures())) {
-    const ModelConfig config = load_config(fixture.folder);
+    const CheckpointConfig config = load_config(fixture.folder);
     if (test::world().size() > config.num_attention_heads) continue;
     const auto source = SafetensorsCheckpoint::open(fixture.folder);
     for (const WeightType type : types_of_one_rule()) {
-      const DecoderUnderTest::Options options{.kv_type = KvType::bf16, .weights = type};
+      const ModelUnderTest::Options options{.kv_type = KvType::bf16, .weights = type};
       const auto whole = bits_of(config, *source, fixture.prompt, options, {fixture.prompt.size(), 1});
       for (const Division& division : {Division{1, 1}, Division{7, 3}}) {
         EXPECT_TRUE(bits_of(config, *source, fixture.prompt, options, division) == whole)
@@ -88,7 +88,7 @@ TEST(SameBits, InAnyChunksAndOnAnyNumberOfThreads) {
 // Long enough for a single tile's context to be split among threads.
 TEST(SameBits, OfLongContextsOnAnyNumberOfThreads) {
   constexpr std::size_t kLength = 2100;
-  ModelConfig config;
+  CheckpointConfig config;
   config.architecture = "LlamaForCausalLM";
   config.num_attention_heads = 4;
   config.num_key_value_heads = 1;
@@ -103,7 +103,7 @@ TEST(SameBits, OfLongContextsOnAnyNumberOfThreads) {
   std::vector<TokenId> tokens(kLength);
   for (TokenId& token : tokens) token = static_cast<TokenId>(random.integer(0, config.vocab_size - 1));
   for (const KvType kv_type : {KvType::f32, KvType::bf16, KvType::int8}) {
-    const DecoderUnderTest::Options options{
+    const ModelUnderTest::Options options{
         .block_size = 32, .kv_type = kv_type, .weights = types_of_one_rule().front()};
     const auto one = bits_of(config, source, tokens, options, {64, 1});
     EXPECT_TRUE(bits_of(config, source, tokens, options, {15, 5}) == one) << name_of(kv_type);

@@ -1,7 +1,7 @@
 // What the families of encoder-decoders make of their configs.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "tp/error.h"
 
@@ -20,16 +20,16 @@ nlohmann::json bart_like(const std::string& architecture) {
           {"max_position_embeddings", 50},   {"scale_embedding", true}, {"vocab_size", 100}};
 }
 
-DecoderSpec spec_of(const nlohmann::json& config) {
+ModelSpec spec_of(const nlohmann::json& config) {
   return make_spec(parse_config(config.dump(), "config.json"));
 }
 
-const AttentionSpec& attention_of_layer(const DecoderSpec& spec, std::size_t layer) {
+const AttentionSpec& attention_of_layer(const ModelSpec& spec, std::size_t layer) {
   return std::get<AttentionSpec>(spec.blocks[layer].attention);
 }
 
 TEST(Seq2SeqFamilies, HaveLayersAndHeadsOfEitherHalf) {
-  const DecoderSpec spec = spec_of(bart_like("BartForConditionalGeneration"));
+  const ModelSpec spec = spec_of(bart_like("BartForConditionalGeneration"));
   ASSERT_NE(spec.encoder, nullptr);
   EXPECT_EQ(spec.blocks.size(), 3U);
   EXPECT_EQ(spec.encoder->blocks.size(), 2U);
@@ -44,31 +44,31 @@ TEST(Seq2SeqFamilies, HaveLayersAndHeadsOfEitherHalf) {
 }
 
 TEST(Seq2SeqFamilies, DifferInNormsAndPositions) {
-  const auto norms_before = [](const DecoderSpec& spec) {
+  const auto norms_before = [](const ModelSpec& spec) {
     return spec.blocks[0].wiring == BlockSpec::Wiring::sequential && spec.blocks[0].input_norm &&
            spec.blocks[0].pre_feed_forward_norm && spec.final_norm && !spec.blocks[0].post_attention_norm;
   };
-  const DecoderSpec bart = spec_of(bart_like("BartForConditionalGeneration"));
+  const ModelSpec bart = spec_of(bart_like("BartForConditionalGeneration"));
   EXPECT_EQ(bart.blocks[0].wiring, BlockSpec::Wiring::post_norm);
   EXPECT_EQ(bart.learned_positions, 52U);
   EXPECT_EQ(bart.first_learned_position, 2U);
   EXPECT_TRUE(bart.embedding_norm.has_value());
   EXPECT_FALSE(bart.final_norm.has_value());
 
-  const DecoderSpec mbart = spec_of(bart_like("MBartForConditionalGeneration"));
+  const ModelSpec mbart = spec_of(bart_like("MBartForConditionalGeneration"));
   EXPECT_TRUE(norms_before(mbart) && norms_before(*mbart.encoder));
   EXPECT_TRUE(mbart.blocks[0].cross_attention_norm.has_value());
   EXPECT_EQ(mbart.learned_positions, 52U);
   EXPECT_TRUE(mbart.embedding_norm.has_value());
   EXPECT_FLOAT_EQ(mbart.embedding_scale, 8.0F);
 
-  const DecoderSpec pegasus = spec_of(bart_like("PegasusForConditionalGeneration"));
+  const ModelSpec pegasus = spec_of(bart_like("PegasusForConditionalGeneration"));
   EXPECT_TRUE(norms_before(pegasus) && norms_before(*pegasus.encoder));
   EXPECT_TRUE(pegasus.sinusoidal_positions && pegasus.encoder->sinusoidal_positions);
   EXPECT_EQ(pegasus.learned_positions, 0U);
   EXPECT_FALSE(pegasus.embedding_norm.has_value());
 
-  const DecoderSpec marian = spec_of(bart_like("MarianMTModel"));
+  const ModelSpec marian = spec_of(bart_like("MarianMTModel"));
   EXPECT_EQ(marian.encoder->blocks[0].wiring, BlockSpec::Wiring::post_norm);
   EXPECT_TRUE(marian.sinusoidal_positions);
 }
@@ -97,7 +97,7 @@ TEST(Seq2SeqFamilies, ReadT5sFeedForward) {
                            {"num_heads", 6},
                            {"num_layers", 2},
                            {"vocab_size", 100}};
-  const DecoderSpec first = spec_of(config);
+  const ModelSpec first = spec_of(config);
   EXPECT_EQ(std::get<PlainMlpSpec>(first.blocks[0].feed_forward).activation, Activation::relu);
   EXPECT_EQ(attention_of_layer(first, 0).head_dim, 16U);
   EXPECT_FLOAT_EQ(attention_of_layer(first, 0).scale, 1.0F);
@@ -107,7 +107,7 @@ TEST(Seq2SeqFamilies, ReadT5sFeedForward) {
   EXPECT_EQ(first.blocks.size(), 2U);
   config.update(
       {{"feed_forward_proj", "gated-gelu"}, {"num_decoder_layers", 3}, {"tie_word_embeddings", false}});
-  const DecoderSpec second = spec_of(config);
+  const ModelSpec second = spec_of(config);
   EXPECT_EQ(std::get<GatedMlpSpec>(second.blocks[0].feed_forward).activation, Activation::gelu_tanh);
   EXPECT_FLOAT_EQ(second.logit_scale, 1.0F);
   EXPECT_EQ(second.blocks.size(), 3U);

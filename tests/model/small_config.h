@@ -22,7 +22,9 @@ inline nlohmann::json small_config() {
           {"torch_dtype", "bfloat16"}};
 }
 
-inline ModelConfig parse(const nlohmann::json& config) { return parse_config(config.dump(), "config.json"); }
+inline CheckpointConfig parse(const nlohmann::json& config) {
+  return parse_config(config.dump(), "config.json");
+}
 
 inline std::string refusal_of(const nlohmann::json& config) {
   return error_of<ConfigError>([&] { parse(config); });

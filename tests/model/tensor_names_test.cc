@@ -3,7 +3,7 @@
 
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "model/weights/stored_projection.h"
 #include "model/weights/unused_tensors.h"
@@ -122,30 +122,30 @@ TEST(UnusedTensors, OfABlockAreAnError) {
             "weights must be of the same model");
 }
 
-std::string refusal_of(const std::string& fixture, const std::function<void(ModelConfig&)>& change) {
+std::string refusal_of(const std::string& fixture, const std::function<void(CheckpointConfig&)>& change) {
   const std::filesystem::path folder = reference::fixture(fixture).folder;
-  ModelConfig config = load_config(folder);
+  CheckpointConfig config = load_config(folder);
   change(config);
   const auto source = SafetensorsCheckpoint::open(folder);
-  return error_of<CheckpointError>([&] { Decoder(make_spec(config), *source, {0, 1}); });
+  return error_of<CheckpointError>([&] { Model(make_spec(config), *source, {0, 1}); });
 }
 
 TEST(Loading, NamesFusedAndTransposedTensorsAsTheCheckpointDoes) {
   EXPECT_EQ(
-      refusal_of("gpt2-6heads", [](ModelConfig& config) { config.intermediate_size = 208; }),
+      refusal_of("gpt2-6heads", [](CheckpointConfig& config) { config.intermediate_size = 208; }),
       "model.safetensors: transformer.h.0.mlp.c_fc.weight is [96, 200], expected [96, 208] (hidden_size, "
       "intermediate_size)");
   EXPECT_EQ(
-      refusal_of("gptneox", [](ModelConfig& config) { config.head_dim = 8; }),
+      refusal_of("gptneox", [](CheckpointConfig& config) { config.head_dim = 8; }),
       "model.safetensors: gpt_neox.layers.0.attention.query_key_value.weight is [192, 64], expected [96, "
       "64] ((num_attention_heads + 2 num_key_value_heads) x head_dim, hidden_size)");
   EXPECT_CONTAINS(
-      refusal_of("falcon-newarch-gqa", [](ModelConfig& config) { config.num_ln_in_parallel_attn = 1; }),
+      refusal_of("falcon-newarch-gqa", [](CheckpointConfig& config) { config.num_ln_in_parallel_attn = 1; }),
       "there is no tensor transformer.h.0.input_layernorm.weight");
   EXPECT_CONTAINS(
-      refusal_of("gpt2-6heads", [](ModelConfig& config) { config.max_position_embeddings = 64; }),
+      refusal_of("gpt2-6heads", [](CheckpointConfig& config) { config.max_position_embeddings = 64; }),
       "transformer.wpe.weight is [128, 96], expected [64, 96] (max_position_embeddings, hidden_size)");
-  EXPECT_CONTAINS(refusal_of("gptneox", [](ModelConfig& config) { config.attention_bias = false; }),
+  EXPECT_CONTAINS(refusal_of("gptneox", [](CheckpointConfig& config) { config.attention_bias = false; }),
                   "has a tensor gpt_neox.layers.0.attention.dense.bias that");
 }
 

@@ -3,7 +3,7 @@
 #include "model/weights/gguf_checkpoint.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "parallel/exchange/fail_together.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/model/next_token_checkpoint.h"
 #include "tests/model/weights/gguf_builder.h"
 #include "tests/mpi_test.h"
@@ -35,7 +35,7 @@ class TiedModel {
     std::erase_if(tensors_, [&](const TestTensor& tensor) { return tensor.name == head_name_; });
   }
 
-  const ModelConfig& config() const { return config_; }
+  const CheckpointConfig& config() const { return config_; }
 
   void store_as_embedding() {}
   void store_as_head() { embedding().name = head_name_; }
@@ -77,7 +77,7 @@ class TiedModel {
                          [&](const TestTensor& tensor) { return tensor.name == embedding_name_; });
   }
 
-  ModelConfig config_;
+  CheckpointConfig config_;
   std::vector<TestTensor> tensors_;
   std::string embedding_name_;
   std::string head_name_;
@@ -91,10 +91,10 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-Outcome outcome_of(const ModelConfig& config, const WeightSource& source) {
-  test::DecoderUnderTest decoder(test::world(), config, source, {.length = 16, .chunk = 16});
+Outcome outcome_of(const CheckpointConfig& config, const WeightSource& source) {
+  test::ModelUnderTest decoder(test::world(), config, source, {.length = 16, .chunk = 16});
   const std::vector<TokenId> tokens = {1, 2, 3};
-  return {decoder.append(tokens), decoder.decoder().unused_tensors()};
+  return {decoder.append(tokens), decoder.model().unused_tensors()};
 }
 
 Outcome outcome_of(const std::filesystem::path& folder, void (TiedModel::*store)()) {
@@ -132,7 +132,7 @@ std::string renamed(std::string bytes, std::string_view from, std::string_view t
 Outcome outcome_of_gguf(const std::string& bytes) {
   const test::TemporaryDirectory folder;
   const std::filesystem::path file = folder.write("model.gguf", bytes);
-  const ModelConfig config = load_config(file);
+  const CheckpointConfig config = load_config(file);
   EXPECT_TRUE(config.tie_word_embeddings);
   return outcome_of(config, *GgufCheckpoint::open(file));
 }
@@ -141,7 +141,7 @@ TEST(TiedEmbeddings, HaveEitherNameInGgufFiles) {
   std::size_t models = 0;
   for (const reference::Fixture& fixture : reference::gguf_fixtures()) {
     const std::string both = content_of(fixture.folder / "model.gguf");
-    const ModelConfig config = load_config(fixture.folder / "model.gguf");
+    const CheckpointConfig config = load_config(fixture.folder / "model.gguf");
     if (config.tie_word_embeddings || config.num_attention_heads < test::world().size()) continue;
     ++models;
     // Names of the same length leave the tensors where they were; a longer one makes up for a shorter.
@@ -163,16 +163,15 @@ TEST(TiedEmbeddings, StoredAsTwoDifferentMatricesAreAnError) {
     model.store_as_both();
     model.change_row(row);
     const auto source = model.open();
-    EXPECT_EQ(test::error_of<AgreedError>([&] {
-                fail_together(comm, [&] {
-                  Decoder(make_spec(model.config()), *source, {comm.rank(), comm.size()});
-                });
-              }),
-              fmt::format("cannot use one matrix as embedding and LM head: config.json ties them "
-                          "(tie_word_embeddings), but model.embed_tokens.weight and lm_head.weight differ in "
-                          "row {}; set tie_word_embeddings to false if the model has an LM head of its own, "
-                          "else download the checkpoint again",
-                          row));
+    EXPECT_EQ(
+        test::error_of<AgreedError>([&] {
+          fail_together(comm, [&] { Model(make_spec(model.config()), *source, {comm.rank(), comm.size()}); });
+        }),
+        fmt::format("cannot use one matrix as embedding and LM head: config.json ties them "
+                    "(tie_word_embeddings), but model.embed_tokens.weight and lm_head.weight differ in "
+                    "row {}; set tie_word_embeddings to false if the model has an LM head of its own, "
+                    "else download the checkpoint again",
+                    row));
   }
 }
 

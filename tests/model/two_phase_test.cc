@@ -1,7 +1,7 @@
 // Loading where ranks do not share a page cache.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "model/weights/open_checkpoint.h"
 #include "model/weights/packed_cache.h"
 #include "model/weights/two_phase_reader.h"
@@ -45,7 +45,7 @@ std::string loaded_from(const std::filesystem::path& model, const ColumnReader* 
   const TemporaryDirectory folder;
   PackedCache cache(folder.path(), {model.string(), source->identity(), type, 0, tp});
   cache.rebuild();
-  const Decoder decoder(make_spec(load_config(model)), *source, tp, type, {}, &cache);
+  const Model decoder(make_spec(load_config(model)), *source, tp, type, {}, &cache);
   EXPECT_EQ(cache.finish(), "");
   return content_of(folder.path() / folder.files().at(0));
 }
@@ -171,7 +171,7 @@ TEST(TwoPhaseReading, BringsInTheFileOnceOverAllHosts) {
   const std::unique_ptr<WeightSource> source = open_checkpoint(model.folder());
   const std::size_t before = sum_over_ranks(comm, model.resident());
   source->read_exactly(columns);
-  const Decoder decoder(make_spec(load_config(model.folder())), *source, {comm.rank(), comm.size()}, {});
+  const Model decoder(make_spec(load_config(model.folder())), *source, {comm.rank(), comm.size()}, {});
   const std::size_t after = sum_over_ranks(comm, model.resident());
   EXPECT_GE(after, model.bytes() * 99 / 100);
   EXPECT_LE(after - before, model.bytes() * 102 / 100);
@@ -191,8 +191,8 @@ std::string error_of_loading(const std::filesystem::path& model, const std::file
       const std::unique_ptr<WeightSource> source = open_checkpoint(model);
       source->read_exactly(columns);
       if (!cut_short.empty()) cut_the_end(cut_short);
-      const Decoder decoder(make_spec(load_config(config.empty() ? model : std::filesystem::path(config))),
-                            *source, {comm.rank(), comm.size()}, {});
+      const Model decoder(make_spec(load_config(config.empty() ? model : std::filesystem::path(config))),
+                          *source, {comm.rank(), comm.size()}, {});
     });
   } catch (const AgreedError& error) {
     return error.what();

@@ -1,7 +1,7 @@
 #include "model/memory/workspace.h"
 
 #include "model/config/architectures.h"
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "tp/error.h"
 
@@ -75,8 +75,8 @@ TEST(Workspace, HasTwoHalvesThatAreAlignedAndDoNotOverlap) {
   EXPECT_THROW(halves[0].take(1, 1), ConfigError);
 }
 
-DecoderSpec spec_of_a_small_model() {
-  ModelConfig config;
+ModelSpec spec_of_a_small_model() {
+  CheckpointConfig config;
   config.architecture = "LlamaForCausalLM";
   config.hidden_size = 64;
   config.intermediate_size = 160;
@@ -89,9 +89,9 @@ DecoderSpec spec_of_a_small_model() {
 }
 
 TEST(DecoderWorkspace, IsBoundedByTheChunkAndNotByTheSequence) {
-  const DecoderSpec spec = spec_of_a_small_model();
+  const ModelSpec spec = spec_of_a_small_model();
   const auto floats = [&](std::size_t tokens, std::size_t max_blocks) {
-    return Decoder::shape_of(spec, SyntheticWeights(), {0, 2}, {})
+    return Model::shape_of(spec, SyntheticWeights(), {0, 2}, {})
         .workspace_floats({.tokens = tokens, .outputs = tokens, .block_size = 32, .max_blocks = max_blocks});
   };
   EXPECT_LE(floats(512, 32) * 7 / 8, 8 * floats(64, 32));
@@ -101,9 +101,9 @@ TEST(DecoderWorkspace, IsBoundedByTheChunkAndNotByTheSequence) {
 }
 
 TEST(DecoderWorkspace, OfStepsInHalvesHasRoomForTheLargerHalfTwice) {
-  const DecoderSpec spec = spec_of_a_small_model();
+  const ModelSpec spec = spec_of_a_small_model();
   const auto floats = [&](std::size_t tokens, bool overlaps) {
-    return Decoder::shape_of(spec, SyntheticWeights(), {0, 2}, {})
+    return Model::shape_of(spec, SyntheticWeights(), {0, 2}, {})
         .workspace_floats(
             {.tokens = tokens, .outputs = tokens, .block_size = 32, .max_blocks = 32, .overlaps = overlaps});
   };
@@ -112,10 +112,10 @@ TEST(DecoderWorkspace, OfStepsInHalvesHasRoomForTheLargerHalfTwice) {
 }
 
 TEST(DecoderWorkspace, DoesNotGrowWithTheNumberOfLayers) {
-  DecoderSpec spec = spec_of_a_small_model();
+  ModelSpec spec = spec_of_a_small_model();
   const StepLimits limits{.tokens = 128, .outputs = 128, .block_size = 16, .max_blocks = 64};
   const auto floats = [&] {
-    return Decoder::shape_of(spec, SyntheticWeights(), {0, 1}, {}).workspace_floats(limits);
+    return Model::shape_of(spec, SyntheticWeights(), {0, 1}, {}).workspace_floats(limits);
   };
   const std::size_t three = floats();
   spec.blocks.resize(80, spec.blocks.front());

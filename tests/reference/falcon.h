@@ -3,9 +3,9 @@
 // config with model/ and nothing else.
 #pragma once
 
+#include "model/config/checkpoint_config.h"
 #include "tests/reference/matrix.h"
 #include "tests/reference/stored_weights.h"
-#include "tp/model_config.h"
 #include "tp/token_id.h"
 
 #include <span>
@@ -16,7 +16,8 @@ namespace tp::reference {
 class Falcon {
  public:
   // `weights` must outlive it.
-  Falcon(ModelConfig config, const WeightSource& weights) : config_(std::move(config)), weights_(weights) {}
+  Falcon(CheckpointConfig config, const WeightSource& weights)
+      : config_(std::move(config)), weights_(weights) {}
 
   // Of every position: [tokens, vocab_size].
   Matrix logits(std::span<const TokenId> tokens);
@@ -26,7 +27,7 @@ class Falcon {
   Matrix attention(const Matrix& x, const std::string& prefix);
   Matrix mlp(const Matrix& x, const std::string& prefix);
 
-  ModelConfig config_;
+  CheckpointConfig config_;
   StoredWeights weights_;
 };
 

@@ -2,10 +2,10 @@
 // the config with model/ and nothing else.
 #pragma once
 
+#include "model/config/checkpoint_config.h"
 #include "tests/reference/kernels.h"
 #include "tests/reference/matrix.h"
 #include "tests/reference/stored_weights.h"
-#include "tp/model_config.h"
 #include "tp/token_id.h"
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct LayerAttention {
 class Llama {
  public:
   // `weights` must outlive it. `layers` may be empty.
-  Llama(ModelConfig config, const WeightSource& weights, std::vector<LayerAttention> layers = {})
+  Llama(CheckpointConfig config, const WeightSource& weights, std::vector<LayerAttention> layers = {})
       : config_(std::move(config)), weights_(weights), layers_(std::move(layers)) {
     layers_.resize(config_.num_hidden_layers, {config_.rope_theta, {}});
   }
@@ -40,7 +40,7 @@ class Llama {
   Matrix attention(const Matrix& x, const std::string& prefix, const LayerAttention& layer);
   Matrix mlp(const Matrix& x, const std::string& prefix);
 
-  ModelConfig config_;
+  CheckpointConfig config_;
   StoredWeights weights_;
   std::vector<LayerAttention> layers_;
 };

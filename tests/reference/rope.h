@@ -1,7 +1,7 @@
 // Rotary frequencies as Hugging Face computes them, written down from transformers' modeling_rope_utils.
 #pragma once
 
-#include "tp/model_config.h"
+#include "model/config/checkpoint_config.h"
 
 #include <cstddef>
 #include <vector>

@@ -7,8 +7,8 @@ namespace tp::families {
 namespace {
 
 // num_hidden_groups groups of equal size divide the layers.
-DecoderSpec albert_body(const ModelConfig& config) {
-  DecoderSpec spec = bert_body(config);
+ModelSpec albert_body(const CheckpointConfig& config) {
+  ModelSpec spec = bert_body(config);
   const std::size_t layers = config.num_hidden_layers;
   const std::size_t groups = config.num_hidden_groups;
   require<ConfigError>(groups >= 1 && groups <= layers,

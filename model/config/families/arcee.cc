@@ -8,8 +8,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec arcee_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec arcee_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   set_plain_mlps(config, spec);
   return spec;
 }
@@ -20,10 +20,10 @@ BlockNames arcee_block(const std::string& prefix) {
   return names;
 }
 
-DecoderSpec apertus_spec(const ModelConfig& config) {
-  ModelConfig without_xielu = config;
+ModelSpec apertus_spec(const CheckpointConfig& config) {
+  CheckpointConfig without_xielu = config;
   without_xielu.hidden_act = "relu2";
-  DecoderSpec spec = arcee_spec(without_xielu);
+  ModelSpec spec = arcee_spec(without_xielu);
   for (BlockSpec& block : spec.blocks) {
     attention_of(block).query_key_norm = block.input_norm;
     std::get<PlainMlpSpec>(block.feed_forward).learned_xielu = true;

@@ -46,8 +46,8 @@ TensorNames bart_names(const std::string& stack) {
   return names;
 }
 
-DecoderSpec bart_stack(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec bart_stack(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   const NormSpec norm = layer_norm_of(config);
   set_plain_mlps(config, spec);
   for (BlockSpec& block : spec.blocks) {
@@ -67,7 +67,7 @@ DecoderSpec bart_stack(const ModelConfig& config) {
 }
 
 // Moves the norms before attention and the MLP, and adds a final norm.
-void norm_before(const ModelConfig& config, DecoderSpec& spec) {
+void norm_before(const CheckpointConfig& config, ModelSpec& spec) {
   for (BlockSpec& block : spec.blocks) {
     block.wiring = BlockSpec::Wiring::sequential;
     block.post_attention_norm.reset();
@@ -76,7 +76,7 @@ void norm_before(const ModelConfig& config, DecoderSpec& spec) {
   set_norms(spec, layer_norm_of(config));
 }
 
-void set_sinusoidal(DecoderSpec& spec) {
+void set_sinusoidal(ModelSpec& spec) {
   spec.learned_positions = spec.first_learned_position = 0;
   spec.sinusoidal_positions = true;
   spec.embedding_norm.reset();
@@ -84,36 +84,36 @@ void set_sinusoidal(DecoderSpec& spec) {
 
 // `adapt(config, stack)` turns a stack of BART's into one of the family's.
 template <class Adapt>
-DecoderSpec bart_like_spec(const ModelConfig& config, const Adapt& adapt) {
-  const ModelConfig of_encoder = encoder_config(config);
-  DecoderSpec encoder = bart_stack(of_encoder);
+ModelSpec bart_like_spec(const CheckpointConfig& config, const Adapt& adapt) {
+  const CheckpointConfig of_encoder = encoder_config(config);
+  ModelSpec encoder = bart_stack(of_encoder);
   encoder.names = bart_names("encoder.");
   adapt(of_encoder, encoder);
   make_encoder(encoder);
-  DecoderSpec spec = bart_stack(config);
+  ModelSpec spec = bart_stack(config);
   adapt(config, spec);
   add_encoder(std::move(encoder), spec);
   return spec;
 }
 
-DecoderSpec bart_spec(const ModelConfig& config) {
-  return bart_like_spec(config, [](const ModelConfig&, DecoderSpec&) {});
+ModelSpec bart_spec(const CheckpointConfig& config) {
+  return bart_like_spec(config, [](const CheckpointConfig&, ModelSpec&) {});
 }
 
-DecoderSpec mbart_spec(const ModelConfig& config) { return bart_like_spec(config, norm_before); }
+ModelSpec mbart_spec(const CheckpointConfig& config) { return bart_like_spec(config, norm_before); }
 
-DecoderSpec marian_spec(const ModelConfig& config) {
-  return bart_like_spec(config, [](const ModelConfig&, DecoderSpec& spec) { set_sinusoidal(spec); });
+ModelSpec marian_spec(const CheckpointConfig& config) {
+  return bart_like_spec(config, [](const CheckpointConfig&, ModelSpec& spec) { set_sinusoidal(spec); });
 }
 
-DecoderSpec pegasus_spec(const ModelConfig& config) {
-  return bart_like_spec(config, [](const ModelConfig& of_stack, DecoderSpec& spec) {
+ModelSpec pegasus_spec(const CheckpointConfig& config) {
+  return bart_like_spec(config, [](const CheckpointConfig& of_stack, ModelSpec& spec) {
     norm_before(of_stack, spec);
     set_sinusoidal(spec);
   });
 }
 
-Family bart_like(const std::string& architecture, DecoderSpec (*make_spec)(const ModelConfig&)) {
+Family bart_like(const std::string& architecture, ModelSpec (*make_spec)(const CheckpointConfig&)) {
   Family family = seq2seq_like();
   family.architecture = architecture;
   family.make_spec = make_spec;

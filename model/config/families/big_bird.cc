@@ -6,8 +6,8 @@ namespace {
 
 // Outside training, the original code replaces each random block by the first block, which therefore counts
 // repeatedly.
-DecoderSpec big_bird_body(const ModelConfig& config) {
-  DecoderSpec spec = bert_body(config);
+ModelSpec big_bird_body(const CheckpointConfig& config) {
+  ModelSpec spec = bert_body(config);
   for (BlockSpec& block : spec.blocks) {
     if (!config.block_sparse) continue;
     attention_of(block).pattern.block_size = config.block_size;
@@ -17,7 +17,7 @@ DecoderSpec big_bird_body(const ModelConfig& config) {
 }
 
 // Checkpoints of this class may also have a pooler.
-void set_big_bird_lm_head(const ModelConfig& config, DecoderSpec& spec) {
+void set_big_bird_lm_head(const CheckpointConfig& config, ModelSpec& spec) {
   pooler_head("pooler")(config, spec);
   set_masked_lm_head(config, spec);
 }

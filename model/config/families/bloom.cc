@@ -7,8 +7,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec bloom_spec(const ModelConfig& config) {
-  DecoderSpec spec = gpt_neox_spec(config);
+ModelSpec bloom_spec(const CheckpointConfig& config) {
+  ModelSpec spec = gpt_neox_spec(config);
   set_alibi(config, spec);
   spec.embedding_norm = spec.final_norm;
   return spec;

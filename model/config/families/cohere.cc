@@ -8,8 +8,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec cohere_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec cohere_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   NormSpec norm = layer_norm_of(config);
   norm.bias = false;
   set_norms(spec, norm);
@@ -24,8 +24,8 @@ DecoderSpec cohere_spec(const ModelConfig& config) {
   return spec;
 }
 
-DecoderSpec cohere2_spec(const ModelConfig& config) {
-  DecoderSpec spec = cohere_spec(config);
+ModelSpec cohere2_spec(const CheckpointConfig& config) {
+  ModelSpec spec = cohere_spec(config);
   set_windows(config, spec, [](std::size_t) { return false; });
   for (BlockSpec& block : spec.blocks) {
     if (!attention_of(block).pattern.window) attention_of(block).rope.reset();

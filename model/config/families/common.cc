@@ -17,7 +17,7 @@
 
 namespace tp::families {
 
-Activation activation_of(const ModelConfig& config) {
+Activation activation_of(const CheckpointConfig& config) {
   static const std::map<std::string, Activation> names = {
       {"silu", Activation::silu},           {"swish", Activation::silu},
       {"gelu", Activation::gelu},           {"gelu_new", Activation::gelu_tanh},
@@ -32,7 +32,7 @@ Activation activation_of(const ModelConfig& config) {
 }
 
 Family derived(Family family, const std::string& architecture,
-               DecoderSpec (*make_spec)(const ModelConfig& config),
+               ModelSpec (*make_spec)(const CheckpointConfig& config),
                BlockNames (*names_of_block)(const std::string& prefix)) {
   family.architecture = architecture;
   if (make_spec != nullptr) family.make_spec = make_spec;
@@ -40,7 +40,7 @@ Family derived(Family family, const std::string& architecture,
   return family;
 }
 
-Family llama_like(const std::string& architecture, DecoderSpec (*make_spec)(const ModelConfig& config),
+Family llama_like(const std::string& architecture, ModelSpec (*make_spec)(const CheckpointConfig& config),
                   BlockNames (*names_of_block)(const std::string& prefix)) {
   return derived({.architecture = {}, .names = llama_names()}, architecture, make_spec, names_of_block);
 }
@@ -58,24 +58,24 @@ BlockNames post_norm_block(const std::string& prefix) {
   return names;
 }
 
-NormSpec layer_norm_of(const ModelConfig& config) {
+NormSpec layer_norm_of(const CheckpointConfig& config) {
   return {.kind = NormSpec::Kind::layer, .eps = static_cast<float>(config.layer_norm_eps)};
 }
 
-void set_norms(DecoderSpec& spec, const NormSpec& norm) {
+void set_norms(ModelSpec& spec, const NormSpec& norm) {
   spec.final_norm = norm;
   for (BlockSpec& block : spec.blocks) block.input_norm = norm;
   for (BlockSpec& block : spec.blocks) block.pre_feed_forward_norm = norm;
 }
 
-void share_input(DecoderSpec& spec) {
+void share_input(ModelSpec& spec) {
   for (BlockSpec& block : spec.blocks) {
     block.wiring = BlockSpec::Wiring::parallel;
     block.pre_feed_forward_norm.reset();
   }
 }
 
-void set_plain_mlps(const ModelConfig& config, DecoderSpec& spec) {
+void set_plain_mlps(const CheckpointConfig& config, ModelSpec& spec) {
   for (BlockSpec& block : spec.blocks) {
     block.feed_forward = PlainMlpSpec{.intermediate_size = config.intermediate_size,
                                       .activation = activation_of(config),
@@ -86,7 +86,7 @@ void set_plain_mlps(const ModelConfig& config, DecoderSpec& spec) {
 // Slopes are powers of 2^(-8 / heads). If the number of heads is not a power of two, the slopes for the next
 // lower power of two come first, then every second slope for the next higher power. Source: Press et al.,
 // Train Short, Test Long, 2022.
-void set_alibi(const ModelConfig& config, DecoderSpec& spec) {
+void set_alibi(const CheckpointConfig& config, ModelSpec& spec) {
   const std::size_t heads = config.num_attention_heads;
   const std::size_t lower = std::bit_floor(heads);
   std::vector<float> slopes;
@@ -106,7 +106,7 @@ void set_qkv(BlockNames& names, const std::string& name) {
   names.q_proj = names.k_proj = names.v_proj = name;
 }
 
-std::optional<QueryScalingSpec> query_scaling_of(const ModelConfig& config) {
+std::optional<QueryScalingSpec> query_scaling_of(const CheckpointConfig& config) {
   if (config.llama_4_scaling_beta == 0) return std::nullopt;
   const std::size_t step = config.rope_scaling.original_max_position_embeddings;
   require<ConfigError>(step != 0,
@@ -140,20 +140,20 @@ nlohmann::json gguf_windows(const ModelMetadata& model) {
   return fields;
 }
 
-void norm_results_only(DecoderSpec& spec) {
+void norm_results_only(ModelSpec& spec) {
   for (BlockSpec& block : spec.blocks) {
     block.post_attention_norm = std::exchange(block.input_norm, std::nullopt);
     block.post_feed_forward_norm = std::exchange(block.pre_feed_forward_norm, std::nullopt);
   }
 }
 
-void remove_rope(const ModelConfig& config, DecoderSpec& spec) {
+void remove_rope(const CheckpointConfig& config, ModelSpec& spec) {
   for (std::size_t layer = 0; layer < config.no_rope_layers.size(); ++layer) {
     if (config.no_rope_layers[layer] == 0) attention_of(spec.blocks[layer]).rope.reset();
   }
 }
 
-void set_local_rope(const ModelConfig& config, double theta, DecoderSpec& spec) {
+void set_local_rope(const CheckpointConfig& config, double theta, ModelSpec& spec) {
   for (BlockSpec& block : spec.blocks) {
     AttentionSpec& attention = attention_of(block);
     if (attention.pattern.window)
@@ -161,7 +161,7 @@ void set_local_rope(const ModelConfig& config, double theta, DecoderSpec& spec) 
   }
 }
 
-void require_window(const ModelConfig& config) {
+void require_window(const CheckpointConfig& config) {
   require<ConfigError>(std::ranges::find(config.layer_types, "sliding_attention") == config.layer_types.end(),
                        "layer_types has layers of sliding_attention, expected a `sliding_window` for them, "
                        "and found {}; check "
@@ -169,7 +169,7 @@ void require_window(const ModelConfig& config) {
                        config.sliding_window == 0 ? "none" : "`use_sliding_window` false");
 }
 
-MixtureOfExpertsSpec experts_of(const ModelConfig& config) {
+MixtureOfExpertsSpec experts_of(const CheckpointConfig& config) {
   MixtureOfExpertsSpec spec;
   spec.router.num_experts = config.num_experts;
   spec.router.num_experts_per_tok = config.num_experts_per_tok;
@@ -178,7 +178,7 @@ MixtureOfExpertsSpec experts_of(const ModelConfig& config) {
   return spec;
 }
 
-RouterSpec router_with_correction_bias(const ModelConfig& config) {
+RouterSpec router_with_correction_bias(const CheckpointConfig& config) {
   return {.num_experts = config.num_experts,
           .num_experts_per_tok = config.num_experts_per_tok,
           .scoring = RouterSpec::Scoring::sigmoid,
@@ -190,10 +190,11 @@ RouterSpec router_with_correction_bias(const ModelConfig& config) {
           .experts_scoring_group = 2};
 }
 
-DecoderSpec next_token_spec(const ModelConfig& config, DecoderSpec (*make_spec)(const ModelConfig& config)) {
-  ModelConfig longer = config;
+ModelSpec next_token_spec(const CheckpointConfig& config,
+                          ModelSpec (*make_spec)(const CheckpointConfig& config)) {
+  CheckpointConfig longer = config;
   ++longer.num_hidden_layers;
-  DecoderSpec spec = make_spec(longer);
+  ModelSpec spec = make_spec(longer);
   spec.blocks = {spec.blocks.back()};
   spec.names.stored_blocks = {config.num_hidden_layers};
   spec.next_token = NextTokenSpec{.norm = *spec.final_norm};
@@ -209,12 +210,13 @@ NextTokenNames next_token_names(const std::string& prefix) {
           .lm_head = prefix + "shared_head.head"};
 }
 
-void ignore_next_token_layers(const ModelConfig& config, TensorNames& names) {
+void ignore_next_token_layers(const CheckpointConfig& config, TensorNames& names) {
   for (std::size_t i = 0; i < config.num_nextn_predict_layers; ++i)
     names.ignored_blocks.push_back(config.num_hidden_layers + i);
 }
 
-void set_experts_by_step(const ModelConfig& config, const MixtureOfExpertsSpec& experts, DecoderSpec& spec) {
+void set_experts_by_step(const CheckpointConfig& config, const MixtureOfExpertsSpec& experts,
+                         ModelSpec& spec) {
   set_experts(config, experts, spec, [&](std::size_t layer) {
     const auto& dense = config.mlp_only_layers;
     const bool is_dense = std::ranges::find(dense, layer) != dense.end();
@@ -222,7 +224,7 @@ void set_experts_by_step(const ModelConfig& config, const MixtureOfExpertsSpec& 
   });
 }
 
-void require_experts(const ModelConfig& config, const MixtureOfExpertsSpec& spec) {
+void require_experts(const CheckpointConfig& config, const MixtureOfExpertsSpec& spec) {
   const RouterSpec& router = spec.router;
   require<ConfigError>(config.hidden_act == "silu" || spec.activation == activation_of(config),
                        "hidden_act \"{}\" is not supported for the experts of {}; expected \"silu\"",

@@ -10,22 +10,22 @@
 
 namespace tp::families {
 
-DecoderSpec llama_spec(const ModelConfig& config);
-DecoderSpec qwen2_spec(const ModelConfig& config);
-DecoderSpec qwen3_spec(const ModelConfig& config);
-DecoderSpec mistral_spec(const ModelConfig& config);
-DecoderSpec gpt_neox_spec(const ModelConfig& config);
-DecoderSpec granite_spec(const ModelConfig& config);
-DecoderSpec ernie_spec(const ModelConfig& config);
-DecoderSpec gpt2_spec(const ModelConfig& config);
-DecoderSpec glm_spec(const ModelConfig& config);
+ModelSpec llama_spec(const CheckpointConfig& config);
+ModelSpec qwen2_spec(const CheckpointConfig& config);
+ModelSpec qwen3_spec(const CheckpointConfig& config);
+ModelSpec mistral_spec(const CheckpointConfig& config);
+ModelSpec gpt_neox_spec(const CheckpointConfig& config);
+ModelSpec granite_spec(const CheckpointConfig& config);
+ModelSpec ernie_spec(const CheckpointConfig& config);
+ModelSpec gpt2_spec(const CheckpointConfig& config);
+ModelSpec glm_spec(const CheckpointConfig& config);
 
 // A family like another one. Null: the other family's spec and names of blocks.
 Family derived(Family family, const std::string& architecture,
-               DecoderSpec (*make_spec)(const ModelConfig& config) = nullptr,
+               ModelSpec (*make_spec)(const CheckpointConfig& config) = nullptr,
                BlockNames (*names_of_block)(const std::string& prefix) = nullptr);
 // A family with Llama's names, but nothing else of Llama's.
-Family llama_like(const std::string& architecture, DecoderSpec (*make_spec)(const ModelConfig& config),
+Family llama_like(const std::string& architecture, ModelSpec (*make_spec)(const CheckpointConfig& config),
                   BlockNames (*names_of_block)(const std::string& prefix) = nullptr);
 
 TensorNames llama_names();
@@ -41,19 +41,19 @@ BlockNames post_norm_block(const std::string& prefix);
 BlockNames mixtral_block(const std::string& prefix);
 
 // A layer norm with gain and bias.
-NormSpec layer_norm_of(const ModelConfig& config);
+NormSpec layer_norm_of(const CheckpointConfig& config);
 
 // Uses this norm before attention and MLP of all blocks, and as the final norm.
-void set_norms(DecoderSpec& spec, const NormSpec& norm);
+void set_norms(ModelSpec& spec, const NormSpec& norm);
 
 // Makes all blocks parallel, with one norm.
-void share_input(DecoderSpec& spec);
+void share_input(ModelSpec& spec);
 
 // Gives all blocks plain MLPs.
-void set_plain_mlps(const ModelConfig& config, DecoderSpec& spec);
+void set_plain_mlps(const CheckpointConfig& config, ModelSpec& spec);
 
 // Replaces RoPE by ALiBi, with slopes that fall to 2^-alibi_bias_max over the heads.
-void set_alibi(const ModelConfig& config, DecoderSpec& spec);
+void set_alibi(const CheckpointConfig& config, ModelSpec& spec);
 
 // Names one tensor for queries, keys and values.
 void set_qkv(BlockNames& names, const std::string& name);
@@ -62,20 +62,20 @@ void set_qkv(BlockNames& names, const std::string& name);
 GatedMlpNames gated_mlp(const std::string& prefix);
 
 // Mistral's scaling of queries by position, if the model has it. Throws ConfigError.
-std::optional<QueryScalingSpec> query_scaling_of(const ModelConfig& config);
+std::optional<QueryScalingSpec> query_scaling_of(const CheckpointConfig& config);
 
 // Makes the spec of experts from common fields of configs.
-MixtureOfExpertsSpec experts_of(const ModelConfig& config);
+MixtureOfExpertsSpec experts_of(const CheckpointConfig& config);
 
 // DeepSeek-V3's router: sigmoid scores plus a bias, and experts from the best groups only.
-RouterSpec router_with_correction_bias(const ModelConfig& config);
+RouterSpec router_with_correction_bias(const CheckpointConfig& config);
 
 // Throws ConfigError if the router's sizes or the activation are not possible.
-void require_experts(const ModelConfig& config, const MixtureOfExpertsSpec& spec);
+void require_experts(const CheckpointConfig& config, const MixtureOfExpertsSpec& spec);
 
 // Puts experts into the layers for which `has_experts(layer)` is true. Throws ConfigError.
 template <class HasExperts>
-void set_experts(const ModelConfig& config, const MixtureOfExpertsSpec& experts, DecoderSpec& spec,
+void set_experts(const CheckpointConfig& config, const MixtureOfExpertsSpec& experts, ModelSpec& spec,
                  const HasExperts& has_experts) {
   require_experts(config, experts);
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
@@ -84,20 +84,22 @@ void set_experts(const ModelConfig& config, const MixtureOfExpertsSpec& experts,
 }
 
 // Puts experts into every decoder_sparse_step-th layer, except mlp_only_layers. Throws ConfigError.
-void set_experts_by_step(const ModelConfig& config, const MixtureOfExpertsSpec& experts, DecoderSpec& spec);
+void set_experts_by_step(const CheckpointConfig& config, const MixtureOfExpertsSpec& experts,
+                         ModelSpec& spec);
 
 // Makes the spec of a multi-token prediction layer that is stored after the last layer: the block that
 // `make_spec` makes for this layer.
-DecoderSpec next_token_spec(const ModelConfig& config, DecoderSpec (*make_spec)(const ModelConfig& config));
+ModelSpec next_token_spec(const CheckpointConfig& config,
+                          ModelSpec (*make_spec)(const CheckpointConfig& config));
 // A multi-token prediction layer's tensors outside its block, under DeepSeek-V3's names. `prefix` is the
 // block's.
 NextTokenNames next_token_names(const std::string& prefix);
 
 // Ignores multi-token prediction layers, which are stored after the last layer.
-void ignore_next_token_layers(const ModelConfig& config, TensorNames& names);
+void ignore_next_token_layers(const CheckpointConfig& config, TensorNames& names);
 
 // hidden_act. Throws ConfigError if the activation is not supported.
-Activation activation_of(const ModelConfig& config);
+Activation activation_of(const CheckpointConfig& config);
 
 // A block's attention, which must be an AttentionSpec.
 inline AttentionSpec& attention_of(BlockSpec& block) { return std::get<AttentionSpec>(block.attention); }
@@ -115,21 +117,21 @@ nlohmann::json qwen3_next_config(const ModelMetadata& model);
 nlohmann::json gguf_windows(const ModelMetadata& model);
 
 // Moves the norms before attention and MLP to their outputs.
-void norm_results_only(DecoderSpec& spec);
+void norm_results_only(ModelSpec& spec);
 
 // Removes RoPE from layers whose entry in no_rope_layers is 0.
-void remove_rope(const ModelConfig& config, DecoderSpec& spec);
+void remove_rope(const CheckpointConfig& config, ModelSpec& spec);
 
 // Gives layers with a window RoPE with this theta and without scaling.
-void set_local_rope(const ModelConfig& config, double theta, DecoderSpec& spec);
+void set_local_rope(const CheckpointConfig& config, double theta, ModelSpec& spec);
 
 // Throws ConfigError if layer_types contains windows and the config has no window size.
-void require_window(const ModelConfig& config);
+void require_window(const CheckpointConfig& config);
 
 // Gives layers the sliding window: according to config.json's layer_types, or else if `slides(layer)` is
 // true. Throws ConfigError.
 template <class Slides>
-void set_windows(const ModelConfig& config, DecoderSpec& spec, const Slides& slides) {
+void set_windows(const CheckpointConfig& config, ModelSpec& spec, const Slides& slides) {
   if (config.sliding_window == 0 || !config.use_sliding_window) return require_window(config);
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
     const bool sliding =

@@ -14,7 +14,7 @@
 namespace tp::families {
 namespace {
 
-LatentAttentionSpec latent_attention(const ModelConfig& config) {
+LatentAttentionSpec latent_attention(const CheckpointConfig& config) {
   require<ConfigError>(!config.attention_bias, "attention_bias is not supported for {}; expected false",
                        config.architecture);
   require<ConfigError>(config.kv_lora_rank != 0, "kv_lora_rank is not given, which {} needs",
@@ -35,7 +35,7 @@ LatentAttentionSpec latent_attention(const ModelConfig& config) {
   return spec;
 }
 
-RouterSpec router(const ModelConfig& config) {
+RouterSpec router(const CheckpointConfig& config) {
   require<ConfigError>(config.scoring_func == "softmax" || config.scoring_func == "sigmoid",
                        "scoring_func must be softmax or sigmoid, found \"{}\"", config.scoring_func);
   RouterSpec spec;
@@ -58,8 +58,8 @@ RouterSpec router(const ModelConfig& config) {
   return spec;
 }
 
-DecoderSpec deepseek_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec deepseek_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   MixtureOfExpertsSpec experts;
   experts.router = router(config);
   experts.intermediate_size = config.moe_intermediate_size;
@@ -73,7 +73,7 @@ DecoderSpec deepseek_spec(const ModelConfig& config) {
   return spec;
 }
 
-DecoderSpec deepseek_next_token_spec(const ModelConfig& config) {
+ModelSpec deepseek_next_token_spec(const CheckpointConfig& config) {
   return next_token_spec(config, deepseek_spec);
 }
 

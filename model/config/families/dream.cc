@@ -6,8 +6,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec dream_spec(const ModelConfig& config) {
-  DecoderSpec spec = qwen2_spec(config);
+ModelSpec dream_spec(const CheckpointConfig& config) {
+  ModelSpec spec = qwen2_spec(config);
   spec.bidirectional = true;
   for (BlockSpec& block : spec.blocks) attention_of(block).pattern.causal = false;
   spec.diffusion = DiffusionSpec{.mask_token = config.mask_token_id,

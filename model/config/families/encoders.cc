@@ -6,7 +6,7 @@
 namespace tp::families {
 namespace {
 
-PooledLayerSpec pooler_of(const ModelConfig& config, const std::string& name) {
+PooledLayerSpec pooler_of(const CheckpointConfig& config, const std::string& name) {
   PooledLayerSpec pooler = pooled_layer(config, name, PooledLayerSpec::Activation::tanh);
   pooler.of_body = true;
   return pooler;
@@ -14,8 +14,8 @@ PooledLayerSpec pooler_of(const ModelConfig& config, const std::string& name) {
 
 }  // namespace
 
-DecoderSpec bert_body(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec bert_body(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   const NormSpec norm = layer_norm_of(config);
   set_plain_mlps(config, spec);
   for (BlockSpec& block : spec.blocks) {
@@ -83,39 +83,39 @@ Family bert_like() {
   return family;
 }
 
-void begin_positions_behind_padding(const ModelConfig& config, DecoderSpec& spec) {
+void begin_positions_behind_padding(const CheckpointConfig& config, ModelSpec& spec) {
   spec.first_learned_position = static_cast<std::size_t>(config.pad_token_id) + 1;
   spec.max_position_embeddings =
       spec.learned_positions - std::min(spec.learned_positions - 1, spec.first_learned_position);
 }
 
 Head pooler_head(const std::string& pooler) {
-  return [pooler](const ModelConfig& config, DecoderSpec& spec) {
+  return [pooler](const CheckpointConfig& config, ModelSpec& spec) {
     spec.sequence_head = SequenceHeadSpec{.layers = {pooler_of(config, pooler)}, .may_be_missing = true};
   };
 }
 
 Head pooled_classifier(const std::string& pooler) {
-  return [pooler](const ModelConfig& config, DecoderSpec& spec) {
+  return [pooler](const CheckpointConfig& config, ModelSpec& spec) {
     set_classifier(config, {pooler_of(config, pooler), pooled_layer(config, "classifier")}, spec);
   };
 }
 
-void set_masked_lm_head(const ModelConfig& config, DecoderSpec& spec) {
+void set_masked_lm_head(const CheckpointConfig& config, ModelSpec& spec) {
   spec.has_lm_head = true;
   spec.lm_head_bias = true;
   spec.head_transform = HeadTransformSpec{
       .size = embedding_size(spec), .activation = activation_of(config), .norm = layer_norm_of(config)};
 }
 
-void set_roberta_lm_head(const ModelConfig& config, DecoderSpec& spec) {
+void set_roberta_lm_head(const CheckpointConfig& config, ModelSpec& spec) {
   set_masked_lm_head(config, spec);
   spec.head_transform->activation = Activation::gelu;
 }
 
 Head two_layer_classifier(const std::string& dense, PooledLayerSpec::Activation activation,
                           const std::string& scores) {
-  return [=](const ModelConfig& config, DecoderSpec& spec) {
+  return [=](const CheckpointConfig& config, ModelSpec& spec) {
     set_classifier(config, {pooled_layer(config, dense, activation), pooled_layer(config, scores)}, spec);
   };
 }
@@ -124,13 +124,13 @@ Head roberta_classifier() {
   return two_layer_classifier("classifier.dense", PooledLayerSpec::Activation::tanh, "classifier.out_proj");
 }
 
-void set_classifier(const ModelConfig& config, std::vector<PooledLayerSpec> layers, DecoderSpec& spec) {
+void set_classifier(const CheckpointConfig& config, std::vector<PooledLayerSpec> layers, ModelSpec& spec) {
   layers.back().out_features = config.labels.size();
   layers.back().activation = PooledLayerSpec::Activation::none;
   spec.sequence_head = SequenceHeadSpec{.layers = std::move(layers)};
 }
 
-PooledLayerSpec pooled_layer(const ModelConfig& config, const std::string& name,
+PooledLayerSpec pooled_layer(const CheckpointConfig& config, const std::string& name,
                              PooledLayerSpec::Activation activation) {
   return {.name = name, .out_features = config.hidden_size, .activation = activation};
 }

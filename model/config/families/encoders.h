@@ -9,7 +9,7 @@
 namespace tp::families {
 
 // BERT's stack without a head: bidirectional post-norm blocks, learned positions, token types.
-DecoderSpec bert_body(const ModelConfig& config);
+ModelSpec bert_body(const CheckpointConfig& config);
 BlockNames bert_block(const std::string& prefix);
 // Names of tensors in BERT's body and heads.
 TensorNames bert_names();
@@ -17,7 +17,7 @@ TensorNames bert_names();
 Family bert_like();
 
 // Numbers positions from the padding token's id plus 1. The position table has as many extra rows.
-void begin_positions_behind_padding(const ModelConfig& config, DecoderSpec& spec);
+void begin_positions_behind_padding(const CheckpointConfig& config, ModelSpec& spec);
 
 // Heads that several encoders share. `pooler`: the name of a dense layer over the first token's state.
 using Head = decltype(Family::set_head);
@@ -26,19 +26,19 @@ Head pooler_head(const std::string& pooler);
 // A classifier on the pooler's result.
 Head pooled_classifier(const std::string& pooler);
 // A dense layer, an activation and a norm before an LM head with a bias, which is tied to the embedding.
-void set_masked_lm_head(const ModelConfig& config, DecoderSpec& spec);
+void set_masked_lm_head(const CheckpointConfig& config, ModelSpec& spec);
 // This head with RoBERTa's activation, even if the blocks use another one.
-void set_roberta_lm_head(const ModelConfig& config, DecoderSpec& spec);
+void set_roberta_lm_head(const CheckpointConfig& config, ModelSpec& spec);
 // A classifier of two layers.
 Head two_layer_classifier(const std::string& dense, PooledLayerSpec::Activation activation,
                           const std::string& scores);
 Head roberta_classifier();
 
 // Adds layers over the first token's state; the last layer computes the labels' scores.
-void set_classifier(const ModelConfig& config, std::vector<PooledLayerSpec> layers, DecoderSpec& spec);
+void set_classifier(const CheckpointConfig& config, std::vector<PooledLayerSpec> layers, ModelSpec& spec);
 
 // A layer with hidden_size output features.
-PooledLayerSpec pooled_layer(const ModelConfig& config, const std::string& name,
+PooledLayerSpec pooled_layer(const CheckpointConfig& config, const std::string& name,
                              PooledLayerSpec::Activation activation = PooledLayerSpec::Activation::none);
 
 // The names of RoBERTa's masked LM head.

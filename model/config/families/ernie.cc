@@ -3,8 +3,8 @@
 
 namespace tp::families {
 
-DecoderSpec ernie_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec ernie_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   for (BlockSpec& block : spec.blocks) attention_of(block).interleaved_rope = true;
   return spec;
 }

@@ -7,8 +7,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec ernie_moe_spec(const ModelConfig& config) {
-  DecoderSpec spec = ernie_spec(config);
+ModelSpec ernie_moe_spec(const CheckpointConfig& config) {
+  ModelSpec spec = ernie_spec(config);
   MixtureOfExpertsSpec experts = experts_of(config);
   experts.router.correction_bias = true;
   experts.router.normalize = true;

@@ -5,8 +5,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec exaone4_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec exaone4_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   norm_results_only(spec);
   set_windows(config, spec, [](std::size_t) { return false; });  // layer_types decides
   for (BlockSpec& block : spec.blocks) {

@@ -17,7 +17,7 @@ namespace {
 
 // Whether attention and MLP have separate norms: always in sequential blocks, and by default in the new
 // architecture.
-bool has_two_norms(const ModelConfig& config) {
+bool has_two_norms(const CheckpointConfig& config) {
   if (!config.new_decoder_architecture) return !config.parallel_attn;
   return config.num_ln_in_parallel_attn != 1;
 }
@@ -35,8 +35,8 @@ void name_two_norms(TensorNames& names) {
   names.gguf.block.pre_feed_forward_norm = "attn_norm";
 }
 
-DecoderSpec falcon_spec(const ModelConfig& config) {
-  DecoderSpec spec = gpt_neox_spec(config);
+ModelSpec falcon_spec(const CheckpointConfig& config) {
+  ModelSpec spec = gpt_neox_spec(config);
   if (config.new_decoder_architecture && has_two_norms(config)) name_two_norms(spec.names);
   for (BlockSpec& block : spec.blocks) {
     const bool parallel = config.parallel_attn || config.new_decoder_architecture;

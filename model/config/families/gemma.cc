@@ -12,10 +12,10 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec gemma_spec(ModelConfig config) {
+ModelSpec gemma_spec(CheckpointConfig config) {
   // Early config.json files say "gelu", but mean the tanh approximation.
   if (config.hidden_act == "gelu") config.hidden_act = "gelu_pytorch_tanh";
-  DecoderSpec spec = llama_spec(config);
+  ModelSpec spec = llama_spec(config);
   spec.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
   spec.final_norm->gain_offset = 1.0F;
   for (BlockSpec& block : spec.blocks) {
@@ -30,8 +30,8 @@ std::optional<float> cap_of(double value) {
 }
 
 // The common parts of Gemma 2 and 3.
-DecoderSpec post_norm_spec(const ModelConfig& config) {
-  DecoderSpec spec = gemma_spec(config);
+ModelSpec post_norm_spec(const CheckpointConfig& config) {
+  ModelSpec spec = gemma_spec(config);
   spec.logit_softcap = cap_of(config.final_logit_softcapping);
   for (BlockSpec& block : spec.blocks) {
     block.post_attention_norm = spec.final_norm;
@@ -43,14 +43,14 @@ DecoderSpec post_norm_spec(const ModelConfig& config) {
   return spec;
 }
 
-DecoderSpec gemma2_spec(const ModelConfig& config) {
-  DecoderSpec spec = post_norm_spec(config);
+ModelSpec gemma2_spec(const CheckpointConfig& config) {
+  ModelSpec spec = post_norm_spec(config);
   set_windows(config, spec, [](std::size_t layer) { return layer % 2 == 0; });
   return spec;
 }
 
-DecoderSpec gemma3_spec(const ModelConfig& config) {
-  DecoderSpec spec = post_norm_spec(config);
+ModelSpec gemma3_spec(const CheckpointConfig& config) {
+  ModelSpec spec = post_norm_spec(config);
   for (BlockSpec& block : spec.blocks) attention_of(block).query_key_norm = spec.final_norm;
   set_windows(config, spec, [](std::size_t) { return false; });  // layer_types decides
   set_local_rope(config, config.rope_local_base_freq, spec);
@@ -99,8 +99,8 @@ nlohmann::json gemma3_config(const ModelMetadata& model) {
 }
 
 // EmbeddingGemma: Gemma 3 with bidirectional attention, in windows of sliding_window tokens in total.
-DecoderSpec embedding_gemma_spec(const ModelConfig& config) {
-  DecoderSpec spec = gemma3_spec(config);
+ModelSpec embedding_gemma_spec(const CheckpointConfig& config) {
+  ModelSpec spec = gemma3_spec(config);
   spec.has_lm_head = false;
   if (!config.use_bidirectional_attention) return spec;
   spec.bidirectional = true;
@@ -117,7 +117,7 @@ DecoderSpec embedding_gemma_spec(const ModelConfig& config) {
 Family gemma() {
   Family family{.architecture = "GemmaForCausalLM",
                 .names = llama_names(),
-                .make_spec = [](const ModelConfig& config) { return gemma_spec(config); }};
+                .make_spec = [](const CheckpointConfig& config) { return gemma_spec(config); }};
   family.defaults.hidden_act = "gelu_pytorch_tanh";
   family.defaults.head_dim = 256;
   family.defaults.max_position_embeddings = 8192;

@@ -15,7 +15,7 @@
 namespace tp::families {
 namespace {
 
-void set_gemma4_attention(const ModelConfig& config, DecoderSpec& spec) {
+void set_gemma4_attention(const CheckpointConfig& config, ModelSpec& spec) {
   set_windows(config, spec, [](std::size_t) { return false; });  // layer_types decides
   attention_of(spec.blocks.back()).pattern.window.reset();       // like the original code
   set_local_rope(config, config.rope_local_base_freq, spec);
@@ -38,7 +38,7 @@ void set_gemma4_attention(const ModelConfig& config, DecoderSpec& spec) {
 
 // Lets the last layers use the keys and values of the last earlier layer of their type. Checkpoints contain
 // the projections and the norm of these layers' own keys and values all the same.
-void share_keys_and_values(const ModelConfig& config, DecoderSpec& spec) {
+void share_keys_and_values(const CheckpointConfig& config, ModelSpec& spec) {
   const std::size_t first = config.num_hidden_layers - config.num_kv_shared_layers;
   const BlockNames names = spec.names.names_of_block("");
   for (std::size_t layer = first; layer < spec.blocks.size(); ++layer) {
@@ -60,7 +60,7 @@ void share_keys_and_values(const ModelConfig& config, DecoderSpec& spec) {
   }
 }
 
-void add_experts(const ModelConfig& config, DecoderSpec& spec) {
+void add_experts(const CheckpointConfig& config, ModelSpec& spec) {
   require<ConfigError>(config.num_experts > 0,
                        "enable_moe_block is true, expected a number of experts (num_experts), found none; "
                        "check config.json");
@@ -75,8 +75,8 @@ void add_experts(const ModelConfig& config, DecoderSpec& spec) {
   for (BlockSpec& block : spec.blocks) block.parallel_experts = ParallelExpertsSpec{experts, norm};
 }
 
-DecoderSpec gemma4_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec gemma4_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   const NormSpec norm = *spec.final_norm;
   spec.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
   if (config.final_logit_softcapping != 0)

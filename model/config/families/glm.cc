@@ -5,8 +5,8 @@
 
 namespace tp::families {
 
-DecoderSpec glm_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec glm_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   for (BlockSpec& block : spec.blocks) {
     attention_of(block).o_bias = false;
     attention_of(block).interleaved_rope = true;
@@ -16,8 +16,8 @@ DecoderSpec glm_spec(const ModelConfig& config) {
 
 namespace {
 
-DecoderSpec glm4_spec(const ModelConfig& config) {
-  DecoderSpec spec = glm_spec(config);
+ModelSpec glm4_spec(const CheckpointConfig& config) {
+  ModelSpec spec = glm_spec(config);
   for (BlockSpec& block : spec.blocks)
     block.post_attention_norm = block.post_feed_forward_norm = spec.final_norm;
   return spec;

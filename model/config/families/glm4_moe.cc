@@ -7,8 +7,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec glm4_moe_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec glm4_moe_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   for (BlockSpec& block : spec.blocks) {
     AttentionSpec& attention = attention_of(block);
     attention.o_bias = false;
@@ -23,12 +23,12 @@ DecoderSpec glm4_moe_spec(const ModelConfig& config) {
   return spec;
 }
 
-DecoderSpec glm4_moe_next_token_spec(const ModelConfig& config) {
+ModelSpec glm4_moe_next_token_spec(const CheckpointConfig& config) {
   return next_token_spec(config, glm4_moe_spec);
 }
 
-DecoderSpec dots1_spec(const ModelConfig& config) {
-  DecoderSpec spec = glm4_moe_spec(config);
+ModelSpec dots1_spec(const CheckpointConfig& config) {
+  ModelSpec spec = glm4_moe_spec(config);
   for (BlockSpec& block : spec.blocks) {
     attention_of(block).query_key_norm = block.input_norm;
     attention_of(block).o_bias = config.attention_out_bias.value_or(config.attention_bias);

@@ -13,8 +13,8 @@ nlohmann::json gpt2_config(const ModelMetadata& model) {
 
 }  // namespace
 
-DecoderSpec gpt2_spec(const ModelConfig& config) {
-  DecoderSpec spec = gpt_neox_spec(config);
+ModelSpec gpt2_spec(const CheckpointConfig& config) {
+  ModelSpec spec = gpt_neox_spec(config);
   spec.learned_positions = config.max_position_embeddings;
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
     spec.blocks[layer].wiring = BlockSpec::Wiring::sequential;

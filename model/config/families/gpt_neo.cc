@@ -5,8 +5,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec gpt_neo_spec(const ModelConfig& config) {
-  DecoderSpec spec = gpt2_spec(config);
+ModelSpec gpt_neo_spec(const CheckpointConfig& config) {
+  ModelSpec spec = gpt2_spec(config);
   for (BlockSpec& block : spec.blocks) {
     attention_of(block).scale = 1.0F;
     attention_of(block).qkv_bias = false;

@@ -15,8 +15,8 @@ nlohmann::json gpt_neox_config(const ModelMetadata& model) {
 
 }  // namespace
 
-DecoderSpec gpt_neox_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec gpt_neox_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   set_norms(spec, layer_norm_of(config));
   set_plain_mlps(config, spec);
   if (!config.use_parallel_residual) return spec;

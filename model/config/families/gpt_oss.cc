@@ -8,8 +8,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec gpt_oss_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec gpt_oss_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   set_windows(config, spec, [](std::size_t layer) { return layer % 2 == 0; });
   MixtureOfExpertsSpec experts = experts_of(config);
   experts.router.bias = true;

@@ -5,8 +5,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec gptj_spec(const ModelConfig& config) {
-  DecoderSpec spec = gpt_neox_spec(config);
+ModelSpec gptj_spec(const CheckpointConfig& config) {
+  ModelSpec spec = gpt_neox_spec(config);
   share_input(spec);
   spec.lm_head_bias = true;
   for (BlockSpec& block : spec.blocks) attention_of(block).interleaved_rope = true;

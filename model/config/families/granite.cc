@@ -9,8 +9,8 @@
 
 namespace tp::families {
 
-DecoderSpec granite_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec granite_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   spec.embedding_scale = static_cast<float>(config.embedding_multiplier);
   spec.logit_scale = static_cast<float>(1.0 / config.logits_scaling);
   for (BlockSpec& block : spec.blocks) {

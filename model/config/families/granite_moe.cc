@@ -7,8 +7,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec granite_moe_spec(const ModelConfig& config) {
-  DecoderSpec spec = granite_spec(config);
+ModelSpec granite_moe_spec(const CheckpointConfig& config) {
+  ModelSpec spec = granite_spec(config);
   MixtureOfExpertsSpec experts = experts_of(config);
   experts.router.normalize = true;
   set_experts(config, experts, spec, [](std::size_t) { return true; });

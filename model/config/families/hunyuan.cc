@@ -4,8 +4,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec hunyuan_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec hunyuan_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   for (BlockSpec& block : spec.blocks) {
     attention_of(block).query_key_norm = spec.final_norm;
     attention_of(block).norms_after_rope = true;

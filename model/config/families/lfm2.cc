@@ -8,8 +8,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec lfm2_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec lfm2_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   const NormSpec norm{.eps = static_cast<float>(config.layer_norm_eps)};
   set_norms(spec, norm);
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
@@ -21,8 +21,8 @@ DecoderSpec lfm2_spec(const ModelConfig& config) {
   return spec;
 }
 
-DecoderSpec lfm2_moe_spec(const ModelConfig& config) {
-  DecoderSpec spec = lfm2_spec(config);
+ModelSpec lfm2_moe_spec(const CheckpointConfig& config) {
+  ModelSpec spec = lfm2_spec(config);
   MixtureOfExpertsSpec experts = experts_of(config);
   experts.router.scoring = RouterSpec::Scoring::sigmoid;
   experts.router.correction_bias = true;

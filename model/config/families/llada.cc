@@ -5,8 +5,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec llada_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec llada_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   spec.bidirectional = true;
   for (BlockSpec& block : spec.blocks) attention_of(block).pattern.causal = false;
   spec.diffusion = DiffusionSpec{.mask_token = config.mask_token_id};

@@ -9,7 +9,7 @@
 
 namespace tp::families {
 
-DecoderSpec llama_spec(const ModelConfig& config) {
+ModelSpec llama_spec(const CheckpointConfig& config) {
   const NormSpec norm{.eps = static_cast<float>(config.rms_norm_eps)};
   BlockSpec block;
   block.input_norm = norm;
@@ -29,7 +29,7 @@ DecoderSpec llama_spec(const ModelConfig& config) {
                                     .activation = activation_of(config),
                                     .bias = config.mlp_bias};
 
-  DecoderSpec spec;
+  ModelSpec spec;
   spec.names = family_of(config.architecture).names;
   spec.vocab_size = config.vocab_size;
   spec.hidden_size = config.hidden_size;

@@ -10,12 +10,12 @@
 namespace tp::families {
 namespace {
 
-bool is_chunked(const ModelConfig& config, std::size_t layer, bool has_rope) {
+bool is_chunked(const CheckpointConfig& config, std::size_t layer, bool has_rope) {
   if (config.attention_chunk_size == 0) return false;
   return config.layer_types.empty() ? has_rope : config.layer_types[layer] == "chunked_attention";
 }
 
-void set_attention(const ModelConfig& config, std::size_t layer, BlockSpec& block) {
+void set_attention(const CheckpointConfig& config, std::size_t layer, BlockSpec& block) {
   AttentionSpec& attention = attention_of(block);
   const bool has_rope = attention.rope.has_value();
   if (is_chunked(config, layer, has_rope)) attention.pattern.chunk = config.attention_chunk_size;
@@ -28,8 +28,8 @@ void set_attention(const ModelConfig& config, std::size_t layer, BlockSpec& bloc
     attention.query_scaling = {.factor = config.attn_scale, .step = config.floor_scale, .first = 1};
 }
 
-DecoderSpec llama4_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec llama4_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   for (BlockSpec& block : spec.blocks) attention_of(block).interleaved_rope = true;
   remove_rope(config, spec);
   MixtureOfExpertsSpec experts = experts_of(config);

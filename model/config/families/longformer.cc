@@ -6,8 +6,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec longformer_body(const ModelConfig& config) {
-  DecoderSpec spec = bert_body(config);
+ModelSpec longformer_body(const CheckpointConfig& config) {
+  ModelSpec spec = bert_body(config);
   begin_positions_behind_padding(config, spec);
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
     AttentionSpec& attention = attention_of(spec.blocks[layer]);

@@ -8,8 +8,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec minimax_m2_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec minimax_m2_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   for (BlockSpec& block : spec.blocks) {
     attention_of(block).query_key_norm = block.input_norm;
     attention_of(block).norms_whole_projections = true;

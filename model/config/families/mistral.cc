@@ -8,8 +8,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec mixtral_spec(const ModelConfig& config) {
-  DecoderSpec spec = mistral_spec(config);
+ModelSpec mixtral_spec(const CheckpointConfig& config) {
+  ModelSpec spec = mistral_spec(config);
   MixtureOfExpertsSpec experts = experts_of(config);
   experts.router.normalize = true;
   set_experts(config, experts, spec, [](std::size_t) { return true; });
@@ -31,8 +31,8 @@ BlockNames mixtral_block(const std::string& prefix) {
   return names;
 }
 
-DecoderSpec mistral_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec mistral_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   set_windows(config, spec, [](std::size_t) { return true; });
   return spec;
 }

@@ -8,7 +8,7 @@ namespace {
 
 // Layers 0, n, 2n, ... attend to all tokens. Other layers attend to half of local_attention tokens on each
 // side.
-void set_local_layers(const ModelConfig& config, DecoderSpec& spec) {
+void set_local_layers(const CheckpointConfig& config, ModelSpec& spec) {
   require<ConfigError>(config.global_attn_every_n_layers >= 1,
                        "global_attn_every_n_layers must be at least 1, found {}; check config.json",
                        config.global_attn_every_n_layers);
@@ -21,14 +21,14 @@ void set_local_layers(const ModelConfig& config, DecoderSpec& spec) {
   }
 }
 
-NormSpec norm_without_bias(const ModelConfig& config) {
+NormSpec norm_without_bias(const CheckpointConfig& config) {
   NormSpec norm = layer_norm_of(config);
   norm.bias = false;
   return norm;
 }
 
-DecoderSpec modernbert_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec modernbert_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   const NormSpec norm = norm_without_bias(config);
   set_norms(spec, norm);
   spec.embedding_norm = norm;
@@ -41,14 +41,14 @@ DecoderSpec modernbert_spec(const ModelConfig& config) {
   return spec;
 }
 
-void set_modernbert_lm_head(ModelConfig config, DecoderSpec& spec) {
+void set_modernbert_lm_head(CheckpointConfig config, ModelSpec& spec) {
   config.hidden_act = config.classifier_activation;
   set_masked_lm_head(config, spec);
   spec.head_transform->norm = norm_without_bias(config);
   spec.head_transform->bias = false;
 }
 
-void set_modernbert_classifier(const ModelConfig& config, DecoderSpec& spec) {
+void set_modernbert_classifier(const CheckpointConfig& config, ModelSpec& spec) {
   require<ConfigError>(config.classifier_activation == "gelu",
                        "classifier_activation must be gelu for a classifier, found {}; use a model with it",
                        config.classifier_activation);

@@ -4,8 +4,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec mpnet_body(const ModelConfig& config) {
-  DecoderSpec spec = bert_body(config);
+ModelSpec mpnet_body(const CheckpointConfig& config) {
+  ModelSpec spec = bert_body(config);
   begin_positions_behind_padding(config, spec);
   spec.relative_bias = RelativeBiasSpec{.num_buckets = config.relative_attention_num_buckets,
                                         .max_distance = config.relative_attention_max_distance,

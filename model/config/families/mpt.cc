@@ -9,8 +9,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec mpt_spec(const ModelConfig& config) {
-  DecoderSpec spec = gpt_neox_spec(config);
+ModelSpec mpt_spec(const CheckpointConfig& config) {
+  ModelSpec spec = gpt_neox_spec(config);
   set_alibi(config, spec);
   NormSpec norm = *spec.final_norm;
   norm.bias = false;

@@ -13,7 +13,7 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec muse_glimmer_spec(ModelConfig config) {
+ModelSpec muse_glimmer_spec(CheckpointConfig config) {
   // Counting backwards, the last layer and every fourth layer before it have full attention.
   const auto is_local = [layers = config.num_hidden_layers](std::size_t layer) {
     return (layers - 1 - layer) % 4 != 0;
@@ -22,7 +22,7 @@ DecoderSpec muse_glimmer_spec(ModelConfig config) {
     for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer)
       config.no_rope_layers.push_back(is_local(layer) ? 1 : 0);
   }
-  DecoderSpec spec = llama_spec(config);
+  ModelSpec spec = llama_spec(config);
   const NormSpec norm{.eps = static_cast<float>(config.rms_norm_eps), .gain_offset = 1.0F};
   NormSpec plain = norm;
   plain.gain = false;
@@ -101,7 +101,7 @@ nlohmann::json muse_glimmer_config(const ModelMetadata& model) {
 Family muse_glimmer() {
   Family family{.architecture = "MuseGlimmerForConditionalGeneration",
                 .names = llama_names(),
-                .make_spec = [](const ModelConfig& config) { return muse_glimmer_spec(config); }};
+                .make_spec = [](const CheckpointConfig& config) { return muse_glimmer_spec(config); }};
   family.names.part_prefix = "language_model.";
   family.names.names_of_block = muse_glimmer_block;
   family.names.buffers.insert(family.names.buffers.end(), {".attn_q_norm.weight", ".attn_k_norm.weight"});

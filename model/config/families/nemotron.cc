@@ -8,8 +8,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec nemotron_spec(const ModelConfig& config) {
-  DecoderSpec spec = gpt_neox_spec(config);
+ModelSpec nemotron_spec(const CheckpointConfig& config) {
+  ModelSpec spec = gpt_neox_spec(config);
   NormSpec norm = *spec.final_norm;
   norm.gain_offset = 1.0F;
   set_norms(spec, norm);

@@ -7,8 +7,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec olmo_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec olmo_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   set_norms(spec, {.kind = NormSpec::Kind::layer, .eps = 1e-5F, .gain = false, .bias = false});
   return spec;
 }

@@ -7,8 +7,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec olmo2_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec olmo2_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   norm_results_only(spec);
   for (BlockSpec& block : spec.blocks) {
     attention_of(block).query_key_norm = spec.final_norm;
@@ -17,8 +17,8 @@ DecoderSpec olmo2_spec(const ModelConfig& config) {
   return spec;
 }
 
-DecoderSpec olmo3_spec(const ModelConfig& config) {
-  DecoderSpec spec = olmo2_spec(config);
+ModelSpec olmo3_spec(const CheckpointConfig& config) {
+  ModelSpec spec = olmo2_spec(config);
   set_windows(config, spec, [](std::size_t) { return false; });  // layer_types decides
   set_local_rope(config, config.rope_theta, spec);
   return spec;

@@ -8,8 +8,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec olmoe_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec olmoe_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   for (BlockSpec& block : spec.blocks) {
     AttentionSpec& attention = attention_of(block);
     attention.query_key_norm = block.input_norm;

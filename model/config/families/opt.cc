@@ -32,7 +32,7 @@ BlockNames opt_post_norm_block(const std::string& prefix) {
   return names;
 }
 
-void norm_stream(DecoderSpec& spec) {
+void norm_stream(ModelSpec& spec) {
   for (BlockSpec& block : spec.blocks) {
     block.wiring = BlockSpec::Wiring::post_norm;
     block.input_norm.swap(block.post_attention_norm);
@@ -42,8 +42,8 @@ void norm_stream(DecoderSpec& spec) {
   spec.names.names_of_block = opt_post_norm_block;
 }
 
-DecoderSpec opt_spec(const ModelConfig& config) {
-  DecoderSpec spec = gpt2_spec(config);
+ModelSpec opt_spec(const CheckpointConfig& config) {
+  ModelSpec spec = gpt2_spec(config);
   spec.first_learned_position = kFirstLearnedPosition;
   spec.learned_positions += kFirstLearnedPosition;
   if (!config.do_layer_norm_before) norm_stream(spec);

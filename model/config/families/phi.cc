@@ -8,8 +8,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec phi_spec(const ModelConfig& config) {
-  DecoderSpec spec = gpt_neox_spec(config);
+ModelSpec phi_spec(const CheckpointConfig& config) {
+  ModelSpec spec = gpt_neox_spec(config);
   share_input(spec);
   spec.lm_head_bias = true;
   if (!config.use_qk_norm) return spec;

@@ -7,8 +7,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec phimoe_spec(const ModelConfig& config) {
-  DecoderSpec spec = mistral_spec(config);
+ModelSpec phimoe_spec(const CheckpointConfig& config) {
+  ModelSpec spec = mistral_spec(config);
   spec.final_norm = NormSpec{.kind = NormSpec::Kind::layer, .eps = static_cast<float>(config.rms_norm_eps)};
   spec.lm_head_bias = config.lm_head_bias;
   MixtureOfExpertsSpec experts = experts_of(config);

@@ -7,15 +7,15 @@
 
 namespace tp::families {
 
-DecoderSpec qwen2_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec qwen2_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   for (BlockSpec& block : spec.blocks) attention_of(block).qkv_bias = true;
   set_windows(config, spec, [&](std::size_t layer) { return layer >= config.max_window_layers; });
   return spec;
 }
 
-DecoderSpec qwen3_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec qwen3_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   for (BlockSpec& block : spec.blocks) attention_of(block).query_key_norm = block.input_norm;
   set_windows(config, spec, [&](std::size_t layer) { return layer >= config.max_window_layers; });
   return spec;
@@ -23,8 +23,8 @@ DecoderSpec qwen3_spec(const ModelConfig& config) {
 
 namespace {
 
-DecoderSpec qwen2_moe_spec(const ModelConfig& config) {
-  DecoderSpec spec = qwen2_spec(config);
+ModelSpec qwen2_moe_spec(const CheckpointConfig& config) {
+  ModelSpec spec = qwen2_spec(config);
   MixtureOfExpertsSpec experts = experts_of(config);
   experts.shared_intermediate_size = config.shared_expert_intermediate_size;
   experts.shared_expert_gate = true;
@@ -32,8 +32,8 @@ DecoderSpec qwen2_moe_spec(const ModelConfig& config) {
   return spec;
 }
 
-DecoderSpec qwen3_moe_spec(const ModelConfig& config) {
-  DecoderSpec spec = qwen3_spec(config);
+ModelSpec qwen3_moe_spec(const CheckpointConfig& config) {
+  ModelSpec spec = qwen3_spec(config);
   set_experts_by_step(config, experts_of(config), spec);
   return spec;
 }

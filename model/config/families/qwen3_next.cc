@@ -15,7 +15,7 @@ constexpr std::size_t kMaxConvKernel = 256;
 
 // Whether a layer has full attention. Throws ConfigError for a layer with neither full attention nor a
 // recurrence.
-bool has_attention(const ModelConfig& config, std::size_t layer) {
+bool has_attention(const CheckpointConfig& config, std::size_t layer) {
   if (!config.layer_types.empty()) {
     const std::string& type = config.layer_types[layer];
     require<ConfigError>(type == "full_attention" || type == "linear_attention",
@@ -27,7 +27,7 @@ bool has_attention(const ModelConfig& config, std::size_t layer) {
   return config.full_attention_interval == 0 || (layer + 1) % config.full_attention_interval == 0;
 }
 
-GatedDeltaNetSpec delta_net_of(const ModelConfig& config) {
+GatedDeltaNetSpec delta_net_of(const CheckpointConfig& config) {
   require<ConfigError>(config.linear_num_value_heads % config.linear_num_key_heads == 0,
                        "linear_num_value_heads must be a multiple of linear_num_key_heads, found {} and {}; "
                        "check config.json",
@@ -43,8 +43,8 @@ GatedDeltaNetSpec delta_net_of(const ModelConfig& config) {
           .norm = {.eps = static_cast<float>(config.rms_norm_eps)}};
 }
 
-DecoderSpec qwen3_next_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec qwen3_next_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   ignore_next_token_layers(config, spec.names);
   const NormSpec norm{.eps = static_cast<float>(config.rms_norm_eps), .gain_offset = 1.0F};
   set_norms(spec, norm);
@@ -95,14 +95,14 @@ BlockNames qwen3_next_mtp_block(const std::string& prefix) {
 
 // The multi-token prediction block has attention and, if the model has experts, experts. Checkpoints store it
 // under "mtp.", GGUF files after the model's blocks.
-DecoderSpec qwen3_next_mtp_spec(const ModelConfig& config) {
-  ModelConfig single = config;
+ModelSpec qwen3_next_mtp_spec(const CheckpointConfig& config) {
+  CheckpointConfig single = config;
   single.num_hidden_layers = 1;
   single.num_nextn_predict_layers = 0;
   single.layer_types = {"full_attention"};
   single.mlp_only_layers.clear();
   single.decoder_sparse_step = 1;
-  DecoderSpec spec = qwen3_next_spec(single);
+  ModelSpec spec = qwen3_next_spec(single);
   spec.next_token = NextTokenSpec{.norm = *spec.final_norm};
   if (config.num_nextn_predict_layers != 0) {
     spec.names.stored_blocks = {config.num_hidden_layers};

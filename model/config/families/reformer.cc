@@ -10,7 +10,7 @@
 namespace tp::families {
 namespace {
 
-void require_layers(const ModelConfig& config) {
+void require_layers(const CheckpointConfig& config) {
   const auto is_known = [](const std::string& type) { return type == "local" || type == "lsh"; };
   require<ConfigError>(config.attn_layers.size() == config.num_hidden_layers &&
                            std::ranges::all_of(config.attn_layers, is_known),
@@ -35,7 +35,7 @@ struct Padding {
   std::size_t shortest = SIZE_MAX;
 };
 
-Padding padding_of(const ModelConfig& config) {
+Padding padding_of(const CheckpointConfig& config) {
   Padding padding;
   for (const std::string& type : config.attn_layers) {
     const std::size_t length = type == "lsh" ? config.lsh_attn_chunk_length : config.local_attn_chunk_length;
@@ -45,7 +45,7 @@ Padding padding_of(const ModelConfig& config) {
   return padding;
 }
 
-std::vector<std::size_t> buckets_of(const ModelConfig& config) {
+std::vector<std::size_t> buckets_of(const CheckpointConfig& config) {
   for (const std::size_t factor : config.num_buckets) {
     require<ConfigError>(
         factor % 2 == 0 && factor <= 4096,
@@ -60,7 +60,7 @@ std::vector<std::size_t> buckets_of(const ModelConfig& config) {
   return config.num_buckets;
 }
 
-LshAttentionSpec lsh_of(const ModelConfig& config) {
+LshAttentionSpec lsh_of(const CheckpointConfig& config) {
   const Padding padding = padding_of(config);
   const auto longest = static_cast<double>(config.max_position_embeddings / config.lsh_attn_chunk_length);
   return {
@@ -77,7 +77,7 @@ LshAttentionSpec lsh_of(const ModelConfig& config) {
       .unpadded = padding.shortest};
 }
 
-AxialPositionsSpec axial_of(const ModelConfig& config) {
+AxialPositionsSpec axial_of(const CheckpointConfig& config) {
   const std::vector<std::size_t>& shape = config.axial_pos_shape;
   const std::vector<std::size_t>& sizes = config.axial_pos_embds_dim;
   require<ConfigError>(
@@ -91,9 +91,9 @@ AxialPositionsSpec axial_of(const ModelConfig& config) {
   return {.rows = shape[0], .columns = shape[1], .row_size = sizes[0], .column_size = sizes[1]};
 }
 
-DecoderSpec reformer_spec(const ModelConfig& config) {
+ModelSpec reformer_spec(const CheckpointConfig& config) {
   require_layers(config);
-  DecoderSpec spec = llama_spec(config);
+  ModelSpec spec = llama_spec(config);
   const NormSpec norm = layer_norm_of(config);
   set_norms(spec, norm);
   set_plain_mlps(config, spec);

@@ -5,8 +5,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec roberta_body(const ModelConfig& config) {
-  DecoderSpec spec = bert_body(config);
+ModelSpec roberta_body(const CheckpointConfig& config) {
+  ModelSpec spec = bert_body(config);
   begin_positions_behind_padding(config, spec);
   return spec;
 }

@@ -5,8 +5,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec sdar_spec(const ModelConfig& config) {
-  DecoderSpec spec = qwen3_spec(config);
+ModelSpec sdar_spec(const CheckpointConfig& config) {
+  ModelSpec spec = qwen3_spec(config);
   spec.diffusion = DiffusionSpec{.mask_token = config.mask_token_id,
                                  .block_length = config.block_size,
                                  .filtered_confidence = true,

@@ -5,8 +5,8 @@
 
 namespace tp::families {
 
-ModelConfig encoder_config(const ModelConfig& config) {
-  ModelConfig encoder = config;
+CheckpointConfig encoder_config(const CheckpointConfig& config) {
+  CheckpointConfig encoder = config;
   encoder.num_hidden_layers = config.encoder_layers;
   encoder.intermediate_size = config.encoder_intermediate_size;
   if (config.encoder_attention_heads == config.num_attention_heads) return encoder;
@@ -15,21 +15,21 @@ ModelConfig encoder_config(const ModelConfig& config) {
   return encoder;
 }
 
-void make_encoder(DecoderSpec& spec) {
+void make_encoder(ModelSpec& spec) {
   for (BlockSpec& block : spec.blocks) attention_of(block).pattern.causal = false;
   spec.bidirectional = true;
   spec.has_lm_head = false;
   spec.lm_head_bias = false;
 }
 
-void add_encoder(DecoderSpec encoder, DecoderSpec& spec) {
+void add_encoder(ModelSpec encoder, ModelSpec& spec) {
   for (BlockSpec& block : spec.blocks) {
     block.cross_attention = attention_of(block);
     block.cross_attention->relative_bias = false;
     const bool is_normed_behind = block.wiring == BlockSpec::Wiring::post_norm;
     block.cross_attention_norm = is_normed_behind ? block.post_attention_norm : block.input_norm;
   }
-  spec.encoder = std::make_shared<const DecoderSpec>(std::move(encoder));
+  spec.encoder = std::make_shared<const ModelSpec>(std::move(encoder));
 }
 
 Family seq2seq_like() {

@@ -4,8 +4,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec smollm3_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec smollm3_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   remove_rope(config, spec);
   set_windows(config, spec, [&](std::size_t layer) { return config.no_rope_layers[layer] == 0; });
   return spec;

@@ -8,8 +8,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec stablelm_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec stablelm_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
   const NormSpec norm = layer_norm_of(config);
   set_norms(spec, norm);
   if (config.use_parallel_residual) share_input(spec);

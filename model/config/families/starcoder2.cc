@@ -7,8 +7,8 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec starcoder2_spec(const ModelConfig& config) {
-  DecoderSpec spec = gpt_neox_spec(config);
+ModelSpec starcoder2_spec(const CheckpointConfig& config) {
+  ModelSpec spec = gpt_neox_spec(config);
   set_windows(config, spec, [](std::size_t) { return true; });
   return spec;
 }

@@ -47,8 +47,8 @@ TensorNames t5_names(const std::string& stack) {
   return names;
 }
 
-DecoderSpec t5_stack(const ModelConfig& config, bool sees_both_directions) {
-  DecoderSpec spec = llama_spec(config);
+ModelSpec t5_stack(const CheckpointConfig& config, bool sees_both_directions) {
+  ModelSpec spec = llama_spec(config);
   set_norms(spec, {.eps = static_cast<float>(config.layer_norm_eps)});
   if (!config.gated_mlp) set_plain_mlps(config, spec);
   for (BlockSpec& block : spec.blocks) {
@@ -64,15 +64,15 @@ DecoderSpec t5_stack(const ModelConfig& config, bool sees_both_directions) {
   return spec;
 }
 
-DecoderSpec t5_spec(const ModelConfig& config) {
-  DecoderSpec encoder = t5_stack(encoder_config(config), true);
+ModelSpec t5_spec(const CheckpointConfig& config) {
+  ModelSpec encoder = t5_stack(encoder_config(config), true);
   encoder.names = t5_names("encoder.");
   encoder.names.names_of_block = config.gated_mlp
                                      ? [](const std::string& prefix) { return t5_block(prefix, "1", true); }
                                      : [](const std::string& prefix) { return t5_block(prefix, "1", false); };
   make_encoder(encoder);
 
-  DecoderSpec spec = t5_stack(config, false);
+  ModelSpec spec = t5_stack(config, false);
   spec.names = t5_names("decoder.");
   spec.names.names_of_block = config.gated_mlp
                                   ? [](const std::string& prefix) { return t5_block(prefix, "2", true); }

@@ -102,7 +102,7 @@ RopeAngles Rope::operator()(std::span<const std::size_t> positions, Workspace& w
   return angles;
 }
 
-std::vector<Rope> distinct_ropes(const DecoderSpec& spec) {
+std::vector<Rope> distinct_ropes(const ModelSpec& spec) {
   std::vector<Rope> ropes;
   for (const BlockSpec& block : spec.blocks) {
     const std::optional<RopeSpec> rope = std::visit(

@@ -41,6 +41,6 @@ class Rope {
 };
 
 // One Rope for each distinct RopeSpec among the model's blocks.
-std::vector<Rope> distinct_ropes(const DecoderSpec& spec);
+std::vector<Rope> distinct_ropes(const ModelSpec& spec);
 
 }  // namespace tp

@@ -42,7 +42,7 @@ class ChangedModel {
 
   const std::vector<TestTensor>& tensors() const { return tensors_; }
   const std::vector<TokenId>& prompt() const { return fixture_.prompt; }
-  ModelConfig config() const { return parse_config(json_.dump(), "config.json"); }
+  CheckpointConfig config() const { return parse_config(json_.dump(), "config.json"); }
   void write(const TemporaryDirectory& directory) const {
     directory.write("config.json", json_.dump());
     directory.write("model.safetensors", safetensors_file(tensors_));

@@ -72,7 +72,7 @@ const BlockTensors kMuseBlock = {{"attn_norm.weight", "input_layernorm.weight"},
 // `last_factor`: the gain of the last layer's query norm.
 GgufConversion muse_file(double last_factor) {
   GgufConversion to(reference::fixture("museglimmer"), "muse-glimmer");
-  const ModelConfig& config = to.config();
+  const CheckpointConfig& config = to.config();
   to.whole("attention.sliding_window", config.sliding_window);
   to.numbers("attention.sliding_window_pattern", GgufKind::boolean,
              std::vector<std::uint8_t>{1, 0, 1, 1, 1, 0});

@@ -6,8 +6,8 @@
 #include "model/quantize/quantize_model.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
-#include "tests/model/decoder_under_test.h"
 #include "tests/model/gguf_conversion.h"
+#include "tests/model/model_under_test.h"
 #include "tests/model/quantize/changed_model.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/model/weights/gguf_builder.h"
@@ -29,18 +29,18 @@ namespace {
 using reference::Fixture;
 using test::BlockTensors;
 using test::ChangedModel;
-using test::DecoderUnderTest;
 using test::GgufBuilder;
 using test::GgufConversion;
 using test::le;
+using test::ModelUnderTest;
 using test::TemporaryDirectory;
 using test::TensorValues;
 using test::TestTensor;
 
 // The logits of a model's prompt on this rank.
-std::vector<float> logits_of(const ModelConfig& config, const WeightSource& source,
+std::vector<float> logits_of(const CheckpointConfig& config, const WeightSource& source,
                              std::span<const TokenId> prompt) {
-  DecoderUnderTest decoder(test::world(), config, source, {.weights = WeightType::f32});
+  ModelUnderTest decoder(test::world(), config, source, {.weights = WeightType::f32});
   return decoder.append(prompt);
 }
 
@@ -54,7 +54,7 @@ void expect_equal(const std::vector<float>& found, const std::vector<float>& exp
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-5) << i;
 }
 
-std::vector<std::size_t> windows_of(const ModelConfig& config) {
+std::vector<std::size_t> windows_of(const CheckpointConfig& config) {
   std::vector<std::size_t> windows;
   for (const BlockSpec& block : make_spec(config).blocks) {
     const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
@@ -76,10 +76,10 @@ TEST(GgufFamilies, GiveTheLogitsOfTheOriginalModellingCode) {
     } catch (const ConfigError&) {
       continue;  // what such files cannot say; quantize_model_test.cc knows which these are
     }
-    const ModelConfig config = load_config(file);
+    const CheckpointConfig config = load_config(file);
     if (windows_of(config) != windows_of(load_config(fixture.folder))) continue;  // some files lack them
     const auto source = GgufCheckpoint::open(file);
-    DecoderUnderTest decoder(comm, config, *source, {.weights = WeightType::f32});
+    ModelUnderTest decoder(comm, config, *source, {.weights = WeightType::f32});
     EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.rows),
               std::max(1e-4, 4 * fixture.noise))
         << fixture.name;
@@ -97,7 +97,7 @@ std::vector<float> gains(std::size_t size, std::size_t seed) {
 TEST(GgufFamilies, HaveCoheresNormsOfHeads) {
   if (test::world().size() > 4) GTEST_SKIP() << "four heads";
   ChangedModel model("cohere", "use_qk_norm");
-  const ModelConfig config = model.config();
+  const CheckpointConfig config = model.config();
   for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     const std::string attention = fmt::format("model.layers.{}.self_attn.", layer);
     model.add(attention + "q_norm.weight", {4, 16}, gains(64, layer));
@@ -109,7 +109,7 @@ TEST(GgufFamilies, HaveCoheresNormsOfHeads) {
   const std::filesystem::path file = directory.path() / "written" / "model.gguf";
   std::filesystem::create_directory(file.parent_path());
   write_f32(directory.path(), file);
-  const ModelConfig read = load_config(file);
+  const CheckpointConfig read = load_config(file);
   EXPECT_TRUE(read.use_qk_norm);
   expect_equal(logits_of(read, *GgufCheckpoint::open(file), model.prompt()),
                logits_of(config, *checkpoint, model.prompt()));
@@ -208,7 +208,7 @@ TEST(GgufFamilies, RefuseTensorsOfABlockThatTheModelDoesNotUse) {
     const std::filesystem::path path = directory.write("model.gguf", file.file());
     const auto source = GgufCheckpoint::open(path);
     if (!test::world().is_root()) continue;  // the first rank looks for all
-    EXPECT_THROW(DecoderUnderTest(test::world(), load_config(path), *source, {}), CheckpointError) << name;
+    EXPECT_THROW(ModelUnderTest(test::world(), load_config(path), *source, {}), CheckpointError) << name;
   }
 }
 

@@ -3,7 +3,7 @@
 #include "model/config/config.h"
 #include "model/quantize/quantize_model.h"
 #include "model/weights/gguf_checkpoint.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/model/next_token_checkpoint.h"
 #include "tests/model/weights/gguf_builder.h"
 #include "tests/mpi_test.h"
@@ -166,10 +166,10 @@ class GgufGemma4 : public testing::TestWithParam<const char*> {
 
 TEST_P(GgufGemma4, GivesTheLogitsOfTheCheckpoint) {
   const auto source = GgufCheckpoint::open(path_);
-  test::DecoderUnderTest decoder(test::world(), load_config(path_), *source, {.weights = WeightType::f32});
+  test::ModelUnderTest decoder(test::world(), load_config(path_), *source, {.weights = WeightType::f32});
   EXPECT_LE(decoder.difference(decoder.append(fixture_.prompt), fixture_.rows),
             std::max(1e-4, 4 * fixture_.noise));
-  EXPECT_TRUE(decoder.decoder().unused_tensors().empty());
+  EXPECT_TRUE(decoder.model().unused_tensors().empty());
 }
 
 // Compares the file itself. Keys and values that no layer uses are left out. The experts' gates and ups have

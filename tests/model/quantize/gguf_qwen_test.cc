@@ -44,7 +44,7 @@ const test::BlockTensors kQwenBlock = {{"post_attention_norm.weight", "post_atte
                                        {"ffn_down_exps.weight", "mlp.experts.down_proj"}};
 
 void write_sizes(GgufConversion& to) {
-  const ModelConfig& config = to.config();
+  const CheckpointConfig& config = to.config();
   if (config.num_experts != 0)
     to.whole("expert_shared_feed_forward_length", config.shared_expert_intermediate_size);
   to.whole("ssm.conv_kernel", config.linear_conv_kernel_dim);
@@ -77,7 +77,7 @@ void write_qwen_block(GgufConversion& to, std::size_t layer, const std::string& 
 // Qwen3-Next's projection has [query | key | values | gates] for each key head. Files have all queries, then
 // all keys and all values in one tensor, and the gates in another one.
 void split_projection(GgufConversion& to, std::size_t layer) {
-  const ModelConfig& config = to.config();
+  const CheckpointConfig& config = to.config();
   const std::string name = fmt::format("model.layers.{}.linear_attn.in_proj_qkvz.weight", layer);
   if (!to.contains(name)) return;
   const std::size_t keys = config.linear_num_key_heads;
@@ -114,7 +114,7 @@ TEST(GgufQwenNext, HasItsProjectionsInTwoTensorsAsLlamaCppWritesThem) {
 
 // Reorders Qwen3.5's value heads, each of which has `head` elements, from `begin` on: [key heads, value heads
 // per key head] -> [value heads per key head, key heads].
-void tile(const ModelConfig& config, std::vector<float>& elements, std::size_t begin, std::size_t head) {
+void tile(const CheckpointConfig& config, std::vector<float>& elements, std::size_t begin, std::size_t head) {
   const std::size_t keys = config.linear_num_key_heads;
   const std::size_t per_key = config.linear_num_value_heads / keys;
   const std::vector<float> grouped = elements;
@@ -128,7 +128,7 @@ void tile(const ModelConfig& config, std::vector<float>& elements, std::size_t b
 }
 
 void tile_value_heads(GgufConversion& to, const std::string& block) {
-  const ModelConfig& config = to.config();
+  const CheckpointConfig& config = to.config();
   const std::size_t others = 2 * config.linear_num_key_heads * config.linear_key_head_dim;
   // `rows` of each value head, after `begin` other rows.
   const auto tile_rows = [&](const std::string& name, std::size_t begin, std::size_t rows) {
@@ -195,7 +195,7 @@ TEST_P(GgufQwen35, GivesTheLogitsOfTheCheckpoint) {
 TEST_P(GgufQwen35, HasTheLayerForMultiTokenPrediction) {
   const auto checkpoint = SafetensorsCheckpoint::open(fixture_.folder);
   const auto source = GgufCheckpoint::open(path_);
-  const DecoderSpec spec = make_next_token_spec(load_config(path_));
+  const ModelSpec spec = make_next_token_spec(load_config(path_));
   const std::vector<float> state(spec.hidden_size, 0.5F);
   const std::vector<TokenId> tokens(fixture_.prompt.begin(), fixture_.prompt.begin() + 9);
   const std::vector<const float*> states(tokens.size(), state.data());

@@ -5,7 +5,7 @@
 #include "model/quantize/type_choice.h"
 #include "model/weights/gguf/gguf_files.h"
 #include "model/weights/gguf_checkpoint.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
@@ -19,7 +19,7 @@ namespace tp {
 namespace {
 
 using reference::Fixture;
-using test::DecoderUnderTest;
+using test::ModelUnderTest;
 
 void write(const std::filesystem::path& model, const std::string& weights,
            const std::filesystem::path& output) {
@@ -54,9 +54,9 @@ class FileUnderTest {
   double difference(const Fixture& fixture) { return decoder_.difference(logits(fixture), fixture.rows); }
 
  private:
-  ModelConfig config_;
+  CheckpointConfig config_;
   std::unique_ptr<GgufCheckpoint> source_;
-  DecoderUnderTest decoder_;
+  ModelUnderTest decoder_;
 };
 
 class GgufTypes : public testing::TestWithParam<std::string> {};

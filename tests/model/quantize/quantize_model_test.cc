@@ -67,7 +67,7 @@ std::string name_in_file(const TensorNames& names, const WeightSource& checkpoin
 }
 
 // The elements of the checkpoint's tensor as a file has them.
-std::vector<float> written_elements(const WeightSource& written, const ModelConfig& config,
+std::vector<float> written_elements(const WeightSource& written, const CheckpointConfig& config,
                                     const WeightSource& checkpoint, ModelTensor tensor) {
   const TensorNames names = make_spec(config).names;
   if (!written.contains(tensor.name)) tensor.name = name_in_file(names, checkpoint, tensor.name);
@@ -85,7 +85,7 @@ TEST(QuantizeModel, WritesEveryTensorOfEveryFamily) {
   for (const reference::Fixture& fixture : reference::fixtures_of(written_families())) {
     const TemporaryDirectory directory;
     const std::filesystem::path file = directory.path() / "model.gguf";
-    const ModelConfig config = load_config(fixture.folder);
+    const CheckpointConfig config = load_config(fixture.folder);
     try {
       quantize(fixture.folder, "f32", file);
     } catch (const ConfigError& error) {

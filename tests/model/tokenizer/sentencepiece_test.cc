@@ -36,7 +36,7 @@ std::string field(int number, float value) {
   return out.append(bytes, 4);
 }
 
-struct Model {
+struct TestedModel {
   int algorithm = 1;  // 1: Unigram, 2: BPE, 3: words, 4: characters
   bool byte_fallback = false;
   bool adds_space = true;
@@ -67,8 +67,8 @@ std::string random_word(std::mt19937& random, std::size_t max_size) {
   return word;
 }
 
-Model random_model(std::mt19937& random) {
-  Model model;
+TestedModel random_model(std::mt19937& random) {
+  TestedModel model;
   model.algorithm = random() % 2 == 0 ? 1 : random() % 4 == 0 ? 4 : 2;
   model.byte_fallback = random() % 2 == 0;
   model.adds_space = random() % 3 != 0;

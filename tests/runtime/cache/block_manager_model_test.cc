@@ -33,9 +33,9 @@ struct ModelCase {
 // For GoogleTest, which otherwise prints bytes.
 void PrintTo(const ModelCase& c, std::ostream* stream) { *stream << c.name; }
 
-class Model {
+class TestedModel {
  public:
-  explicit Model(const ModelCase& c)
+  explicit TestedModel(const ModelCase& c)
       : random_(c.seed),
         windows_(c.windows),
         manager_(c.num_blocks, c.block_size, c.windows, c.hash),
@@ -192,7 +192,7 @@ class Model {
 class BlockManagerModel : public ::testing::TestWithParam<ModelCase> {};
 
 TEST_P(BlockManagerModel, EverySequenceAlwaysFindsItsOwnText) {
-  Model model(GetParam());
+  TestedModel model(GetParam());
   for (int i = 0; i < 10000; ++i) {
     model.operate();
     ASSERT_FALSE(HasFailure()) << "operation " << i;

@@ -26,8 +26,8 @@ std::vector<std::filesystem::path> tokenizer_folders() {
   return folders;
 }
 
-struct Model {
-  explicit Model(const std::filesystem::path& folder)
+struct TestedModel {
+  explicit TestedModel(const std::filesystem::path& folder)
       : tokenizer(Tokenizer::load(folder)), compiler(tokenizer, tokenizer.vocab_size(), ends()) {}
 
   std::vector<TokenId> ends() const { return {tokenizer.eos_id().value_or(0)}; }
@@ -54,7 +54,7 @@ const std::vector<Constraint>& constraints() {
 
 TEST(TokenMasks, AllowExactlyTheTokensAfterWhichATextCanFollow) {
   for (const std::filesystem::path& folder : tokenizer_folders()) {
-    Model model(folder);
+    TestedModel model(folder);
     const std::shared_ptr<const ByteVocabulary> vocabulary = model.compiler.vocabulary();
     std::mt19937 random(5);
     for (const Constraint& text : constraints()) {
@@ -81,7 +81,7 @@ TEST(TokenMasks, AllowExactlyTheTokensAfterWhichATextCanFollow) {
 }
 
 // Draws tokens from the masks until the text ends. After some of them the shortest way is taken.
-std::string walk(Model& model, const RequestConstraint& constraint, std::mt19937& random,
+std::string walk(TestedModel& model, const RequestConstraint& constraint, std::mt19937& random,
                  std::vector<TokenId>& tokens) {
   Progress progress = constraint.start();
   std::string bytes;
@@ -109,7 +109,7 @@ std::string walk(Model& model, const RequestConstraint& constraint, std::mt19937
 // Near a bound, only tokens that are long enough to reach it are followed.
 TEST(TokenMasks, AreExactNearTheBoundsOfLongRepetitions) {
   for (const std::filesystem::path& folder : tokenizer_folders()) {
-    Model model(folder);
+    TestedModel model(folder);
     const std::shared_ptr<const ByteVocabulary> vocabulary = model.compiler.vocabulary();
     const std::shared_ptr<CompiledConstraint> compiled =
         model.compiler.compile(JsonSchema{R"({"type": "string", "maxLength": 1000})"});
@@ -132,7 +132,7 @@ TEST(TokenMasks, AreExactNearTheBoundsOfLongRepetitions) {
 }
 
 TEST(TokenMasks, WalksSatisfyTheirConstraints) {
-  Model model(tokenizer_folders().back());
+  TestedModel model(tokenizer_folders().back());
   std::mt19937 random(7);
   for (const Constraint& text : {constraints()[0], constraints()[1], constraints()[2], constraints()[3]}) {
     TextMatcher matcher(text);
@@ -146,7 +146,7 @@ TEST(TokenMasks, WalksSatisfyTheirConstraints) {
   }
 }
 
-std::vector<TokenId> tokens_with(Model& model, char byte, bool single) {
+std::vector<TokenId> tokens_with(TestedModel& model, char byte, bool single) {
   std::vector<TokenId> found;
   const auto vocabulary = model.compiler.vocabulary();
   for (std::size_t id = 0; id < vocabulary->size(); ++id) {
@@ -159,7 +159,7 @@ std::vector<TokenId> tokens_with(Model& model, char byte, bool single) {
 
 TEST(Completions, AConstraintThatNoTokensSatisfyIsRefused) {
   for (const std::filesystem::path& folder : tokenizer_folders()) {
-    Model model(folder);
+    TestedModel model(folder);
     const JsonSchema schema{
         R"({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]})"};
     EXPECT_NO_THROW(model.constraint(schema)) << folder;
@@ -177,7 +177,7 @@ TEST(Completions, AConstraintThatNoTokensSatisfyIsRefused) {
 // lead nowhere.
 TEST(Completions, WalksGoAroundWhatIsRuledOut) {
   for (const std::filesystem::path& folder : tokenizer_folders()) {
-    Model model(folder);
+    TestedModel model(folder);
     std::mt19937 random(11);
     const JsonSchema schema{
         R"({"type": "object", "properties": {"a": {"enum": ["x", "yy"]}, "b": {"type": "boolean"}}, "required": ["a"]})"};
@@ -199,7 +199,7 @@ TEST(Completions, WalksGoAroundWhatIsRuledOut) {
 }
 
 TEST(Completions, TextsHaveMinTokens) {
-  Model model(tokenizer_folders().front());
+  TestedModel model(tokenizer_folders().front());
   std::mt19937 random(13);
   const RequestConstraint constraint = model.constraint(
       Choice{{"a", "ab", "abracadabra"}}, {.tokens = {}, .sequences = {}, .ends = {}, .min_tokens = 6});
@@ -220,7 +220,7 @@ std::vector<TokenId> tokens_in(const TokenMask& mask, std::size_t vocab_size) {
 }
 
 // A control token that is not an end: the first one.
-TokenId control_token(const Model& model) {
+TokenId control_token(const TestedModel& model) {
   for (std::size_t id = 0; id < model.tokenizer.vocab_size(); ++id) {
     const auto token = static_cast<TokenId>(id);
     if (model.tokenizer.is_special(token) && token != model.ends().front() &&
@@ -234,7 +234,7 @@ TokenId control_token(const Model& model) {
 TEST(ControlTokens, AreTokensInGrammarsAndNotTheirText) {
   int tokenizers = 0;
   for (const std::filesystem::path& folder : tokenizer_folders()) {
-    Model model(folder);
+    TestedModel model(folder);
     const TokenId control = control_token(model);
     if (control < 0) continue;
     ++tokenizers;
@@ -278,7 +278,7 @@ TEST(ControlTokens, AreTokensInGrammarsAndNotTheirText) {
 }
 
 TEST(ForcedTokens, AreTheTokenizersOwn) {
-  Model model(tokenizer_folders().back());
+  TestedModel model(tokenizer_folders().back());
   const RequestConstraint constraint = model.constraint(JsonSchema{
       R"({"type": "object", "properties": {"description": {"type": "string"}}, "required": ["description"]})",
       JsonSpace::compact});

@@ -75,7 +75,7 @@ double difference(const std::vector<float>& found, std::span<const float> expect
 class EncoderFamily : public testing::TestWithParam<EncoderFixture> {
  protected:
   void run(const std::function<void(Engine&)>& body, bool same_bits = false) {
-    const ModelConfig config = load_config(fixture_.folder);
+    const CheckpointConfig config = load_config(fixture_.folder);
     if (config.num_attention_heads < comm_.size())
       GTEST_SKIP() << comm_.size() << " ranks, " << config.num_attention_heads << " heads";
     run_engine(comm_, {.model = fixture_.folder, .same_bits = same_bits, .block_size = 8}, body);

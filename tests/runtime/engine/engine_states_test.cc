@@ -52,7 +52,7 @@ class RecurrentModel {
 };
 
 bool has_states(const reference::Fixture& fixture) {
-  const DecoderSpec spec = make_spec(load_config(fixture.folder));
+  const ModelSpec spec = make_spec(load_config(fixture.folder));
   return std::ranges::any_of(spec.blocks,
                              [](const BlockSpec& block) { return is_recurrent(block.attention); });
 }

@@ -2,7 +2,7 @@
 // back and written to by others.
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
-#include "tests/model/decoder_under_test.h"
+#include "tests/model/model_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tp/mpi.h"
@@ -110,7 +110,7 @@ TEST(EngineWindow, GivesTheSameTokensAfter20000TokensWhereLayersDiffer) {
     const Request request = greedy_request(model.prompt(20000, 0), 12);
     EngineOptions options = model.options();
     const auto source = SafetensorsCheckpoint::open(options.model);
-    test::DecoderUnderTest all_kept(test::world(), load_config(options.model), *source, {.length = 20480});
+    test::ModelUnderTest all_kept(test::world(), load_config(options.model), *source, {.length = 20480});
     const std::vector<TokenId> expected = all_kept.greedy(request.prompt, 12);
     options.max_length = 20480;
     options.max_sequences = 1;

@@ -1,7 +1,7 @@
 // Every encoder-decoder's fixture: states and logits that the original modelling code computed.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/seq2seq_run.h"
@@ -97,7 +97,7 @@ TEST_P(Seq2SeqFamily, GivesTheSameBitsInABatchAsAloneWhereThatIsAskedFor) {
 TEST_P(Seq2SeqFamily, ReadsEveryTensorOnce) {
   if (!has_heads()) GTEST_SKIP() << comm_.size() << " ranks are more than the heads";
   const auto source = SafetensorsCheckpoint::open(fixture_.folder);
-  const Decoder decoder(make_spec(load_config(fixture_.folder)), *source, {comm_.rank(), comm_.size()});
+  const Model decoder(make_spec(load_config(fixture_.folder)), *source, {comm_.rank(), comm_.size()});
   EXPECT_EQ(source->bytes_read(), decoder.parameters() * sizeof(float));
   EXPECT_TRUE(decoder.unused_tensors().empty());
   if (comm_.size() == 1) {

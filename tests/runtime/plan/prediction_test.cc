@@ -12,24 +12,24 @@
 namespace tp {
 namespace {
 
-ModelConfig llama() {
-  return {.architecture = "LlamaForCausalLM",
-          .hidden_size = 1024,
-          .intermediate_size = 4096,
-          .num_hidden_layers = 8,
-          .num_attention_heads = 16,
-          .num_key_value_heads = 4,
-          .head_dim = 64,
-          .vocab_size = 32000,
-          .max_position_embeddings = 8192,
-          .rope_scaling = {},
-          .torch_dtype = DType::bf16,
-          .eos_token_ids = {}};
+CheckpointConfig llama() {
+  CheckpointConfig config;
+  config.architecture = "LlamaForCausalLM";
+  config.hidden_size = 1024;
+  config.intermediate_size = 4096;
+  config.num_hidden_layers = 8;
+  config.num_attention_heads = 16;
+  config.num_key_value_heads = 4;
+  config.head_dim = 64;
+  config.vocab_size = 32000;
+  config.max_position_embeddings = 8192;
+  config.torch_dtype = DType::bf16;
+  return config;
 }
 
 class PredictionTest : public testing::Test {
  protected:
-  explicit PredictionTest(const ModelConfig& config = llama()) {
+  explicit PredictionTest(const CheckpointConfig& config = llama()) {
     plan_.config = config;
     plan_.options.kv_type = KvType::bf16;
     plan_.options.block_size = 32;
@@ -49,7 +49,7 @@ class PredictionTest : public testing::Test {
   }
 
   EnginePlan plan_;
-  DecoderSpec spec_;
+  ModelSpec spec_;
   SyntheticWeights weights_{DType::bf16};
 };
 
@@ -288,7 +288,7 @@ class ExpertsPredictionTest : public PredictionTest {
  protected:
   ExpertsPredictionTest()
       : PredictionTest([] {
-          ModelConfig config = llama();
+          CheckpointConfig config = llama();
           config.architecture = "MixtralForCausalLM";
           config.num_experts = 8;
           config.num_experts_per_tok = 2;

@@ -18,19 +18,19 @@ using test::error_of;
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
-ModelConfig one_gigabyte_in_bf16() {
-  return {.architecture = "LlamaForCausalLM",
-          .hidden_size = 1024,
-          .intermediate_size = 4096,
-          .num_hidden_layers = 32,
-          .num_attention_heads = 16,
-          .num_key_value_heads = 16,
-          .head_dim = 64,
-          .vocab_size = 1000,
-          .max_position_embeddings = 8192,
-          .rope_scaling = {},
-          .torch_dtype = DType::bf16,
-          .eos_token_ids = {}};
+CheckpointConfig one_gigabyte_in_bf16() {
+  CheckpointConfig config;
+  config.architecture = "LlamaForCausalLM";
+  config.hidden_size = 1024;
+  config.intermediate_size = 4096;
+  config.num_hidden_layers = 32;
+  config.num_attention_heads = 16;
+  config.num_key_value_heads = 16;
+  config.head_dim = 64;
+  config.vocab_size = 1000;
+  config.max_position_embeddings = 8192;
+  config.torch_dtype = DType::bf16;
+  return config;
 }
 
 class MemoryPlanTest : public testing::Test {
@@ -84,7 +84,7 @@ class MemoryPlanTest : public testing::Test {
   }
 
   EnginePlan plan_;
-  DecoderSpec spec_;
+  ModelSpec spec_;
   SyntheticWeights weights_{DType::bf16};
   Placement placement_;
 };
@@ -269,10 +269,10 @@ TEST(Footprint, OfQuantizedModelsIsWhatTheyTakeOnceLoaded) {
     plan.options.weights.reset();
     plan.options.block_size = plan.options.prefill_chunk = plan.options.max_sequences =
         plan.options.max_length = 32;
-    const DecoderSpec spec = make_spec(plan.config);
+    const ModelSpec spec = make_spec(plan.config);
     const auto source = GgufCheckpoint::open(fixture.folder / "model.gguf");
     for (const std::size_t rank : {0U, 1U}) {
-      const Decoder decoder(spec, *source, {rank, 2}, std::nullopt);
+      const Model decoder(spec, *source, {rank, 2}, std::nullopt);
       EXPECT_EQ(Footprint(spec, plan, *source).of({rank, 2}).weights, decoder.weight_bytes()) << fixture.name;
     }
   }

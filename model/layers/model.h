@@ -1,5 +1,5 @@
-// This rank's part of the model: embedding, blocks, final norm, head. An encoder is also a Decoder,
-// with bidirectional blocks. A decoder may contain the encoder whose states it reads.
+// This rank's part of the model: embedding, blocks, final norm, head. An encoder is also a Model,
+// with bidirectional blocks. The decoder of an encoder-decoder contains the encoder whose states it reads.
 #pragma once
 
 #include "model/config/spec.h"
@@ -42,21 +42,20 @@ struct StepWork {
   SumTally sums;
 };
 
-class Decoder {
+class Model {
  public:
   // Loads this rank's slices of the weights, from `cache` if it can be read. `weights`: the type in memory;
-  // nullopt keeps the stored types. `others`: tables to share with another decoder that is divided among
+  // nullopt keeps the stored types. `others`: tables to share with another model that is divided among
   // ranks the same way. Shared tables are neither loaded nor counted. Throws ConfigError, CheckpointError or
   // PackedCacheError. Collective only if the source's ColumnReader communicates.
-  Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
-          std::optional<WeightType> weights = WeightType::f32, const LoadProgress& progress = {},
-          PackedCache* cache = nullptr, Stage stage = {}, const VocabTables& others = {});
+  Model(const ModelSpec& spec, const WeightSource& source, TpRank tp,
+        std::optional<WeightType> weights = WeightType::f32, const LoadProgress& progress = {},
+        PackedCache* cache = nullptr, Stage stage = {}, const VocabTables& others = {});
 
-  // A decoder without weights, for computing how much memory is needed. Reads no tensors. Throws the same
+  // A model without weights, for computing how much memory is needed. Reads no tensors. Throws the same
   // errors as the constructor if names or shapes are wrong.
-  static Decoder shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
-                          std::optional<WeightType> weights, Stage stage = {},
-                          const VocabTables& others = {});
+  static Model shape_of(const ModelSpec& spec, const WeightSource& source, TpRank tp,
+                        std::optional<WeightType> weights, Stage stage = {}, const VocabTables& others = {});
 
   // Runs one step. All-reduces: one for the embedding, one per parallel block, two per block of any other
   // kind, and one more for each cross-attention, ParallelExperts, ProjectionNorm, NextTokenInput and
@@ -105,19 +104,19 @@ class Decoder {
   std::size_t workspace_floats(const StepLimits& limits) const;
   // Peak temporary memory in bytes, in addition to the weights, while ranks read columns together.
   std::size_t largest_columns() const { return largest_columns_; }
-  // The work of a step with this many tokens. The decoder must not share another decoder's vocabulary tables.
+  // The work of a step with this many tokens. The model must not share another model's vocabulary tables.
   StepWork work(std::size_t tokens) const;
   // Sorted names of the checkpoint's tensors that the model does not use, as in find_unused_tensors. With
   // several stages: all tensors that this stage has not read. Empty on every rank but the first, in a
-  // multi-token prediction layer, and if the decoder shares another decoder's embedding.
+  // multi-token prediction layer, and if the model shares another model's embedding.
   const std::vector<std::string>& unused_tensors() const { return unused_tensors_; }
 
   static constexpr std::size_t kLogitRows = 32;
 
  private:
-  Decoder() = default;
+  Model() = default;
   // `others`: as in the constructor; an encoder gets the embedding of the decoder that contains it.
-  void load(const DecoderSpec& spec, WeightLoader& loader, Stage stage, const VocabTables& others);
+  void load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const VocabTables& others);
 
   // Passes the wanted rows of x, after the final norm, to on_rows(first, [rows, state_size]) in groups of at
   // most kLogitRows.
@@ -155,8 +154,8 @@ class Decoder {
   std::optional<RelativeBias> relative_bias_;
   std::optional<PerLayerInputs> per_layer_inputs_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
-  std::size_t first_layer_ = 0;             // cache index of the first block; above 0 only in `encoder_`
-  std::shared_ptr<const Decoder> encoder_;  // null: the model has no encoder
+  std::size_t first_layer_ = 0;           // cache index of the first block; above 0 only in `encoder_`
+  std::shared_ptr<const Model> encoder_;  // null: the model has no encoder
   std::optional<Norm> final_norm_;
   std::shared_ptr<const VocabShard> output_tokens_;  // embed_tokens_ if tied, or without an LM head
   std::optional<HeadTransform> head_transform_;
@@ -170,7 +169,7 @@ class Decoder {
 };
 
 // Number of weights and biases in the whole model.
-std::size_t count_parameters(const DecoderSpec& spec);
+std::size_t count_parameters(const ModelSpec& spec);
 // Number of parameters that one token uses. Routed experts count only if they process the token.
-std::size_t count_active_parameters(const DecoderSpec& spec);
+std::size_t count_active_parameters(const ModelSpec& spec);
 }  // namespace tp

@@ -1,4 +1,4 @@
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "model/weights/unused_tensors.h"
 #include "tp/internal/require.h"
@@ -20,7 +20,7 @@ std::size_t first_of_same_block(const TensorNames& names, std::size_t layer) {
 
 // Layers share an object if they share a stored block, or if their specs are equal and the loader creates
 // only shapes, which do not depend on names.
-Blocks load_blocks(WeightLoader& loader, const DecoderSpec& spec, const TensorNames& names, Range layers) {
+Blocks load_blocks(WeightLoader& loader, const ModelSpec& spec, const TensorNames& names, Range layers) {
   const bool alike = loader.is_uniform();
   const std::span<const BlockSpec> specs = std::span(spec.blocks).subspan(layers.begin, layers.size());
   Blocks blocks;
@@ -47,23 +47,23 @@ Blocks load_blocks(WeightLoader& loader, const DecoderSpec& spec, const TensorNa
   return blocks;
 }
 
-std::shared_ptr<const VocabShard> load_vocab(WeightLoader& loader, const DecoderSpec& spec,
+std::shared_ptr<const VocabShard> load_vocab(WeightLoader& loader, const ModelSpec& spec,
                                              const std::string& layer, std::size_t size) {
   return std::make_shared<VocabShard>(loader, layer, spec.vocab_size, size);
 }
 
-TensorNames names_of(const DecoderSpec& spec, const WeightSource& source) {
+TensorNames names_of(const ModelSpec& spec, const WeightSource& source) {
   const TensorNames names = spec.names.as_stored_in(source);
   return spec.next_token ? names.of_next_token_layer(source) : names;
 }
 
 // Size of the LM head's input.
-std::size_t head_size(const DecoderSpec& spec) {
+std::size_t head_size(const ModelSpec& spec) {
   return streams_of(spec) == 1 ? embedding_size(spec) : state_size(spec);
 }
 
 // Throws CheckpointError unless this rank's rows of both tables are equal.
-void require_tied(WeightLoader& loader, const DecoderSpec& spec, const TensorNames& names) {
+void require_tied(WeightLoader& loader, const ModelSpec& spec, const TensorNames& names) {
   const auto table = [&](const std::string& layer) {
     return StoredLayer{layer, {spec.vocab_size, embedding_size(spec)}, "vocab_size", "hidden_size"};
   };
@@ -79,7 +79,7 @@ void require_tied(WeightLoader& loader, const DecoderSpec& spec, const TensorNam
 }
 
 // A checkpoint may store tied embeddings under the embedding's name, the LM head's name or both.
-std::shared_ptr<const VocabShard> load_embedding(WeightLoader& loader, const DecoderSpec& spec,
+std::shared_ptr<const VocabShard> load_embedding(WeightLoader& loader, const ModelSpec& spec,
                                                  const TensorNames& names) {
   const std::vector<std::string> stored = loader.source().names();
   const auto is_stored = [&](const std::string& layer) {
@@ -93,25 +93,25 @@ std::shared_ptr<const VocabShard> load_embedding(WeightLoader& loader, const Dec
 }
 
 // Size of the position and type vectors that are added to token vectors.
-std::size_t added_size(const DecoderSpec& spec) {
+std::size_t added_size(const ModelSpec& spec) {
   return spec.adds_behind_projection ? spec.hidden_size : embedding_size(spec);
 }
 
-std::shared_ptr<const VocabShard> load_positions(WeightLoader& loader, const DecoderSpec& spec,
+std::shared_ptr<const VocabShard> load_positions(WeightLoader& loader, const ModelSpec& spec,
                                                  const std::string& layer) {
   if (spec.learned_positions == 0) return nullptr;
   return std::make_shared<VocabShard>(loader, layer, spec.learned_positions, added_size(spec),
                                       "max_position_embeddings");
 }
 
-std::shared_ptr<const VocabShard> load_types(WeightLoader& loader, const DecoderSpec& spec,
+std::shared_ptr<const VocabShard> load_types(WeightLoader& loader, const ModelSpec& spec,
                                              const std::string& layer) {
   if (spec.token_types == 0) return nullptr;
   return std::make_shared<VocabShard>(loader, layer, spec.token_types, added_size(spec), "type_vocab_size");
 }
 
 // Only the first rank loads axial positions, so that the sum over ranks contains them once.
-std::optional<AxialPositions> load_axial(WeightLoader& loader, const DecoderSpec& spec,
+std::optional<AxialPositions> load_axial(WeightLoader& loader, const ModelSpec& spec,
                                          const std::string& name) {
   if (!spec.axial_positions || !loader.tp().is_first()) return std::nullopt;
   return AxialPositions(loader, name, *spec.axial_positions);
@@ -119,7 +119,7 @@ std::optional<AxialPositions> load_axial(WeightLoader& loader, const DecoderSpec
 
 // Loads the projection from token vectors to hidden_size. Every rank loads all of it, because every rank
 // needs the whole result.
-std::shared_ptr<const ColumnParallelLinear> load_projection(WeightLoader& loader, const DecoderSpec& spec,
+std::shared_ptr<const ColumnParallelLinear> load_projection(WeightLoader& loader, const ModelSpec& spec,
                                                             const std::string& layer) {
   if (spec.embedding_size == 0) return nullptr;
   const std::vector<OwnedRows> whole = {
@@ -128,21 +128,20 @@ std::shared_ptr<const ColumnParallelLinear> load_projection(WeightLoader& loader
   return std::make_shared<ColumnParallelLinear>(loader, whole, !spec.adds_behind_projection);
 }
 
-std::optional<RelativeBias> load_relative_bias(WeightLoader& loader, const DecoderSpec& spec,
+std::optional<RelativeBias> load_relative_bias(WeightLoader& loader, const ModelSpec& spec,
                                                const std::string& layer) {
   if (!spec.relative_bias) return std::nullopt;
   return RelativeBias(loader, layer, *spec.relative_bias);
 }
 
-std::optional<PerLayerInputs> load_per_layer_inputs(WeightLoader& loader, const DecoderSpec& spec,
+std::optional<PerLayerInputs> load_per_layer_inputs(WeightLoader& loader, const ModelSpec& spec,
                                                     const PerLayerInputNames& names) {
   if (!spec.per_layer_inputs) return std::nullopt;
   return PerLayerInputs(loader, *spec.per_layer_inputs, spec.blocks.size(), spec.hidden_size, names);
 }
 
 // Loads the LM head's biases for this rank's part of the vocabulary.
-std::vector<float> load_lm_head_bias(WeightLoader& loader, const DecoderSpec& spec,
-                                     const TensorNames& names) {
+std::vector<float> load_lm_head_bias(WeightLoader& loader, const ModelSpec& spec, const TensorNames& names) {
   if (!spec.lm_head_bias) return {};
   if (!names.lm_head_bias_row.empty())
     return loader.part_of_vector(names.lm_head_bias_row, spec.vocab_size,
@@ -153,13 +152,13 @@ std::vector<float> load_lm_head_bias(WeightLoader& loader, const DecoderSpec& sp
   return loader.rows_of_biases(own);
 }
 
-std::optional<HeadTransform> load_transform(WeightLoader& loader, const DecoderSpec& spec,
+std::optional<HeadTransform> load_transform(WeightLoader& loader, const ModelSpec& spec,
                                             const TensorNames& names) {
   if (!spec.head_transform) return std::nullopt;
   return HeadTransform(loader, names, *spec.head_transform, spec.hidden_size);
 }
 
-std::optional<LmHead> load_lm_head(WeightLoader& loader, const DecoderSpec& spec, const TensorNames& names,
+std::optional<LmHead> load_lm_head(WeightLoader& loader, const ModelSpec& spec, const TensorNames& names,
                                    std::shared_ptr<const VocabShard> tokens) {
   if (!spec.has_lm_head) return std::nullopt;
   return LmHead(std::move(tokens), load_lm_head_bias(loader, spec, names), spec.logit_scale,
@@ -167,7 +166,7 @@ std::optional<LmHead> load_lm_head(WeightLoader& loader, const DecoderSpec& spec
 }
 
 // Only the first rank loads the head, because only the first rank pools hidden states.
-std::optional<SequenceHead> load_sequence_head(WeightLoader& loader, const DecoderSpec& spec,
+std::optional<SequenceHead> load_sequence_head(WeightLoader& loader, const ModelSpec& spec,
                                                const TensorNames& names) {
   if (!spec.sequence_head || !loader.tp().is_first()) return std::nullopt;
   const SequenceHeadSpec& head = *spec.sequence_head;
@@ -178,22 +177,21 @@ std::optional<SequenceHead> load_sequence_head(WeightLoader& loader, const Decod
 
 }  // namespace
 
-Decoder::Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
-                 std::optional<WeightType> weights, const LoadProgress& progress, PackedCache* cache,
-                 Stage stage, const VocabTables& others) {
+Model::Model(const ModelSpec& spec, const WeightSource& source, TpRank tp, std::optional<WeightType> weights,
+             const LoadProgress& progress, PackedCache* cache, Stage stage, const VocabTables& others) {
   WeightLoader loader(source, tp, weights, progress, WeightLoader::Mode::weights, leaf_heads(spec), cache);
   load(spec, loader, stage, others);
 }
 
-Decoder Decoder::shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
-                          std::optional<WeightType> weights, Stage stage, const VocabTables& others) {
+Model Model::shape_of(const ModelSpec& spec, const WeightSource& source, TpRank tp,
+                      std::optional<WeightType> weights, Stage stage, const VocabTables& others) {
   WeightLoader loader(source, tp, weights, {}, WeightLoader::Mode::shapes, leaf_heads(spec));
-  Decoder shape;
+  Model shape;
   shape.load(spec, loader, stage, others);
   return shape;
 }
 
-void Decoder::load(const DecoderSpec& spec, WeightLoader& loader, Stage stage, const VocabTables& others) {
+void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const VocabTables& others) {
   const TensorNames names = names_of(spec, loader.source());
   require<ConfigError>(stage.is_whole() || can_divide_layers(spec),
                        "cannot divide the layers into {} stages: layers of this model read more than the "
@@ -235,10 +233,10 @@ void Decoder::load(const DecoderSpec& spec, WeightLoader& loader, Stage stage, c
   }
   loaded_ = loader.loaded();
   if (spec.encoder) {
-    Decoder encoder;
+    Model encoder;
     encoder.first_layer_ = blocks_.size();
     encoder.load(*spec.encoder, loader, stage, {.embedding = embed_tokens_});
-    encoder_ = std::make_shared<const Decoder>(std::move(encoder));
+    encoder_ = std::make_shared<const Model>(std::move(encoder));
   }
   const bool is_part = others.embedding != nullptr || spec.next_token;
   if (!is_part) {
@@ -249,11 +247,11 @@ void Decoder::load(const DecoderSpec& spec, WeightLoader& loader, Stage stage, c
   largest_columns_ = loader.largest_columns();
 }
 
-std::size_t count_parameters(const DecoderSpec& spec) {
-  return Decoder::shape_of(spec, SyntheticWeights(), {0, 1}, {}).parameters();
+std::size_t count_parameters(const ModelSpec& spec) {
+  return Model::shape_of(spec, SyntheticWeights(), {0, 1}, {}).parameters();
 }
 
-std::size_t count_active_parameters(const DecoderSpec& spec) {
+std::size_t count_active_parameters(const ModelSpec& spec) {
   std::size_t total = count_parameters(spec);
   for (const BlockSpec& block : spec.blocks) {
     const MixtureOfExpertsSpec* const experts = experts_in(block);

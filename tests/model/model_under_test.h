@@ -1,9 +1,9 @@
-// A decoder with cache and workspace for one sequence, as the runtime would set it up on this rank.
+// A model with cache and workspace for one sequence, as the runtime would set it up on this rank.
 #pragma once
 
 #include "model/config/architectures.h"
-#include "model/layers/decoder.h"
 #include "model/layers/forward_in_halves.h"
+#include "model/layers/model.h"
 #include "parallel/exchange/collectives.h"
 #include "parallel/shard/shard.h"
 #include "tests/model/one_group.h"
@@ -23,7 +23,7 @@
 
 namespace tp::test {
 
-class DecoderUnderTest {
+class ModelUnderTest {
  public:
   struct Options {
     std::size_t length = 512;  // tokens of the sequence at most
@@ -34,18 +34,19 @@ class DecoderUnderTest {
     bool in_halves = false;               // steps are computed as two half-batches in turns
   };
 
-  DecoderUnderTest(Communicator& comm, const ModelConfig& config, const WeightSource& source, Options options)
-      : DecoderUnderTest(comm, make_spec(config), source, options) {}
-  DecoderUnderTest(Communicator& comm, DecoderSpec spec, const WeightSource& source, Options options)
+  ModelUnderTest(Communicator& comm, const CheckpointConfig& config, const WeightSource& source,
+                 Options options)
+      : ModelUnderTest(comm, make_spec(config), source, options) {}
+  ModelUnderTest(Communicator& comm, ModelSpec spec, const WeightSource& source, Options options)
       : comm_(comm),
         spec_(std::move(spec)),
         options_(options),
         tp_{comm.rank(), comm.size()},
-        decoder_(spec_, source, tp_, options.weights),
+        model_(spec_, source, tp_, options.weights),
         blocks_((options.length + options.block_size - 1) / options.block_size),
-        cache_(decoder_.kv_layouts(options.kv_type, options.block_size), one_group(spec_), blocks_ + 1,
-               StateCache(decoder_.state_floats(), 2)),
-        workspace_(decoder_.workspace_floats(limits())) {
+        cache_(model_.kv_layouts(options.kv_type, options.block_size), one_group(spec_), blocks_ + 1,
+               StateCache(model_.state_floats(), 2)),
+        workspace_(model_.workspace_floats(limits())) {
     // Backwards, and never block 0: a table that is ignored is noticed.
     for (std::size_t block = 0; block < blocks_; ++block)
       table_.push_back(static_cast<std::int32_t>(blocks_ - block));
@@ -53,8 +54,8 @@ class DecoderUnderTest {
 
   Range local_vocab() const { return vocab_; }
   const Workspace& workspace() const { return workspace_; }
-  const Decoder& decoder() const { return decoder_; }
-  const DecoderSpec& spec() const { return spec_; }
+  const Model& model() const { return model_; }
+  const ModelSpec& spec() const { return spec_; }
   std::size_t length() const { return length_; }
   StepLimits limits() const {
     return {.tokens = std::min(chunk(), options_.length),
@@ -171,18 +172,18 @@ class DecoderUnderTest {
         logits.insert(logits.end(), rows.row(row), rows.row(row) + rows.columns());
     };
     if (options_.in_halves)
-      forward_in_halves(decoder_, comm_, batch, cache_, workspace_, on_logits);
+      forward_in_halves(model_, comm_, batch, cache_, workspace_, on_logits);
     else
-      decoder_.forward(comm_, batch, cache_, workspace_, on_logits);
+      model_.forward(comm_, batch, cache_, workspace_, on_logits);
     length_ += tokens.size();
   }
 
   Communicator& comm_;
-  DecoderSpec spec_;
+  ModelSpec spec_;
   Options options_;
   TpRank tp_;
-  Decoder decoder_;
-  Range vocab_ = decoder_.local_vocab();
+  Model model_;
+  Range vocab_ = model_.local_vocab();
   std::size_t blocks_;
   KvCache cache_;
   Workspace workspace_;

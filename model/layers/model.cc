@@ -1,4 +1,4 @@
-#include "model/layers/decoder.h"
+#include "model/layers/model.h"
 
 #include "model/kernels/experts.h"
 #include "model/layers/half_batches.h"
@@ -28,12 +28,12 @@ void add_inputs(std::span<const std::int32_t> table, Batch& batch) {
 
 }  // namespace
 
-void Decoder::forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
-                      const OnLogits& on_logits, const OnHidden& on_hidden, const StageLinks& links) const {
+void Model::forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
+                    const OnLogits& on_logits, const OnHidden& on_hidden, const StageLinks& links) const {
   run(&comm, batch, cache, workspace, on_logits, on_hidden, links);
 }
 
-Residual Decoder::begin(Communicator* comm, const StepContext& step, const StageLinks& links) const {
+Residual Model::begin(Communicator* comm, const StepContext& step, const StageLinks& links) const {
   if (next_token_) return {comm, (*next_token_)(comm, (*embedding_)(step), step), step};
   if (stage_.is_first())
     return {comm, (*embedding_)(step), embedding_norm_, embedding_projection_.get(), streams_, step};
@@ -43,8 +43,8 @@ Residual Decoder::begin(Communicator* comm, const StepContext& step, const Stage
 }
 
 template <class Use>
-void Decoder::compute(Communicator* comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
-                      const StageLinks& links, SumTally* tally, const Use& use) const {
+void Model::compute(Communicator* comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
+                    const StageLinks& links, SumTally* tally, const Use& use) const {
   const Workspace::Frame frame(workspace);
   std::vector<RopeAngles> angles;
   for (const Rope& rope : ropes_) angles.push_back(rope(batch.positions, workspace));
@@ -80,8 +80,8 @@ void Decoder::compute(Communicator* comm, const Batch& batch, const KvCache& cac
   use(residual.rows(), step);
 }
 
-void Decoder::encode(Communicator* comm, const Batch& inputs, const KvCache& cache, Workspace& workspace,
-                     const OnHidden& on_hidden) const {
+void Model::encode(Communicator* comm, const Batch& inputs, const KvCache& cache, Workspace& workspace,
+                   const OnHidden& on_hidden) const {
   const auto keep = [&](TensorView<const float> x, StepContext step) {
     const TensorView<const float> states = encoder_->final_norm_ ? (*encoder_->final_norm_)(x, workspace) : x;
     for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
@@ -94,9 +94,9 @@ void Decoder::encode(Communicator* comm, const Batch& inputs, const KvCache& cac
   encoder_->compute(comm, inputs, cache, workspace, {}, nullptr, keep);
 }
 
-void Decoder::run(Communicator* comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
-                  const OnLogits& on_logits, const OnHidden& on_hidden, const StageLinks& links,
-                  SumTally* tally) const {
+void Model::run(Communicator* comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
+                const OnLogits& on_logits, const OnHidden& on_hidden, const StageLinks& links,
+                SumTally* tally) const {
   if (batch.inputs) encode(comm, *batch.inputs, cache, workspace, on_hidden);
   if (batch.tokens.empty()) return;  // a step that only runs the encoder
   compute(comm, batch, cache, workspace, links, tally,
@@ -113,8 +113,8 @@ void Decoder::run(Communicator* comm, const Batch& batch, const KvCache& cache, 
 }
 
 template <class OnRows>
-void Decoder::for_rows(TensorView<const float> x, std::span<const std::size_t> wanted, Workspace& workspace,
-                       const OnRows& on_rows) const {
+void Model::for_rows(TensorView<const float> x, std::span<const std::size_t> wanted, Workspace& workspace,
+                     const OnRows& on_rows) const {
   for (std::size_t first = 0; first < wanted.size(); first += kLogitRows) {
     const Workspace::Frame frame(workspace);
     const std::size_t rows = std::min(kLogitRows, wanted.size() - first);
@@ -124,12 +124,12 @@ void Decoder::for_rows(TensorView<const float> x, std::span<const std::size_t> w
   }
 }
 
-TensorView<float> Decoder::logits(TensorView<const float> x, const StepContext& step) const {
+TensorView<float> Model::logits(TensorView<const float> x, const StepContext& step) const {
   const TraceSpan span(step.tracer, Activity::logits, x.rows());
   return (*lm_head_)(head_transform_ ? (*head_transform_)(x, step) : x, step.workspace);
 }
 
-std::vector<kernels::KvLayout> Decoder::kv_layouts(KvType type, std::size_t block_size) const {
+std::vector<kernels::KvLayout> Model::kv_layouts(KvType type, std::size_t block_size) const {
   std::vector<kernels::KvLayout> layouts;
   for (const auto& block : blocks_) {
     const auto& attention = std::visit(
@@ -140,7 +140,7 @@ std::vector<kernels::KvLayout> Decoder::kv_layouts(KvType type, std::size_t bloc
   return layouts;
 }
 
-std::vector<std::size_t> Decoder::state_floats() const {
+std::vector<std::size_t> Model::state_floats() const {
   std::vector<std::size_t> floats;
   for (const auto& block : blocks_) {
     const auto& part = std::visit(
@@ -151,7 +151,7 @@ std::vector<std::size_t> Decoder::state_floats() const {
   return floats;
 }
 
-std::size_t Decoder::workspace_floats(const StepLimits& limits) const {
+std::size_t Model::workspace_floats(const StepLimits& limits) const {
   const std::size_t whole = whole_workspace_floats(limits);
   if (!limits.overlaps) return whole;
   StepLimits half = limits;
@@ -159,7 +159,7 @@ std::size_t Decoder::workspace_floats(const StepLimits& limits) const {
   return std::max(whole, 2 * whole_workspace_floats(half));
 }
 
-std::size_t Decoder::whole_workspace_floats(const StepLimits& limits) const {
+std::size_t Model::whole_workspace_floats(const StepLimits& limits) const {
   const KvCache cache(kv_layouts(limits.kv_type, limits.block_size), 0);
   const std::vector<std::int32_t> table(limits.max_blocks);
   Workspace workspace = Workspace::counting();
@@ -183,7 +183,7 @@ std::size_t Decoder::whole_workspace_floats(const StepLimits& limits) const {
   return workspace.peak_bytes() / sizeof(float);
 }
 
-StepWork Decoder::work(std::size_t tokens) const {
+StepWork Model::work(std::size_t tokens) const {
   constexpr std::size_t kBlock = 32;  // tokens per block of the empty cache
   const KvCache cache(kv_layouts(KvType::f32, kBlock), 0);
   const std::vector<std::int32_t> table((tokens + kBlock - 1) / kBlock);
