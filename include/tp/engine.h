@@ -137,7 +137,7 @@ class Engine {
   // with max_tokens 0 and prompt_logits, and runs steps until the request has finished. Throws RequestError.
   void logits(std::span<const TokenId> tokens,
               const std::function<void(std::size_t position, std::span<const float> logits)>& on_row,
-              AttentionMask attention = AttentionMask::causal);
+              bool bidirectional = false);
 
   // Submits a request, passes its events to `on_event`, and runs steps until the request has finished. Throws
   // RequestError, and rethrows exceptions from `on_event`.

@@ -80,12 +80,12 @@ struct PromptProposals {
   std::vector<Proposal> proposals;
 };
 
-// Tokens settled by one pass of a diffusion language model, in order of position.
-struct TokensSettled {
+// Tokens unmasked by one pass of a diffusion language model, in order of position.
+struct TokensUnmasked {
   RequestId request = 0;
   int sample = 0;        // index among the request's n continuations
   std::size_t pass = 0;  // pass number, starting at 1
-  std::vector<SettledToken> tokens;
+  std::vector<UnmaskedToken> tokens;
 };
 
 // Progress on a prompt. If Request::report_progress is set, each step that computes part of the prompt sends
@@ -122,8 +122,8 @@ struct RequestRejected {
 };
 
 using Event = std::variant<TokenEvent, PromptLogprobs, PromptLogits, PromptHidden, PooledHidden,
-                           PromptCandidates, PromptProposals, TokensSettled, PrefillProgress, RequestFinished,
-                           RequestCancelled, RequestRejected>;
+                           PromptCandidates, PromptProposals, TokensUnmasked, PrefillProgress,
+                           RequestFinished, RequestCancelled, RequestRejected>;
 
 // Receives all events of a request in order, between steps, on the thread that runs the engine's steps. A
 // sink may submit and cancel requests.

@@ -61,13 +61,6 @@ struct ThinkingLimit {
   bool has_begun = false;          // whether thinking has already begun in the prompt
 };
 
-// The tokens that each token of a prompt attends to.
-enum class AttentionMask : std::uint8_t {
-  causal,         // the token itself and the tokens before it
-  bidirectional,  // all tokens, including later tokens
-  by_blocks,      // the token's block of Request::attention_block tokens, and all blocks before it
-};
-
 // One prompt to continue.
 struct Request {
   std::vector<TokenId> prompt{};  // for encoder-decoders, the encoder's input
@@ -131,15 +124,15 @@ struct Request {
   // [prompt tokens] or empty; 1: a global token, which attends to all tokens, and to which all tokens attend;
   // 0: any other token. For models that have windows and global tokens.
   std::vector<std::uint8_t> global_tokens{};
-  // Bidirectional prompts cannot be continued or scored: they need max_tokens 0 and prompt_logits,
-  // prompt_hidden, pooling or candidates_at. One step computes the whole prompt, which limits its length, and
-  // the prefix cache is not used. Prompts of encoders are always bidirectional.
-  AttentionMask attention = AttentionMask::causal;
-  std::size_t attention_block = 0;  // tokens per block; 0: the model's own block length
+  // Each token of a bidirectional prompt attends to all tokens, including later tokens. Such a prompt cannot
+  // be continued or scored: it needs max_tokens 0 and prompt_logits, prompt_hidden, pooling or candidates_at.
+  // One step computes the whole prompt, which limits its length, and the prefix cache is not used. Prompts of
+  // encoders are always bidirectional.
+  bool bidirectional = false;
   // Settings for a diffusion language model, which generates at most max_tokens tokens; unset: the defaults.
-  // The result ends at the first end-of-sequence token. Each token arrives in a TokensSettled event when it
-  // is settled, and as a TokenEvent when all tokens before it are settled. Only temperature, top_k, top_p and
-  // the seed of `sampling` apply.
+  // The result ends at the first end-of-sequence token. Each token arrives in a TokensUnmasked event when it
+  // is unmasked, and as a TokenEvent when all tokens before it are unmasked. Only temperature, top_k, top_p
+  // and the seed of `sampling` apply.
   std::optional<Unmasking> unmasking{};
   // Whether this request uses the prefix cache, and leaves its own prefixes there for later requests.
   bool cache_prompt = true;

@@ -1,5 +1,5 @@
 // How diffusion language models generate: several passes fill in masked positions. In each pass, the model
-// proposes a token for every masked position, and a few of these proposals are settled.
+// proposes a token for every masked position, and a few of these proposals are accepted.
 #pragma once
 
 #include "tp/token_id.h"
@@ -13,7 +13,7 @@
 
 namespace tp {
 
-// How a pass chooses the positions to settle. For all rules except `threshold`, Unmasking::steps determines
+// How a pass chooses the positions to unmask. For all rules except `threshold`, Unmasking::steps determines
 // the number of positions per pass.
 enum class UnmaskRule : std::uint8_t {
   low_confidence,  // positions whose proposals have the highest probabilities
@@ -30,7 +30,7 @@ std::vector<std::string> unmask_rules();
 
 // Selects the keys and values that later passes over a block reuse from the block's first pass, which
 // computes the whole text. Any value but `exact` is an approximation, because reused keys and values don't
-// reflect tokens settled since the first pass. Source: Wu et al., Fast-dLLM, 2025.
+// reflect tokens unmasked since the first pass. Source: Wu et al., Fast-dLLM, 2025.
 enum class UnmaskCache : std::uint8_t {
   exact,   // nothing is reused
   prefix,  // keys and values of the tokens before the block
@@ -46,7 +46,7 @@ struct Unmasking {
   // Total number of passes, divided evenly among the request's blocks; 0: one pass per token.
   // UnmaskRule::threshold may need fewer passes.
   int steps = 0;
-  // Tokens per block. All tokens of a block are settled before the next block begins. 0: the model's own
+  // Tokens per block. All tokens of a block are unmasked before the next block begins. 0: the model's own
   // block length, if it has one, else max_tokens. A request has max_tokens / block_length blocks, rounded up.
   int block_length = 0;
   UnmaskRule rule = UnmaskRule::low_confidence;
@@ -76,8 +76,8 @@ struct Proposal {
   double confidence = 0.0;  // greater is better: a probability, a margin, or a negated entropy in nats
 };
 
-// A settled position and its token.
-struct SettledToken {
+// An unmasked position and its token.
+struct UnmaskedToken {
   std::size_t position = 0;  // position in the sequence, including the prompt
   TokenId id = 0;
 };

@@ -186,7 +186,7 @@ std::size_t longest_sequence(const BenchFlags& flags, const CheckpointConfig& co
 }
 
 // Defaults are reduced if sequences are short.
-void settle_lengths(BenchFlags& flags, std::size_t longest) {
+void choose_lengths(BenchFlags& flags, std::size_t longest) {
   if (!flags.acceptance_trace.empty()) return;
   const std::size_t room =
       flags.has_prompts ? longest - std::min(longest, flags.longest_prompt() + 1) : longest / 4;
@@ -276,7 +276,7 @@ int run_bench(const CLI::App& command, BenchFlags flags) {
       flags.generates = does(family_of(config.architecture).kind, Task::generate);
       generates = flags.generates ? 1 : 0;
       longest = static_cast<std::int64_t>(longest_sequence(flags, config));
-      settle_lengths(flags, static_cast<std::size_t>(longest));
+      choose_lengths(flags, static_cast<std::size_t>(longest));
       if (!flags.acceptance_trace.empty())
         read_texts(flags, config.vocab_size, static_cast<std::size_t>(longest));
       check_length(flags, static_cast<std::size_t>(longest));
@@ -284,7 +284,7 @@ int run_bench(const CLI::App& command, BenchFlags flags) {
       output.emplace(flags.output);
     });
     flags.generates = max_over_ranks(comm, generates) == 1;
-    settle_lengths(flags, static_cast<std::size_t>(max_over_ranks(comm, longest)));
+    choose_lengths(flags, static_cast<std::size_t>(max_over_ranks(comm, longest)));
     agree_on_lengths(comm, flags);
     const PeakRates peaks = measure_peak_rates(comm, flags.engine.options.threads);
     const std::unique_ptr<Engine> engine = open_engine(comm, engine_flags_of(flags));

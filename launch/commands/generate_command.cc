@@ -126,7 +126,7 @@ int generate(Engine& engine, const GenerateFlags& flags, GeneratePreparation& pr
   const std::filesystem::path model = find_model(flags.engine.options.model);
   GenerateOutput output(*prepared.output, engine,
                         {.json = flags.json,
-                         .settled = flags.json && flags.batch_file.empty(),
+                         .unmasked = flags.json && flags.batch_file.empty(),
                          .headings = prepared.prompts.size() > 1 || flags.sampling.n > 1,
                          .model = (model / "").parent_path().filename().string()});
   Request defaults =
@@ -279,7 +279,7 @@ void add_generate_command(CLI::App& app, int& status) {
       "Each answer is written once it is complete; `index` counts the requests from 0.\n"
       "Diffusion language models fill in masked tokens in several passes. With --json, but not with "
       "--batch,\n"
-      "each pass prints a line with the `position` and `token` of every token that it settles:\n"
+      "each pass prints a line with the `position` and `token` of every token that it unmasks:\n"
       "  tp-infer generate --model DIR --prompt Hello --max-tokens 64 --steps 32 --block-length 32 --json\n"
       "A request that cannot be served does not stop the others; its line of output has an `error`.\n"
       "Exit status: 0 success, 1 error (also of a single request), 2 usage error");

@@ -79,7 +79,7 @@ void write_logits(Engine& engine, const EncoderInput& input, const LogitsFlags& 
   };
   Request request = request_of(input);
   request.prompt_logits = true;
-  if (flags.bidirectional) request.attention = AttentionMask::bidirectional;
+  request.bidirectional = flags.bidirectional;
   engine.run(std::move(request), [&](const Event& event) {
     const auto* rows = std::get_if<PromptLogits>(&event);
     for (std::size_t i = 0; rows != nullptr && i < rows->positions(); ++i)

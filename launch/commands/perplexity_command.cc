@@ -92,7 +92,7 @@ std::vector<Window> slide(std::size_t tokens, std::size_t window, std::size_t st
 }
 
 // Fills in what was not given. Throws RequestError.
-void settle_window(PerplexityFlags& flags, const EngineInfo& info) {
+void choose_window(PerplexityFlags& flags, const EngineInfo& info) {
   if (flags.window == 0) flags.window = std::min(kDefaultWindow, info.options.max_length);
   if (flags.stride == 0) flags.stride = std::max<std::size_t>(1, flags.window / 2);
   require<RequestError>(flags.window <= info.options.max_length,
@@ -169,7 +169,7 @@ std::string text_of(const Result& result, const PerplexityFlags& flags, const En
 
 int lead(Engine& engine, PerplexityFlags flags, const Material& material, std::size_t ranks,
          ResultOutput& output) {
-  settle_window(flags, engine.info());
+  choose_window(flags, engine.info());
   const Result result = measure(engine, flags, material);
   const std::string text =
       flags.json ? json_of(result, flags, engine.info(), ranks) : text_of(result, flags, engine.info());

@@ -121,17 +121,17 @@ void GenerateOutput::add(const TokenEvent& event) {
   answers_.erase(found);
 }
 
-void GenerateOutput::add(const TokensSettled& settled) {
-  const auto sample = static_cast<std::size_t>(settled.sample);
-  Answer& answer = answers_.at(settled.request);
-  answer.passes[sample] = settled.pass;
-  if (!style_.settled) return;
+void GenerateOutput::add(const TokensUnmasked& unmasked) {
+  const auto sample = static_cast<std::size_t>(unmasked.sample);
+  Answer& answer = answers_.at(unmasked.request);
+  answer.passes[sample] = unmasked.pass;
+  if (!style_.unmasked) return;
   nlohmann::json line = line_for(answer.completion.facts, answer.index, sample);
-  line["pass"] = settled.pass;
-  for (const auto& [position, id] : settled.tokens) {
+  line["pass"] = unmasked.pass;
+  for (const auto& [position, id] : unmasked.tokens) {
     nlohmann::json token = {{"position", position}, {"token", id}};
     if (engine_.has_tokenizer()) token["text"] = engine_.decode(std::array{id});
-    line["settled"].push_back(std::move(token));
+    line["unmasked"].push_back(std::move(token));
   }
   write_json(line);
 }

@@ -18,7 +18,7 @@ namespace tp {
 
 struct OutputStyle {
   bool json = false;      // one object per line; else text
-  bool settled = false;   // JSON: a line for every pass of a diffusion language model
+  bool unmasked = false;  // JSON: a line for every pass of a diffusion language model
   bool headings = false;  // text: a line that says which continuation follows
   std::string model{};    // the name that answers in OpenAI's form give it
 };
@@ -49,8 +49,8 @@ class GenerateOutput {
   // Whether a continuation begins or ends with one of these, so that set_time is wanted.
   bool begins_or_ends(const std::vector<Event>& events) const;
   void add(const TokenEvent& event);
-  // What a pass of a diffusion language model has settled.
-  void add(const TokensSettled& settled);
+  // What a pass of a diffusion language model has unmasked.
+  void add(const TokensUnmasked& unmasked);
 
   // With JSON, whose lines carry the errors, says on stderr that there are any.
   void report_failures() const;

@@ -35,7 +35,7 @@ void GenerateRun::add(const std::vector<Event>& events) {
   note_time(settings_.reports_times && output_.begins_or_ends(events));
   for (const Event& event : events) {
     if (const auto* token = std::get_if<TokenEvent>(&event)) output_.add(*token);
-    if (const auto* settled = std::get_if<TokensSettled>(&event)) output_.add(*settled);
+    if (const auto* unmasked = std::get_if<TokensUnmasked>(&event)) output_.add(*unmasked);
   }
 }
 

@@ -27,12 +27,12 @@ void UnmaskingFlags::add_to(CLI::App& command) {
             "Passes in total, divided evenly among the blocks (default: one for each of --max-tokens)");
   group.add(
       "--block-length", block_length, "N", whole_number(1, kMostSteps),
-      "Tokens of a block; blocks are settled one after another (default: --max-tokens, or the model's)");
+      "Tokens of a block; blocks are unmasked one after another (default: --max-tokens, or the model's)");
   group.add("--unmask", unmask, "RULE", one_of(unmask_rules()),
-            "Tokens that a pass settles: low-confidence (the most probable ones), margin, entropy, "
+            "Tokens that a pass unmasks: low-confidence (the most probable ones), margin, entropy, "
             "threshold, sequential (default: low-confidence)");
   group.add("--threshold", threshold, "P", number(),
-            "With --unmask threshold: settle every token with at least this probability (default: 0.9)");
+            "With --unmask threshold: unmask every token with at least this probability (default: 0.9)");
 }
 
 void UnmaskingFlags::check() const {

@@ -9,15 +9,15 @@
 namespace tp {
 
 struct DiffusionSpec {
-  // How many positions each pass over a block settles.
+  // How many positions each pass over a block unmasks.
   enum class Schedule : std::uint8_t {
     of_masks,  // the block's masks, divided evenly among passes; the first passes get the remainder
     of_block,  // the block's length, masked or not, divided evenly among passes
     decaying,  // a share of the remaining masks: the fraction by which time falls, from 1 to nearly 0
   };
-  // The positions that a threshold settles, always at least one. all: all positions above the threshold.
-  // within_schedule: like all, but in total no more positions than an even schedule would have settled by
-  // then. no_fewer_than_schedule: like all, or the most confident positions if the schedule settles more.
+  // The positions that a threshold unmasks, always at least one. all: all positions above the threshold.
+  // within_schedule: like all, but in total no more positions than an even schedule would have unmasked by
+  // then. no_fewer_than_schedule: like all, or the most confident positions if the schedule unmasks more.
   enum class Above : std::uint8_t { all, within_schedule, no_fewer_than_schedule };
 
   TokenId mask_token = 0;

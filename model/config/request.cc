@@ -96,7 +96,7 @@ void validate_unmasking(const Unmasking& unmasking) {
                         unmasking.block_length);
   require<RequestError>(unmasking.threshold >= 0.0F && unmasking.threshold <= 1.0F,
                         "cannot unmask tokens: `threshold` is {}, expected a probability in [0, 1]; use 1 to "
-                        "settle no more than the schedule says",
+                        "unmask no more than the schedule says",
                         unmasking.threshold);
 }
 
@@ -164,7 +164,7 @@ void Request::validate() const {
       "them, or leave it out");
   if (unmasking) validate_unmasking(*unmasking);
   require<RequestError>(
-      attention == AttentionMask::causal || (max_tokens == 0 && asks_about_prompt() && !score_from),
+      !bidirectional || (max_tokens == 0 && asks_about_prompt() && !score_from),
       "cannot continue or score a prompt with bidirectional attention, as its tokens attend to "
       "those that follow; set max_tokens to 0 and prompt_logits to true, or make it causal");
   require<RequestError>(

@@ -169,10 +169,10 @@ StateSlot BlockManager::take_trial_state(SequenceId id) {
   return trying.trial_state = take_state();
 }
 
-void BlockManager::settle_trial_state(SequenceId id, bool keep) {
-  Sequence& settled = sequence(id);
-  const StateSlot trial = std::exchange(settled.trial_state, kNoSlot);
-  states_.release(keep ? std::exchange(settled.state, trial) : trial);
+void BlockManager::resolve_trial_state(SequenceId id, bool keep) {
+  Sequence& resolved = sequence(id);
+  const StateSlot trial = std::exchange(resolved.trial_state, kNoSlot);
+  states_.release(keep ? std::exchange(resolved.state, trial) : trial);
 }
 
 std::vector<StateSave> BlockManager::take_saves(SequenceId id, const SnapshotPositions& positions) {

@@ -109,10 +109,10 @@ class BlockManager {
   StateSlot state(SequenceId id) const { return sequence(id).state; }
   StateSlot first_state(SequenceId id) const { return sequence(id).first_state; }
   // Takes a second slot for the sequence, for tokens that may be rejected: they are computed on a copy of its
-  // state. settle_trial_state keeps either the second slot or the sequence's own slot, and releases the
+  // state. resolve_trial_state keeps either the second slot or the sequence's own slot, and releases the
   // other.
   StateSlot take_trial_state(SequenceId id);
-  void settle_trial_state(SequenceId id, bool keep);
+  void resolve_trial_state(SequenceId id, bool keep);
   // Takes slots for copies of the sequence's state at these positions, which are block boundaries that it is
   // about to compute. Returns fewer if too many slots already await their steps, and none for an unshared
   // sequence.

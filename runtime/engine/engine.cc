@@ -103,8 +103,9 @@ LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info) {
 }
 
 // The parts of an engine that only rank 0 has.
-struct Root {
-  Root(std::optional<Tokenizer> loaded, const LeaderOptions& options, std::unique_ptr<Speculator> speculator)
+struct RankZero {
+  RankZero(std::optional<Tokenizer> loaded, const LeaderOptions& options,
+           std::unique_ptr<Speculator> speculator)
       : tokenizer(std::move(loaded)),
         leader(options, tokenizer ? &*tokenizer : nullptr, std::move(speculator)) {
     if (options.diffusion)
@@ -147,18 +148,18 @@ class Engine::Impl {
   std::vector<RankReport> reports();
   void reset_statistics();
 
-  Leader& leader() { return root_->leader; }
+  Leader& leader() { return rank_zero_->leader; }
   void require_tokenizer(const char* what) const;
-  const Tokenizer* tokenizer() const { return root_->tokenizer ? &*root_->tokenizer : nullptr; }
+  const Tokenizer* tokenizer() const { return rank_zero_->tokenizer ? &*rank_zero_->tokenizer : nullptr; }
 
   Communicator& comm_;
   EnginePlan plan_;
   std::optional<DraftPlan> draft_plan_;
-  std::future<std::optional<Tokenizer>> tokenizer_;  // moves to root_
+  std::future<std::optional<Tokenizer>> tokenizer_;  // moves to rank_zero_
   Worker worker_;
   CommandLoop loop_;
   EngineInfo info_;
-  std::unique_ptr<Root> root_;  // null on other ranks
+  std::unique_ptr<RankZero> rank_zero_;  // null on other ranks
   OverlapChoice overlap_;
 
  private:
@@ -201,8 +202,8 @@ Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Engin
     complete(info_, plan_);
     if (worker_.draft() != nullptr) info_.draft = worker_.draft()->info();
     if (info_.draft && info_.draft->is_layer) leave_out_next_token_layers(info_.unused_tensors);
-    root_ = std::make_unique<Root>(tokenizer_.get(), leader_options(plan_, info_),
-                                   create_speculator(hooks, std::move(costs)));
+    rank_zero_ = std::make_unique<RankZero>(tokenizer_.get(), leader_options(plan_, info_),
+                                            create_speculator(hooks, std::move(costs)));
     info_.file_notices = take_file_notices();
   });
 }
@@ -256,7 +257,7 @@ void Engine::Impl::finish_step() {
   const Stopwatch watch;
   const TraceSpan span(comm_, Activity::sample, first.planned.forward.outputs.size());
   leader().settle(first.planned, outputs, step_seconds);
-  root_->settle_seconds += watch.seconds();
+  rank_zero_->settle_seconds += watch.seconds();
 }
 
 void Engine::Impl::serve(Request request, const EventSink& on_event) {
@@ -264,7 +265,7 @@ void Engine::Impl::serve(Request request, const EventSink& on_event) {
   std::string error;
   std::exception_ptr thrown;
   RequestId id = 0;
-  id = root_->submit(std::move(request), [&](const Event& event) {
+  id = rank_zero_->submit(std::move(request), [&](const Event& event) {
     ended = std::holds_alternative<RequestFinished>(event) ||
             std::holds_alternative<RequestCancelled>(event) || std::holds_alternative<RequestRejected>(event);
     if (const auto* token = std::get_if<TokenEvent>(&event)) error = token->error;
@@ -274,7 +275,7 @@ void Engine::Impl::serve(Request request, const EventSink& on_event) {
       on_event(event);
     } catch (...) {
       thrown = std::current_exception();
-      root_->cancel(id);
+      rank_zero_->cancel(id);
     }
   });
   while (!ended) step();
@@ -289,7 +290,7 @@ std::vector<RankReport> Engine::Impl::reports() {
     // Between steps, the other ranks wait for rank 0, so its times also apply to them.
     TimeParts& time = report.time;
     const double between = std::max(0.0, wall - time.total());
-    const double settling = std::min(root_->settle_seconds, between);
+    const double settling = std::min(rank_zero_->settle_seconds, between);
     time.sampling += settling;
     time.control = between - settling;
   }
@@ -298,7 +299,7 @@ std::vector<RankReport> Engine::Impl::reports() {
 
 void Engine::Impl::reset_statistics() {
   loop_.run(ResetStatistics{});
-  root_->settle_seconds = 0.0;
+  rank_zero_->settle_seconds = 0.0;
 }
 
 Engine::Engine(Communicator& comm, const EngineOptions& options, const EngineHooks& hooks)
@@ -366,19 +367,19 @@ std::optional<TokenId> Engine::find_token(std::string_view token) const {
 bool Engine::is_special(TokenId id) const { return has_tokenizer() && impl_->tokenizer()->is_special(id); }
 
 RequestId Engine::submit(Request request) {
-  return submit(std::move(request), [&events = impl_->root_->events](const Event& event) {
+  return submit(std::move(request), [&events = impl_->rank_zero_->events](const Event& event) {
     if (const auto* token = std::get_if<TokenEvent>(&event)) events.push_back(*token);
   });
 }
 
 RequestId Engine::submit(Request request, EventSink sink) {
-  return impl_->root_->submit(std::move(request), std::move(sink));
+  return impl_->rank_zero_->submit(std::move(request), std::move(sink));
 }
 
 void Engine::compile_constraint(const Request& request) const { impl_->leader().compile_constraint(request); }
-void Engine::cancel(RequestId request) { impl_->root_->cancel(request); }
-LeaderStatus Engine::status() const { return impl_->root_->status(); }
-bool Engine::has_work() const { return impl_->leader().has_work() || !impl_->root_->events.empty(); }
+void Engine::cancel(RequestId request) { impl_->rank_zero_->cancel(request); }
+LeaderStatus Engine::status() const { return impl_->rank_zero_->status(); }
+bool Engine::has_work() const { return impl_->leader().has_work() || !impl_->rank_zero_->events.empty(); }
 void Engine::wake() { impl_->leader().wake(); }
 
 bool Engine::wait_for_work(std::chrono::nanoseconds timeout) {
@@ -387,17 +388,17 @@ bool Engine::wait_for_work(std::chrono::nanoseconds timeout) {
 
 std::vector<TokenEvent> Engine::step() {
   impl_->step();
-  return std::exchange(impl_->root_->events, {});
+  return std::exchange(impl_->rank_zero_->events, {});
 }
 
 void Engine::logits(std::span<const TokenId> tokens,
                     const std::function<void(std::size_t, std::span<const float>)>& on_row,
-                    AttentionMask attention) {
+                    bool bidirectional) {
   Request request;
   request.prompt.assign(tokens.begin(), tokens.end());
   request.max_tokens = 0;
   request.prompt_logits = true;
-  request.attention = attention;
+  request.bidirectional = bidirectional;
   impl_->serve(std::move(request), [&](const Event& event) {
     const auto* rows = std::get_if<PromptLogits>(&event);
     for (std::size_t i = 0; rows != nullptr && i < rows->positions(); ++i)

@@ -97,8 +97,8 @@ void BeamRun::ask(bool is_first) {
   awaited_ = beams.size();
   for (std::size_t i = 0; i < beams.size(); ++i) {
     auto sink = [self = shared_from_this(), i](const Event& event) { self->receive(i, event); };
-    asked_.push_back(
-        leader_.submit_pass(request_of(beams[i], candidates_behind(banned_[i])), std::move(sink), is_first));
+    asked_.push_back(leader_.submit_pass(request_of(beams[i], candidates_behind(banned_[i])), std::move(sink),
+                                         {.place = is_first ? Pass::Place::first : Pass::Place::later}));
     if (cancelled_) leader_.cancel(asked_.back());
   }
 }

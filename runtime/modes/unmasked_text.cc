@@ -29,7 +29,7 @@ void UnmaskedText::begin_block(std::size_t begin) {
   skip_idle_passes();
 }
 
-// Skips passes for which the schedule settles nothing, because they would compute the same as the next pass.
+// Skips passes for which the schedule unmasks nothing, because they would compute the same as the next pass.
 void UnmaskedText::skip_idle_passes() {
   if (plan_.rule == UnmaskRule::threshold) return;
   while (progress_.masks > 0 && scheduled(plan_, progress_) == 0) ++progress_.pass;
@@ -47,7 +47,7 @@ std::size_t UnmaskedText::pass_begin() const {
   return block_.begin - (plan_.spec.shifted ? 1 : 0);
 }
 
-// The masked positions of the block, or all of its positions if the schedule settles more than are masked.
+// The masked positions of the block, or all of its positions if the schedule unmasks more than are masked.
 std::vector<std::size_t> UnmaskedText::proposed_positions() const {
   const bool all = scheduled(plan_, progress_) > progress_.masks && plan_.rule != UnmaskRule::sequential;
   std::vector<std::size_t> positions;
@@ -63,7 +63,7 @@ std::vector<std::size_t> UnmaskedText::pass_rows() const {
   return rows;
 }
 
-std::vector<SettledToken> UnmaskedText::settle(std::span<const Proposal> proposals) {
+std::vector<UnmaskedToken> UnmaskedText::unmask(std::span<const Proposal> proposals) {
   const std::vector<std::size_t> positions = proposed_positions();
   std::vector<double> confidences(progress_.length, -std::numeric_limits<double>::infinity());
   std::vector<TokenId> proposed(progress_.length);
@@ -72,10 +72,10 @@ std::vector<SettledToken> UnmaskedText::settle(std::span<const Proposal> proposa
     proposed[place] = proposals[i].id;
     if (masked_[positions[i]]) confidences[place] = proposals[i].confidence;
   }
-  std::vector<SettledToken> settled;
-  for (const std::size_t place : positions_to_settle(plan_, progress_, confidences)) {
+  std::vector<UnmaskedToken> unmasked;
+  for (const std::size_t place : positions_to_unmask(plan_, progress_, confidences)) {
     const std::size_t position = block_.begin + place;
-    settled.push_back({position, proposed[place]});
+    unmasked.push_back({position, proposed[place]});
     tokens_[position] = proposed[place];
     if (masked_[position]) --progress_.masks;
     masked_[position] = false;
@@ -87,10 +87,10 @@ std::vector<SettledToken> UnmaskedText::settle(std::span<const Proposal> proposa
     begin_block(block_.end);
   else
     skip_idle_passes();
-  return settled;
+  return unmasked;
 }
 
-std::size_t UnmaskedText::settled_end() const {
+std::size_t UnmaskedText::unmasked_end() const {
   // If blocks are a part of the model, a block may change until it is finished: see
   // DiffusionSpec::Schedule::of_block.
   if (plan_.spec.block_length != 0) return std::max(prompt_, block_.begin);

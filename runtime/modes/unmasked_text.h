@@ -1,5 +1,5 @@
-// A diffusion language model's text while its positions are settled. Determines the tokens that the next pass
-// computes, and the positions that its proposals settle. Uses neither a model nor ranks.
+// A diffusion language model's text while its positions are unmasked. Determines the tokens that the next
+// pass computes, and the positions that its proposals unmask. Uses neither a model nor ranks.
 #pragma once
 
 #include "runtime/modes/unmasking_plan.h"
@@ -26,15 +26,15 @@ class UnmaskedText {
   // earlier passes.
   std::size_t pass_begin() const;
   bool uses_cache() const { return plan_.cache != UnmaskCache::exact && in_block_; }
-  // The rows with proposals for the positions to settle, ascending.
+  // The rows with proposals for the positions to unmask, ascending.
   std::vector<std::size_t> pass_rows() const;
-  // Settles positions by the proposals in pass_rows(). Returns the settled positions, ascending.
-  std::vector<SettledToken> settle(std::span<const Proposal> proposals);
+  // Unmasks positions by the proposals in pass_rows(). Returns the unmasked positions, ascending.
+  std::vector<UnmaskedToken> unmask(std::span<const Proposal> proposals);
 
   // Number of finished passes.
   std::size_t passes() const { return passes_; }
   // Tokens before this position no longer change.
-  std::size_t settled_end() const;
+  std::size_t unmasked_end() const;
   std::size_t size() const { return tokens_.size(); }
   TokenId token(std::size_t position) const { return tokens_[position]; }
 

@@ -37,7 +37,7 @@ namespace {
 void check_fits(const Request& request, const std::string& model) {
   const auto refuse = [&](bool asked, std::string_view what) {
     require<RequestError>(!asked,
-                          "cannot unmask tokens with {}: {} is a diffusion language model, which settles "
+                          "cannot unmask tokens with {}: {} is a diffusion language model, which unmasks "
                           "tokens in any order and has temperature, top_k, top_p and a seed; leave it out",
                           what, model);
   };
@@ -186,10 +186,6 @@ void Unmasker::start_pass(const std::shared_ptr<Job>& job, std::size_t index, bo
                    .seed = seed_of_pass(job->state->seed, run.sequence.sample, run.text.passes())};
   pass.candidates_at = run.text.pass_rows();
   pass.proposal = job->plan.proposal();
-  if (spec_.block_length != 0) {
-    pass.attention = AttentionMask::by_blocks;
-    pass.attention_block = job->plan.block_length;
-  }
   pass.cache_prompt = asked.cache_prompt;
   pass.cache_salt = asked.cache_salt;
   pass.priority = asked.priority;
@@ -202,8 +198,10 @@ void Unmasker::start_pass(const std::shared_ptr<Job>& job, std::size_t index, bo
              .tokens = run.text.size()};
   }
   const RequestId number = leader_.submit_pass(
-      std::move(pass), [this, job, index](const Event& event) { on_event(job, index, event); }, is_first,
-      cache);
+      std::move(pass), [this, job, index](const Event& event) { on_event(job, index, event); },
+      {.place = is_first ? Pass::Place::first : Pass::Place::later,
+       .attention_block = job->plan.block_length,
+       .cache = cache});
   bool is_late = false;
   {
     const std::lock_guard lock(mutex_);
@@ -238,7 +236,7 @@ void Unmasker::on_event(const std::shared_ptr<Job>& job, std::size_t index, cons
 void Unmasker::end_pass(const std::shared_ptr<Job>& job, std::size_t index) {
   Run& run = job->runs[index];
   try {
-    if (!run.sequence.finished()) settle(*job, run);
+    if (!run.sequence.finished()) unmask(*job, run);
     if (!run.text.uses_cache()) release_cache(run);
     if (!run.sequence.finished()) return start_pass(job, index, false);
   } catch (const std::bad_alloc&) {
@@ -249,19 +247,19 @@ void Unmasker::end_pass(const std::shared_ptr<Job>& job, std::size_t index) {
   end(job, run);
 }
 
-// Emits the tokens that the pass has settled, and the tokens that extend the text without a gap.
-void Unmasker::settle(Job& job, Run& run) {
+// Emits the tokens that the pass has unmasked, and the tokens that extend the text without a gap.
+void Unmasker::unmask(Job& job, Run& run) {
   const std::vector<Proposal> proposals = std::exchange(run.proposals, {});
   const EventSink& sink = job.state->sink;
   if (std::ranges::any_of(proposals, [](const Proposal& proposal) { return proposal.id < 0; })) {
     sink(accept(run.sequence, Chosen{.error = ChoiceError::not_numbers}, tokenizer_));
     return;
   }
-  TokensSettled settled{.request = job.state->id, .sample = run.sequence.sample, .tokens = {}};
-  settled.tokens = run.text.settle(proposals);
-  settled.pass = run.text.passes();
-  sink(settled);
-  while (!run.sequence.finished() && run.sequence.tokens.size() < run.text.settled_end()) {
+  TokensUnmasked unmasked{.request = job.state->id, .sample = run.sequence.sample, .tokens = {}};
+  unmasked.tokens = run.text.unmask(proposals);
+  unmasked.pass = run.text.passes();
+  sink(unmasked);
+  while (!run.sequence.finished() && run.sequence.tokens.size() < run.text.unmasked_end()) {
     const TokenId token = run.text.token(run.sequence.tokens.size());
     const TokenEvent event = accept(run.sequence, Chosen{.id = token}, tokenizer_);
     if (event.error.empty()) {

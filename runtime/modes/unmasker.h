@@ -1,5 +1,5 @@
 // Generates text with a diffusion language model. A request becomes passes over its whole text. Each pass is
-// a request to the leader for proposals at the masked positions. The positions that a pass settles determine
+// a request to the leader for proposals at the masked positions. The positions that a pass unmasks determine
 // the next pass. Passes of several requests share steps, like prompts.
 #pragma once
 
@@ -40,7 +40,7 @@ class Unmasker : public Mode {
   void start_pass(const std::shared_ptr<Job>& job, std::size_t run, bool is_first);
   void on_event(const std::shared_ptr<Job>& job, std::size_t run, const Event& event);
   void end_pass(const std::shared_ptr<Job>& job, std::size_t run);
-  void settle(Job& job, Run& run);
+  void unmask(Job& job, Run& run);
   void fail(Job& job, Run& run, const std::string& error);
   void release_cache(Run& run);
   void end(const std::shared_ptr<Job>& job, Run& run);

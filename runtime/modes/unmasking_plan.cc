@@ -70,12 +70,12 @@ std::vector<std::size_t> above_threshold(const UnmaskingPlan& plan, std::span<co
   return places;
 }
 
-// Number of positions that an even schedule would have settled by now, minus the settled positions.
+// Number of positions that an even schedule would have unmasked by now, minus the unmasked positions.
 std::size_t budget_of(const UnmaskingPlan& plan, const BlockProgress& block) {
   if (block.pass + 1 >= plan.passes) return block.masks;
   const std::size_t by_now = (block.pass + 1) * (block.masks_at_start / plan.passes);
-  const std::size_t settled = block.masks_at_start - block.masks;
-  return std::clamp<std::size_t>(by_now - std::min(by_now, settled), 1, block.masks);
+  const std::size_t unmasked = block.masks_at_start - block.masks;
+  return std::clamp<std::size_t>(by_now - std::min(by_now, unmasked), 1, block.masks);
 }
 
 std::vector<std::size_t> by_threshold(const UnmaskingPlan& plan, const BlockProgress& block,
@@ -117,7 +117,7 @@ UnmaskingPlan::UnmaskingPlan(const DiffusionSpec& model, const Unmasking& asked,
                         "blocks of {}), found {}; "
                         "give each block as many passes",
                         blocks, max_tokens, block_length, steps);
-  constexpr std::size_t kMostPasses = 64;  // passes per token; more passes settle nothing sooner
+  constexpr std::size_t kMostPasses = 64;  // passes per token; more passes unmask nothing sooner
   require<RequestError>(
       steps <= kMostPasses * max_tokens,
       "cannot unmask tokens: `steps` is {}, expected at most {} for each of {} tokens; use fewer", steps,
@@ -145,7 +145,7 @@ std::size_t scheduled(const UnmaskingPlan& plan, const BlockProgress& block) {
   return block.masks;
 }
 
-std::vector<std::size_t> positions_to_settle(const UnmaskingPlan& plan, const BlockProgress& block,
+std::vector<std::size_t> positions_to_unmask(const UnmaskingPlan& plan, const BlockProgress& block,
                                              std::span<const double> confidences) {
   if (plan.rule == UnmaskRule::threshold) return by_threshold(plan, block, confidences);
   const std::size_t count = std::max<std::size_t>(1, scheduled(plan, block));

@@ -1,5 +1,5 @@
 // Plans how many passes a diffusion language model has for each block of a text, and which positions they
-// settle.
+// unmask.
 #pragma once
 
 #include "model/config/diffusion_spec.h"
@@ -36,12 +36,12 @@ struct BlockProgress {
   std::size_t pass = 0;  // index of the current pass
 };
 
-// Number of positions that the schedule settles in this pass. May exceed the number of masks with of_block.
+// Number of positions that the schedule unmasks in this pass. May exceed the number of masks with of_block.
 std::size_t scheduled(const UnmaskingPlan& plan, const BlockProgress& block);
 
-// Returns the positions of a block to settle, ascending. At least one of them is masked. `confidences`:
+// Returns the positions of a block to unmask, ascending. At least one of them is masked. `confidences`:
 // [positions], minus infinity for unmasked positions.
-std::vector<std::size_t> positions_to_settle(const UnmaskingPlan& plan, const BlockProgress& block,
+std::vector<std::size_t> positions_to_unmask(const UnmaskingPlan& plan, const BlockProgress& block,
                                              std::span<const double> confidences);
 
 }  // namespace tp

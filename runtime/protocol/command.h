@@ -24,10 +24,10 @@ struct SequenceStart {
   // The tokens before the sequence's first chunk, if penalties depend on them. Chunks contain the later
   // tokens.
   std::vector<TokenId> prefix{};
-  std::uint64_t prompt_tokens = 0;  // later tokens of the sequence were generated
-  EncodedInput input{};             // not counted in `prompt_tokens`, and not part of `prefix`
-  AttentionMask attention = AttentionMask::causal;
-  std::uint64_t attention_block = 1;  // tokens per block, for attention by blocks
+  std::uint64_t prompt_tokens = 0;    // later tokens of the sequence were generated
+  EncodedInput input{};               // not counted in `prompt_tokens`, and not part of `prefix`
+  bool bidirectional = false;         // each token attends to all tokens of its chunk, including later tokens
+  std::uint64_t attention_block = 1;  // each token also attends to the rest of its block of this many tokens
   std::uint64_t context = 0;  // number of tokens that each token sees; 0: up to the chunk's last token
 };
 

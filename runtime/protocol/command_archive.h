@@ -30,8 +30,8 @@ void serialize(Archive& archive, tp::LogitBias& bias, unsigned /*version*/) {
 
 template <class Archive>
 void serialize(Archive& archive, tp::SequenceStart& start, unsigned /*version*/) {
-  archive& start.sampling& start.seed& start.sample& start.prefix& start.prompt_tokens& start.attention& start
-      .attention_block& start.context;
+  archive& start.sampling& start.seed& start.sample& start.prefix& start.prompt_tokens& start
+      .bidirectional& start.attention_block& start.context;
   archive& start.input.tokens& start.input.positions& start.input.blocks;
 }
 

@@ -88,7 +88,7 @@ TokenEvent append(Sequence& sequence, const Chosen& chosen, const Tokenizer* tok
 
 }  // namespace
 
-std::vector<TokenId> forced_next(const Sequence& sequence) {
+std::vector<TokenId> forced_tokens_next(const Sequence& sequence) {
   const RequestState& state = *sequence.state;
   const bool needs_logits = state.request.sampling.logprobs >= 0;
   if (!state.constraint || sequence.finished() || needs_logits) return {};

@@ -20,7 +20,7 @@ inline constexpr const char* kOutOfMemory =
 
 // The tokens that must come next because the constraint leaves no choice. Empty if it leaves a choice,
 // if there is no constraint, or if the request asks for log-probabilities, which need logits.
-std::vector<TokenId> forced_next(const Sequence& sequence);
+std::vector<TokenId> forced_tokens_next(const Sequence& sequence);
 
 // Ends the sequence with an error, and returns the event to deliver.
 TokenEvent fail(Sequence& sequence, std::string error);

@@ -30,43 +30,44 @@ Leader::Leader(LeaderOptions options, const Tokenizer* tokenizer, std::unique_pt
 }
 
 RequestId Leader::submit(Request request, EventSink sink) {
-  complete_attention(request);
   if (options_.kind == ModelKind::seq2seq) begin_decoder(options_.generation, options_.model(), request);
+  return submit_pass(std::move(request), std::move(sink), {});
+}
+
+RequestId Leader::submit_pass(Request request, EventSink sink, const Pass& pass) {
+  const std::size_t block = complete_attention(request, pass.attention_block);
   check_request(request, options_, tokenizer_ != nullptr);
   try {
-    return inbox_.submit(make_state(std::move(request), std::move(sink)));
+    const std::shared_ptr<RequestState> state = make_state(std::move(request), std::move(sink), block);
+    state->pass = pass;
+    return pass.place == Pass::Place::later ? inbox_.submit_again(state) : inbox_.submit(state);
   } catch (const std::bad_alloc&) {
     throw OverloadedError(kOutOfMemory);
   }
 }
 
-RequestId Leader::submit_pass(Request request, EventSink sink, bool is_first, PassCache cache) {
-  complete_attention(request);
-  check_request(request, options_, tokenizer_ != nullptr);
-  try {
-    const std::shared_ptr<RequestState> state = make_state(std::move(request), std::move(sink));
-    state->is_pass = true;
-    state->pass_cache = cache;
-    return is_first ? inbox_.submit(state) : inbox_.submit_again(state);
-  } catch (const std::bad_alloc&) {
-    throw OverloadedError(kOutOfMemory);
-  }
+// Sets the attention that the model needs, and returns the number of tokens that attend to each other in both
+// directions: `block`, or the model's own number if it is 0. With several, requests share prefixes only if
+// they have the same number, and it divides the cache's block size.
+std::size_t Leader::complete_attention(Request& request, std::size_t block) const {
+  if (options_.bidirectional) request.bidirectional = true;
+  if (!options_.diffusion || options_.diffusion->block_length == 0 || request.bidirectional) return 1;
+  if (block == 0) block = options_.diffusion->block_length;
+  const std::size_t most = std::min(options_.engine.prefill_chunk, options_.step_tokens);
+  require<RequestError>(block <= most,
+                        "`block_length` is {}, but a step computes at most {} tokens, and a block in one "
+                        "step; lower it, or raise `prefill_chunk`",
+                        block, most);
+  if (options_.cache.block_size % block != 0) request.cache_prompt = false;
+  request.cache_salt = fmt::format("blocks of {} {}", block, request.cache_salt);
+  return block;
 }
 
-// Sets the attention mask that the model needs. With attention by blocks, requests share prefixes only if
-// their attention blocks have the same length, and this length divides the cache's block size.
-void Leader::complete_attention(Request& request) const {
-  if (options_.bidirectional) request.attention = AttentionMask::bidirectional;
-  if (!options_.diffusion || options_.diffusion->block_length == 0) return;
-  if (request.attention == AttentionMask::causal) request.attention = AttentionMask::by_blocks;
-  if (request.attention_block == 0) request.attention_block = options_.diffusion->block_length;
-  if (options_.cache.block_size % request.attention_block != 0) request.cache_prompt = false;
-  request.cache_salt = fmt::format("blocks of {} {}", request.attention_block, request.cache_salt);
-}
-
-std::shared_ptr<RequestState> Leader::make_state(Request request, EventSink sink) {
+std::shared_ptr<RequestState> Leader::make_state(Request request, EventSink sink,
+                                                 std::size_t attention_block) {
   auto state = std::make_shared<RequestState>();
-  state->takes_whole_steps = options_.recomputes || request.attention == AttentionMask::bidirectional;
+  state->attention_block = attention_block;
+  state->indivisible = options_.recomputes || request.bidirectional;
   state->seed = request.sampling.seed ? *request.sampling.seed : draw_seed();
   if (options_.kind == ModelKind::seq2seq) state->input = lay_out_input(options_.cache.block_size, request);
   const std::size_t own = request.prompt.size() - state->input.positions;
@@ -174,7 +175,7 @@ void Leader::note_first_steps(const PlannedStep& planned) {
 void Leader::fail_sequences(const std::vector<std::shared_ptr<Sequence>>& failed, Delivery& delivery) {
   for (const std::shared_ptr<Sequence>& sequence : failed) {
     delivery.emplace_back(sequence->state, fail(*sequence, kOutOfMemory));
-    if (!sequence->state->is_pass) count_end(counters_.finished, FinishReason::error);
+    if (!sequence->state->is_pass()) count_end(counters_.finished, FinishReason::error);
     end(sequence->state, delivery);
   }
 }
@@ -187,7 +188,7 @@ void Leader::drain_inbox(Delivery& delivery) {
     } catch (const std::bad_alloc&) {
       state->times.finished = Clock::now();
       scheduler_.drop(*state);
-      if (!state->is_pass)
+      if (!state->is_pass())
         count_end(counters_.finished, FinishReason::error, static_cast<std::size_t>(state->request.n));
       delivery.emplace_back(state, RequestRejected{state->id, state->times, kOutOfMemory});
     }
@@ -312,7 +313,7 @@ void Leader::append(Sequence& sequence, const Chosen& chosen, Delivery& delivery
 
 void Leader::append_forced(Sequence& sequence, Delivery& delivery) {
   try {
-    for (auto forced = forced_next(sequence); !forced.empty(); forced = forced_next(sequence)) {
+    for (auto forced = forced_tokens_next(sequence); !forced.empty(); forced = forced_tokens_next(sequence)) {
       for (const TokenId token : forced) append(sequence, {.id = token}, delivery);
     }
   } catch (const RequestError& error) {  // the constraint has become too large
@@ -357,7 +358,7 @@ void Leader::settle_candidates(Sequence& sequence, const RowCandidates& row, Del
 
 void Leader::end_sequences(Delivery& delivery) {
   for (const std::shared_ptr<Sequence>& sequence : scheduler_.remove_finished()) {
-    if (!sequence->state->is_pass) count_end(counters_.finished, sequence->finish_reason);
+    if (!sequence->state->is_pass()) count_end(counters_.finished, sequence->finish_reason);
     if (sequence->sample == 0) sequence->state->cached_tokens = sequence->cached_tokens;
     end(sequence->state, delivery);
   }

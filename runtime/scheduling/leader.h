@@ -1,4 +1,4 @@
-// Rank 0's half of an engine: admits requests, plans steps and processes their results. It uses neither MPI
+// Admits requests, plans steps and processes their results. It uses neither MPI
 // nor tensors. The caller runs each step on the workers or, in tests, on fake workers:
 //
 //   while (leader.has_work()) {
@@ -47,7 +47,7 @@ class Leader {
   // its PassCache, and submit_pass() queues a pass. submit_pass() throws the same errors as submit(), but if
   // the queue is full, it refuses only a first pass.
   RequestId reserve_id() { return inbox_.reserve_id(); }
-  RequestId submit_pass(Request request, EventSink sink, bool is_first, PassCache cache = {});
+  RequestId submit_pass(Request request, EventSink sink, const Pass& pass);
   // Ends the request with RequestCancelled, unless it has already ended.
   void cancel(RequestId request);
   // The load at the last call to plan(), settle() or release_passes(), plus requests submitted since then.
@@ -80,8 +80,8 @@ class Leader {
   // Events to deliver. Sinks are called last, once the leader's state is consistent.
   using Delivery = std::vector<std::pair<std::shared_ptr<RequestState>, Event>>;
 
-  void complete_attention(Request& request) const;
-  std::shared_ptr<RequestState> make_state(Request request, EventSink sink);
+  std::size_t complete_attention(Request& request, std::size_t block) const;
+  std::shared_ptr<RequestState> make_state(Request request, EventSink sink, std::size_t attention_block);
   void add_endings(const GenerationDefaults& defaults, Request& request, RequestState& state) const;
   std::shared_ptr<const constraint::RequestConstraint> constraint_of(const RequestState& state);
   static void note_first_steps(const PlannedStep& planned);

@@ -69,31 +69,21 @@ void check_length(const Request& request, const LeaderOptions& options) {
         prompt, options.engine.max_length);
   }
   require<RequestError>(
-      request.attention != AttentionMask::bidirectional || options.cache.states == 0,
+      !request.bidirectional || options.cache.states == 0,
       "bidirectional attention was asked for, but {} has recurrent layers, in which a token "
       "sees those before it only; use causal attention",
       options.model());
   require<RequestError>(
-      request.attention == AttentionMask::causal || !options.recomputes,
+      !request.bidirectional || !options.recomputes,
       "bidirectional attention was asked for, but {} has layers in which a token never sees "
       "those that follow; use causal attention",
       options.model());
   const std::size_t indivisible = options.indivisible_tokens();
   require<TooLongError>(
-      request.attention != AttentionMask::bidirectional || prompt <= indivisible,
+      !request.bidirectional || prompt <= indivisible,
       "prompt has {} tokens, but bidirectional attention computes it in one step, which has at most {}; "
       "raise `prefill_chunk`{}",
       prompt, indivisible, options.engine.max_sequences > 1 ? ", or lower `max_sequences`" : "");
-  require<RequestError>(request.attention != AttentionMask::by_blocks ||
-                            (options.diffusion && options.diffusion->block_length > 0),
-                        "attention by blocks was asked for, but {} was not made for it; use causal attention",
-                        options.model());
-  const std::size_t most = std::min(options.engine.prefill_chunk, options.step_tokens);
-  require<RequestError>(request.attention != AttentionMask::by_blocks || request.attention_block <= most,
-                        "`block_length` is {}, but a step computes at most {} tokens, and a block in one "
-                        "step; lower it, or raise "
-                        "`prefill_chunk`",
-                        request.attention_block, most);
   check_ids(request.prompt, options.vocab_size, "prompt", "is it this model's prompt?");
   const std::size_t longest =
       std::min<std::size_t>(options.engine.max_length, prompt + static_cast<std::size_t>(request.max_tokens));
@@ -117,7 +107,7 @@ void check_seq2seq_length(const Request& request, const LeaderOptions& options) 
                         "decoder_prompt has {} tokens but a text has at most {} (max_position_embeddings, or "
                         "`max_length`), generated ones included; shorten it",
                         begun, options.engine.max_length);
-  require<RequestError>(request.attention == AttentionMask::causal,
+  require<RequestError>(!request.bidirectional,
                         "bidirectional attention was asked for, but {} is {}, whose input has it anyway and "
                         "whose text cannot; leave it out",
                         options.model(), describe(options.kind));

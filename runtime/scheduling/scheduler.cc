@@ -311,7 +311,7 @@ void Scheduler::settle(const PlannedStep& step, double seconds) {
     const FinishReason reason = sequence.finish_reason;
     // Blocks kept for another pass are not committed: commit() would release those outside the attention
     // windows, but the next pass needs all of them.
-    const bool is_kept = sequence.state->pass_cache.key != 0;
+    const bool is_kept = sequence.state->pass.cache.key != 0;
     if (reason != FinishReason::error && reason != FinishReason::cancelled && !is_kept)
       blocks_.commit(sequence.id, sequence.tokens, sequence.computed_tokens);
     if (sequence.indivisible() && sequence.generated_tokens() > 0 && !sequence.finished())
@@ -322,7 +322,7 @@ void Scheduler::settle(const PlannedStep& step, double seconds) {
 std::vector<std::shared_ptr<Sequence>> Scheduler::remove_finished() {
   Sequences removed;
   waiting_.remove_finished(removed);
-  for (const auto& sequence : removed) release(sequence->state->pass_cache.key);
+  for (const auto& sequence : removed) release(sequence->state->pass.cache.key);
   running_.remove_if([&](const auto& sequence) {
     if (!sequence->finished() || sequence->in_flight > 0) return false;
     leave_blocks(*sequence);

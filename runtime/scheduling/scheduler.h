@@ -98,7 +98,7 @@ class Scheduler {
   // For a request that could not be added: stops counting it as waiting, and releases the blocks kept for it.
   void drop(RequestState& state) {
     waiting_.leave(state);
-    release(state.pass_cache.key);
+    release(state.pass.cache.key);
   }
 
   bool has_work() const { return !waiting_.empty() || !running_.empty(); }
@@ -118,7 +118,7 @@ class Scheduler {
   void settle(const PlannedStep& step, double seconds = 0.0);
 
   // Removes and returns ended sequences, and releases their blocks, except blocks kept for another pass
-  // (RequestState::pass_cache). Sequences in flight stay until their steps are settled.
+  // (Pass::cache). Sequences in flight stay until their steps are settled.
   std::vector<std::shared_ptr<Sequence>> remove_finished();
 
   // Releases the blocks kept for a pass with this key. Call this after the last pass.

@@ -11,7 +11,7 @@ namespace tp {
 // Looks up the sequence's prefix in the cache, if the request allows it. A pass takes over the blocks kept
 // for it.
 void Scheduler::begin(Sequence& sequence) {
-  const PassCache& passes = sequence.state->pass_cache;
+  const PassCache& passes = sequence.state->pass.cache;
   const std::span<const TokenId> tokens(sequence.tokens);
   // A prompt position with outputs must be computed, even if its keys and values are cached.
   const std::size_t needed = sequence.is_asked() ? sequence.asked_from + 1 : sequence.work();
@@ -37,7 +37,7 @@ void Scheduler::begin(Sequence& sequence) {
 
 // Keeps an ended sequence's blocks if another pass over the same text may follow; otherwise releases them.
 void Scheduler::leave_blocks(const Sequence& sequence) {
-  const RequestId key = sequence.state->pass_cache.key;
+  const RequestId key = sequence.state->pass.cache.key;
   if (key != 0 && sequence.finish_reason == FinishReason::length)
     kept_.emplace(key, sequence.id);
   else

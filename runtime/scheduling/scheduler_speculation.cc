@@ -131,7 +131,7 @@ void Scheduler::advance(const PlannedStep::Chunk& chunk) {
   Sequence& sequence = *chunk.sequence;
   const std::size_t accepted = std::exchange(sequence.accepted, 0);
   const bool all = accepted == chunk.drafts.size();
-  if (blocks_.keeps_states() && !chunk.drafts.empty()) blocks_.settle_trial_state(sequence.id, all);
+  if (blocks_.keeps_states() && !chunk.drafts.empty()) blocks_.resolve_trial_state(sequence.id, all);
   if (blocks_.keeps_states() && !all) {
     sequence.planned_tokens = sequence.computed_tokens;
     sequence.redo = chunk.tokens + accepted;
@@ -159,7 +159,7 @@ void Scheduler::forget(const Sequences& removed) {
   if (!speculator_) return;
   for (const std::shared_ptr<Sequence>& sequence : removed) {
     const RequestState& state = *sequence->state;
-    const bool is_known = state.request.speculate && !state.is_pass && !sequence->tokens.empty();
+    const bool is_known = state.request.speculate && !state.is_pass() && !sequence->tokens.empty();
     speculator_->end(is_known ? query_about(*sequence, sequence->tokens.size(), 0)
                               : DraftQuery{.sequence = sequence->id});
   }

@@ -32,6 +32,15 @@ struct PassCache {
   std::size_t tokens = 0;
 };
 
+// How a mode wants a pass to be computed. Statistics don't count passes.
+struct Pass {
+  enum class Place : std::uint8_t { none, first, later };  // none: a request of its own, not a pass
+
+  Place place = Place::none;
+  std::size_t attention_block = 0;  // tokens per block of the attention mask; 0: the model's own length
+  PassCache cache{};                // cache shared with other passes
+};
+
 // The state shared by the samples of one request.
 struct RequestState {
   RequestId id = 0;
@@ -52,12 +61,13 @@ struct RequestState {
   int open_samples = 0;  // samples that have not ended, including samples that have not started
   bool cancelled = false;
   std::size_t cached_tokens = 0;  // Sequence::cached_tokens of the first sample, set when that sample ends
-  bool is_pass = false;           // whether this is a pass of a larger request; statistics don't count passes
-  PassCache pass_cache{};         // cache shared with other passes
-  bool takes_whole_steps =
+  Pass pass{};
+  std::size_t attention_block = 1;  // number of consecutive tokens that must be computed in the same step
+  bool indivisible =
       false;  // one step computes the whole sequence: keys are not kept, or attention is bidirectional
   bool has_left_queue = false;  // a sample has left the queue, or the request has ended
 
+  bool is_pass() const { return pass.place != Pass::Place::none; }
   // Number of prompt tokens to compute. If the request asks only for scores, the last token is left out,
   // because nothing is predicted from it.
   std::size_t prompt_work() const {
@@ -134,7 +144,7 @@ struct Sequence {
   bool is_masked() const { return state->constraint || state->request.allowed_tokens; }
   int priority() const { return state->request.priority; }
   // Whether an earlier pass has left cache blocks for this sequence.
-  bool has_blocks_waiting() const { return state->pass_cache.is_filled; }
+  bool has_blocks_waiting() const { return state->pass.cache.is_filled; }
   std::size_t prompt_tokens() const { return state->request.prompt.size(); }
   std::size_t generated_tokens() const { return tokens.size() - prompt_tokens(); }
   // The token that must come next: a forced first or last token, or the end of thinking when its limit is
@@ -159,15 +169,12 @@ struct Sequence {
     return state->not_begun > 0 && sample + 1 == state->request.n - state->not_begun;
   }
   // Whether one step must compute the whole sequence.
-  bool indivisible() const { return state->takes_whole_steps; }
+  bool indivisible() const { return state->indivisible; }
   // Number of consecutive tokens that must be computed in the same step.
-  std::size_t attention_block() const {
-    const Request& request = state->request;
-    return request.attention == AttentionMask::by_blocks ? request.attention_block : 1;
-  }
+  std::size_t attention_block() const { return state->attention_block; }
   // Minimum number of tokens in the next chunk: a whole indivisible sequence, a whole input to encode, or 1.
   std::size_t least_chunk() const {
-    if (indivisible()) return work() - state->pass_cache.begin;
+    if (indivisible()) return work() - state->pass.cache.begin;
     return planned_tokens < state->input.positions ? state->input.positions : 1;
   }
   // Whether the step being planned encodes the input. If so, the sequence's decoder tokens wait for a later

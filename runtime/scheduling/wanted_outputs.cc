@@ -14,9 +14,9 @@ SequenceStart start_of(const Sequence& sequence, std::size_t position) {
                       .prefix = {},
                       .prompt_tokens = sequence.prompt_tokens() - state.input.positions,
                       .input = state.input,
-                      .attention = state.request.attention,
-                      .attention_block = sequence.attention_block(),
-                      .context = state.pass_cache.tokens};
+                      .bidirectional = state.request.bidirectional,
+                      .attention_block = state.attention_block,
+                      .context = state.pass.cache.tokens};
   if (needs_history(start.sampling) && position > state.input.positions) {
     const auto first = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(state.input.positions);
     start.prefix.assign(first, sequence.tokens.begin() + static_cast<std::ptrdiff_t>(position));

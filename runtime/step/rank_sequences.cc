@@ -70,7 +70,7 @@ void RankSequences::lay_out(Entry& entry, const SequenceChunk& chunk, Batch& bat
                                   .tokens = chunk.tokens,
                                   .start_position = chunk.start_position,
                                   .block_table = entry.tables[group],
-                                  .bidirectional = entry.start.attention == AttentionMask::bidirectional,
+                                  .bidirectional = entry.start.bidirectional,
                                   .causal_block = entry.start.attention_block,
                                   .context = entry.start.context});
   }

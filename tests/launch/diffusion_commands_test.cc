@@ -98,7 +98,7 @@ TEST(Diffusion, GeneratesWhatTheFamiliesOwnCodeDoesOnSeveralRanks) {
         text.resize(one.result.size(), -1);
         for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
           EXPECT_EQ(lines[i].at("pass"), i + 1);
-          for (const json& token : lines[i].at("settled")) text.at(token.at("position")) = token.at("token");
+          for (const json& token : lines[i].at("unmasked")) text.at(token.at("position")) = token.at("token");
         }
         EXPECT_EQ(text, one.result) << fixture.name << " " << one.algorithm << ", " << ranks << " ranks";
         const json& line = lines.back();
@@ -165,7 +165,7 @@ TEST(Diffusion, DrawsTheSameTextFromApproximateCachesOnSeveralRanks) {
   }
 }
 
-TEST(Diffusion, WritesTextsAndWhatIsSettled) {
+TEST(Diffusion, WritesTextsAndWhatIsUnmasked) {
   const TextDiffusion model("llada");
   const Arguments arguments = {"generate",   "--model",  model.path(),     "--prompt",
                                "fbepctgjit", "--greedy", "--max-tokens",   "8",
@@ -177,8 +177,8 @@ TEST(Diffusion, WritesTextsAndWhatIsSettled) {
   with_json.push_back("--json");
   const std::vector<json> lines = json_lines(run(2, with_json).out);
   ASSERT_EQ(lines.size(), 5U);
-  EXPECT_EQ(lines[0].at("settled").size(), 2U);
-  EXPECT_EQ(lines[0].at("settled")[0].at("text").get<std::string>().size(), 2U);
+  EXPECT_EQ(lines[0].at("unmasked").size(), 2U);
+  EXPECT_EQ(lines[0].at("unmasked")[0].at("text").get<std::string>().size(), 2U);
   EXPECT_EQ("fbepctgjit" + lines[4].at("text").get<std::string>() + "\n", text.out);
 }
 

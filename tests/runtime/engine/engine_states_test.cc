@@ -161,7 +161,7 @@ TEST_P(EngineStates, RefuseABidirectionalPrompt) {
     request.prompt = model.prompt(8, 0);
     request.max_tokens = 0;
     request.prompt_logits = true;
-    request.attention = AttentionMask::bidirectional;
+    request.bidirectional = true;
     EXPECT_THROW(engine.submit(request), RequestError);
   });
 }

@@ -81,7 +81,7 @@ TEST(Request, EveryValueOutOfRangeIsNamed) {
             "other seeds");
   EXPECT_TRUE(names(error_after([](Request& r) { r.stop = {".", ""}; }), "empty text"));
   EXPECT_TRUE(names(error_after([](Request& r) { r.sampling.top_p = 2.0F; }), "`top_p` is 2"));
-  EXPECT_TRUE(names(error_after([](Request& r) { r.attention = AttentionMask::bidirectional; }),
+  EXPECT_TRUE(names(error_after([](Request& r) { r.bidirectional = true; }),
                     "cannot continue or score a prompt with bidirectional attention"));
 }
 

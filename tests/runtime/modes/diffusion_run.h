@@ -20,7 +20,7 @@ inline Request request_of(const reference::DiffusionFixture& fixture, const refe
 
 // What a request was told.
 struct Told {
-  std::vector<std::vector<SettledToken>> passes;
+  std::vector<std::vector<UnmaskedToken>> passes;
   std::vector<TokenId> tokens;
   FinishReason reason = FinishReason::none;
   std::string error;
@@ -28,10 +28,10 @@ struct Told {
 
 inline EventSink teller(std::map<int, Told>& told) {
   return [&told](const Event& event) {
-    if (const auto* settled = std::get_if<TokensSettled>(&event)) {
-      Told& one = told[settled->sample];
-      EXPECT_EQ(settled->pass, one.passes.size() + 1);
-      one.passes.push_back(settled->tokens);
+    if (const auto* unmasked = std::get_if<TokensUnmasked>(&event)) {
+      Told& one = told[unmasked->sample];
+      EXPECT_EQ(unmasked->pass, one.passes.size() + 1);
+      one.passes.push_back(unmasked->tokens);
     } else if (const auto* token = std::get_if<TokenEvent>(&event)) {
       Told& one = told[token->sample];
       EXPECT_EQ(one.reason, FinishReason::none) << "an event after the end";
@@ -51,8 +51,8 @@ inline Told run_one(Engine& engine, Request request) {
 // The text before every pass, and at the end.
 inline std::vector<std::vector<TokenId>> texts_of(const Told& told, std::vector<TokenId> text) {
   std::vector<std::vector<TokenId>> texts = {text};
-  for (const std::vector<SettledToken>& pass : told.passes) {
-    for (const SettledToken& token : pass) text.at(token.position) = token.id;
+  for (const std::vector<UnmaskedToken>& pass : told.passes) {
+    for (const UnmaskedToken& token : pass) text.at(token.position) = token.id;
     texts.push_back(text);
   }
   return texts;

@@ -29,7 +29,7 @@ Told run_counting(Engine& engine, Request request, std::vector<std::size_t>& com
   std::map<int, Told> told;
   const EventSink tell = teller(told);
   engine.run(std::move(request), [&](const Event& event) {
-    if (std::holds_alternative<TokensSettled>(event)) computed.push_back(engine.status().last_step_tokens);
+    if (std::holds_alternative<TokensUnmasked>(event)) computed.push_back(engine.status().last_step_tokens);
     tell(event);
   });
   return told[0];

@@ -22,14 +22,14 @@ UnmaskingPlan plan_of(DiffusionSpec spec, const Unmasking& asked, std::size_t to
   return {spec, asked, tokens};
 }
 
-// How many positions each pass settles, if proposals are equally sure of everything.
+// How many positions each pass unmasks, if proposals are equally sure of everything.
 std::vector<std::size_t> settled_by_passes(const UnmaskingPlan& plan, std::size_t prompt,
                                            std::size_t tokens) {
   UnmaskedText text(plan, std::vector<TokenId>(prompt, 1), tokens, 1000);
   std::vector<std::size_t> counts;
   while (!text.done()) {
     const std::vector<Proposal> proposals(text.pass_rows().size(), Proposal{.id = 7, .confidence = 0.5});
-    counts.push_back(text.settle(proposals).size());
+    counts.push_back(text.unmask(proposals).size());
   }
   return counts;
 }
@@ -47,7 +47,7 @@ TEST(UnmaskedText, HasOnePassForEachTokenByItself) {
 
 TEST(UnmaskedText, HasNoPassesThatWouldSettleNothing) {
   EXPECT_EQ(settled_by_passes(plan_of({}, {.steps = 50}, 4), 3, 4), (Counts{1, 1, 1, 1}));
-  // Of 16 masks the first of 16 times settles int(16 x 0.999 / 16) = 0.
+  // Of 16 masks the first of 16 times unmasks int(16 x 0.999 / 16) = 0.
   const Counts counts =
       settled_by_passes(plan_of({.schedule = Schedule::decaying}, {.steps = 16}, 16), 3, 16);
   EXPECT_EQ(counts.size(), 15U);
@@ -67,7 +67,7 @@ TEST(UnmaskedText, EndsTheLastBlockOfTheModelUnlessTheContextEnds) {
   EXPECT_EQ(settled_by_passes(plan, 6, 5), (Counts{1, 1, 1, 1, 1, 1}));
   UnmaskedText cut(plan, {1, 2, 3, 4, 5, 6}, 3, 9);
   for (int pass = 0; pass < 2; ++pass)
-    cut.settle(std::vector<Proposal>(cut.pass_rows().size(), Proposal{7, 0.5}));
+    cut.unmask(std::vector<Proposal>(cut.pass_rows().size(), Proposal{7, 0.5}));
   EXPECT_EQ(cut.pass_tokens().size(), 9U);
 }
 
@@ -76,11 +76,11 @@ TEST(UnmaskedText, BlocksOfARequestBeginBehindThePrompt) {
   UnmaskedText text(plan, {1, 2, 3}, 4, 1000);
   EXPECT_EQ(text.pass_tokens().size(), 7U);
   EXPECT_EQ(text.pass_rows(), (std::vector<std::size_t>{3, 4}));
-  text.settle(std::vector<Proposal>{{10, 0.1}, {11, 0.2}});
-  EXPECT_EQ(text.settled_end(), 3U);  // position 4 has its token, 3 not yet
+  text.unmask(std::vector<Proposal>{{10, 0.1}, {11, 0.2}});
+  EXPECT_EQ(text.unmasked_end(), 3U);  // position 4 has its token, 3 not yet
   EXPECT_EQ(text.token(4), 11);
-  text.settle(std::vector<Proposal>{{12, 0.1}});
-  EXPECT_EQ(text.settled_end(), 5U);
+  text.unmask(std::vector<Proposal>{{12, 0.1}});
+  EXPECT_EQ(text.unmasked_end(), 5U);
   EXPECT_EQ(text.pass_rows(), (std::vector<std::size_t>{5, 6}));
 }
 
@@ -89,7 +89,7 @@ TEST(UnmaskedText, AsksForTheRowsBeforeItsMasksWhereLogitsAreForThePositionBehin
   EXPECT_EQ(text.pass_rows(), (std::vector<std::size_t>{1, 2, 3}));
 }
 
-// The block of a prompt's tail and two masks, of which the schedule settles three: the third position is the
+// The block of a prompt's tail and two masks, of which the schedule unmasks three: the third position is the
 // one that torch.topk takes, as the fixture of SDAR shows.
 TEST(UnmaskedText, SettlesMoreThanItsMasksWhereTheScheduleIsOfTheBlock) {
   const UnmaskingPlan plan =
@@ -99,7 +99,7 @@ TEST(UnmaskedText, SettlesMoreThanItsMasksWhereTheScheduleIsOfTheBlock) {
   std::vector<Proposal> proposals;
   for (TokenId id = 0; id < 8; ++id) proposals.push_back({20 + id, 0.1 * (id + 1)});
   std::vector<std::size_t> positions;
-  for (const SettledToken& token : text.settle(proposals)) positions.push_back(token.position);
+  for (const UnmaskedToken& token : text.unmask(proposals)) positions.push_back(token.position);
   EXPECT_EQ(positions, (std::vector<std::size_t>{4, 6, 7}));
   EXPECT_EQ(text.token(4), 24);
   EXPECT_TRUE(text.done());
@@ -108,33 +108,33 @@ TEST(UnmaskedText, SettlesMoreThanItsMasksWhereTheScheduleIsOfTheBlock) {
 TEST(PositionsToSettle, AreTheMostConfidentOnesAndOfEqualOnesTheFirst) {
   const UnmaskingPlan plan = plan_of({}, {.steps = 2}, 6);
   const BlockProgress block{.length = 6, .masks_at_start = 6, .masks = 6};
-  EXPECT_EQ(positions_to_settle(plan, block, std::vector<double>{.5, .5, .5, .5, .5, .5}), (Counts{0, 1, 2}));
-  EXPECT_EQ(positions_to_settle(plan, block, std::vector<double>{.1, .5, .9, .5, .5, .2}), (Counts{1, 2, 3}));
+  EXPECT_EQ(positions_to_unmask(plan, block, std::vector<double>{.5, .5, .5, .5, .5, .5}), (Counts{0, 1, 2}));
+  EXPECT_EQ(positions_to_unmask(plan, block, std::vector<double>{.1, .5, .9, .5, .5, .2}), (Counts{1, 2, 3}));
 }
 
 TEST(PositionsToSettle, SequentiallyAreTheFirstMasks) {
   const UnmaskingPlan plan = plan_of({}, {.steps = 2, .rule = UnmaskRule::sequential}, 4);
   const BlockProgress block{.length = 5, .masks_at_start = 4, .masks = 4};
-  EXPECT_EQ(positions_to_settle(plan, block, std::vector<double>{kNotMasked, .1, .2, .3, .9}),
+  EXPECT_EQ(positions_to_unmask(plan, block, std::vector<double>{kNotMasked, .1, .2, .3, .9}),
             (Counts{1, 2}));
 }
 
 TEST(PositionsToSettle, ByThresholdAreAllThatReachItAndAtLeastOne) {
   const UnmaskingPlan plan = plan_of({}, {.rule = UnmaskRule::threshold, .threshold = 0.5F}, 4);
   const BlockProgress block{.length = 4, .masks_at_start = 4, .masks = 4};
-  EXPECT_EQ(positions_to_settle(plan, block, std::vector<double>{.6, .4, .5, .9}), (Counts{0, 2, 3}));
-  EXPECT_EQ(positions_to_settle(plan, block, std::vector<double>{.1, .4, .3, .2}), (Counts{1}));
+  EXPECT_EQ(positions_to_unmask(plan, block, std::vector<double>{.6, .4, .5, .9}), (Counts{0, 2, 3}));
+  EXPECT_EQ(positions_to_unmask(plan, block, std::vector<double>{.1, .4, .3, .2}), (Counts{1}));
 }
 
 TEST(PositionsToSettle, ByThresholdWithinAScheduleAreNoMoreThanItWouldHaveSettledByNow) {
   const UnmaskingPlan plan = plan_of({.above = Above::within_schedule},
                                      {.steps = 4, .rule = UnmaskRule::threshold, .threshold = 0.5F}, 8);
   BlockProgress block{.length = 8, .masks_at_start = 8, .masks = 8};
-  EXPECT_EQ(positions_to_settle(plan, block, std::vector<double>(8, 0.9)), (Counts{0, 1}));
+  EXPECT_EQ(positions_to_unmask(plan, block, std::vector<double>(8, 0.9)), (Counts{0, 1}));
   block = {.length = 8, .masks_at_start = 8, .masks = 7, .pass = 1};  // one less than it might have
   std::vector<double> rest(8, 0.9);
   rest[0] = kNotMasked;
-  EXPECT_EQ(positions_to_settle(plan, block, rest), (Counts{1, 2, 3}));
+  EXPECT_EQ(positions_to_unmask(plan, block, rest), (Counts{1, 2, 3}));
 }
 
 TEST(PositionsToSettle, ByThresholdOfBlocksAreNoFewerThanTheScheduleSays) {
@@ -142,11 +142,11 @@ TEST(PositionsToSettle, ByThresholdOfBlocksAreNoFewerThanTheScheduleSays) {
       plan_of({.block_length = 4, .schedule = Schedule::of_block, .above = Above::no_fewer_than_schedule},
               {.steps = 2, .rule = UnmaskRule::threshold, .threshold = 0.5F}, 4);
   const BlockProgress block{.length = 4, .masks_at_start = 4, .masks = 4};
-  EXPECT_EQ(positions_to_settle(plan, block, std::vector<double>{.6, .7, .5, .9}), (Counts{0, 1, 3}));
-  EXPECT_EQ(positions_to_settle(plan, block, std::vector<double>{.6, .2, .3, .1}), (Counts{0, 2}));
+  EXPECT_EQ(positions_to_unmask(plan, block, std::vector<double>{.6, .7, .5, .9}), (Counts{0, 1, 3}));
+  EXPECT_EQ(positions_to_unmask(plan, block, std::vector<double>{.6, .2, .3, .1}), (Counts{0, 2}));
 }
 
-// Whatever the rule and the numbers, every pass settles something and all masks get a token.
+// Whatever the rule and the numbers, every pass unmasks something and all masks get a token.
 TEST(UnmaskedText, AlwaysComesToAnEnd) {
   std::mt19937 random(3);
   const auto below = [&](std::size_t end) { return static_cast<std::size_t>(random() % end); };
@@ -169,10 +169,10 @@ TEST(UnmaskedText, AlwaysComesToAnEnd) {
       for (std::size_t i = text.pass_rows().size(); i > 0; --i)
         proposals.push_back({7, 0.1 * static_cast<double>(below(11))});
       ASSERT_FALSE(proposals.empty()) << trial;
-      ASSERT_FALSE(text.settle(proposals).empty()) << trial;
+      ASSERT_FALSE(text.unmask(proposals).empty()) << trial;
     }
     ASSERT_EQ(std::ranges::count(text.pass_tokens(), kMask), 0) << trial;
-    ASSERT_EQ(text.settled_end(), text.pass_tokens().size()) << trial;
+    ASSERT_EQ(text.unmasked_end(), text.pass_tokens().size()) << trial;
   }
 }
 
@@ -212,7 +212,7 @@ TEST(UnmaskedText, ComputesLessInTheLaterPassesOfABlockIfItsCacheIsApproximate) 
       EXPECT_EQ(text.uses_cache(), cache != UnmaskCache::exact && passes.size() % 2 == 0);
       EXPECT_GE(text.pass_rows().front(), text.pass_begin());
       EXPECT_LT(text.pass_rows().back(), passes.back().end);
-      text.settle(std::vector<Proposal>(text.pass_rows().size(), Proposal{7, 0.5}));
+      text.unmask(std::vector<Proposal>(text.pass_rows().size(), Proposal{7, 0.5}));
     }
     EXPECT_FALSE(text.uses_cache());
     return passes;

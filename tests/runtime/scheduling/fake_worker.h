@@ -108,7 +108,7 @@ class FakeWorker {
     EXPECT_EQ(chunk.start.has_value(), sequences_.count(chunk.sequence) == 0)
         << "sequence " << chunk.sequence << " begins twice, or never";
     Sequence& sequence = sequences_[chunk.sequence];
-    if (chunk.start) sequence.bidirectional = chunk.start->attention == AttentionMask::bidirectional;
+    if (chunk.start) sequence.bidirectional = chunk.start->bidirectional;
     add_blocks(sequence, chunk.new_blocks);
     ASSERT_LE(chunk.start_position + tokens.size(), sequence.tables[0].size() * block_size_)
         << "a short table";

@@ -90,7 +90,7 @@ TEST(LeaderUnderLoad, AdmitsABidirectionalPromptWhateverAStepMayTake) {
   run.add(prompt_of(4, 50), 20);
   run.step();
   Request request = request_of(prompt_of(90), 0);
-  request.attention = AttentionMask::bidirectional;
+  request.bidirectional = true;
   request.prompt_logits = true;
   run.add(request);
   EXPECT_EQ(chunk_sizes(run.step()), (Sizes{1, 90}));

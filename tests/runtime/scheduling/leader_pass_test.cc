@@ -43,7 +43,7 @@ class Passes {
       if (const auto* end = std::get_if<RequestFinished>(&event)) finished.push_back(end->request);
       if (const auto* end = std::get_if<RequestCancelled>(&event)) cancelled.push_back(end->request);
     };
-    return leader.submit_pass(std::move(request), note, false, cache);
+    return leader.submit_pass(std::move(request), note, {.place = Pass::Place::later, .cache = cache});
   }
 
   Forward step() {

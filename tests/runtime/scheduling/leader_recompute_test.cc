@@ -67,7 +67,7 @@ TEST(Leader, RefusesBidirectionalAttentionWhereATokenNeverSeesThoseThatFollow) {
   request.prompt = prompt_of(6);
   request.max_tokens = 0;
   request.prompt_logits = true;
-  request.attention = AttentionMask::bidirectional;
+  request.bidirectional = true;
   EXPECT_THROW(run.add(std::move(request)), RequestError);
 }
 

@@ -122,7 +122,7 @@ TEST(Leader, GivesTheLogitsOfEveryPositionInBoundedPieces) {
 Request bidirectional(std::vector<TokenId> prompt) {
   Request request;
   request.prompt = std::move(prompt);
-  request.attention = AttentionMask::bidirectional;
+  request.bidirectional = true;
   request.prompt_logits = true;
   request.max_tokens = 0;
   return request;

@@ -182,7 +182,7 @@ TEST(LeaderStates, RefuseBidirectionalAttention) {
   request.prompt = text_of(8);
   request.max_tokens = 0;
   request.prompt_logits = true;
-  request.attention = AttentionMask::bidirectional;
+  request.bidirectional = true;
   try {
     run.add(request);
     FAIL() << "no error";
