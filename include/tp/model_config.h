@@ -1,4 +1,4 @@
-// What a program may ask about a model. Fields have the same names as in the checkpoint's config.json.
+// A model's facts for programs. Fields have the same names as in the checkpoint's config.json.
 #pragma once
 
 #include "tp/token_id.h"
