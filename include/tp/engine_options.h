@@ -40,6 +40,9 @@ struct EngineOptions {
   // (MPI_Init_thread). `on` is an error at lower thread levels, with a pipeline, and for models that compute
   // a whole input in one step (encoders, encoder-decoders and others).
   TwoBatchOverlap two_batch_overlap = TwoBatchOverlap::automatic;
+  // The ranks of a host that read the same KV head keep one copy of its cache, if they can share memory. If
+  // false, each rank keeps its own copy. The results are the same.
+  bool kv_slices = true;
   // Number of random features that approximate attention in layers without a window; 0: exact attention. The
   // cost of a token then doesn't grow with its position, but results are approximate.
   std::size_t favor_features = 0;
@@ -87,9 +90,10 @@ struct EngineOptions {
   // The options that rank 0 sends to the other ranks.
   template <class Archive>
   void serialize(Archive& archive, unsigned /*version*/) {
-    archive& model& synthetic& weights& kv_type& same_bits& wire& two_batch_overlap& favor_features&
-        unmask_cache& prefill_chunk& max_sequences& max_length& block_size& cache_tokens& split&
-            measured_split& pipeline& speculation& pretend_ranks& step_time& max_queue& max_queue_tokens;
+    archive& model& synthetic& weights& kv_type& same_bits& wire& two_batch_overlap& kv_slices&
+        favor_features& unmask_cache& prefill_chunk& max_sequences& max_length& block_size& cache_tokens&
+            split& measured_split& pipeline& speculation& pretend_ranks& step_time& max_queue&
+                max_queue_tokens;
   }
 };
 

@@ -103,7 +103,7 @@ void inspect(InspectFlags flags) {
   const EnginePlan& plan = described.plan();
   const ModelSpec& spec = described.spec();
   const std::size_t context = flags.context != 0 ? flags.context : spec.max_position_embeddings;
-  CacheUse cache = cache_use(plan, CacheGroups::of(spec, plan.ranks), context);
+  CacheUse cache = cache_use(plan, plan.cache_groups(spec), context);
   if (cache.windowed_layers != 0)
     cache.without_windows = cost_without_windows(plan, spec, described.weights(), context);
   const Inspection found{.model = described,

@@ -10,6 +10,16 @@
 #include <string>
 
 namespace tp {
+namespace {
+
+void add_kv_slices_option(CLI::App& command, bool& kv_slices) {
+  OptionGroup(command).add_choice(
+      "--kv-slices", [&](const std::string& name) { kv_slices = name == "on"; }, "MODE", {"on", "off"},
+      "Whether the ranks of a host that read the same KV head keep one copy of its cache: on (if they can "
+      "share memory), off");
+}
+
+}  // namespace
 
 void add_described_options(CLI::App& command, EngineOptions& options) {
   const OptionGroup group(command);
@@ -25,6 +35,7 @@ void add_described_options(CLI::App& command, EngineOptions& options) {
   group.add_choice(
       "--kv-type", [&](const std::string& name) { options.kv_type = find_kv_type(name); }, "TYPE",
       {"auto", "f32", "bf16", "int8"}, "Type of the KV cache");
+  add_kv_slices_option(command, options.kv_slices);
   group.add_flag("--same-bits", options.same_bits, "Plan for runs with --same-bits");
   add_split_option(command, options.split);
   group.add("--prefill-chunk", options.prefill_chunk, "N", whole_number(1, 65536),
@@ -87,6 +98,7 @@ void EngineFlags::add_causal_options_to(CLI::App& command) {
       "MODE", {"auto", "on", "off"},
       "Compute one half of a step while hosts exchange the sums of the other half: on, off, auto (in "
       "large steps that spend more than a third of their time on the network)");
+  add_kv_slices_option(command, options.kv_slices);
 }
 
 void EngineFlags::add_batch_option_to(CLI::App& command, std::size_t usual) {

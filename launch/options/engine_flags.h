@@ -28,8 +28,8 @@ struct EngineFlags {
   //
   // Every engine: --model, --weights, --threads, --prefill-chunk, --cache-tokens, ...
   void add_to(CLI::App& command, WeightNames names = WeightNames::convertible);
-  // Models that compute one token after another: --attention, --pipeline, --two-batch-overlap. The engine
-  // refuses them for encoders.
+  // Models that compute one token after another: --attention, --pipeline, --two-batch-overlap, --kv-slices.
+  // The engine refuses them for encoders.
   void add_causal_options_to(CLI::App& command);
   // Commands that submit several requests at once: --max-sequences. The engine runs `usual` of them by
   // default, and one at a time in commands without the option.

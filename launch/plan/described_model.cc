@@ -6,7 +6,9 @@
 #include "model/weights/safetensors/safetensors_files.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <vector>
 
 namespace tp {
 namespace {
@@ -33,6 +35,7 @@ DescribedModel::DescribedModel(const EngineOptions& options, std::size_t ranks)
                   source_ ? std::vector<QuantizedLayers>() : find_quantized_layers(options.model)) {
   if (source_) stored_ = {source_->stored_bytes(), source_->types()};
   if (!options.kv_type) plan_.options.kv_type = default_kv_type(usual_type());
+  share_caches(plan_, std::vector<std::uint64_t>(ranks, 0));
 }
 
 const WeightSource& DescribedModel::weights() const {

@@ -136,12 +136,13 @@ void add_attention(const Inspection& found, Lines& lines) {
 std::string rank_heading(const Inspection& found) {
   const CacheUse& cache = found.cache;
   const std::size_t ranks = found.shares.size();
-  return fmt::format("\n{} rank{}, weights in {}, cache for {} tokens in {}{}:\n", ranks,
+  return fmt::format("\n{} rank{}, weights in {}, cache for {} tokens in {}{}{}:\n", ranks,
                      ranks == 1 ? "" : "s", name_of(found.model.usual_type()), cache.tokens,
                      name_of(found.model.plan().kv_type()),
                      cache.without_windows > 1.0
                          ? fmt::format(" ({:.1f} times as much without windows)", cache.without_windows)
-                         : "");
+                         : "",
+                     found.model.plan().host_of.empty() ? "" : ", one copy per host");
 }
 
 std::string rank_table(const Inspection& found) {
@@ -243,6 +244,7 @@ std::string inspection_json(const Inspection& found) {
                  {"context", found.cache.tokens},
                  {"weights", name_of(found.model.usual_type())},
                  {"kv_type", name_of(found.model.plan().kv_type())},
+                 {"cache_per_host", !found.model.plan().host_of.empty()},
                  {"ranks", ranks_json(found.shares)}});
   return json_text(object, 2) + "\n";
 }

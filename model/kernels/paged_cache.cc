@@ -167,6 +167,7 @@ void store_keys_values(TensorView<const float> key, TensorView<const float> valu
       const std::size_t position = span.start_position + token;
       const auto block = static_cast<std::size_t>(span.block_table[position / layout.block_size]);
       for (std::size_t head = 0; head < layout.kv_heads; ++head) {
+        if (!cache.owns(block, head)) continue;
         const float* k = key.row(span.first_token + token) + head * layout.stored_key_dim();
         const float* v = value.row(span.first_token + token) + head * layout.value_dim;
         const Slot slot{layout, cache.head(block, head), position % layout.block_size};

@@ -54,11 +54,26 @@ struct KvLayout {
   std::size_t block_bytes() const { return kv_heads * head_bytes(); }
 };
 
+// Blocks [begin, end).
+struct BlockRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+
+  bool contains(std::size_t block) const { return block >= begin && block < end; }
+};
+
 // The blocks of one layer on this rank.
 struct PagedCache {
   KvLayout layout;
   std::byte* base = nullptr;
   std::size_t stride = 0;  // bytes from a block to the next block, at least layout.block_bytes()
+  // [kv_heads] the blocks that this rank writes, because other ranks write the other blocks; empty: this rank
+  // writes all blocks.
+  std::span<const BlockRange> owned{};
+
+  bool owns(std::size_t block, std::size_t kv_head) const {
+    return owned.empty() || owned[kv_head].contains(block);
+  }
 
   std::byte* head(std::size_t block, std::size_t kv_head) const {
     return base + block * stride + kv_head * layout.head_bytes();
@@ -83,7 +98,8 @@ struct AttentionSpan {
 };
 
 // Writes the batch's keys [tokens, kv_heads * key_dim] and values [tokens, kv_heads * value_dim] to the
-// cache. With latents, `key` is only the rest of the key: [tokens, kv_heads * stored_key_dim()].
+// blocks that the cache owns. With latents, `key` is only the rest of the key: [tokens, kv_heads *
+// stored_key_dim()].
 void store_keys_values(TensorView<const float> key, TensorView<const float> value,
                        std::span<const AttentionSpan> spans, const PagedCache& cache);
 

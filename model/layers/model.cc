@@ -71,6 +71,7 @@ void Model::compute(Communicator* comm, const Batch& batch, const KvCache& cache
     const SumTally before = tally != nullptr ? *tally : SumTally{};
     const std::size_t cached = first_layer_ + layer;
     step.cache_group = cache.group(cached);
+    step.shared_cache = cache.shared(cached);
     step.states = cache.states().layer(cached);
     step.layer_input = inputs.columns_from(layer * input_size, input_size);
     std::visit([&](const auto& block) { block(residual, step, cache.layer(cached)); }, *blocks_[layer]);

@@ -28,11 +28,12 @@ std::size_t checked_block_size(std::size_t block_size) {
 }  // namespace
 
 BlockManager::BlockManager(std::size_t num_blocks, std::size_t block_size, CacheWindows windows,
-                           BlockHash hash, std::size_t states)
+                           BlockHash hash, std::size_t states, BlockOwners owners)
     : block_size_(checked_block_size(block_size)),
       windows_(std::move(windows)),
       blocks_(checked_num_blocks(num_blocks)),
-      free_(num_blocks),
+      free_(num_blocks, std::min(owners.count, num_blocks)),
+      together_(owners.together),
       states_(states),
       contents_(windows_.size() + (states != 0 ? 1 : 0), hash) {}
 
@@ -124,7 +125,7 @@ bool BlockManager::try_reserve(SequenceId id, std::size_t total_tokens, std::vec
   const std::size_t needed = std::max(blocks_for(total_tokens), length);
   if ((needed - length) * groups() > free_blocks()) return false;
   for (std::vector<BlockId>& table : reserving.tables) {
-    while (table.size() < needed) table.push_back(new_blocks.emplace_back(take_free()));
+    while (table.size() < needed) table.push_back(new_blocks.emplace_back(take_free(next_owner(table))));
   }
   return true;
 }
@@ -285,8 +286,15 @@ void BlockManager::release(BlockId id) {
   }
 }
 
-BlockId BlockManager::take_free() {
-  const BlockId id = free_.pop_front();
+std::size_t BlockManager::next_owner(std::span<const BlockId> table) const {
+  if (table.empty() || table.back() == kNoBlock) return free_.fullest_run();
+  const std::size_t last = free_.run_of(table.back());
+  const std::size_t owner = table.size() % together_ == 0 ? (last + 1) % free_.runs() : last;
+  return free_.size(owner) > 0 ? owner : free_.fullest_run();
+}
+
+BlockId BlockManager::take_free(std::size_t owner) {
+  const BlockId id = free_.pop_front(owner);
   if (block(id).contents != kNoContents) contents_.evict(block(id).contents, block(id).group);
   block(id) = {.owners = 1};
   return id;

@@ -62,6 +62,10 @@ struct StateSave {
 // prefix is found up to a position with a snapshot, which the caller copies to the sequence's slot before the
 // sequence's first step.
 //
+// Owners. If ranks keep one copy of the cache, runs of blocks have different owners among the ranks. Splits
+// of a sequence, of BlockOwners::together blocks, get blocks of different owners in turn, as far as free
+// blocks allow. The first block comes from the owner with the most free blocks.
+//
 // Misuse (an unknown sequence, counts that do not fit) throws std::logic_error.
 class BlockManager {
  public:
@@ -69,7 +73,7 @@ class BlockManager {
   // `states`: slots of the state cache, at least kStatesPerSequence for each sequence, or none. `hash` is for
   // tests.
   BlockManager(std::size_t num_blocks, std::size_t block_size, CacheWindows windows = {std::nullopt},
-               BlockHash hash = hash_of_block, std::size_t states = 0);
+               BlockHash hash = hash_of_block, std::size_t states = 0, BlockOwners owners = {});
 
   std::size_t block_size() const { return block_size_; }
   std::size_t num_blocks() const { return blocks_.size(); }
@@ -78,6 +82,8 @@ class BlockManager {
   std::size_t blocks_for(std::size_t tokens) const { return (tokens + block_size_ - 1) / block_size_; }
   // Blocks without an owner, including cached ones.
   std::size_t free_blocks() const { return free_.size(); }
+  // Free blocks of one owner.
+  std::size_t free_blocks_of(std::size_t owner) const { return free_.size(owner); }
   // Free blocks that later prompts can find.
   std::size_t cached_blocks() const;
 
@@ -177,7 +183,9 @@ class BlockManager {
   std::vector<ContentId> longest_match(std::span<const TokenId> tokens, ContentId salt) const;
   void acquire(BlockId id);
   void release(BlockId id);
-  BlockId take_free();
+  BlockId take_free(std::size_t owner);
+  // The owner of a table's next block.
+  std::size_t next_owner(std::span<const BlockId> table) const;
   void publish(BlockId id, ContentId contents, std::size_t group);
   void publish_full_blocks(Sequence& committed, std::span<const TokenId> tokens, std::size_t computed_tokens);
   StateSlot take_state();
@@ -194,7 +202,9 @@ class BlockManager {
   std::size_t block_size_;
   CacheWindows windows_;  // [groups]
   std::vector<Block> blocks_;
-  FreeBlockList free_;  // blocks without contents first, then from the least to the most recently used
+  // By owner: blocks without contents first, then from the least to the most recently used.
+  FreeBlockList free_;
+  std::size_t together_;  // BlockOwners::together
   StateSlots states_;
   std::size_t awaited_saves_ = 0;  // total of all sequences
   ContentTree contents_;           // holders of group groups() are slots of states

@@ -12,11 +12,18 @@ constexpr std::size_t first_seen(CacheWindow window, std::size_t position) {
   return window && *window <= position ? position + 1 - *window : 0;
 }
 
+// Which blocks have the same owner among the ranks that keep one copy of the cache.
+struct BlockOwners {
+  std::size_t count = 1;  // the cache consists of this many equal runs of blocks, which have different owners
+  std::size_t together = 1;  // consecutive blocks of a sequence that should have the same owner
+};
+
 struct CacheShape {
   std::size_t block_size = 0;             // tokens
   std::size_t chunk = 0;                  // maximum tokens of one sequence per step
   CacheWindows windows = {std::nullopt};  // window of each group of layers
   std::size_t states = 0;                 // slots of the state cache, if layers are recurrent
+  BlockOwners owners{};
 
   // Maximum number of blocks of `sequences` sequences with `tokens` tokens in total. Assumes that only one
   // sequence has a partly filled last block.

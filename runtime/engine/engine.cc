@@ -97,7 +97,7 @@ LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info) {
           .has_global_tokens = has_global_tokens(spec),
           .diffusion = spec.diffusion,
           .cache_blocks = plan.cache_blocks,
-          .cache = plan.cache_shape(CacheGroups::of(spec, plan.ranks)),
+          .cache = plan.cache_shape(plan.cache_groups(spec)),
           .step_tokens = plan.step_limits().tokens,
           .generates = !takes_whole_sequences(spec)};
 }

@@ -48,7 +48,7 @@ double seconds_of(Forward forward, Communicator& comm, Worker& worker) {
 
 // Measures in rounds, so that a brief disturbance does not raise a single point. The shortest times count.
 std::vector<RowCosts::Point> measure_rows(Communicator& comm, Worker& worker, const EnginePlan& plan) {
-  const CacheGroups groups = CacheGroups::of(plan.spec(), plan.ranks);
+  const CacheGroups groups = plan.cache_groups(plan.spec());
   std::vector<RowCosts::Point> points;
   for (const std::size_t rows : kRows) {
     if (rows == 1 || fits(rows, plan, groups)) points.push_back({.rows = rows});

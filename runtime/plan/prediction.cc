@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -39,6 +40,12 @@ EnginePlan Prediction::divided(Division division) const {
   plan.options.pipeline = division.stages;
   plan.ranks = division.ranks;
   if (plan.options.split.size() != division.ranks) plan.options.split.clear();
+  if (plan.options.kv_slices && cluster_.ranks_per_host > 1) {
+    std::vector<std::uint64_t> host_of;
+    for (std::size_t rank = 0; rank < division.all_ranks(); ++rank)
+      host_of.push_back(rank / cluster_.ranks_per_host);
+    share_caches(plan, std::move(host_of));
+  }
   return plan;
 }
 
@@ -205,20 +212,22 @@ double Prediction::cache_copies(Division division) const {
   // Bytes of a block in all layers, on all ranks. Layers in the same place share a block.
   const auto bytes = [&](std::size_t ranks) {
     const EnginePlan plan = divided({1, ranks});
-    const CacheGroups groups = CacheGroups::of(spec_, ranks);
-    std::uint64_t all = 0;
+    const CacheGroups groups = plan.cache_groups(spec_);
+    double all = 0.0;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const Model model = Model::shape_of(spec_, source_, plan.tp(rank), plan.weights());
       const std::vector<kernels::KvLayout> layouts =
           model.kv_layouts(plan.kv_type(), plan.options.block_size);
+      const CacheSlices slices = plan.cache_slices(spec_, {}, plan.tp(rank), kNominalBlocks);
       for (std::size_t layer = 0; layer < layouts.size(); ++layer) {
         const auto& place = groups.places[layer];
         if (place && std::find(groups.places.begin(), groups.places.begin() + layer, place) ==
                          groups.places.begin() + layer)
-          all += layouts[layer].block_bytes();
+          all += static_cast<double>(layouts[layer].head_bytes()) *
+                 slices.owned_heads(layer, layouts[layer].kv_heads);
       }
     }
-    return static_cast<double>(all);
+    return all;
   };
   return bytes(division.ranks) / bytes(1);
 }

@@ -67,7 +67,7 @@ class Prediction {
   double decode_rate(Division division, std::size_t batch) const;
 
   // Bytes of all layers' keys and values on all ranks, relative to a single rank. More than 1 if several
-  // ranks hold a KV head.
+  // hosts, or several ranks that keep copies of their own, hold a KV head.
   double cache_copies(Division division) const;
 
  private:

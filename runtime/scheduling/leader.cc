@@ -22,7 +22,7 @@ Leader::Leader(LeaderOptions options, const Tokenizer* tokenizer, std::unique_pt
     : options_(std::move(options)),
       tokenizer_(tokenizer),
       blocks_(options_.cache_blocks, options_.cache.block_size, options_.cache.windows, hash_of_block,
-              options_.cache.states),
+              options_.cache.states, options_.cache.owners),
       scheduler_(blocks_, options_, std::move(speculator)),
       inbox_(options_.engine) {
   if (tokenizer != nullptr) constraints_.emplace(*tokenizer, options_.vocab_size, options_.eos_token_ids);

@@ -4,6 +4,7 @@
 #include "model/config/config.h"
 #include "model/config/favor_spec.h"
 #include "model/files/has_file.h"
+#include "model/kernels/attention_scratch.h"
 #include "model/weights/open_checkpoint.h"
 #include "model/weights/synthetic/synthetic_blocks.h"
 #include "model/weights/synthetic/synthetic_scaled.h"
@@ -13,7 +14,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
+#include <utility>
 
 #include <fmt/ranges.h>
 
@@ -168,12 +171,50 @@ std::size_t EnginePlan::longest_sequence() const {
   return (text + options.block_size - 1) / options.block_size * options.block_size + text;
 }
 
+// Blocks are laid out by host if the ranks of a host keep one copy.
+CacheGroups EnginePlan::cache_groups(const ModelSpec& spec) const {
+  if (host_of.empty()) return CacheGroups::of(spec, ranks);
+  std::size_t most = 1;  // hosts of a stage
+  for (std::size_t first = 0; first < host_of.size(); first += ranks) {
+    std::vector<std::uint64_t> hosts(host_of.begin() + static_cast<std::ptrdiff_t>(first),
+                                     host_of.begin() + static_cast<std::ptrdiff_t>(first + ranks));
+    std::ranges::sort(hosts);
+    hosts.erase(std::ranges::unique(hosts).begin(), hosts.end());
+    most = std::max(most, hosts.size());
+  }
+  return CacheGroups::of(spec, most);
+}
+
+std::vector<std::size_t> EnginePlan::cache_ranks(std::size_t stage, TpRank tp) const {
+  std::vector<std::size_t> together;
+  const std::span<const std::uint64_t> hosts =
+      host_of.empty() ? host_of : std::span(host_of).subspan(stage * ranks, ranks);
+  const auto on_same_host = [&](std::size_t other) {
+    if (hosts.empty()) return other == tp.rank;
+    if (tp.size == ranks) return hosts[other] == hosts[tp.rank];
+    std::ptrdiff_t most = 0;
+    for (const std::uint64_t host : hosts) most = std::max(most, std::ranges::count(hosts, host));
+    return other / static_cast<std::size_t>(most) == tp.rank / static_cast<std::size_t>(most);
+  };
+  for (std::size_t other = 0; other < tp.size; ++other) {
+    if (on_same_host(other)) together.push_back(other);
+  }
+  return together;
+}
+
+CacheSlices EnginePlan::cache_slices(const ModelSpec& spec, Stage stage, TpRank tp,
+                                     std::size_t blocks) const {
+  return CacheSlices::of(spec, stage.layers(spec.blocks.size()), tp, cache_ranks(stage.index, tp), blocks);
+}
+
 CacheShape EnginePlan::cache_shape(const CacheGroups& groups) const {
   const bool is_recurrent = groups.cached_layers() < groups.places.size();
   return {.block_size = options.block_size,
           .chunk = options.prefill_chunk,
           .windows = groups.windows,
-          .states = is_recurrent ? kStatesPerSequence * options.max_sequences : 0};
+          .states = is_recurrent ? kStatesPerSequence * options.max_sequences : 0,
+          .owners = {cache_owners,
+                     kernels::blocks_per_split(kernels::KvLayout{.block_size = options.block_size})}};
 }
 
 EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
@@ -201,6 +242,28 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
   choose_sizes(plan, spec);
   plan.spec();  // throws if attention cannot be approximated as asked
   return plan;
+}
+
+void share_caches(EnginePlan& plan, std::vector<std::uint64_t> host_of) {
+  constexpr std::size_t kMostOwners = 64;
+  plan.host_of.clear();
+  plan.cache_owners = 1;
+  const ModelSpec spec = plan.spec();
+  if (!plan.options.kv_slices || plan.pretends() || !can_share_cache(spec)) return;
+  plan.host_of = std::move(host_of);
+  bool saves_memory = false;
+  for (std::size_t i = 0; i < plan.host_of.size(); ++i) {
+    const Stage stage{i / plan.ranks, plan.options.pipeline};
+    const CacheSlices slices = plan.cache_slices(spec, stage, plan.tp(i % plan.ranks), kNominalBlocks);
+    for (const HostHeads& layer : slices.layers) {
+      saves_memory = saves_memory || layer.are_shared();
+      for (std::size_t head = 0; head < layer.heads(); ++head)
+        plan.cache_owners = std::min(kMostOwners, std::lcm(plan.cache_owners, layer.owners_of(head)));
+    }
+  }
+  if (saves_memory) return;
+  plan.host_of.clear();
+  plan.cache_owners = 1;
 }
 
 WeightType usual_weight_type(const EnginePlan& plan, const WeightSource& source) {

@@ -3,6 +3,7 @@
 
 #include "model/config/config.h"
 #include "model/layers/model.h"
+#include "model/memory/cache_slices.h"
 #include "model/weights/source/weight_source.h"
 #include "runtime/cache/cache_shape.h"
 #include "tp/engine.h"
@@ -24,6 +25,12 @@ struct EnginePlan {
   std::uint64_t ranks = 1;  // ranks per stage
   bool overlaps = false;    // steps may be computed as two half-batches
   bool next_token = false;  // plans the multi-token prediction layer instead of the model
+  // [stages * ranks] numbers of the hosts on which the ranks of each stage run, if the ranks of a host keep
+  // one copy of the cache; else empty.
+  std::vector<std::uint64_t> host_of{};
+  // Number of equal parts of the cache, such that each part has one owner per KV head; see CacheShape.
+  std::uint64_t cache_owners = 1;
+  std::string not_shared_because{};  // why the ranks of a host cannot keep one copy, if it would save memory
 
   // The type to which weights are converted; none: every weight's stored type.
   std::optional<WeightType> weights() const;
@@ -40,8 +47,15 @@ struct EnginePlan {
   bool is_seq2seq() const;
   // Cache positions of the longest sequence, including an encoder-decoder's input.
   std::size_t longest_sequence() const;
+  // The groups of the model's layers.
+  CacheGroups cache_groups(const ModelSpec& spec) const;
   // The cache of a model whose layers form these groups.
   CacheShape cache_shape(const CacheGroups& groups) const;
+  // The ranks of the stage that keep one copy of the cache with rank `tp`. If `tp` counts other ranks than
+  // this plan, as many are assumed on each host as on the plan's largest host.
+  std::vector<std::size_t> cache_ranks(std::size_t stage, TpRank tp) const;
+  // The rank's part of a cache of this many blocks.
+  CacheSlices cache_slices(const ModelSpec& spec, Stage stage, TpRank tp, std::size_t blocks) const;
 
   bool operator==(const EnginePlan&) const = default;
 };
@@ -50,6 +64,10 @@ struct EnginePlan {
 // and chooses the cache's type by config.json, without looking at the weights. Rank 0 only. Throws
 // ConfigError or CheckpointError.
 EnginePlan make_plan(const EngineOptions& options, std::size_t ranks);
+
+// Lets the ranks of a host keep one copy of the cache, if the plan's options say so and it saves memory.
+// `host_of`: see EnginePlan.
+void share_caches(EnginePlan& plan, std::vector<std::uint64_t> host_of);
 
 // The in-memory type of most weights.
 WeightType usual_weight_type(const EnginePlan& plan, const WeightSource& source);

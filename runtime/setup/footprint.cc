@@ -14,11 +14,14 @@ MemoryNeed Footprint::of(TpRank tp, std::optional<WeightType> weights, Stage sta
   const Model model = Model::shape_of(spec_, source_, tp, weights ? weights : plan_.weights(), stage, others);
   const CacheGroups groups =
       stage.is_whole() ? groups_ : groups_.with_layers(stage.layers(spec_.blocks.size()));
+  const std::vector<kernels::KvLayout> layouts = model.kv_layouts(plan_.kv_type(), plan_.options.block_size);
+  const CacheSlices slices = plan_.cache_slices(spec_, stage, tp, kNominalBlocks);
   return {.weights = model.weight_bytes(),
           .workspace = model.workspace_floats(plan_.step_limits()) * sizeof(float),
           .other = kAllowance,
           .states = StateCache::slot_bytes(model.state_floats()) * plan_.cache_shape(groups_).states,
-          .cache_block = block_bytes(model.kv_layouts(plan_.kv_type(), plan_.options.block_size), groups),
+          .cache_block = block_bytes(layouts, groups, slices),
+          .whole_block = host_block_bytes(layouts, groups, slices),
           .loading = model.largest_columns() + 2 * TwoPhaseReader::kRoundBytes};
 }
 

@@ -18,7 +18,8 @@ struct MemoryNeed {
   std::uint64_t workspace = 0;
   std::uint64_t other = 0;        // an allowance for the tokenizer, messages and stacks
   std::uint64_t states = 0;       // states of recurrent layers, for all sequences and snapshots
-  std::uint64_t cache_block = 0;  // a block of the KV cache, in all layers of a group
+  std::uint64_t cache_block = 0;  // a block of the KV cache, in all layers of a group: this rank's part
+  std::uint64_t whole_block = 0;  // address space of a block, with the parts of the host's other ranks
   std::uint64_t loading = 0;      // buffers while weights are loaded, before workspace and cache exist
 
   // The peak with a cache of this many blocks.
@@ -31,6 +32,7 @@ struct MemoryNeed {
     other += more.other;
     states += more.states;
     cache_block += more.cache_block;
+    whole_block += more.whole_block;
     loading += more.loading;
     return *this;
   }
@@ -40,7 +42,7 @@ class Footprint {
  public:
   // All arguments must outlive this object.
   Footprint(const ModelSpec& spec, const EnginePlan& plan, const WeightSource& source)
-      : spec_(spec), plan_(plan), source_(source), groups_(CacheGroups::of(spec, plan.ranks)) {}
+      : spec_(spec), plan_(plan), source_(source), groups_(plan.cache_groups(spec)) {}
 
   const CacheGroups& groups() const { return groups_; }
 

@@ -67,7 +67,9 @@ std::vector<Pool> pools_of(std::span<const RankMemory> ranks, const Placement& p
                                           .is_host = false,
                                           .host = name,
                                           .limit = "ulimit -v"});
-      own.add(rank, memory.need);
+      MemoryNeed mapped = memory.need;
+      mapped.cache_block = mapped.whole_block;
+      own.add(rank, mapped);
     }
     pools.push_back(std::move(host));
   }

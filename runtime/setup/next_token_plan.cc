@@ -50,6 +50,7 @@ EnginePlan next_token_plan(std::size_t ranks, const EnginePlan& model) {
   plan.options.pretend_ranks = 0;
   plan.options.packed_cache.clear();
   plan.ranks = ranks;
+  plan.host_of.clear();
   if (plan.options.split.size() != ranks) plan.options.split.clear();
   return plan;
 }

@@ -5,7 +5,9 @@
 #include "parallel/exchange/archive.h"
 #include "parallel/exchange/collectives.h"
 #include "parallel/exchange/fail_together.h"
+#include "parallel/exchange/host_region.h"
 #include "parallel/exchange/overlap.h"
+#include "parallel/exchange/topology.h"
 #include "parallel/machine/hash.h"
 #include "parallel/machine/processors.h"
 #include "runtime/setup/engine_plan_archive.h"
@@ -63,7 +65,24 @@ void set_own_options(const Communicator& comm, const EngineOptions& options, Eng
   plan.options.threads = start_threads(comm, options);
 }
 
+// Lets the ranks of a host keep one copy of the cache, or says why they cannot.
+void plan_caches(const Placement& world, const std::string& not_shared_because, EnginePlan& plan) {
+  share_caches(plan, hosts_of_stages(world, plan.options.pipeline));
+  if (not_shared_because.empty() || plan.host_of.empty()) return;
+  plan.not_shared_because = not_shared_because;
+  plan.options.kv_slices = false;
+  share_caches(plan, {});
+}
+
 }  // namespace
+
+std::vector<std::uint64_t> hosts_of_stages(const Placement& world, std::size_t stages) {
+  std::vector<std::uint64_t> hosts;
+  for (const std::vector<std::size_t>& stage : divide_into_stages(world, stages)) {
+    for (const std::size_t rank : stage) hosts.push_back(world.host_of[rank]);
+  }
+  return hosts;
+}
 
 std::size_t start_threads(const Communicator& comm, const EngineOptions& options) {
   const std::size_t threads = options.threads != 0 ? options.threads : default_threads(comm.local_size());
@@ -94,12 +113,15 @@ EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
   const std::vector<double> measured =
       measures ? measure_split(comm, start_threads(comm, options)) : std::vector<double>();
   const bool can_overlap_everywhere = max_over_ranks(comm, can_overlap() ? 0 : 1) == 0;
+  std::string not_shared_because;
+  HostRegion::can_share(comm, not_shared_because);
   EnginePlan plan;
   fail_together(comm, [&] {
     if (!comm.is_root()) return;
     plan = make_plan(options, comm.size());
     plan.overlaps = plan_overlap(options, plan, comm.placement().hosts.size(), can_overlap_everywhere);
     if (measures) plan.options.split = measured;
+    plan_caches(comm.placement(), not_shared_because, plan);
     if (!options.kv_type)
       plan.options.kv_type = default_kv_type(usual_weight_type(plan, *open_weights(plan)));
   });

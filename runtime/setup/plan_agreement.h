@@ -1,17 +1,24 @@
 // Agreements that all ranks make before they load a model.
 #pragma once
 
+#include "parallel/exchange/placement.h"
 #include "runtime/setup/engine_setup.h"
 #include "tp/communicator.h"
 #include "tp/engine.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 namespace tp {
 
 // Sets the number of OpenMP threads to the options' number, or else to this rank's share of its host's cores.
 // Returns the number.
 std::size_t start_threads(const Communicator& comm, const EngineOptions& options);
+
+// The host of each rank, [stages * ranks per stage]; see EnginePlan::host_of. Throws ConfigError if the ranks
+// cannot be divided evenly.
+std::vector<std::uint64_t> hosts_of_stages(const Placement& world, std::size_t stages);
 
 // Broadcasts rank 0's plan and checks that all ranks can execute it together. Collective; throws AgreedError.
 EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options);

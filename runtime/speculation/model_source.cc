@@ -34,7 +34,8 @@ SequenceStart start_of(const DraftQuery& query, std::size_t position) {
 ModelSource::ModelSource(const DraftModelLimits& limits, Run run)
     : limits_(limits),
       run_(std::move(run)),
-      blocks_(limits.cache_blocks, limits.cache.block_size, limits.cache.windows) {}
+      blocks_(limits.cache_blocks, limits.cache.block_size, limits.cache.windows, hash_of_block, 0,
+              limits.cache.owners) {}
 
 // Returns the queries with only the tokens that the draft model has.
 std::vector<DraftQuery> ModelSource::own_queries(std::span<const DraftQuery> queries) const {

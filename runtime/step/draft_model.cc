@@ -71,7 +71,7 @@ void require_can_draft(const EnginePlan& plan) {
       "cannot guess tokens with {}: expected a model that generates one token after the other from a cache, "
       "found {}; use another draft model",
       plan.options.model.string(), plan.config.architecture);
-  const CacheGroups groups = CacheGroups::of(spec, plan.ranks);
+  const CacheGroups groups = plan.cache_groups(spec);
   require<ConfigError>(
       groups.cached_layers() == groups.places.size(),
       "cannot guess tokens with {}: expected layers that can take a token back, found recurrent "
@@ -84,6 +84,7 @@ EnginePlan plan_on(std::size_t ranks, const EngineOptions& options, const Engine
   EngineOptions own{.model = options.speculation.model,
                     .same_bits = models.same_bits,
                     .wire = models.wire,
+                    .kv_slices = models.kv_slices,
                     .prefill_chunk = models.prefill_chunk,
                     .max_sequences = models.max_sequences,
                     .max_length = models.max_length,
@@ -112,7 +113,10 @@ DraftPlan plan_draft(const Communicator& comm, const EngineOptions& options, con
   require_can_draft(plan);
   const std::unique_ptr<WeightSource> source = open_weights(plan);
   draft.on_all_ranks = divides(plan, *source, comm, options.speculation.ranks, target);
-  if (draft.on_all_ranks) plan = plan_on(comm.size(), options, target);
+  if (draft.on_all_ranks) {
+    plan = plan_on(comm.size(), options, target);
+    share_caches(plan, hosts_of_stages(comm.placement(), 1));
+  }
   plan.options.kv_type = default_kv_type(usual_weight_type(plan, *source));
   return draft;
 }
@@ -122,7 +126,10 @@ DraftPlan plan_next_token(const Communicator& comm, const EngineOptions& options
   DraftPlan draft{.plan = next_token_plan(1, target)};
   const std::unique_ptr<WeightSource> source = open_weights(draft.plan);
   draft.on_all_ranks = divides(draft.plan, *source, comm, options.speculation.ranks, target);
-  if (draft.on_all_ranks) draft.plan = next_token_plan(comm.size(), target);
+  if (draft.on_all_ranks) {
+    draft.plan = next_token_plan(comm.size(), target);
+    share_caches(draft.plan, hosts_of_stages(comm.placement(), 1));
+  }
   return draft;
 }
 
@@ -139,8 +146,8 @@ SameTables tables_of_both(const Communicator& comm, const DraftPlan& draft, cons
 // How many cache blocks to allocate for the draft model per cache block of the target. A sequence has the
 // same number of blocks in every group of layers.
 std::uint64_t blocks_beside(const EnginePlan& draft, const EnginePlan& target) {
-  const std::size_t own = CacheGroups::of(draft.spec(), draft.ranks).windows.size();
-  const std::size_t others = CacheGroups::of(target.spec(), target.ranks).windows.size();
+  const std::size_t own = draft.cache_groups(draft.spec()).windows.size();
+  const std::size_t others = target.cache_groups(target.spec()).windows.size();
   return (own + others - 1) / others;
 }
 
@@ -199,6 +206,7 @@ MemoryNeed draft_need(const Communicator& comm, const DraftPlan& draft, const En
   MemoryNeed need = Footprint(spec, draft.plan, *source).of(tp, {}, {}, others);
   need.other = 0;  // already included in the target's need
   need.cache_block *= blocks_beside(draft.plan, target);
+  need.whole_block *= blocks_beside(draft.plan, target);
   if (draft.plan.next_token) need.workspace += bytes_of_states(draft.plan);
   return need;
 }
@@ -219,7 +227,7 @@ DraftModelLimits DraftModel::limits() const {
           .max_length = plan_.options.max_length,
           .step_tokens = plan_.step_limits().tokens,
           .cache_blocks = plan_.cache_blocks,
-          .cache = plan_.cache_shape(CacheGroups::of(plan_.spec(), plan_.ranks)),
+          .cache = plan_.cache_shape(plan_.cache_groups(plan_.spec())),
           .next_token = plan_.next_token};
 }
 

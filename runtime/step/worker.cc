@@ -54,7 +54,7 @@ EngineInfo describe(const EnginePlan& plan, const ModelSpec& spec, const WeightS
   info.state_size = state_size(spec);
   info.stored_bytes = source.stored_bytes();
   info.bytes_used = source.bytes_read();
-  const CacheShape cache = plan.cache_shape(CacheGroups::of(spec, plan.ranks));
+  const CacheShape cache = plan.cache_shape(plan.cache_groups(spec));
   info.options.cache_tokens =
       cache.tokens_in(plan.cache_blocks, plan.options.max_sequences, plan.longest_sequence());
   return info;
@@ -186,13 +186,18 @@ std::unique_ptr<Worker::Loaded> Worker::load(EnginePlan& plan, const WorkerOptio
 
   std::optional<Model> model;
   PackedWeights packed = load_weights(plan, spec, *source, in_two_phases, options.others, progress, model);
+  HostCache host = share_cache(*model, plan, spec);
   std::unique_ptr<Loaded> loaded;
-  fail_together(comm_, [&] { loaded = with_memory(std::move(*model), plan, spec); });
+  fail_together(comm_, [&] { loaded = with_memory(std::move(*model), std::move(host), plan, spec); });
 
   info_ = describe(plan, spec, *source);
   info_.load_time = std::chrono::duration<double>(watch.seconds());
   if (read_before) info_.bytes_from_storage = bytes_from_storage().value_or(*read_before) - *read_before;
   info_.cache_notice = std::move(cache_notice);
+  if (!plan.not_shared_because.empty())
+    info_.cache_notice += fmt::format(
+        "{}each rank keeps its own copy of the KV cache, because ranks of a host cannot share memory: {}",
+        info_.cache_notice.empty() ? "" : "; ", plan.not_shared_because);
   info_.from_packed_cache = packed.were_read;
   info_.packed_cache_notice = std::move(packed.notice);
   describe_own_part(*loaded, spec, *source);
@@ -232,15 +237,47 @@ PackedWeights Worker::load_weights(const EnginePlan& plan, const ModelSpec& spec
   return load_packed(comm_, plan, identity, packed, load_together);
 }
 
+namespace {
+
+// The cache groups of a stage.
+CacheGroups groups_of(Stage stage, const CacheGroups& all, const ModelSpec& spec) {
+  return stage.is_whole() ? all : all.with_layers(stage.layers(spec.blocks.size()));
+}
+
+}  // namespace
+
+// Maps the cache of this host, unless this rank keeps a private cache. Collective.
+HostCache Worker::share_cache(const Model& model, const EnginePlan& plan, const ModelSpec& spec) {
+  const Stage stage = pipeline_.stage();
+  const TpRank tp = plan.tp(pipeline_.tensor().rank());
+  const std::vector<std::size_t> ranks = plan.cache_ranks(stage.index, tp);
+  if (ranks.size() < 2) {
+    fail_together(comm_, [] {});
+    return {};
+  }
+  HostCache host{.slices = plan.cache_slices(spec, stage, tp, plan.cache_blocks)};
+  const std::size_t block = host_block_bytes(model.kv_layouts(plan.kv_type(), plan.options.block_size),
+                                             groups_of(stage, plan.cache_groups(spec), spec), host.slices);
+  std::string why;
+  host.region = HostRegion::create(pipeline_.tensor(), ranks, plan.cache_blocks * block, why);
+  fail_together(comm_, [&] {
+    require<ConfigError>(
+        why.empty(),
+        "cannot share the KV cache of the {} ranks of a host: expected shared memory, found: {}; use "
+        "`kv_slices` false (--kv-slices off)",
+        ranks.size(), why);
+  });
+  return host;
+}
+
 // Adds a cache and a workspace to loaded weights.
-std::unique_ptr<Worker::Loaded> Worker::with_memory(Model model, const EnginePlan& plan,
+std::unique_ptr<Worker::Loaded> Worker::with_memory(Model model, HostCache host, const EnginePlan& plan,
                                                     const ModelSpec& spec) {
   const Stage stage = pipeline_.stage();
-  const CacheGroups all_groups = CacheGroups::of(spec, plan.ranks);
-  const CacheGroups own_groups =
-      stage.is_whole() ? all_groups : all_groups.with_layers(stage.layers(spec.blocks.size()));
+  const CacheGroups all_groups = plan.cache_groups(spec);
+  const CacheGroups own_groups = groups_of(stage, all_groups, spec);
   KvCache cache(model.kv_layouts(plan.kv_type(), plan.options.block_size), own_groups, plan.cache_blocks,
-                StateCache(model.state_floats(), plan.cache_shape(all_groups).states));
+                StateCache(model.state_floats(), plan.cache_shape(all_groups).states), std::move(host));
   Workspace workspace(model.workspace_floats(plan.step_limits()));
   return std::make_unique<Loaded>(Loaded{std::move(model), std::move(cache), std::move(workspace)});
 }

@@ -1,6 +1,7 @@
 // Runs one rank's share of a model. Every rank has a worker, and all workers execute the same commands.
 #pragma once
 
+#include "model/memory/kv_cache.h"
 #include "runtime/protocol/command.h"
 #include "runtime/protocol/outputs.h"
 #include "runtime/setup/engine_setup.h"
@@ -75,7 +76,9 @@ class Worker {
   PackedWeights load_weights(const EnginePlan& plan, const ModelSpec& spec, const WeightSource& source,
                              bool in_two_phases, const VocabTables& others,
                              const std::function<void(double)>& progress, std::optional<Model>& model);
-  std::unique_ptr<Loaded> with_memory(Model model, const EnginePlan& plan, const ModelSpec& spec);
+  HostCache share_cache(const Model& model, const EnginePlan& plan, const ModelSpec& spec);
+  std::unique_ptr<Loaded> with_memory(Model model, HostCache host, const EnginePlan& plan,
+                                      const ModelSpec& spec);
   void describe_own_part(const Loaded& loaded, const ModelSpec& spec, const WeightSource& source);
   Outputs run_command(const Forward& forward);
   Outputs run_command(const DraftForward& command);

@@ -82,7 +82,13 @@ TEST(Plan, ConsidersWhatHostsSend) {
 TEST(Plan, TellsOfTheHostsThatAreAskedFor) {
   const json fits = planned({"--hosts", "4", "--ranks-per-host", "4", "--memory", "8G", "--batch", "1,16"});
   EXPECT_TRUE(fits.at("asked").at("fits").get<bool>());
-  EXPECT_DOUBLE_EQ(fits.at("asked").at("cache_copies").get<double>(), 2.0) << "8 KV heads on 16 ranks";
+  EXPECT_DOUBLE_EQ(fits.at("asked").at("cache_copies").get<double>(), 1.0) << "2 KV heads on each host";
+  EXPECT_DOUBLE_EQ(planned({"--hosts", "4", "--ranks-per-host", "4", "--memory", "8G", "--kv-slices", "off"})
+                       .at("asked")
+                       .at("cache_copies")
+                       .get<double>(),
+                   2.0)
+      << "8 KV heads on 16 ranks";
   EXPECT_EQ(fits.at("asked_pipeline").at("stages"), 4);
   const json small = planned({"--hosts", "2", "--memory", "200M"});
   EXPECT_FALSE(small.at("asked").at("fits").get<bool>());

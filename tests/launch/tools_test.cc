@@ -219,7 +219,7 @@ TEST(Inspect, CountsTheWindowsOfLayersThatDifferInSize) {
   const TemporaryDirectory directory;
   const auto file = directory.path() / "config.json";
   std::ofstream(file) << config;
-  for (const char* const ranks : {"1", "2"}) {
+  for (const char* const ranks : {"1", "2", "4", "8"}) {
     const std::vector<std::string> args = {"inspect", "--model",   file,     "--ranks",
                                            ranks,     "--context", "131072", "--json"};
     const json plan = json::parse(run(kNoMpirun, args).out);
@@ -228,6 +228,26 @@ TEST(Inspect, CountsTheWindowsOfLayersThatDifferInSize) {
     for (const json& rank : plan.at("ranks")) gib += rank.at("cache_bytes").get<double>() / (1U << 30);
     EXPECT_GT(gib, 2.5);
     EXPECT_LT(gib, 3.0);
+  }
+}
+
+// Latents, a single KV head, and two KV heads: ranks of one host have equal parts of one copy.
+TEST(Inspect, DividesTheCacheAmongTheRanksThatReadAKvHead) {
+  const auto bytes_of = [](const char* fixture, const std::string& ranks, const std::string& slices) {
+    const json plan =
+        json::parse(run(kNoMpirun, {"inspect", "--model", fixture_folder(fixture), "--ranks", ranks,
+                                    "--context", "8192", "--kv-slices", slices, "--json"})
+                        .out);
+    std::vector<double> bytes;
+    for (const json& rank : plan.at("ranks")) bytes.push_back(rank.at("cache_bytes").get<double>());
+    EXPECT_EQ(plan.at("cache_per_host").get<bool>(), slices == "on" && ranks != "1");
+    return bytes;
+  };
+  for (const char* fixture : {"deepseek3-yarn", "falcon-mqa", "qwen2-tied-14q2kv"}) {
+    const double whole = bytes_of(fixture, "1", "on").front();
+    for (const double own : bytes_of(fixture, "4", "on"))
+      EXPECT_NEAR(own, whole / 4, 0.001 * whole) << fixture;
+    EXPECT_GE(bytes_of(fixture, "4", "off").front(), whole / 2);
   }
 }
 

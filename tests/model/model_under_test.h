@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -32,6 +33,8 @@ class ModelUnderTest {
     KvType kv_type = KvType::f32;
     std::optional<WeightType> weights{};  // as stored
     bool in_halves = false;               // steps are computed as two half-batches in turns
+    bool kv_slices = true;                // ranks of a host keep one copy of the cache
+    std::size_t hosts = 1;                // imitated hosts, among which the ranks are divided in order
   };
 
   ModelUnderTest(Communicator& comm, const CheckpointConfig& config, const WeightSource& source,
@@ -45,7 +48,7 @@ class ModelUnderTest {
         model_(spec_, source, tp_, options.weights),
         blocks_((options.length + options.block_size - 1) / options.block_size),
         cache_(model_.kv_layouts(options.kv_type, options.block_size), one_group(spec_), blocks_ + 1,
-               StateCache(model_.state_floats(), 2)),
+               StateCache(model_.state_floats(), 2), shared_cache()),
         workspace_(model_.workspace_floats(limits())) {
     // Backwards, and never block 0: a table that is ignored is noticed.
     for (std::size_t block = 0; block < blocks_; ++block)
@@ -144,6 +147,24 @@ class ModelUnderTest {
   }
 
  private:
+  // The cache of this rank's host, if several of its ranks read a KV head.
+  HostCache shared_cache() const {
+    std::vector<std::size_t> ranks;
+    for (std::size_t rank = 0; rank < comm_.size(); ++rank) {
+      if (rank * options_.hosts / comm_.size() == comm_.rank() * options_.hosts / comm_.size())
+        ranks.push_back(rank);
+    }
+    if (!options_.kv_slices || !can_share_cache(spec_)) return {};
+    HostCache host{.slices = CacheSlices::of(spec_, {0, spec_.blocks.size()}, tp_, ranks, blocks_ + 1)};
+    if (host.slices.layers.empty()) return {};
+    const std::size_t bytes = host_block_bytes(model_.kv_layouts(options_.kv_type, options_.block_size),
+                                               one_group(spec_), host.slices);
+    std::string why;
+    host.region = HostRegion::create(comm_, ranks, (blocks_ + 1) * bytes, why);
+    EXPECT_EQ(why, "");
+    return host;
+  }
+
   std::size_t chunk() const { return spec_.recomputes ? options_.length : options_.chunk; }
 
   std::vector<float> recompute(std::span<const TokenId> tokens) {

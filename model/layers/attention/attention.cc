@@ -190,7 +190,10 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
 TensorView<float> Attention::attend_to_cache(TensorView<const float> query, TensorView<const float> key,
                                              TensorView<const float> value, const StepContext& step,
                                              const kernels::PagedCache& cache) const {
-  kernels::store_keys_values(key, value, step.spans(), cache);
+  if (own_kv_size_ != 0) {
+    kernels::store_keys_values(key, value, step.spans(), cache);
+    step.await_keys_values();
+  }
   const FarKeys far_keys(pattern_, step);
   return attend(query, step, far_keys.spans(), cache, pattern_);
 }

@@ -154,6 +154,7 @@ PartialSum LatentAttention::operator()(TensorView<const float> x, const StepCont
     rotate(rope_key, spec_.qk_rope_head_dim, angles.cosine, angles.sine);
   }
   kernels::store_keys_values(rope_key, latent, step.spans(), cache);
+  step.await_keys_values();
 
   // For each head: the absorbed query, then the rotated part, in the same order as in the cache. [tokens,
   // heads * latent]

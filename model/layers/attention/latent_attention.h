@@ -28,8 +28,8 @@ struct LatentAttentionSizes {
 };
 
 // Keys and values of all heads are projections of one small latent per token. Only the latent and one rotated
-// key, which all heads share, are cached. Each rank owns some heads. Latents and their cache are the same
-// on every rank.
+// key, which all heads share, are cached. Each rank owns some heads. Latents are the same on every rank,
+// and the ranks of a host share the cache.
 //
 // The up-projections are never applied to the cache: score = query . (W_uk latent) = (W_uk^T query) . latent,
 // and the weighted sum of values is W_uv times the weighted sum of latents. Prefill works this way, too. This

@@ -28,6 +28,7 @@ struct ModelCase {
   std::size_t block_size;
   BlockHash hash;
   CacheWindows windows = {std::nullopt};
+  BlockOwners owners = {};
 };
 
 // For GoogleTest, which otherwise prints bytes.
@@ -38,7 +39,7 @@ class TestedModel {
   explicit TestedModel(const ModelCase& c)
       : random_(c.seed),
         windows_(c.windows),
-        manager_(c.num_blocks, c.block_size, c.windows, c.hash),
+        manager_(c.num_blocks, c.block_size, c.windows, c.hash, 0, c.owners),
         cache_(c.num_blocks * c.block_size) {}
 
   void operate() {
@@ -203,17 +204,18 @@ TEST_P(BlockManagerModel, EverySequenceAlwaysFindsItsOwnText) {
   EXPECT_GT(model.refusals(), 10U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, BlockManagerModel,
-                         ::testing::Values(ModelCase{"GoodHash", 1, 14, 4, hash_of_block},
-                                           ModelCase{"ConstantHash", 2, 14, 4, constant_hash},
-                                           ModelCase{"TwoBitHash", 3, 14, 4, two_bit_hash},
-                                           ModelCase{"SmallBlocks", 4, 30, 1, two_bit_hash},
-                                           ModelCase{"FewBlocks", 5, 5, 3, hash_of_block},
-                                           ModelCase{"OneWindow", 6, 7, 4, hash_of_block, {6}},
-                                           ModelCase{"WindowsOfABlock", 7, 20, 2, two_bit_hash, {2, {}}},
-                                           ModelCase{"ThreeGroups", 8, 40, 3, hash_of_block, {{}, 5, 5}},
-                                           ModelCase{"NarrowWindows", 9, 14, 1, constant_hash, {1, 3}}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Cases, BlockManagerModel,
+    ::testing::Values(
+        ModelCase{"GoodHash", 1, 14, 4, hash_of_block}, ModelCase{"ConstantHash", 2, 14, 4, constant_hash},
+        ModelCase{"TwoBitHash", 3, 14, 4, two_bit_hash}, ModelCase{"SmallBlocks", 4, 30, 1, two_bit_hash},
+        ModelCase{"FewBlocks", 5, 5, 3, hash_of_block}, ModelCase{"OneWindow", 6, 7, 4, hash_of_block, {6}},
+        ModelCase{"WindowsOfABlock", 7, 20, 2, two_bit_hash, {2, {}}},
+        ModelCase{"ThreeGroups", 8, 40, 3, hash_of_block, {{}, 5, 5}},
+        ModelCase{"Owners", 10, 14, 4, hash_of_block, {{}}, {3, 2}},
+        ModelCase{"OwnersAndWindows", 11, 40, 3, hash_of_block, {{}, 5, 5}, {7, 1}},
+        ModelCase{"NarrowWindows", 9, 14, 1, constant_hash, {1, 3}}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace tp

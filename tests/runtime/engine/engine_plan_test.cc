@@ -86,6 +86,7 @@ EnginePlan unusual_plan() {
                   .same_bits = true,
                   .wire = WireType::bf16,
                   .two_batch_overlap = TwoBatchOverlap::off,
+                  .kv_slices = false,
                   .favor_features = 18,
                   .unmask_cache = UnmaskCache::dual,
                   .prefill_chunk = 21,
@@ -110,6 +111,9 @@ EnginePlan unusual_plan() {
   plan.ranks = 30;
   plan.overlaps = true;
   plan.next_token = true;
+  plan.host_of = {31, 32};
+  plan.cache_owners = 33;
+  plan.not_shared_because = "34";
   return plan;
 }
 

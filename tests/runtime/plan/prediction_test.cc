@@ -106,6 +106,16 @@ TEST_F(PredictionTest, KvHeadsThatSeveralRanksHoldCostTheirCopies) {
   EXPECT_DOUBLE_EQ(prediction().cache_copies({1, 16}), 4.0);
 }
 
+// 4 KV heads on hosts of 4 ranks: two hosts read the same two heads only if there are more than two hosts.
+TEST_F(PredictionTest, KvHeadsThatSeveralRanksOfAHostReadAreOnEachHostOnce) {
+  const Cluster cluster{.ranks_per_host = 4};
+  EXPECT_DOUBLE_EQ(prediction(cluster).cache_copies({1, 8}), 1.0);
+  EXPECT_DOUBLE_EQ(prediction(cluster).cache_copies({1, 16}), 1.0);
+  EXPECT_DOUBLE_EQ(prediction({.ranks_per_host = 2}).cache_copies({1, 16}), 2.0);
+  plan_.options.kv_slices = false;
+  EXPECT_DOUBLE_EQ(prediction(cluster).cache_copies({1, 8}), 2.0);
+}
+
 // Layers with 8 KV heads and a window, and layers with 2 KV heads, which two of four ranks hold.
 TEST_F(PredictionTest, OnlyLayersWithFewKvHeadsCostCopies) {
   for (std::size_t layer = 0; layer < spec_.blocks.size(); ++layer) {

@@ -1,0 +1,86 @@
+#include "parallel/exchange/host_region.h"
+
+#include "parallel/exchange/collectives.h"
+#include "tests/mpi_test.h"
+#include "tp/error.h"
+
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+std::vector<std::size_t> all_ranks(const Communicator& comm) {
+  std::vector<std::size_t> ranks(comm.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+std::unique_ptr<HostRegion> region_of(Communicator& comm, std::span<const std::size_t> ranks,
+                                      std::size_t bytes) {
+  std::string why;
+  std::unique_ptr<HostRegion> region = HostRegion::create(comm, ranks, bytes, why);
+  EXPECT_EQ(why, "");
+  return region;
+}
+
+TEST(HostRegion, CanBeSharedByTheRanksOfThisMachine) {
+  std::string why;
+  EXPECT_TRUE(HostRegion::can_share(test::world(), why)) << why;
+}
+
+// Every rank reads in each round what every rank has just written.
+TEST(HostRegion, ShowsEachRankWhatTheOthersWroteBeforeTheyMet) {
+  Communicator& comm = test::world();
+  const auto region = region_of(comm, all_ranks(comm), comm.size() * 2 * sizeof(int));
+  auto* const values = reinterpret_cast<int*>(region->data());
+  for (std::size_t i = 0; i < 2 * comm.size(); ++i) ASSERT_EQ(values[i], 0);
+  region->synchronize();
+  for (int round = 1; round <= 200; ++round) {
+    int* const own = values + (round % 2) * static_cast<int>(comm.size());
+    own[comm.rank()] = round;
+    region->synchronize();
+    for (std::size_t rank = 0; rank < comm.size(); ++rank) ASSERT_EQ(own[rank], round) << rank;
+  }
+}
+
+// Two imitated hosts: ranks see the writes of their own host only.
+TEST(HostRegion, BelongsToTheRanksForWhichItWasCreated) {
+  Communicator& comm = test::world();
+  const std::size_t half = (comm.size() + 1) / 2;
+  std::vector<std::size_t> own;
+  for (const std::size_t rank : all_ranks(comm)) {
+    if ((rank < half) == (comm.rank() < half)) own.push_back(rank);
+  }
+  const auto region = region_of(comm, own, sizeof(int));
+  auto* const value = reinterpret_cast<int*>(region->data());
+  if (comm.rank() == own.front()) *value = comm.rank() < half ? 1 : 2;
+  region->synchronize();
+  EXPECT_EQ(*value, comm.rank() < half ? 1 : 2);
+}
+
+// Only pages that are written take memory, so a region may be larger than /dev/shm and than the memory.
+TEST(HostRegion, MayBeLargerThanTheMemory) {
+  Communicator& comm = test::world();
+  constexpr std::size_t kBytes = std::size_t{1} << 40;
+  const auto region = region_of(comm, all_ranks(comm), kBytes);
+  std::byte* const last = region->data() + kBytes - comm.size();
+  last[comm.rank()] = std::byte{7};
+  region->synchronize();
+  for (std::size_t rank = 0; rank < comm.size(); ++rank) EXPECT_EQ(last[rank], std::byte{7});
+}
+
+TEST(HostRegion, CountsAMeetingAsAnExchange) {
+  Communicator& comm = test::world();
+  const auto region = region_of(comm, all_ranks(comm), 1);
+  comm.stats() = CommStats{};
+  region->synchronize();
+  EXPECT_EQ(comm.stats().exchange.calls, 1U);
+}
+
+}  // namespace
+}  // namespace tp
