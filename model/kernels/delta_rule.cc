@@ -45,12 +45,16 @@ void copy_last_rows(const RecurrentRun& run, std::size_t state_rows, TensorView<
 }
 
 // Rows [begin, end) of the run.
-void convolve(TensorView<const float> x, TensorView<const float> weight, std::optional<Activation> activation,
-              const RecurrentRun& run, Stretch rows, TensorView<float> out) {
+void convolve(TensorView<const float> x, TensorView<const float> weight, std::span<const float> bias,
+              std::optional<Activation> activation, const RecurrentRun& run, Stretch rows,
+              TensorView<float> out) {
   const std::size_t channels = x.columns();
   for (std::size_t token = rows.begin; token < rows.end; ++token) {
     float* const sum = out.row(run.first_token + token);
-    std::fill_n(sum, channels, 0.0F);
+    if (bias.empty())
+      std::fill_n(sum, channels, 0.0F);
+    else
+      std::copy_n(bias.data(), channels, sum);
     for (std::size_t tap = 0; tap < weight.rows(); ++tap) {
       const float* const from = row_of(run, weight.rows() - 1, x, token + tap);
       if (from == nullptr) continue;
@@ -81,6 +85,20 @@ struct Strip {
       std::copy_n(from + offset + row * stride, stored_columns(), to + offset + row * stride);
   }
 };
+
+// Calls body(token, head) for all gates.
+template <class Body>
+void for_gates(TensorView<float> gates, const Body& body) {
+  if (gates.empty()) return;
+  constexpr std::size_t kWork = 64;  // approximate operations of the functions per head
+  for_thread_parts(gates.rows(), gates.size() * kWork, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t token = begin; token < end; ++token) {
+      for (std::size_t head = 0; head < gates.columns(); ++head) body(token, head);
+    }
+  });
+}
+
+float softplus(float x) { return x > 20.0F ? x : std::log1p(std::exp(x)); }
 
 std::size_t padded(std::size_t columns) { return (columns + kVector - 1) / kVector * kVector; }
 
@@ -115,7 +133,8 @@ void advance(const DeltaRule& rule, const RecurrentRun& run, Stretch tokens, con
                      .out = rule.out.row(row) + value,
                      .out_stride = rule.out.stride(),
                      .tokens = tokens.size(),
-                     .key_dim = rule.key_dim},
+                     .key_dim = rule.key_dim,
+                     .corrects = rule.corrects},
                     strip.columns.begin, strip.columns.size(), run.state + strip.offset, strip.stride);
 }
 
@@ -133,13 +152,14 @@ void run_strip(const DeltaRule& rule, const RecurrentRun& run, const Strip& stri
 }  // namespace
 
 void causal_convolution(TensorView<const float> x, TensorView<const float> weight,
-                        std::optional<Activation> activation, std::span<const RecurrentRun> runs,
-                        TensorView<float> out) {
+                        std::span<const float> bias, std::optional<Activation> activation,
+                        std::span<const RecurrentRun> runs, TensorView<float> out) {
   assert(x.columns() == weight.columns() && x.rows() == out.rows());
+  assert(bias.empty() || bias.size() == x.columns());
   if (x.empty()) return;
   for (const RecurrentRun& run : runs) {
     for_thread_parts(run.tokens, run.tokens * weight.size(), [&](std::size_t begin, std::size_t end) {
-      convolve(x, weight, activation, run, {begin, end}, out);
+      convolve(x, weight, bias, activation, run, {begin, end}, out);
     });
     for (const StateCopy& copy : run.copies)
       copy_last_rows(run, weight.rows() - 1, x, copy.tokens, copy.state);
@@ -164,19 +184,20 @@ void delta_rule(const DeltaRule& rule, std::span<const RecurrentRun> runs) {
 
 void delta_gates(std::span<const float> rate, std::span<const float> bias, TensorView<float> decay,
                  TensorView<float> strength) {
-  if (decay.empty()) return;
-  constexpr std::size_t kWork = 64;  // approximate operations of the functions per head
-  for_thread_parts(decay.rows(), decay.size() * kWork, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t token = begin; token < end; ++token) {
-      for (std::size_t head = 0; head < rate.size(); ++head) {
-        float& gate = decay(token, head);
-        const float x = gate + bias[head];
-        const float softplus = x > 20.0F ? x : std::log1p(std::exp(x));
-        gate = std::exp(-rate[head] * softplus);
-        float& beta = strength(token, head);
-        beta = 1.0F / (1.0F + std::exp(-beta));
-      }
-    }
+  for_gates(decay, [&](std::size_t token, std::size_t head) {
+    float& gate = decay(token, head);
+    gate = std::exp(-rate[head] * softplus(gate + bias[head]));
+    float& beta = strength(token, head);
+    beta = 1.0F / (1.0F + std::exp(-beta));
+  });
+}
+
+void mamba_gates(std::span<const float> rate, std::span<const float> bias, TensorView<const float> x,
+                 TensorView<float> decay, TensorView<float> strength) {
+  for_gates(decay, [&](std::size_t token, std::size_t head) {
+    const float step = softplus(x(token, head) + bias[head]);
+    strength(token, head) = step;
+    decay(token, head) = std::exp(-rate[head] * step);
   });
 }
 

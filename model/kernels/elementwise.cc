@@ -110,6 +110,15 @@ void multiply(TensorView<const float> factors, TensorView<float> x) {
   });
 }
 
+void add_products(std::span<const float> factors, TensorView<const float> x, TensorView<float> y) {
+  assert(x.rows() == y.rows() && x.columns() == y.columns() && factors.size() == y.columns());
+  for_rows(y, [&](std::size_t row) {
+    const float* const from = x.row(row);
+    float* const to = y.row(row);
+    for (std::size_t i = 0; i < factors.size(); ++i) to[i] += factors[i] * from[i];
+  });
+}
+
 void clear(TensorView<float> x) {
   for_rows(x, [&](std::size_t row) { std::fill_n(x.row(row), x.columns(), 0.0F); });
 }

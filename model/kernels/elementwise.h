@@ -34,6 +34,9 @@ void multiply_activated(Activation activation, TensorView<const float> gate, Ten
 // x *= factors. Both [tokens, size].
 void multiply(TensorView<const float> factors, TensorView<float> x);
 
+// y += factors * x for each row. x, y: [tokens, size], factors: [size].
+void add_products(std::span<const float> factors, TensorView<const float> x, TensorView<float> y);
+
 // x = cap * tanh(x / cap). [tokens, size]
 void softcap(float cap, TensorView<float> x);
 

@@ -1,4 +1,4 @@
-// The recurrence of the gated delta rule, for simd_kernels.cc.
+// The recurrence of the gated delta rule and of Mamba-2, for simd_kernels.cc.
 #pragma once
 
 #include "model/kernels/simd/simd.h"
@@ -46,7 +46,8 @@ inline void for_state_rows(float* state, std::size_t stride, std::size_t rows, V
   }
 }
 
-template <std::size_t kVectors>
+// Without corrections, S^T k is not needed, and one pass over S is enough.
+template <std::size_t kVectors, bool kCorrects>
 void delta_rule_of(const DeltaTokens& tokens, std::size_t first, std::size_t columns, float* state,
                    std::size_t stride) {
   for (std::size_t token = 0; token < tokens.tokens; ++token) {
@@ -54,12 +55,14 @@ void delta_rule_of(const DeltaTokens& tokens, std::size_t first, std::size_t col
     const float* const key = tokens.key + token * tokens.key_stride;
     const float decay = tokens.decay[token * tokens.gate_stride];
     const float strength = tokens.strength[token * tokens.gate_stride];
-    Vector known[kVectors];  // S^T k
-    for_state_rows(state, stride, tokens.key_dim, known,
-                   [&](Vector& s, std::size_t i, std::size_t, Vector& sum) {
-                     for (FloatRegister& part : s.part) part *= decay;
-                     multiply_add(s, key[i], sum);
-                   });
+    Vector known[kVectors] = {};  // S^T k
+    if constexpr (kCorrects) {
+      for_state_rows(state, stride, tokens.key_dim, known,
+                     [&](Vector& s, std::size_t i, std::size_t, Vector& sum) {
+                       for (FloatRegister& part : s.part) part *= decay;
+                       multiply_add(s, key[i], sum);
+                     });
+    }
     Vector correction[kVectors];
     load_columns(tokens.value + token * tokens.value_stride + first, columns, correction);
     for (std::size_t j = 0; j < kVectors; ++j) {
@@ -69,6 +72,9 @@ void delta_rule_of(const DeltaTokens& tokens, std::size_t first, std::size_t col
     Vector out[kVectors];  // S^T q
     for_state_rows(state, stride, tokens.key_dim, out,
                    [&](Vector& s, std::size_t i, std::size_t j, Vector& sum) {
+                     if constexpr (!kCorrects) {
+                       for (FloatRegister& part : s.part) part *= decay;
+                     }
                      multiply_add(correction[j], key[i], s);
                      multiply_add(s, query[i], sum);
                    });
@@ -78,10 +84,9 @@ void delta_rule_of(const DeltaTokens& tokens, std::size_t first, std::size_t col
 
 void delta_rule(const DeltaTokens& tokens, std::size_t first, std::size_t columns, float* state,
                 std::size_t state_stride) {
-  if (columns > kLanes)
-    delta_rule_of<2>(tokens, first, columns, state, state_stride);
-  else
-    delta_rule_of<1>(tokens, first, columns, state, state_stride);
+  const auto rule = columns > kLanes ? (tokens.corrects ? delta_rule_of<2, true> : delta_rule_of<2, false>)
+                                     : (tokens.corrects ? delta_rule_of<1, true> : delta_rule_of<1, false>);
+  rule(tokens, first, columns, state, state_stride);
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ struct DeltaTokens {
   std::size_t out_stride;
   std::size_t tokens;
   std::size_t key_dim;
+  bool corrects;
 };
 
 // One token in one KV head of attention by random features.
@@ -51,8 +52,8 @@ struct SimdKernels {
   // Rotates the pairs (x[i], x[i + half]) by angles with these cosines and sines.
   void (*rotate_halves)(float* x, const float* cosine, const float* sine, std::size_t half);
   // For each token in order: S *= decay; S += k (strength (v - S^T k))^T; out = S^T q, in the columns [first,
-  // first + columns) of the values. columns <= kDeltaColumns. state: these columns of S, [key_dim, whole
-  // vectors].
+  // first + columns) of the values. Without corrections: S += k (strength v)^T. columns <= kDeltaColumns.
+  // state: these columns of S, [key_dim, whole vectors].
   void (*delta_rule)(const DeltaTokens& tokens, std::size_t first, std::size_t columns, float* state,
                      std::size_t state_stride);
   // largest: the largest element of x, [whole vectors]. exponentials: x = exp(x - less) plus a very small

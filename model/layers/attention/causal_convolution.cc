@@ -6,11 +6,18 @@
 namespace tp {
 
 CausalConvolution::CausalConvolution(WeightLoader& loader, const StoredLayer& layer,
-                                     const std::vector<Range>& own)
+                                     const std::vector<Range>& own, bool bias)
     : taps_(layer.shape.columns) {
   for (const Range& range : own) channels_ += range.size();
   const Buffer<float> stored = loader.whole_weight(layer);
   weight_.resize(taps_ * channels_);
+  if (bias) {
+    const std::vector<float> all =
+        loader.whole_vector(tensor_names::bias_of(layer.name), layer.shape.rows, layer.out_reason);
+    for (const Range& range : own)
+      bias_.insert(bias_.end(), all.begin() + static_cast<std::ptrdiff_t>(range.begin),
+                   all.begin() + static_cast<std::ptrdiff_t>(range.end));
+  }
   if (!loader.reads()) return;
   std::size_t local = 0;
   for (const Range& range : own) {
@@ -27,7 +34,7 @@ TensorView<float> CausalConvolution::operator()(TensorView<const float> x,
   const TensorView<float> mixed = step.workspace.take(x.rows(), x.columns());
   if (!x.empty()) {
     const TensorView<const float> weight(weight_.data(), taps_, channels_);
-    kernels::causal_convolution(x, weight, activation, RecurrentRuns(step).all(), mixed);
+    kernels::causal_convolution(x, weight, bias_, activation, RecurrentRuns(step).all(), mixed);
   }
   return mixed;
 }

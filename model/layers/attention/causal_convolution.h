@@ -16,9 +16,10 @@ namespace tp {
 // The layer's state begins with the convolution's last inputs, [taps - 1, local channels].
 class CausalConvolution {
  public:
-  // `layer`: all channels' weights, [channels, taps], which every rank reads because they are small. `own`:
-  // the channels that this rank owns. Throws CheckpointError.
-  CausalConvolution(WeightLoader& loader, const StoredLayer& layer, const std::vector<Range>& own);
+  // `layer`: all channels' weights, [channels, taps], and perhaps biases, which every rank reads because they
+  // are small. `own`: the channels that this rank owns. Throws CheckpointError.
+  CausalConvolution(WeightLoader& loader, const StoredLayer& layer, const std::vector<Range>& own,
+                    bool bias = false);
 
   // x: [tokens, local channels] -> [tokens, local channels]. Advances the states of the batch's sequences.
   TensorView<float> operator()(TensorView<const float> x, std::optional<Activation> activation,
@@ -31,6 +32,7 @@ class CausalConvolution {
   std::size_t taps_;
   std::size_t channels_ = 0;   // local channels
   std::vector<float> weight_;  // [taps, channels]
+  std::vector<float> bias_;    // [channels], or empty
 };
 
 }  // namespace tp

@@ -3,6 +3,7 @@
 #include "tests/model/kernels/expect_close.h"
 #include "tests/reference/delta_rule.h"
 #include "tests/reference/kernels.h"
+#include "tests/reference/mamba.h"
 #include "tests/reference/random.h"
 
 #include <cmath>
@@ -25,8 +26,9 @@ using reference::RandomTensor;
 // Tokens of two sequences, the heads of which share key heads in twos and ones.
 class DeltaProblem {
  public:
-  DeltaProblem(std::size_t key_dim, std::size_t value_dim, std::size_t tokens)
+  DeltaProblem(std::size_t key_dim, std::size_t value_dim, std::size_t tokens, bool corrects = true)
       : random_(key_dim * 100 + value_dim),
+        corrects_(corrects),
         key_dim_(key_dim),
         value_dim_(value_dim),
         query_(random_, tokens, 2 * key_dim, 3),
@@ -60,6 +62,7 @@ class DeltaProblem {
                          .key_of_head = kKeyOfHead,
                          .key_dim = key_dim_,
                          .value_dim = value_dim_,
+                         .corrects = corrects_,
                          .out = view},
                         runs);
     return Matrix(view);
@@ -71,13 +74,17 @@ class DeltaProblem {
     for (const RecurrentRun& run : runs) {
       for (std::size_t head = 0; head < 3; ++head) {
         reference::DeltaHead state(key_dim_, value_dim_);
+        reference::MambaHead sums(value_dim_, key_dim_);
         for (std::size_t token = run.first_token; token < run.first_token + run.tokens; ++token) {
-          const std::size_t key = kKeyOfHead[head] * key_dim_;
+          const std::size_t first = kKeyOfHead[head] * key_dim_;
+          const std::span query(query_.view().row(token) + first, key_dim_);
+          const std::span key(key_.view().row(token) + first, key_dim_);
+          const std::span value(value_.view().row(token) + head * value_dim_, value_dim_);
+          const double decay = decay_.view()(token, head);
+          const double strength = strength_.view()(token, head);
           const std::vector<double> result =
-              state.next(std::span(query_.view().row(token) + key, key_dim_),
-                         std::span(key_.view().row(token) + key, key_dim_),
-                         std::span(value_.view().row(token) + head * value_dim_, value_dim_),
-                         decay_.view()(token, head), strength_.view()(token, head));
+              corrects_ ? state.next(query, key, value, decay, strength)
+                        : sums.next(value, key, query, strength, std::log(decay) / strength);
           for (std::size_t i = 0; i < value_dim_; ++i) all(token, head * value_dim_ + i) = result[i];
         }
       }
@@ -89,6 +96,7 @@ class DeltaProblem {
   static constexpr std::size_t kKeyOfHead[] = {0, 0, 1};
 
   Random random_;
+  bool corrects_;
   std::size_t key_dim_;
   std::size_t value_dim_;
   RandomTensor query_, key_, value_, decay_, strength_;
@@ -100,10 +108,10 @@ std::vector<float> used_memory(std::size_t floats) { return std::vector<float>(f
 // Results are sums of some tens of numbers below 1.
 constexpr double kStateTolerance = 2e-5;
 
-TEST(DeltaRule, EqualsTheReferenceForEveryWidth) {
+void expect_reference_for_every_width(bool corrects) {
   for (const std::size_t key_dim : {1U, 2U, 7U, 16U, 33U}) {
     for (std::size_t value_dim = 1; value_dim <= 67; value_dim += value_dim < 18 ? 1 : 7) {
-      const DeltaProblem problem(key_dim, value_dim, 9);
+      const DeltaProblem problem(key_dim, value_dim, 9, corrects);
       std::vector<float> first = used_memory(problem.state_floats());
       std::vector<float> second = used_memory(problem.state_floats());
       const std::vector<RecurrentRun> runs = {
@@ -117,9 +125,25 @@ TEST(DeltaRule, EqualsTheReferenceForEveryWidth) {
   }
 }
 
+TEST(DeltaRule, EqualsTheReferenceForEveryWidth) { expect_reference_for_every_width(true); }
+
+TEST(DeltaRule, EqualsMambasReferenceWithoutCorrections) { expect_reference_for_every_width(false); }
+
+// Rounding errors decay with the state, so they do not grow with the number of tokens.
+TEST(DeltaRule, StaysCloseToMambasReferenceOverManyTokens) {
+  constexpr std::size_t kTokens = 4000;
+  const DeltaProblem problem(32, 16, kTokens, false);
+  std::vector<float> state = used_memory(problem.state_floats());
+  const std::vector<RecurrentRun> run = {{.tokens = kTokens, .begins = true, .state = state.data()}};
+  const Matrix expected = problem.expected(run);
+  const Matrix found = problem.run(run);
+  for (std::size_t i = 0; i < expected.values.size(); ++i)
+    ASSERT_NEAR(found.values[i], expected.values[i], kStateTolerance) << i / expected.columns;
+}
+
 // One run of all tokens, and the same tokens in pieces, on more threads and beside another sequence.
-TEST(DeltaRule, GivesTheSameBitsInAnyPieces) {
-  const DeltaProblem problem(64, 96, 40);
+void expect_same_bits_in_any_pieces(bool corrects) {
+  const DeltaProblem problem(64, 96, 40, corrects);
   std::vector<float> whole_state = used_memory(problem.state_floats());
   const std::vector<RecurrentRun> whole = {{.tokens = 40, .begins = true, .state = whole_state.data()}};
   const Matrix expected = problem.run(whole);
@@ -138,6 +162,11 @@ TEST(DeltaRule, GivesTheSameBitsInAnyPieces) {
   }
   omp_set_num_threads(1);
   EXPECT_EQ(state, whole_state);
+}
+
+TEST(DeltaRule, GivesTheSameBitsInAnyPieces) {
+  expect_same_bits_in_any_pieces(true);
+  expect_same_bits_in_any_pieces(false);
 }
 
 TEST(DeltaRule, CopiesTheStateBehindAToken) {
@@ -162,9 +191,10 @@ TEST(DeltaRule, CopiesTheStateBehindAToken) {
   }
 }
 
-// The convolution of all tokens of a run, channel by channel, and perhaps silu of it.
-Matrix convolved(TensorView<const float> x, TensorView<const float> taps, bool activated,
-                 std::size_t tokens) {
+// The convolution of all tokens of a run, channel by channel, plus the bias if it is not empty, and perhaps
+// silu of it.
+Matrix convolved(TensorView<const float> x, TensorView<const float> taps, const std::vector<float>& bias,
+                 bool activated, std::size_t tokens) {
   Matrix all(tokens, x.columns());
   for (std::size_t channel = 0; channel < x.columns(); ++channel) {
     std::vector<double> values;
@@ -172,7 +202,7 @@ Matrix convolved(TensorView<const float> x, TensorView<const float> taps, bool a
     for (std::size_t token = 0; token < tokens; ++token) values.push_back(x(token, channel));
     for (std::size_t tap = 0; tap < taps.rows(); ++tap) weights.push_back(taps(tap, channel));
     for (std::size_t token = 0; token < tokens; ++token) {
-      const double sum = reference::convolved(values, weights, token);
+      const double sum = reference::convolved(values, weights, token) + (bias.empty() ? 0.0 : bias[channel]);
       all(token, channel) = activated ? reference::silu(sum) : sum;
     }
   }
@@ -191,9 +221,13 @@ TEST(CausalConvolution, EqualsTheReferenceForEveryNumberOfTapsAndChannels) {
         const std::vector<RecurrentRun> runs = {{.tokens = 9, .begins = true, .state = state.data()}};
         const std::optional<Activation> activation =
             activated ? std::optional(Activation::silu) : std::nullopt;
-        kernels::causal_convolution(x.view(), weight.view(), activation, runs, out.view());
-        EXPECT_CLOSE(out.view(), convolved(x.view(), weight.view(), activated, 9), 2e-6)
+        kernels::causal_convolution(x.view(), weight.view(), {}, activation, runs, out.view());
+        EXPECT_CLOSE(out.view(), convolved(x.view(), weight.view(), {}, activated, 9), 2e-6)
             << taps << " " << channels << " " << activated;
+        const std::vector<float> bias = random.numbers(channels);
+        kernels::causal_convolution(x.view(), weight.view(), bias, activation, runs, out.view());
+        EXPECT_CLOSE(out.view(), convolved(x.view(), weight.view(), bias, activated, 9), 2e-6)
+            << "with a bias " << taps << " " << channels << " " << activated;
       }
     }
   }
@@ -211,7 +245,7 @@ TEST(CausalConvolution, RemembersWhatPiecesNeedOfEarlierOnes) {
   const std::vector<kernels::StateCopy> copies = {{2, kept.data()}};
   const std::vector<RecurrentRun> all = {
       {.tokens = 20, .begins = true, .state = whole_state.data(), .copies = copies}};
-  kernels::causal_convolution(x.view(), weight.view(), Activation::silu, all, whole.view());
+  kernels::causal_convolution(x.view(), weight.view(), {}, Activation::silu, all, whole.view());
   for (const bool from_copy : {false, true}) {
     std::vector<float> state = from_copy ? kept : used_memory((kTaps - 1) * 24);
     std::size_t size = 1;
@@ -220,7 +254,7 @@ TEST(CausalConvolution, RemembersWhatPiecesNeedOfEarlierOnes) {
                                               .tokens = std::min<std::size_t>(size, 20 - begin),
                                               .begins = begin == 0,
                                               .state = state.data()}};
-      kernels::causal_convolution(x.view(), weight.view(), Activation::silu, run, out.view());
+      kernels::causal_convolution(x.view(), weight.view(), {}, Activation::silu, run, out.view());
     }
     EXPECT_EQ(state, whole_state);
     for (std::size_t token = from_copy ? 2 : 0; token < 20; ++token) {
@@ -243,6 +277,20 @@ TEST(DeltaGates, AreADecayBetweenZeroAndOneAndAStrength) {
   EXPECT_NEAR(strength[1], 1.0 / (1.0 + std::exp(-3.0)), 1e-6);
   EXPECT_EQ(strength[2], 0.0F);
   EXPECT_EQ(strength[3], 1.0F);
+}
+
+TEST(MambaGates, AreASoftplusAndTheDecayForThatLong) {
+  const std::vector<float> rate = {0.5F, 2.0F};
+  const std::vector<float> bias = {0.25F, -1.0F};
+  const std::vector<float> x = {0.0F, 1.0F, 40.0F, -60.0F};
+  std::vector<float> decay(4, NAN);
+  std::vector<float> strength(4, NAN);
+  kernels::mamba_gates(rate, bias, {x.data(), 2, 2}, {decay.data(), 2, 2}, {strength.data(), 2, 2});
+  for (std::size_t i = 0; i < 4; ++i) {
+    const double dt = reference::softplus(static_cast<double>(x[i]) + bias[i % 2]);
+    EXPECT_NEAR(strength[i], dt, 1e-6 * dt + 1e-7) << i;
+    EXPECT_NEAR(decay[i], std::exp(-rate[i % 2] * dt), 1e-6) << i;
+  }
 }
 
 }  // namespace
