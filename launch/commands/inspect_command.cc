@@ -33,9 +33,16 @@ struct InspectFlags {
 
 // The part of the first layer with attention, or of the first one.
 const AttentionPartSpec& shown_attention(const ModelSpec& spec) {
-  const auto found = std::ranges::find_if(
-      spec.blocks, [](const BlockSpec& block) { return !is_recurrent(block.attention); });
+  const auto found = std::ranges::find_if(spec.blocks, keeps_keys);
   return (found == spec.blocks.end() ? spec.blocks.front() : *found).attention;
+}
+
+// The width of the first layer with an MLP or experts; 0 without such layers.
+std::size_t shown_width(const ModelSpec& spec) {
+  for (const BlockSpec& block : spec.blocks) {
+    if (const std::size_t width = intermediate_size(block.feed_forward); width != 0) return width;
+  }
+  return 0;
 }
 
 Range columns_of(const ModelSpec& spec, std::size_t total, TpRank tp) {
@@ -43,10 +50,10 @@ Range columns_of(const ModelSpec& spec, std::size_t total, TpRank tp) {
 }
 
 CacheUse cache_use(const EnginePlan& plan, const CacheGroups& groups, std::size_t context) {
-  const std::size_t cached = groups.cached_layers();
   const CacheShape shape = plan.cache_shape(groups);
+  const ModelSpec spec = plan.spec();
   CacheUse use{.tokens = context,
-               .recurrent_layers = groups.places.size() - cached,
+               .recurrent_layers = static_cast<std::size_t>(std::ranges::count_if(spec.blocks, keeps_state)),
                .states = shape.states,
                .blocks = shape.blocks_for(context)};
   for (const std::optional<CacheGroups::Place>& place : groups.places)
@@ -74,11 +81,9 @@ double cost_without_windows(const EnginePlan& plan, ModelSpec spec, const Weight
 }
 
 RankShare share_of(const ModelSpec& spec, const Footprint& footprint, std::size_t cache_blocks, TpRank tp) {
-  const BlockSpec& first = spec.blocks.front();
   const MemoryNeed need = footprint.of(tp);
   return {.heads = owned_heads(shown_attention(spec), tp),
-          .columns = std::visit([&](const auto& mlp) { return columns_of(spec, mlp.intermediate_size, tp); },
-                                first.feed_forward),
+          .columns = columns_of(spec, shown_width(spec), tp),
           .vocab = shard_columns(spec.vocab_size, tp),
           .weight_bytes = need.weights,
           .cache_bytes = cache_blocks * need.cache_block,

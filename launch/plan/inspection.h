@@ -27,7 +27,7 @@ struct RankShare {
 struct CacheUse {
   std::size_t tokens = 0;
   std::size_t windowed_layers = 0;   // layers that keep only a window
-  std::size_t recurrent_layers = 0;  // layers that keep a state in place of keys and values
+  std::size_t recurrent_layers = 0;  // layers that keep a state
   std::size_t states = 0;            // capacity in states, for max_sequences
   std::size_t blocks = 0;
   // How many times as many bytes the cache would need if every layer kept all tokens.

@@ -28,7 +28,8 @@ const std::vector<Family>& all_families() {
 
 std::set<std::string> gguf_architectures() {
   std::set<std::string> names;
-  for (const Family& family : all_families()) names.insert(family.gguf.architecture);
+  for (const Family& family : all_families())
+    names.insert({family.gguf.architecture, family.gguf.moe_architecture});
   names.erase("");  // families without GGUF files
   return names;
 }
@@ -71,6 +72,11 @@ HeadCounts head_counts(const AttentionPartSpec& spec) {
       return {part.num_attention_heads, part.num_attention_heads};
     }
     HeadCounts operator()(const ShortConvolutionSpec& part) const { return {part.channels, part.channels}; }
+    HeadCounts operator()(const MambaSpec& part) const {
+      const bool has_norms_of_groups = part.norm_groups > 1;
+      return {part.num_heads, part.num_groups, has_norms_of_groups ? part.num_heads / part.num_groups : 1};
+    }
+    HeadCounts operator()(const NoPartSpec&) const { return {}; }
   };
   return std::visit(Visitor{}, spec);
 }
@@ -78,13 +84,36 @@ HeadCounts head_counts(const AttentionPartSpec& spec) {
 bool is_recurrent(const AttentionPartSpec& spec) {
   const auto* const attention = std::get_if<AttentionSpec>(&spec);
   return std::holds_alternative<GatedDeltaNetSpec>(spec) ||
-         std::holds_alternative<ShortConvolutionSpec>(spec) ||
+         std::holds_alternative<ShortConvolutionSpec>(spec) || std::holds_alternative<MambaSpec>(spec) ||
          (attention != nullptr && attention->favor_features != 0);
+}
+
+bool keeps_state(const BlockSpec& block) { return is_recurrent(block.attention) || block.parallel_mixer; }
+
+bool keeps_keys(const BlockSpec& block) {
+  return !is_recurrent(block.attention) && !std::holds_alternative<NoPartSpec>(block.attention);
+}
+
+std::size_t intermediate_size(const FeedForwardSpec& spec) {
+  return std::visit(
+      [](const auto& part) -> std::size_t {
+        if constexpr (requires { part.intermediate_size; }) return part.intermediate_size;
+        return 0;
+      },
+      spec);
 }
 
 const MixtureOfExpertsSpec* experts_in(const BlockSpec& block) {
   return block.parallel_experts ? &block.parallel_experts->experts
                                 : std::get_if<MixtureOfExpertsSpec>(&block.feed_forward);
+}
+
+const MambaSpec* first_mixer(const ModelSpec& spec) {
+  for (const BlockSpec& block : spec.blocks) {
+    if (block.parallel_mixer) return &*block.parallel_mixer;
+    if (const auto* const mixer = std::get_if<MambaSpec>(&block.attention)) return mixer;
+  }
+  return nullptr;
 }
 
 bool can_divide_layers(const ModelSpec& spec) {
@@ -101,6 +130,7 @@ std::size_t leaf_heads(const ModelSpec& spec) {
     // Channels are divided like the columns of an MLP.
     if (std::holds_alternative<ShortConvolutionSpec>(block.attention)) continue;
     most = std::max(most, head_counts(block.attention).heads);
+    if (block.parallel_mixer) most = std::max(most, block.parallel_mixer->num_heads);
   }
   if (!spec.encoder) return most;
   ModelSpec encoder = *spec.encoder;
@@ -122,7 +152,9 @@ const Family& family_of(const std::string& architecture) {
 
 const Family& family_of(const ModelMetadata& model) {
   const auto found = std::ranges::find_if(all_families(), [&](const Family& family) {
-    return !family.gguf.architecture.empty() && family.gguf.architecture == model.architecture() &&
+    const bool is_same = model.architecture() == family.gguf.architecture ||
+                         model.architecture() == family.gguf.moe_architecture;
+    return is_same && !model.architecture().empty() &&
            (family.gguf.is_of == nullptr || family.gguf.is_of(model));
   });
   if (found == all_families().end()) {

@@ -17,9 +17,18 @@ namespace tp {
 
 class ModelMetadata;
 
+// A factor of some rows of a tensor.
+struct GgufFactor {
+  std::string tensor;  // in GGUF files, without the prefix "blk.N."
+  double factor = 1.0;
+  std::size_t first_row = 0;
+  std::size_t rows = 0;  // 0: all rows
+};
+
 // How GGUF files describe models of a family.
 struct GgufFamily {
-  std::string architecture;  // general.architecture; empty: GGUF files are not supported
+  std::string architecture;        // general.architecture; empty: GGUF files are not supported
+  std::string moe_architecture{};  // general.architecture of models with experts, if it differs
   // If families share an architecture: whether the model belongs to this family.
   bool (*is_of)(const ModelMetadata& model) = nullptr;
   // Fields of config.json that differ from gguf_config's for all families. Throws CheckpointError or
@@ -28,6 +37,14 @@ struct GgufFamily {
   bool stores_windows = false;  // files list the layers with a window
   // Changes `names` if models of the family have different ones. Null: no changes.
   void (*adapt_names)(const ModelMetadata& model, TensorNames& names) = nullptr;
+  // The factors that files contain in their tensors instead of their metadata. Sets these factors of `config`
+  // to 1. Null: no such factors. Throws ConfigError if tensors cannot contain them.
+  std::vector<GgufFactor> (*fold_factors)(CheckpointConfig& config) = nullptr;
+
+  // general.architecture of a model.
+  const std::string& architecture_of(const CheckpointConfig& config) const {
+    return config.num_experts != 0 && !moe_architecture.empty() ? moe_architecture : architecture;
+  }
 };
 
 // A field of config.json that must be absent or have this value, as JSON. The family's parts cannot express

@@ -9,6 +9,7 @@
 #include "model/kernels/simd/vector/activation.h"
 #include "tp/model_kind.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -72,6 +73,7 @@ struct AttentionSpec {
   bool sinks = false;               // adds a learned logit per head to the softmax's denominator
   std::optional<QueryScalingSpec> query_scaling;
   bool output_gate = false;              // sigmoids of gates scale attention's output
+  float output_scale = 1.0F;             // factor of attention's output
   bool relative_bias = false;            // add the decoder's relative_bias to scores
   bool global_projections = false;       // global tokens have separate projections of queries, keys, values
   std::optional<NormSpec> value_norm{};  // per head
@@ -142,14 +144,36 @@ struct ShortConvolutionSpec {
   bool operator==(const ShortConvolutionSpec&) const = default;
 };
 
+// A recurrence that replaces attention. The state of each head is a matrix, which each token decays and to
+// which it adds an outer product. Source: Dao and Gu, Transformers are SSMs (Mamba-2), 2024.
+struct MambaSpec {
+  std::size_t num_heads = 0;
+  std::size_t head_dim = 0;
+  std::size_t num_groups = 0;  // groups of heads that share B and C
+  std::size_t state_size = 0;
+  std::size_t conv_kernel = 0;   // width in tokens, including the current token
+  std::optional<NormSpec> norm;  // norm of the gated output
+  std::size_t norm_groups = 1;   // the norm covers each of these groups of heads; 1: all heads
+  std::array<float, 5> scales = {1.0F, 1.0F, 1.0F, 1.0F, 1.0F};  // factors of the projections z, x, B, C, dt
+  float output_scale = 1.0F;
+
+  bool operator==(const MambaSpec&) const = default;
+};
+
+// The absent half of a block that has only the other one.
+struct NoPartSpec {
+  bool operator==(const NoPartSpec&) const = default;
+};
+
 // Attention, or a replacement.
 using AttentionPartSpec = std::variant<AttentionSpec, LatentAttentionSpec, GatedDeltaNetSpec,
-                                       LshAttentionSpec, ShortConvolutionSpec>;
+                                       LshAttentionSpec, ShortConvolutionSpec, MambaSpec, NoPartSpec>;
 
 // Head counts that determine how ranks divide the part. Ranks may share KV heads.
 struct HeadCounts {
   std::size_t heads = 0;
   std::size_t kv_heads = 0;
+  std::size_t granule = 1;  // heads that stay together, if there are enough granules for all ranks
 };
 HeadCounts head_counts(const AttentionPartSpec& spec);
 
@@ -161,6 +185,8 @@ struct GatedMlpSpec {
   std::size_t intermediate_size = 0;
   Activation activation = Activation::silu;
   bool bias = false;
+  float gate_scale = 1.0F;  // factor of gate(x)
+  float output_scale = 1.0F;
 
   bool operator==(const GatedMlpSpec&) const = default;
 };
@@ -208,6 +234,7 @@ struct MixtureOfExpertsSpec {
   RouterSpec router;
   std::size_t intermediate_size = 0;         // width of an expert
   Activation activation = Activation::silu;  // activation of all experts
+  bool gated = true;                         // false: experts are plain MLPs
   bool bias = false;                         // in the layers of routed experts
   bool weigh_input = false;                  // scale an expert's input by its weight, instead of the output
   std::size_t shared_intermediate_size = 0;  // width of the expert that every token uses; 0: none
@@ -216,7 +243,10 @@ struct MixtureOfExpertsSpec {
   bool operator==(const MixtureOfExpertsSpec&) const = default;
 };
 
-using FeedForwardSpec = std::variant<GatedMlpSpec, PlainMlpSpec, MixtureOfExpertsSpec>;
+using FeedForwardSpec = std::variant<GatedMlpSpec, PlainMlpSpec, MixtureOfExpertsSpec, NoPartSpec>;
+
+// The width of an MLP, or of an expert; 0 without either.
+std::size_t intermediate_size(const FeedForwardSpec& spec);
 
 // Experts in addition to a block's feed-forward part: norm(part(x)) + norm(experts(norm(y))), where y is the
 // residual stream. The router reads y. Each norm has its own gain.
@@ -246,6 +276,7 @@ struct BlockSpec {
   Wiring wiring = Wiring::sequential;
   std::optional<NormSpec> input_norm;  // nullopt: only the outputs of the halves are normed
   AttentionPartSpec attention;
+  std::optional<MambaSpec> parallel_mixer{};    // reads attention's input, and is added to its output
   std::optional<NormSpec> post_attention_norm;  // norm of attention's output
   // Cross-attention to an encoder's states, between attention and the feed-forward half. Its norm has the
   // same place as the norms of these halves.
@@ -393,6 +424,11 @@ inline bool can_divide_steps(const ModelSpec& spec) {
 // Whether layers can be divided into stages, because each layer reads only the residual stream.
 bool can_divide_layers(const ModelSpec& spec);
 
+// Whether a block's sequences have states, and whether they have keys and values. A block may have both or
+// neither.
+bool keeps_state(const BlockSpec& block);
+bool keeps_keys(const BlockSpec& block);
+
 // The experts of a block, instead of its MLP or in addition to it; null: none.
 const MixtureOfExpertsSpec* experts_in(const BlockSpec& block);
 
@@ -418,6 +454,9 @@ const Part* first_part(const ModelSpec& spec) {
   }
   return nullptr;
 }
+
+// The first Mamba-2 mixer, instead of attention or beside it; null if there is none.
+const MambaSpec* first_mixer(const ModelSpec& spec);
 
 // With same_bits, the largest number of attention heads in a block, which determines the sizes of leaves (see
 // leaf_of); else 0.

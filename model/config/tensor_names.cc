@@ -40,6 +40,7 @@ std::vector<std::string> BlockNames::layers() const {
                                   gate_proj,
                                   up_proj,
                                   down_proj,
+                                  gate_up_proj,
                                   post_feed_forward_norm,
                                   query_key_proj,
                                   experts.router,
@@ -56,6 +57,7 @@ std::vector<std::string> BlockNames::layers() const {
                                   shared.gate_proj,
                                   shared.up_proj,
                                   shared.down_proj,
+                                  shared.gate_up_proj,
                                   experts.shared_expert_gate,
                                   stacks.gate_up_proj,
                                   stacks.down_proj,
@@ -80,7 +82,14 @@ std::vector<std::string> BlockNames::layers() const {
                                   delta_net.out_proj,
                                   short_convolution.in_proj,
                                   short_convolution.conv,
-                                  short_convolution.out_proj};
+                                  short_convolution.out_proj,
+                                  mamba.in_proj,
+                                  mamba.conv,
+                                  mamba.dt_bias,
+                                  mamba.decay,
+                                  mamba.direct,
+                                  mamba.norm,
+                                  mamba.out_proj};
   for (const std::string& part : {experts.parts.gate_proj, experts.parts.up_proj, experts.parts.down_proj})
     all.push_back(experts.experts + "#." + part);
   const std::string end = ".weight";  // stacks are tensors, whose names include it
@@ -200,6 +209,13 @@ BlockNames gguf_block() {
           .short_convolution = {.in_proj = "shortconv.in_proj",
                                 .conv = "shortconv.conv",
                                 .out_proj = "shortconv.out_proj"},
+          .mamba = {.in_proj = "ssm_in",
+                    .conv = "ssm_conv1d",
+                    .dt_bias = "ssm_dt.bias",
+                    .decay = "ssm_a",
+                    .direct = "ssm_d",
+                    .norm = "ssm_norm",
+                    .out_proj = "ssm_out"},
           .next_token = {.projection = "nextn.eh_proj",
                          .embedding_norm = "nextn.enorm",
                          .state_norm = "nextn.hnorm",

@@ -15,6 +15,9 @@ struct GatedMlpNames {
   std::string gate_proj;
   std::string up_proj;
   std::string down_proj;
+  // Replaces gate_proj and up_proj in files that store them as one tensor, gates first, although the family's
+  // other files do not.
+  std::string gate_up_proj{};
 };
 
 // Tensors with one matrix per expert, [experts, out_features, in_features], and biases, [experts,
@@ -82,6 +85,16 @@ struct GatedDeltaNetNames {
   std::string out_proj;
 };
 
+struct MambaNames {
+  std::string in_proj;  // rows: z, x, B, C, dt
+  std::string conv;     // channels: x, B, C
+  std::string dt_bias;  // a tensor, not a layer
+  std::string decay;    // a tensor, not a layer
+  std::string direct;   // a tensor, not a layer: factors of x in the output
+  std::string norm;
+  std::string out_proj;
+};
+
 struct ShortConvolutionNames {
   std::string in_proj;  // rows: the gate before the convolution, the gate after it, the value
   std::string conv;
@@ -138,7 +151,8 @@ struct BlockNames {
   std::string gate_proj;
   std::string up_proj;
   std::string down_proj;
-  std::string activation{};  // prefix of an activation's parameters
+  std::string gate_up_proj{};  // see GatedMlpNames
+  std::string activation{};    // prefix of an activation's parameters
   std::string post_feed_forward_norm;
   ExpertNames experts{};
   // Norms around experts in addition to an MLP: after the MLP, before the experts and after them.
@@ -150,6 +164,7 @@ struct BlockNames {
   LatentAttentionNames latent_attention{};
   GatedDeltaNetNames delta_net{};
   ShortConvolutionNames short_convolution{};
+  MambaNames mamba{};
   CrossAttentionNames cross_attention{};
   NextTokenNames next_token{};
   bool transposed = false;  // weights are stored as [in_features, out_features]

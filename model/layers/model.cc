@@ -143,11 +143,7 @@ std::vector<kernels::KvLayout> Model::kv_layouts(KvType type, std::size_t block_
 
 std::vector<std::size_t> Model::state_floats() const {
   std::vector<std::size_t> floats;
-  for (const auto& block : blocks_) {
-    const auto& part = std::visit(
-        [](const auto& any) -> const auto& { return any.attention(); }, *block);
-    floats.push_back(part.state_floats());
-  }
+  for (const auto& block : blocks_) floats.push_back(state_floats_of(*block));
   if (encoder_) append(encoder_->state_floats(), floats);
   return floats;
 }

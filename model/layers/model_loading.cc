@@ -259,7 +259,9 @@ std::size_t count_active_parameters(const ModelSpec& spec) {
     const RouterSpec& router = experts->router;
     const std::size_t size = experts->intermediate_size;
     const std::size_t biases = experts->bias ? 2 * size + spec.hidden_size : 0;
-    total -= (router.num_experts - router.num_experts_per_tok) * (3 * size * spec.hidden_size + biases);
+    const std::size_t matrices = experts->gated ? 3 : 2;
+    total -=
+        (router.num_experts - router.num_experts_per_tok) * (matrices * size * spec.hidden_size + biases);
   }
   return total;
 }

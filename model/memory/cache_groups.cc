@@ -63,7 +63,7 @@ std::optional<std::size_t> shared_layer(const BlockSpec& block) {
 std::vector<Alike> alike_layers(const ModelSpec& spec, std::size_t ranks) {
   std::vector<Alike> kinds;
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
-    if (is_recurrent(spec.blocks[layer].attention) || shared_layer(spec.blocks[layer])) continue;
+    if (!keeps_keys(spec.blocks[layer]) || shared_layer(spec.blocks[layer])) continue;
     const CacheWindow window = window_of(spec.blocks[layer]);
     auto kind = std::ranges::find(kinds, window, &Alike::window);
     if (kind == kinds.end()) kind = kinds.insert(kind, {window, {}, {}});

@@ -6,9 +6,14 @@ namespace tp {
 namespace {
 
 constexpr const char* kExpertReason = "the expert's intermediate size";
+constexpr const char* kTwoExperts = "2 x the expert's intermediate size";
 
 // The name of a tensor's elements in MXFP4.
 std::string mxfp4_name(const std::string& tensor) { return tensor + "_blocks"; }
+
+bool has_layer(const WeightSource& source, const std::string& layer) {
+  return !layer.empty() && source.contains(tensor_names::weight_of(layer));
+}
 
 StoredLayer layer_of(const BlockNames& names, const std::string& name, std::size_t rows,
                      std::size_t hidden_size, const std::string& rows_reason) {
@@ -63,31 +68,39 @@ StoredQkv stored_qkv(const BlockNames& names, const AttentionSpec& spec, std::si
           {layer, group + spec.head_dim, spec.head_dim, stride}};
 }
 
-StoredGateUp stored_gate_up(const BlockNames& names, std::size_t intermediate_size, std::size_t hidden_size) {
+StoredGateUp stored_gate_up(const WeightSource& source, const BlockNames& names,
+                            std::size_t intermediate_size, std::size_t hidden_size) {
   const std::size_t size = intermediate_size;
-  if (names.gate_proj != names.up_proj) {
+  const bool has_both = has_layer(source, names.gate_up_proj);
+  if (!has_both && names.gate_proj != names.up_proj) {
     return {whole(names, names.gate_proj, size, hidden_size, "intermediate_size"),
             whole(names, names.up_proj, size, hidden_size, "intermediate_size")};
   }
-  const StoredLayer layer = layer_of(names, names.gate_proj, 2 * size, hidden_size, "2 x intermediate_size");
+  const StoredLayer layer = layer_of(names, has_both ? names.gate_up_proj : names.gate_proj, 2 * size,
+                                     hidden_size, "2 x intermediate_size");
   return {{layer, 0, size, size}, {layer, size, size, size}};
 }
 
-StoredExpert stored_expert(const GatedMlpNames& names, std::size_t intermediate_size,
-                           std::size_t hidden_size) {
+StoredExpert stored_expert(const WeightSource& source, const GatedMlpNames& names,
+                           std::size_t intermediate_size, std::size_t hidden_size) {
   const std::size_t size = intermediate_size;
   const MatrixShape shape{size, hidden_size};
+  const StoredLayer down{names.down_proj, {hidden_size, size}, "hidden_size", kExpertReason};
+  if (has_layer(source, names.gate_up_proj)) {
+    const StoredLayer both{names.gate_up_proj, {2 * size, hidden_size}, kTwoExperts, "hidden_size"};
+    return {{both, 0, size, size}, {both, size, size, size}, down};
+  }
   return {{{names.gate_proj, shape, kExpertReason, "hidden_size"}, 0, size, size},
           {{names.up_proj, shape, kExpertReason, "hidden_size"}, 0, size, size},
-          {names.down_proj, {hidden_size, size}, "hidden_size", kExpertReason}};
+          down};
 }
 
 ExpertStacks::ExpertStacks(const WeightSource& source, const ExpertNames& names, std::size_t num_experts)
-    : names_(names), num_experts_(num_experts) {
+    : source_(source), names_(names), num_experts_(num_experts) {
   names_.stacks = names.all_experts();
   ExpertStackNames& stacks = names_.stacks;
   // A source that makes tensors of any name has separate experts.
-  if (stacks.gate_up_proj.empty() || source.contains(names.expert(0).gate_proj + ".weight")) return;
+  if (stacks.gate_up_proj.empty() || has_layer(source, names.expert(0).up_proj)) return;
   are_quantized_ = source.contains(mxfp4_name(stacks.gate_up_proj));
   are_stacks_ = are_quantized_ || source.contains(stacks.gate_up_proj);
   if (are_stacks_ || !source.contains(tensor_names::weight_of(stacks.gate_up_proj))) return;
@@ -97,7 +110,7 @@ ExpertStacks::ExpertStacks(const WeightSource& source, const ExpertNames& names,
 
 StoredExpert ExpertStacks::expert(std::size_t index, std::size_t intermediate_size,
                                   std::size_t hidden_size) const {
-  if (!are_stacks_) return stored_expert(names_.expert(index), intermediate_size, hidden_size);
+  if (!are_stacks_) return stored_expert(source_, names_.expert(index), intermediate_size, hidden_size);
   const ExpertStackNames& stacks = names_.stacks;
   const std::size_t size = intermediate_size;
   const auto layer_of = [&](const std::string& weight, const std::string& bias, StoredLayer layer) {
@@ -106,11 +119,9 @@ StoredExpert ExpertStacks::expert(std::size_t index, std::size_t intermediate_si
     layer.stack = {.matrices = num_experts_, .index = index, .bias = bias};
     return layer;
   };
-  const StoredLayer gate_up = layer_of(stacks.gate_up_proj, stacks.gate_up_bias,
-                                       {.name = {},
-                                        .shape = {2 * size, hidden_size},
-                                        .out_reason = "2 x " + std::string(kExpertReason),
-                                        .in_reason = "hidden_size"});
+  const StoredLayer gate_up = layer_of(
+      stacks.gate_up_proj, stacks.gate_up_bias,
+      {.name = {}, .shape = {2 * size, hidden_size}, .out_reason = kTwoExperts, .in_reason = "hidden_size"});
   const StoredLayer down = layer_of(
       stacks.down_proj, stacks.down_bias,
       {.name = {}, .shape = {hidden_size, size}, .out_reason = "hidden_size", .in_reason = kExpertReason});

@@ -34,7 +34,8 @@ struct StoredGateUp {
   StoredProjection gate;  // [intermediate_size, hidden_size]
   StoredProjection up;    // [intermediate_size, hidden_size]
 };
-StoredGateUp stored_gate_up(const BlockNames& names, std::size_t intermediate_size, std::size_t hidden_size);
+StoredGateUp stored_gate_up(const WeightSource& source, const BlockNames& names,
+                            std::size_t intermediate_size, std::size_t hidden_size);
 
 // The projections of one expert.
 struct StoredExpert {
@@ -42,9 +43,9 @@ struct StoredExpert {
   StoredProjection up;    // [intermediate_size, hidden_size]
   StoredLayer down;       // [hidden_size, intermediate_size]
 };
-// An expert with separate tensors.
-StoredExpert stored_expert(const GatedMlpNames& names, std::size_t intermediate_size,
-                           std::size_t hidden_size);
+// An expert with tensors of its own. An expert without a gate does not use `gate`.
+StoredExpert stored_expert(const WeightSource& source, const GatedMlpNames& names,
+                           std::size_t intermediate_size, std::size_t hidden_size);
 
 // The experts of a block, in separate tensors or in stacks.
 class ExpertStacks {
@@ -54,6 +55,7 @@ class ExpertStacks {
   StoredExpert expert(std::size_t index, std::size_t intermediate_size, std::size_t hidden_size) const;
 
  private:
+  const WeightSource& source_;
   ExpertNames names_;
   std::size_t num_experts_;
   bool are_stacks_ = false;

@@ -54,9 +54,10 @@ HeadShard shard_heads(std::size_t num_attention_heads, std::size_t num_key_value
   return shard_heads_of_some(num_attention_heads, num_key_value_heads, tp);
 }
 
-HeadShard shard_heads_of_some(std::size_t num_heads, std::size_t num_key_heads, TpRank tp) {
+HeadShard shard_heads_of_some(std::size_t num_heads, std::size_t num_key_heads, TpRank tp,
+                              std::size_t granule) {
   const std::size_t group = num_heads / num_key_heads;
-  const Range query = split_by_weights(num_heads, tp);
+  const Range query = split_by_weights(num_heads, tp, num_heads / granule < tp.size ? 1 : granule);
   const std::size_t first = query.begin / group;
   return {query, {first, query.empty() ? first : (query.end + group - 1) / group}, group};
 }

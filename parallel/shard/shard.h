@@ -66,7 +66,9 @@ struct HeadShard {
 // multiple of the number of KV heads.
 HeadShard shard_heads(std::size_t num_attention_heads, std::size_t num_key_value_heads, TpRank tp);
 // Like shard_heads, for layers that may have fewer heads than there are ranks: some ranks may have none.
-HeadShard shard_heads_of_some(std::size_t num_heads, std::size_t num_key_heads, TpRank tp);
+// Ranks get whole granules of `granule` heads, unless there are fewer granules than ranks.
+HeadShard shard_heads_of_some(std::size_t num_heads, std::size_t num_key_heads, TpRank tp,
+                              std::size_t granule = 1);
 
 // Input features per leaf of a row-parallel layer outside attention. If sums must not depend on the number of
 // ranks, each leaf is summed as a unit. The leaf size depends only on the model. It is the largest of 128, 64

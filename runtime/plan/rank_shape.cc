@@ -13,6 +13,11 @@ std::size_t products_of(const GatedDeltaNetSpec& spec, std::size_t heads) {
   return 3 * heads * spec.key_head_dim * spec.value_head_dim;
 }
 
+// A state is read once for the update and the result.
+std::size_t products_of(const MambaSpec& spec, std::size_t heads) {
+  return 2 * heads * spec.head_dim * spec.state_size;
+}
+
 std::size_t products_of(const ShortConvolutionSpec& spec, std::size_t channels) {
   return channels * (spec.conv_kernel + 2);
 }
@@ -48,6 +53,20 @@ bool is_chunked(const AttentionPartSpec& part) {
   return attention != nullptr && attention->pattern.chunk && !attention->pattern.window;
 }
 
+// Adds a layer, or counts it as one more layer of its kind.
+void add_layer(const AttentionShape& shape, std::vector<AttentionShape>& shapes) {
+  const auto same = std::ranges::find_if(shapes, [&](const AttentionShape& other) {
+    return other.window == shape.window && other.chunked == shape.chunked &&
+           other.bytes_per_position == shape.bytes_per_position &&
+           other.bytes_per_sequence == shape.bytes_per_sequence &&
+           other.multiplications == shape.multiplications;
+  });
+  if (same == shapes.end())
+    shapes.push_back(shape);
+  else
+    same->layers += 1;
+}
+
 // Returns one entry per kind of layer, in the order of first appearance.
 std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan& plan, const Model& model,
                                          const CacheGroups& groups, TpRank tp, Range layers) {
@@ -55,28 +74,27 @@ std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan
   const std::vector<std::size_t> states = model.state_floats();
   std::vector<AttentionShape> shapes;
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
-    const AttentionPartSpec& part = spec.blocks[layers.begin + layer].attention;
+    const BlockSpec& block = spec.blocks[layers.begin + layer];
+    if (block.parallel_mixer) {
+      const std::size_t heads = owned_heads(*block.parallel_mixer, tp).local_heads();
+      add_layer(recurrent_shape(products_of(*block.parallel_mixer, heads), states[layer]), shapes);
+    }
+    const AttentionPartSpec& part = block.attention;
+    if (std::holds_alternative<NoPartSpec>(part)) continue;
     const std::size_t heads = owned_heads(part, tp).local_heads();
     const auto* const recurrence = std::get_if<GatedDeltaNetSpec>(&part);
     const auto* const convolution = std::get_if<ShortConvolutionSpec>(&part);
+    const auto* const mixer = std::get_if<MambaSpec>(&part);
     const auto& place = groups.places[layers.begin + layer];
     const auto* const hashed = std::get_if<LshAttentionSpec>(&part);
     const AttentionShape shape =
         recurrence != nullptr    ? recurrent_shape(products_of(*recurrence, heads), states[layer])
         : convolution != nullptr ? recurrent_shape(products_of(*convolution, heads), states[layer])
+        : mixer != nullptr       ? recurrent_shape(products_of(*mixer, heads), states[layer])
         : hashed != nullptr
             ? hashed_shape(*hashed, heads)
             : shape_of_layer(layouts[layer], heads, groups.windows[place->group], is_chunked(part));
-    const auto same = std::ranges::find_if(shapes, [&](const AttentionShape& other) {
-      return other.window == shape.window && other.chunked == shape.chunked &&
-             other.bytes_per_position == shape.bytes_per_position &&
-             other.bytes_per_sequence == shape.bytes_per_sequence &&
-             other.multiplications == shape.multiplications;
-    });
-    if (same == shapes.end())
-      shapes.push_back(shape);
-    else
-      same->layers += 1;
+    add_layer(shape, shapes);
   }
   return shapes;
 }
@@ -91,7 +109,7 @@ double wire_share(WireType type) {
 
 HeadShard owned_heads(const AttentionPartSpec& attention, TpRank tp) {
   const HeadCounts counts = head_counts(attention);
-  return is_recurrent(attention) ? shard_heads_of_some(counts.heads, counts.kv_heads, tp)
+  return is_recurrent(attention) ? shard_heads_of_some(counts.heads, counts.kv_heads, tp, counts.granule)
                                  : shard_heads(counts.heads, counts.kv_heads, tp);
 }
 

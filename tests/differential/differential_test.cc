@@ -39,8 +39,7 @@ const std::vector<std::string> kModelsWithLayer = {"deepseek3-yarn", "qwen3next"
 
 bool has_recurrent_layers(const reference::Fixture& fixture) {
   const ModelSpec spec = make_spec(load_config(fixture.folder));
-  return std::ranges::any_of(spec.blocks,
-                             [](const BlockSpec& block) { return is_recurrent(block.attention); });
+  return std::ranges::any_of(spec.blocks, keeps_state);
 }
 
 struct Continuation {

@@ -157,8 +157,7 @@ TEST(SameBits, OnAnyNumberOfRanks) {
     ModelSpec spec = make_spec(load_config(fixture.folder));
     spec.same_bits = true;
     const std::size_t most = std::min(leaf_heads(spec), test::world().size());
-    const std::size_t columns =
-        std::visit([](const auto& mlp) { return mlp.intermediate_size; }, spec.blocks.back().feed_forward);
+    const std::size_t columns = intermediate_size(spec.blocks.back().feed_forward);
     divided += columns / leaf_of(columns, leaf_heads(spec)) >= 2 ? 1 : 0;
     // Every fixture in one type, a few in all.
     for (std::size_t type = 0; type < std::size(kTypes); ++type) {

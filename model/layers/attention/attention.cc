@@ -109,6 +109,7 @@ Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_
       softcap_(spec.softcap),
       query_scaling_(spec.query_scaling),
       has_gate_(spec.output_gate),
+      output_scale_(spec.output_scale),
       qkv_proj_(loader, qkv_rows(spec, hidden_size, names, shard), spec.qkv_bias),
       query_norm_(head_norm(loader, names.q_norm, spec, spec.num_attention_heads, shard.query_heads,
                             names.norm_tensor_per_head)),
@@ -184,6 +185,7 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
     const TensorView<float> gate = qkv.columns_from(qkv.columns() - query_size_, query_size_);
     kernels::multiply_activated(kernels::Activation::sigmoid, gate, attended);
   }
+  if (output_scale_ != 1.0F) kernels::scale(output_scale_, attended);
   return o_proj_(attended, step);
 }
 

@@ -76,6 +76,7 @@ class Attention {
   std::vector<float> alibi_slopes_;  // [local_heads], or empty
   std::optional<QueryScalingSpec> query_scaling_;
   bool has_gate_;
+  float output_scale_;
   // [query_size + 2 * own_kv_size (+ query_size), hidden_size]: q, k, v (and gates), stacked vertically. No v
   // if values are keys.
   ColumnParallelLinear qkv_proj_;

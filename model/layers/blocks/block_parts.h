@@ -6,6 +6,7 @@
 #include "model/layers/attention/gated_delta_net.h"
 #include "model/layers/attention/latent_attention.h"
 #include "model/layers/attention/lsh_attention.h"
+#include "model/layers/attention/mamba.h"
 #include "model/layers/attention/short_convolution.h"
 #include "model/layers/feed_forward/mixture_of_experts.h"
 #include "model/layers/feed_forward/mlp.h"
@@ -18,12 +19,23 @@
 
 namespace tp {
 
+// The half that a block does not have, and therefore never computes.
+struct NoPart {
+  NoPart(WeightLoader&, const NoPartSpec&, std::size_t, const BlockNames&) {}
+  PartialSum operator()(TensorView<const float>, const StepContext&) const {
+    return PartialSum(TensorView<float>());
+  }
+};
+
 // Any kind of attention, or a layer that replaces attention.
 class AttentionPart {
  public:
   // Throws ConfigError or CheckpointError.
   AttentionPart(WeightLoader& loader, const AttentionPartSpec& spec, std::size_t hidden_size,
                 const BlockNames& names);
+
+  // Whether the block has this half.
+  bool exists() const { return !std::holds_alternative<NoPart>(part_); }
 
   // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]. Also writes to the cache, if the
   // part uses it.
@@ -36,7 +48,8 @@ class AttentionPart {
   std::size_t state_floats() const;
 
  private:
-  std::variant<Attention, LatentAttention, GatedDeltaNet, LshAttention, ShortConvolution> part_;
+  std::variant<Attention, LatentAttention, GatedDeltaNet, LshAttention, ShortConvolution, Mamba, NoPart>
+      part_;
 };
 
 // Any kind of feed-forward half.
@@ -46,11 +59,14 @@ class FeedForwardPart {
   FeedForwardPart(WeightLoader& loader, const FeedForwardSpec& spec, std::size_t hidden_size,
                   const BlockNames& names);
 
+  // Whether the block has this half.
+  bool exists() const { return !std::holds_alternative<NoPart>(part_); }
+
   // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]
   PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
 
  private:
-  std::variant<GatedMlp, PlainMlp, MixtureOfExperts> part_;
+  std::variant<GatedMlp, PlainMlp, MixtureOfExperts, NoPart> part_;
 };
 
 std::optional<Norm> load_if_present(WeightLoader& loader, const std::string& name, std::size_t hidden_size,

@@ -16,6 +16,18 @@ DecoderBlock load_block(WeightLoader& loader, const BlockSpec& spec, std::size_t
   }
 }
 
+std::size_t state_floats_of(const DecoderBlock& block) {
+  return std::visit(
+      [](const auto& any) {
+        std::size_t floats = any.attention().state_floats();
+        if constexpr (requires { any.parallel_mixer(); }) {
+          if (any.parallel_mixer() != nullptr) floats += any.parallel_mixer()->state_floats();
+        }
+        return floats;
+      },
+      block);
+}
+
 const CrossAttention* cross_attention_of(const DecoderBlock& block) {
   return std::visit(
       [](const auto& any) -> const CrossAttention* {

@@ -17,6 +17,9 @@ using DecoderBlock = std::variant<SequentialBlock, ParallelResidualBlock, PostNo
 DecoderBlock load_block(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
                         const BlockNames& names);
 
+// Size of one sequence's state in the block on this rank, in floats; 0 if the block has none.
+std::size_t state_floats_of(const DecoderBlock& block);
+
 // The block's cross-attention; null if it has none.
 const CrossAttention* cross_attention_of(const DecoderBlock& block);
 

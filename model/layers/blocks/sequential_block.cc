@@ -11,6 +11,12 @@ std::optional<ParallelExperts> load_parallel_experts(WeightLoader& loader, const
   return ParallelExperts(loader, *spec.parallel_experts, hidden_size, names);
 }
 
+std::optional<Mamba> load_parallel_mixer(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
+                                         const BlockNames& names) {
+  if (!spec.parallel_mixer) return std::nullopt;
+  return Mamba(loader, *spec.parallel_mixer, hidden_size, names);
+}
+
 std::optional<LayerInput> load_layer_input(WeightLoader& loader, const BlockSpec& spec,
                                            std::size_t hidden_size, const BlockNames& names) {
   if (!spec.layer_input) return std::nullopt;
@@ -23,6 +29,7 @@ SequentialBlock::SequentialBlock(WeightLoader& loader, const BlockSpec& spec, st
                                  const BlockNames& names)
     : input_norm_(load_if_present(loader, names.input_norm, hidden_size, spec.input_norm)),
       attention_(loader, spec.attention, hidden_size, names),
+      parallel_mixer_(load_parallel_mixer(loader, spec, hidden_size, names)),
       post_attention_norm_(
           load_if_present(loader, names.post_attention_norm, hidden_size, spec.post_attention_norm)),
       cross_attention_norm_(
@@ -39,19 +46,34 @@ SequentialBlock::SequentialBlock(WeightLoader& loader, const BlockSpec& spec, st
                                       : std::vector<float>()),
       residual_scale_(spec.residual_scale) {}
 
+PartialSum SequentialBlock::attend(TensorView<const float> x, const StepContext& step,
+                                   const kernels::PagedCache& cache) const {
+  PartialSum sum = attention_(x, step, cache);
+  if (parallel_mixer_) {
+    const TraceSpan span(step.tracer, Activity::attention, x.rows());
+    sum += (*parallel_mixer_)(x, step);
+  }
+  return sum;
+}
+
 void SequentialBlock::operator()(Residual& x, const StepContext& step,
                                  const kernels::PagedCache& cache) const {
-  x.add_all_reduced(attention_(x.normed(input_norm_), step, cache), post_attention_norm_, residual_scale_);
+  if (attention_.exists())
+    x.add_all_reduced(attend(x.normed(input_norm_), step, cache), post_attention_norm_, residual_scale_);
   if (cross_attention_)
     x.add_all_reduced((*cross_attention_)(x.normed(cross_attention_norm_), step, cache), std::nullopt,
                       residual_scale_);
+  if (feed_forward_.exists()) feed_forward(x, step);
+  if (layer_input_) x.add((*layer_input_)(x.rows(), step), layer_input_->norm());
+  if (!output_scale_.empty()) x.scale(output_scale_.front());
+}
+
+void SequentialBlock::feed_forward(Residual& x, const StepContext& step) const {
   PartialSum mlp = feed_forward_(x.normed(pre_feed_forward_norm_), step);
   if (parallel_experts_)
     x.add(parallel_experts_->with(std::move(mlp), x, step), post_feed_forward_norm_, residual_scale_);
   else
     x.add_all_reduced(std::move(mlp), post_feed_forward_norm_, residual_scale_);
-  if (layer_input_) x.add((*layer_input_)(x.rows(), step), layer_input_->norm());
-  if (!output_scale_.empty()) x.scale(output_scale_.front());
 }
 
 }  // namespace tp

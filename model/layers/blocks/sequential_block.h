@@ -13,10 +13,11 @@
 
 namespace tp {
 
-// x += attention(norm(x)); x += mlp(norm(x)). Some families also normalize or scale the outputs of attention
-// and mlp, or normalize only the outputs. A decoder that reads an encoder computes x +=
-// cross_attention(norm(x)) in between, with a third all-reduce. Experts in addition to the MLP also need a
-// third all-reduce. The layer's own input and the factor of the output need no communication.
+// x += attention(norm(x)); x += mlp(norm(x)). A block may lack one half. Some families also normalize or
+// scale the outputs of attention and mlp, or normalize only the outputs. A mixer may run beside attention;
+// one all-reduce sums both outputs. A decoder that reads an encoder computes x += cross_attention(norm(x)) in
+// between, with a third all-reduce. Experts in addition to the MLP also need a third all-reduce. The layer's
+// own input and the factor of the output need no communication.
 class SequentialBlock {
  public:
   SequentialBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
@@ -26,12 +27,21 @@ class SequentialBlock {
   void operator()(Residual& x, const StepContext& step, const kernels::PagedCache& cache) const;
 
   const AttentionPart& attention() const { return attention_; }
+  // Null if no mixer runs beside attention.
+  const Mamba* parallel_mixer() const { return parallel_mixer_ ? &*parallel_mixer_ : nullptr; }
   // Null if the block has no cross-attention.
   const CrossAttention* cross_attention() const { return cross_attention_ ? &*cross_attention_ : nullptr; }
 
  private:
+  // The outputs of attention and of the mixer beside it.
+  PartialSum attend(TensorView<const float> x, const StepContext& step,
+                    const kernels::PagedCache& cache) const;
+  // x += feed_forward(norm(x)), with experts in addition if the block has them.
+  void feed_forward(Residual& x, const StepContext& step) const;
+
   std::optional<Norm> input_norm_;
   AttentionPart attention_;
+  std::optional<Mamba> parallel_mixer_;
   std::optional<Norm> post_attention_norm_;
   std::optional<Norm> cross_attention_norm_;
   std::optional<CrossAttention> cross_attention_;

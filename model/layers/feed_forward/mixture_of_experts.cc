@@ -9,16 +9,16 @@
 namespace tp {
 namespace {
 
-std::vector<OwnedRows> gate_up_rows(const StoredExpert& stored, Range columns) {
+std::vector<OwnedRows> gate_up_rows(const StoredExpert& stored, bool gated, Range columns) {
   std::vector<OwnedRows> rows;
-  stored.gate.append_rows(columns, rows);
+  if (gated) stored.gate.append_rows(columns, rows);
   stored.up.append_rows(columns, rows);
   return rows;
 }
 
 std::vector<Expert> load_experts(WeightLoader& loader, const MixtureOfExpertsSpec& spec,
                                  std::size_t hidden_size, const ExpertNames& names) {
-  const ExpertSpec expert{spec.intermediate_size, spec.activation, spec.bias, spec.weigh_input};
+  const ExpertSpec expert{spec.intermediate_size, spec.activation, spec.gated, spec.bias, spec.weigh_input};
   const ExpertStacks stacks(loader.source(), names, spec.router.num_experts);
   std::vector<Expert> experts;
   experts.reserve(spec.router.num_experts);
@@ -36,9 +36,17 @@ Expert::Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert&
 
 Expert::Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert& stored, Range columns)
     : activation_(spec.activation),
+      gated_(spec.gated),
       weigh_input_(spec.weigh_input),
-      gate_up_proj_(loader, gate_up_rows(stored, columns), spec.bias),
+      gate_up_proj_(loader, gate_up_rows(stored, spec.gated, columns), spec.bias),
       down_proj_(loader, stored.down, columns, spec.bias, loader.leaf_of_columns(spec.intermediate_size)) {}
+
+TensorView<float> Expert::activated(TensorView<const float> x, const StepContext& step) const {
+  if (gated_) return gate_up_proj_.gated(x, activation_, step);
+  const TensorView<float> up = gate_up_proj_(x, step);
+  kernels::activate(activation_, up);
+  return up;
+}
 
 void Expert::add_to(PartialSum& sum, TensorView<const float> x, const ExpertTokens& tokens,
                     const StepContext& step) const {
@@ -48,12 +56,12 @@ void Expert::add_to(PartialSum& sum, TensorView<const float> x, const ExpertToke
   const TensorView<float> expert_in = step.workspace.take(count, x.columns());  // [count, hidden_size]
   kernels::gather_rows(x, tokens.rows, expert_in);
   if (weigh_input_) kernels::scale_rows(tokens.weights, expert_in);
-  const TensorView<float> gated = gate_up_proj_.gated(expert_in, activation_, step);  // [count, local_size]
-  if (weigh_input_) return sum.add_to_rows(down_proj_(gated, step), tokens.rows);
-  // The weights scale `gated` instead of the output, which is wider. This is equivalent because down_proj_ is
+  const TensorView<float> inner = activated(expert_in, step);  // [count, local_size]
+  if (weigh_input_) return sum.add_to_rows(down_proj_(inner, step), tokens.rows);
+  // The weights scale `inner` instead of the output, which is wider. This is equivalent because down_proj_ is
   // linear except for its bias, which is scaled separately.
-  kernels::scale_rows(tokens.weights, gated);
-  sum.add_to_rows(down_proj_.with_scaled_bias(gated, tokens.weights, step), tokens.rows);
+  kernels::scale_rows(tokens.weights, inner);
+  sum.add_to_rows(down_proj_.with_scaled_bias(inner, tokens.weights, step), tokens.rows);
 }
 
 MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsSpec& spec,
@@ -62,10 +70,11 @@ MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsS
       experts_(load_experts(loader, spec, hidden_size, names.experts)) {
   if (spec.shared_intermediate_size != 0) {
     const ExpertSpec shared{.intermediate_size = spec.shared_intermediate_size,
-                            .activation = spec.activation};
-    shared_expert_.emplace(
-        loader, shared,
-        stored_expert(names.experts.shared_expert, spec.shared_intermediate_size, hidden_size));
+                            .activation = spec.activation,
+                            .gated = spec.gated};
+    shared_expert_.emplace(loader, shared,
+                           stored_expert(loader.source(), names.experts.shared_expert,
+                                         spec.shared_intermediate_size, hidden_size));
   }
   if (spec.shared_expert_gate) {
     shared_expert_gate_ = loader.whole_vector(tensor_names::weight_of(names.experts.shared_expert_gate),

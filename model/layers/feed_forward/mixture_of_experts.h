@@ -17,12 +17,13 @@ namespace tp {
 struct ExpertSpec {
   std::size_t intermediate_size = 0;
   Activation activation = Activation::silu;
+  bool gated = true;
   bool bias = false;
   bool weigh_input = false;  // whether a token's weight scales the expert's input instead of its output
 };
 
-// A gated MLP, divided among ranks like GatedMlp. An expert processes only some rows of a batch, and adds its
-// weighted outputs to an addend that all experts share.
+// A gated or plain MLP, divided among ranks like GatedMlp. An expert processes only some rows of a batch, and
+// adds its weighted outputs to an addend that all experts share.
 class Expert {
  public:
   Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert& stored);
@@ -39,9 +40,13 @@ class Expert {
  private:
   Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert& stored, Range columns);
 
+  // activation(gate(x)) * up(x), or activation(up(x)). x: [count, hidden_size] -> [count, local_size]
+  TensorView<float> activated(TensorView<const float> x, const StepContext& step) const;
+
   Activation activation_;
+  bool gated_;
   bool weigh_input_;
-  ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates, then ups
+  ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates, if any, then ups
   RowParallelLinear down_proj_;        // [hidden_size, local_size]
 };
 

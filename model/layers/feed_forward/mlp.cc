@@ -9,9 +9,9 @@
 namespace tp {
 namespace {
 
-std::vector<OwnedRows> gate_up_rows(const GatedMlpSpec& spec, std::size_t hidden_size,
-                                    const BlockNames& names, Range columns) {
-  const StoredGateUp stored = stored_gate_up(names, spec.intermediate_size, hidden_size);
+std::vector<OwnedRows> gate_up_rows(const WeightSource& source, const GatedMlpSpec& spec,
+                                    std::size_t hidden_size, const BlockNames& names, Range columns) {
+  const StoredGateUp stored = stored_gate_up(source, names, spec.intermediate_size, hidden_size);
   std::vector<OwnedRows> rows;
   stored.gate.append_rows(columns, rows);
   stored.up.append_rows(columns, rows);
@@ -58,11 +58,24 @@ GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t h
 GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size,
                    const BlockNames& names, Range columns)
     : activation_(spec.activation),
-      gate_up_proj_(loader, gate_up_rows(spec, hidden_size, names, columns), spec.bias),
+      gate_scale_(spec.gate_scale),
+      output_scale_(spec.output_scale),
+      gate_up_proj_(loader, gate_up_rows(loader.source(), spec, hidden_size, names, columns), spec.bias),
       down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias,
                  loader.leaf_of_columns(spec.intermediate_size)) {}
 
+PartialSum GatedMlp::scaled(TensorView<const float> x, const StepContext& step) const {
+  const TensorView<float> gate_up = gate_up_proj_(x, step);
+  const std::size_t size = gate_up.columns() / 2;
+  const TensorView<float> gated = step.workspace.take(x.rows(), size);
+  kernels::scale(gate_scale_, gate_up.columns_from(0, size));
+  kernels::activate_and_multiply(activation_, gate_up, gated);
+  kernels::scale(output_scale_, gated);
+  return down_proj_(gated, step);
+}
+
 PartialSum GatedMlp::operator()(TensorView<const float> x, const StepContext& step) const {
+  if (gate_scale_ != 1.0F || output_scale_ != 1.0F) return scaled(x, step);
   // [tokens, local_size]
   const LocalActivations gated = gate_up_proj_.gated_for(down_proj_, x, activation_, step);
   return down_proj_(gated, step);

@@ -23,7 +23,12 @@ class GatedMlp {
   GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size, const BlockNames& names,
            Range columns);
 
+  // The result with factors of the gate and of the output.
+  PartialSum scaled(TensorView<const float> x, const StepContext& step) const;
+
   Activation activation_;
+  float gate_scale_;
+  float output_scale_;
   ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates, then ups
   RowParallelLinear down_proj_;        // [hidden_size, local_size]
 };

@@ -53,8 +53,7 @@ class RecurrentModel {
 
 bool has_states(const reference::Fixture& fixture) {
   const ModelSpec spec = make_spec(load_config(fixture.folder));
-  return std::ranges::any_of(spec.blocks,
-                             [](const BlockSpec& block) { return is_recurrent(block.attention); });
+  return std::ranges::any_of(spec.blocks, keeps_state);
 }
 
 std::vector<std::string> recurrent_models() {
