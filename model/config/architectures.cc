@@ -127,11 +127,14 @@ std::size_t leaf_heads(const ModelSpec& spec) {
   if (!spec.same_bits) return 0;
   std::size_t most = 0;
   for (const BlockSpec& block : spec.blocks) {
-    // Channels are divided like the columns of an MLP.
-    if (std::holds_alternative<ShortConvolutionSpec>(block.attention)) continue;
+    // Channels are divided like the columns of an MLP. Mixers may have fewer heads than there are ranks.
+    if (std::holds_alternative<ShortConvolutionSpec>(block.attention) ||
+        std::holds_alternative<MambaSpec>(block.attention))
+      continue;
     most = std::max(most, head_counts(block.attention).heads);
-    if (block.parallel_mixer) most = std::max(most, block.parallel_mixer->num_heads);
   }
+  if (const MambaSpec* const mixer = first_mixer(spec); mixer != nullptr && most == 0)
+    most = mixer->num_heads;
   if (!spec.encoder) return most;
   ModelSpec encoder = *spec.encoder;
   encoder.same_bits = true;

@@ -60,8 +60,8 @@ struct CheckpointConfig : ModelConfig {
 
   bool use_sliding_window = true;
   std::size_t max_window_layers = 0;  // number of initial layers without a window
-  // [layers] or empty: "full_attention", "sliding_attention", "chunked_attention", "linear_attention" or
-  // "conv"
+  // [layers] or empty: "full_attention", "sliding_attention", "chunked_attention", "linear_attention", "conv"
+  // or "mamba". Layers with one part may also be "mlp" or "moe".
   std::vector<std::string> layer_types{};
   std::size_t sliding_window_pattern = 0;  // without layer_types: every n-th layer has no window
   double query_pre_attn_scalar = 0.0;      // 0: head_dim
@@ -140,6 +140,21 @@ struct CheckpointConfig : ModelConfig {
   // Layers with a short convolution instead of attention ("conv" in layer_types).
   std::size_t conv_l_cache = 0;           // width in tokens, including the current token; 0: no such layers
   bool block_auto_adjust_ff_dim = false;  // whether intermediate_size was computed from block_ff_dim
+
+  // Mamba-2 mixers, in layers of the type "mamba" or in all layers.
+  std::size_t mamba_n_heads = 0;
+  std::size_t mamba_d_head = 0;
+  std::size_t mamba_n_groups = 1;
+  std::size_t mamba_d_state = 128;
+  std::size_t mamba_d_conv = 0;           // width in tokens, including the current token; 0: no mixers
+  bool mamba_rms_norm = true;             // a norm of the gated output
+  std::vector<double> ssm_multipliers{};  // factors of z, x, B, C and dt; empty: 1
+  double ssm_in_multiplier = 1.0;         // factors of the inputs and outputs of mixers and attention
+  double ssm_out_multiplier = 1.0;
+  double attention_in_multiplier = 1.0;
+  double attention_out_multiplier = 1.0;
+  double key_multiplier = 1.0;
+  std::vector<double> mlp_multipliers{};  // factors of the gate and of the output; empty: 1
 
   // Layers without a window, if they differ from layers with a window.
   std::size_t global_head_dim = 0;             // 0: head_dim

@@ -5,6 +5,7 @@
 #include "model/config/expert_config.h"
 #include "model/config/gguf_config.h"
 #include "model/config/layer_config.h"
+#include "model/config/mamba_config.h"
 #include "model/config/mixed_layer_config.h"
 #include "model/config/nearest_family.h"
 #include "model/config/reformer_config.h"
@@ -128,7 +129,8 @@ void read_heads(const JsonNode& fields, const std::string& where, CheckpointConf
                 fields.name_of({"num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads"}),
                 config.num_key_value_heads == 0 ? config.num_attention_heads : config.num_key_value_heads);
   // With latent attention, head_dim is the size of the rotated part.
-  fields.update_size({"qk_rope_head_dim", "head_dim", "attention_head_size", "d_kv"}, config.head_dim);
+  fields.update_size({"qk_rope_head_dim", "head_dim", "attention_head_dim", "attention_head_size", "d_kv"},
+                     config.head_dim);
   if (config.head_dim == 0) {
     require<ConfigError>(
         config.hidden_size % config.num_attention_heads == 0,
@@ -155,8 +157,9 @@ void read_sizes(const JsonNode& fields, std::size_t intermediate_per_hidden, Che
   config.intermediate_size = size_of(
       fields, {intermediate},
       intermediate_per_hidden == 0 ? config.intermediate_size : intermediate_per_hidden * config.hidden_size);
-  // Reformer's config lists its layers and may omit their number.
-  const std::size_t listed = fields.list_or_empty("attn_layers", &JsonNode::string).size();
+  // Reformer's and Nemotron-H's configs list their layers and may omit their number.
+  const std::size_t listed =
+      fields.list_or_empty(fields.name_of({"attn_layers", "layers_block_type"}), &JsonNode::string).size();
   config.num_hidden_layers = size_of(fields,
                                      {own_name(fields, {"decoder_layers", "num_decoder_layers"},
                                                {"num_hidden_layers", "n_layer", "num_layers", "n_layers"})},
@@ -344,6 +347,7 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   read_heads(fields, name, config);
   require_countable_parts(name, config);  // before creating lists of layers
   read_rope(fields, name, config);
+  if (config.mamba_d_conv != 0) read_mamba(fields, name, config);
   if (config.conv_l_cache != 0) read_short_convolutions(fields, name, config);
   read_layers(fields, name, config);
   read_mixed_layers(fields, name, config);
@@ -358,10 +362,11 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   if (family.kind == ModelKind::diffusion) read_mask_token(fields, name, config);
   read_reformer(fields, config);
   fields.update({"mlp_bias", "use_bias", "enable_bias", "bias"}, config.mlp_bias);
-  fields.update({"logit_scale", "output_multiplier"}, config.logit_scale);
+  fields.update({"logit_scale", "output_multiplier", "lm_head_multiplier"}, config.logit_scale);
   fields.update({"lm_head_bias"}, config.lm_head_bias);
   fields.update({"tie_embedding", "tie_word_embeddings", "weight_tying"}, config.tie_word_embeddings);
-  fields.update({"hidden_activation", "hidden_act", "activation_function", "activation", "activation_type"},
+  fields.update({"hidden_activation", "hidden_act", "activation_function", "activation", "activation_type",
+                 "mlp_hidden_act"},
                 config.hidden_act);
   const char* dtype_field = fields.has("dtype") ? "dtype" : "torch_dtype";
   config.torch_dtype = parse_dtype(fields.string_or(dtype_field, "float32"), name);

@@ -47,6 +47,10 @@ void serialize(Archive& archive, tp::CheckpointConfig& config, unsigned /*versio
       .linear_num_value_heads& config.linear_key_head_dim& config.linear_value_head_dim& config
       .linear_conv_kernel_dim;
   archive& config.conv_l_cache& config.block_auto_adjust_ff_dim& config.qk_scale_factor& config.post_norm_eps;
+  archive& config.mamba_n_heads& config.mamba_d_head& config.mamba_n_groups& config.mamba_d_state& config
+      .mamba_d_conv& config.mamba_rms_norm& config.ssm_multipliers& config.ssm_in_multiplier& config
+      .ssm_out_multiplier& config.attention_in_multiplier& config.attention_out_multiplier& config
+      .key_multiplier& config.mlp_multipliers;
   archive& config.global_head_dim& config.num_global_key_value_heads& config.attention_k_eq_v& config
       .num_kv_shared_layers& config.use_double_wide_mlp& config.hidden_size_per_layer_input& config
       .vocab_size_per_layer_input& config.enable_moe_block;

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tp {
 namespace {
@@ -46,11 +47,15 @@ std::string torch_dtype(const GgufFiles& files) {
 }
 
 // Models with experts in all layers may lack feed_forward_length. Layers that share keys and values may have
-// wider MLPs than the first layer.
+// wider MLPs than the first layer. Layers without an MLP have 0 in a list.
 std::uint64_t intermediate_size(const ModelMetadata& model) {
-  if (!model.has("feed_forward_length")) return model.whole("expert_feed_forward_length");
+  const char* const key = "feed_forward_length";
+  if (!model.has(key)) return model.whole("expert_feed_forward_length");
+  const std::vector<std::uint64_t> all = model.wholes(key);
+  const std::uint64_t most = std::ranges::max(all);
+  if (std::ranges::all_of(all, [&](std::uint64_t size) { return size == 0 || size == most; })) return most;
   const bool may_differ = model.whole_or("attention.shared_kv_layers", 0) != 0;
-  return may_differ ? model.wholes("feed_forward_length").front() : model.whole("feed_forward_length");
+  return may_differ ? all.front() : model.whole(key);
 }
 
 // Fields that most families have, under Llama's names.

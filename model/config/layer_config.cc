@@ -28,6 +28,8 @@ void read_layers_without_rope(const JsonNode& fields, const std::string& where, 
   config.no_rope_layers = fields.has("layer_rope_theta")
                               ? layers_with_theta(fields, where, config)
                               : fields.list_or_empty("no_rope_layers", &JsonNode::count);
+  if (fields.string_or("position_embedding_type", "") == "nope")
+    config.no_rope_layers.assign(config.num_hidden_layers, 0);
   fields.update_count({"no_rope_layer_interval"}, config.no_rope_layer_interval);
   if (config.no_rope_layers.empty() && config.no_rope_layer_interval != 0) {
     for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer)
@@ -85,7 +87,7 @@ std::vector<std::string> read_layer_types(const JsonNode& fields, const std::str
     }
   }
   for (std::string& type : types) {
-    if (type == "global") type = "full_attention";
+    if (type == "global" || type == "attention") type = "full_attention";
     if (type == "local") type = "sliding_attention";
   }
   return types;
@@ -116,8 +118,9 @@ void read_windows(const JsonNode& fields, const std::string& where, CheckpointCo
     const bool is_chunked = type == "chunked_attention" && config.attention_chunk_size != 0;
     const bool is_recurrent = type == "linear_attention" && config.linear_num_value_heads != 0;
     const bool is_convolution = type == "conv" && config.conv_l_cache != 0;
+    const bool is_of_mamba = (type == "mamba" || type == "mlp" || type == "moe") && config.mamba_n_heads != 0;
     require<ConfigError>(type == "full_attention" || type == "sliding_attention" || is_chunked ||
-                             is_recurrent || is_convolution,
+                             is_recurrent || is_convolution || is_of_mamba,
                          "{}: layer_types must be full_attention, sliding_attention or, with an "
                          "attention_chunk_size, chunked_attention, found \"{}\"",
                          where, type);

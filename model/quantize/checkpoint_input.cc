@@ -46,7 +46,8 @@ void reorder(std::span<const std::size_t> places, float* row) {
 }  // namespace
 
 CheckpointInput::CheckpointInput(const std::filesystem::path& folder, const std::string& name) : name_(name) {
-  const CheckpointConfig config = load_config(folder);
+  CheckpointConfig config = load_config(folder);
+  if (const auto fold = family_of(config.architecture).gguf.fold_factors) factors_ = fold(config);
   spec_ = make_spec(config);
   values_.text("general.type", "model");
   values_.text("general.name", name);
@@ -54,7 +55,7 @@ CheckpointInput::CheckpointInput(const std::filesystem::path& folder, const std:
   source_ = open_checkpoint(folder);
   const GgufHeads heads = heads_of(spec_);
   const GgufNames names(spec_.names.as_stored_in(*source_), heads);
-  facts_ = {.architecture = family_of(config.architecture).gguf.architecture,
+  facts_ = {.architecture = family_of(config.architecture).gguf.architecture_of(config),
             .layers = spec_.blocks.size(),
             .experts = config.num_experts,
             .has_lm_head = !spec_.tied_embeddings,
@@ -80,6 +81,7 @@ void CheckpointInput::add_tensor(const GgufNames& names, std::string name, Matri
     return;
   }
   if (place->is_stack) return add_experts(*place, {std::move(name), shape});
+  if (!place->second_half.empty()) return add_halves(*place, {std::move(name), shape});
   if (place->tensor.ends_with(kSplitKvB)) return add_split_kv_b(place->tensor, {std::move(name), shape});
   // A tied embedding may be stored only as the LM head.
   if (spec_.tied_embeddings && place->tensor == "output.weight") place->tensor = "token_embd.weight";
@@ -96,6 +98,7 @@ void CheckpointInput::add_tensor(const GgufNames& names, std::string name, Matri
   if (place->expert) tensor.shape.push_back(1);
   if (!is_vector) tensor.shape.push_back(in_file.rows);
   tensor.shape.push_back(in_file.columns);
+  if (place->vector_row != 0) tensor.shape = {shape.columns / place->vector_row, place->vector_row};
   tensors_.push_back(std::move(tensor));
   origins_.push_back({.parts = {{std::move(name), shape, {0, shape.rows}}},
                       .place = *place,
@@ -112,6 +115,18 @@ void CheckpointInput::add_stack(const std::string& tensor, const ModelTensor& wh
   if (is_transposed) std::swap(shape[1], shape[2]);
   tensors_.push_back({.name = tensor, .shape = std::move(shape)});
   origins_.push_back(std::move(origin));
+}
+
+// Splits a matrix into its upper and its lower half.
+void CheckpointInput::add_halves(const GgufPlace& place, const ModelTensor& whole) {
+  const std::size_t half = whole.shape.rows / 2;
+  const auto add = [&](const std::string& tensor, std::size_t first) {
+    tensors_.push_back({.name = tensor, .shape = {half, whole.shape.columns}});
+    origins_.push_back(
+        {.parts = {{whole.name, whole.shape, {first, first + half}}}, .place = {.tensor = tensor}});
+  };
+  add(place.tensor, 0);
+  add(place.second_half, half);
 }
 
 // Splits gate_up_proj into two stacks: most readers support only separate gate and up matrices.
@@ -190,14 +205,33 @@ void CheckpointInput::read(std::size_t tensor, Range rows, float* out) const {
     for (std::size_t i = 0; i < count && !origin.columns.empty(); ++i)
       reorder(origin.columns, out + i * columns);
     for (std::size_t i = 0; i < count * columns; ++i) out[i] = origin.place.stored(out[i]);
+    fold_factors(tensors_[tensor].name, {row, row + count}, columns, out);
     out += count * columns;
     row += count;
   }
 }
 
+void CheckpointInput::fold_factors(const std::string& tensor, Range rows, std::size_t columns,
+                                   float* out) const {
+  for (const GgufFactor& some : factors_) {
+    if (tensor != some.tensor && !(tensor.starts_with("blk.") && tensor.ends_with("." + some.tensor)))
+      continue;
+    for (std::size_t row = rows.begin; row < rows.end; ++row) {
+      if (some.rows != 0 && (row < some.first_row || row >= some.first_row + some.rows)) continue;
+      float* const elements = out + (row - rows.begin) * columns;
+      for (std::size_t i = 0; i < columns; ++i) elements[i] *= static_cast<float>(some.factor);
+    }
+  }
+}
+
 void CheckpointInput::read_part(const Origin& origin, const Stored& part, Range rows, float* out) const {
   const std::size_t columns = part.shape.columns;
-  if (part.shape.rows == 1) {
+  if (part.shape.rows == 1 && origin.place.vector_row != 0) {
+    const std::size_t row = origin.place.vector_row;
+    const Range elements{rows.begin * row, rows.end * row};
+    source_->read(part.name, part.shape, TensorSlice::of_columns(part.shape, elements),
+                  {out, 1, elements.size()});
+  } else if (part.shape.rows == 1) {
     source_->read(part.name, part.shape, TensorSlice::whole(part.shape), {out, 1, columns});
     reorder(origin.rows, out);
   } else if (origin.place.is_transposed) {

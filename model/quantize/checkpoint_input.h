@@ -1,5 +1,6 @@
 #pragma once
 
+#include "model/config/family.h"
 #include "model/config/spec.h"
 #include "model/quantize/hyperparameters.h"
 #include "model/quantize/model_tensors.h"
@@ -42,6 +43,8 @@ class CheckpointInput final : public QuantizeInput {
     std::vector<std::size_t> columns{};  // checkpoint column of each column in the file; empty: same order
     std::vector<float> values{};         // values of a tensor that is not in the checkpoint
   };
+  // Multiplies rows of a tensor by the factors that the file contains in it.
+  void fold_factors(const std::string& tensor, Range rows, std::size_t columns, float* out) const;
 
   // Numbers of all layers, in order, by metadata key.
   using Lists = std::map<std::string, std::vector<float>>;
@@ -51,13 +54,15 @@ class CheckpointInput final : public QuantizeInput {
   void add_stack(const std::string& tensor, const ModelTensor& whole, Range rows, std::size_t period,
                  bool is_transposed = false);
   void add_experts(const GgufPlace& place, const ModelTensor& stack);
+  void add_halves(const GgufPlace& place, const ModelTensor& whole);
   void add_split_kv_b(const std::string& tensor, const ModelTensor& whole);
   void add_describing_vectors();
   void write_vocabulary(const std::filesystem::path& folder);
   void read_part(const Origin& origin, const Stored& part, Range rows, float* out) const;
 
   std::string name_;
-  ModelSpec spec_;
+  std::vector<GgufFactor> factors_;
+  ModelSpec spec_;  // as in the file, without `factors_`
   std::unique_ptr<WeightSource> source_;
   GgufValues values_;
   ModelFacts facts_;

@@ -122,9 +122,10 @@ void write_of_layers(const char* key, const std::vector<std::int32_t>& numbers, 
     values.wholes(key, numbers);
 }
 
-// Writes the number of KV heads. Layers with a short convolution have none.
+// Writes the number of KV heads. Layers with a short convolution or only a mixer have none.
 void write_kv_heads(const ModelSpec& spec, ArchitectureValues& values) {
-  const bool counts_others = first_part<ShortConvolutionSpec>(spec) != nullptr;
+  const bool counts_others =
+      first_part<ShortConvolutionSpec>(spec) != nullptr || first_mixer(spec) != nullptr;
   std::vector<std::int32_t> heads;
   for (const BlockSpec& block : spec.blocks) {
     const auto* const own = std::get_if<AttentionSpec>(&block.attention);
@@ -134,9 +135,15 @@ void write_kv_heads(const ModelSpec& spec, ArchitectureValues& values) {
   write_of_layers("attention.head_count_kv", heads, values);
 }
 
-// Writes the width of MLPs. In layers with experts instead, it is intermediate_size.
+// Writes the width of MLPs. In layers with experts instead, it is intermediate_size. If any layer has
+// neither, it is 0 there, and the experts' width in layers with experts.
 void write_feed_forward(const CheckpointConfig& config, const ModelSpec& spec, ArchitectureValues& values) {
   std::vector<std::int32_t> sizes;
+  for (const BlockSpec& block : spec.blocks)
+    sizes.push_back(static_cast<std::int32_t>(intermediate_size(block.feed_forward)));
+  if (std::ranges::find(sizes, 0) != sizes.end())
+    return write_of_layers("feed_forward_length", sizes, values);
+  sizes.clear();
   for (const BlockSpec& block : spec.blocks) {
     const auto* const mlp = std::get_if<GatedMlpSpec>(&block.feed_forward);
     const bool is_wider = mlp != nullptr && config.num_kv_shared_layers != 0;
@@ -169,10 +176,32 @@ void write_attention(const AttentionSpec& attention, const ModelSpec& spec, Arch
   values.number_if("attn_logit_softcapping", attention.softcap.value_or(0.0F));
 }
 
+// The RoPE of a layer with (or without) a window, or of any layer if there is no such layer.
+const RopeSpec* rope_of(const ModelSpec& spec, bool with_window = false) {
+  const RopeSpec* other = nullptr;
+  if (const auto* const latent = first_part<LatentAttentionSpec>(spec); latent != nullptr && latent->rope)
+    return &*latent->rope;
+  for (const BlockSpec& block : spec.blocks) {
+    const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
+    if (attention == nullptr || !attention->rope) continue;
+    if (attention->pattern.window.has_value() == with_window) return &*attention->rope;
+    other = &*attention->rope;
+  }
+  return other;
+}
+
 // Recurrent layers use the metadata keys of state space models.
 void write_recurrence(const CheckpointConfig& config, const ModelSpec& spec, ArchitectureValues& values) {
   if (const auto* const convolution = first_part<ShortConvolutionSpec>(spec))
     values.whole("shortconv.l_cache", convolution->conv_kernel);
+  if (const MambaSpec* const mixer = first_mixer(spec)) {
+    values.whole("ssm.conv_kernel", mixer->conv_kernel);
+    values.whole("ssm.state_size", mixer->state_size);
+    values.whole("ssm.group_count", mixer->num_groups);
+    values.whole("ssm.time_step_rank", mixer->num_heads);
+    values.whole("ssm.inner_size", mixer->num_heads * mixer->head_dim);
+    values.boolean("rope.scaling.finetuned", rope_of(spec) != nullptr);
+  }
   const auto* const recurrence = first_part<GatedDeltaNetSpec>(spec);
   if (recurrence == nullptr) return;
   values.whole("ssm.conv_kernel", recurrence->conv_kernel);
@@ -192,20 +221,6 @@ void write_experts(const CheckpointConfig& config, const ModelSpec& spec, Archit
   values.whole("expert_used_count", config.num_experts_per_tok);
   values.whole("expert_feed_forward_length", config.moe_intermediate_size);
   values.whole_if("expert_shared_feed_forward_length", config.shared_expert_intermediate_size);
-}
-
-// The RoPE of a layer with (or without) a window, or of any layer if there is no such layer.
-const RopeSpec* rope_of(const ModelSpec& spec, bool with_window = false) {
-  const RopeSpec* other = nullptr;
-  if (const auto* const latent = first_part<LatentAttentionSpec>(spec); latent != nullptr && latent->rope)
-    return &*latent->rope;
-  for (const BlockSpec& block : spec.blocks) {
-    const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
-    if (attention == nullptr || !attention->rope) continue;
-    if (attention->pattern.window.has_value() == with_window) return &*attention->rope;
-    other = &*attention->rope;
-  }
-  return other;
 }
 
 // Whether each layer has a window.
@@ -262,10 +277,11 @@ std::string_view rounding_taken_over(const Spec& in_file, std::size_t max_positi
 
 // Names the first difference between two blocks, apart from windows; empty if they are equal.
 std::string_view difference(BlockSpec one, BlockSpec other, std::size_t max_positions) {
-  if (is_recurrent(one.attention) || is_recurrent(other.attention)) {
+  if (!keeps_keys(one) || !keeps_keys(other)) {
     if (one.attention != other.attention) return "its recurrent layers";
     other.attention = one.attention = AttentionSpec();
   }
+  if (one.parallel_mixer != other.parallel_mixer) return "its recurrent layers";
   auto* const attention = std::get_if<AttentionSpec>(&one.attention);
   auto* const latent = std::get_if<LatentAttentionSpec>(&one.attention);
   std::string_view found = "its attention";
@@ -310,12 +326,13 @@ void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec
                            GgufValues& all) {
   const auto* const attention = first_part<AttentionSpec>(spec);
   const auto* const latent = first_part<LatentAttentionSpec>(spec);
-  require<ConfigError>(attention != nullptr || latent != nullptr,
-                       "cannot write {} as a GGUF file: expected attention, found none; use the checkpoint "
-                       "without converting it",
+  const bool has_attention = attention != nullptr || latent != nullptr;
+  require<ConfigError>(has_attention || first_mixer(spec) != nullptr,
+                       "cannot write {} as a GGUF file: expected attention or mixers, found none; use the "
+                       "checkpoint without converting it",
                        model);
   const GgufFamily& gguf = family_of(config.architecture).gguf;
-  const std::string& architecture = gguf.architecture;
+  const std::string& architecture = gguf.architecture_of(config);
   require<ConfigError>(
       !architecture.empty(),
       "cannot write {} as a GGUF file: expected a family that such files have, found {}; use "
@@ -328,8 +345,9 @@ void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec
   values.whole("block_count", spec.blocks.size());
   write_feed_forward(config, spec, values);
   values.whole("vocab_size", spec.vocab_size);
-  values.whole("attention.head_count", config.num_attention_heads);
-  attention != nullptr ? write_attention(*attention, spec, values) : write_latent_attention(*latent, values);
+  values.whole("attention.head_count", has_attention ? config.num_attention_heads : 0);
+  if (attention != nullptr) write_attention(*attention, spec, values);
+  if (latent != nullptr) write_latent_attention(*latent, values);
   values.number(spec.final_norm->kind == NormSpec::Kind::rms ? "attention.layer_norm_rms_epsilon"
                                                              : "attention.layer_norm_epsilon",
                 spec.final_norm->eps);

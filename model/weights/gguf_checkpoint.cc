@@ -8,7 +8,9 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <numeric>
 #include <set>
 
 #include <fmt/ranges.h>
@@ -24,6 +26,8 @@ std::optional<MatrixShape> matrix_shape(const GgufPlace& place, const std::vecto
   const std::size_t dimensions = stored.size() - (place.expert ? 1 : 0);
   if (dimensions < 1 || dimensions > 2 || (place.expert && *place.expert >= stored.front()))
     return std::nullopt;
+  if (place.vector_row != 0)
+    return MatrixShape{1, std::accumulate(stored.begin(), stored.end(), std::size_t{1}, std::multiplies<>())};
   const std::size_t rows = dimensions == 2 ? stored[stored.size() - 2] : 1;
   if (place.is_transposed) return MatrixShape{stored.back(), rows};
   return MatrixShape{rows, stored.back()};
@@ -113,7 +117,8 @@ GgufCheckpoint::GgufCheckpoint(const std::filesystem::path& first)
 
 bool GgufCheckpoint::contains(const std::string& name) const {
   const std::optional<GgufPlace> place = names_.find(name);
-  return place && (files_.find(place->tensor) != nullptr || GgufSplitKvB::find(files_, place->tensor));
+  return place && place->second_half.empty() &&
+         (files_.find(place->tensor) != nullptr || GgufSplitKvB::find(files_, place->tensor));
 }
 
 std::vector<std::string> GgufCheckpoint::names() const {

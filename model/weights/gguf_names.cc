@@ -73,6 +73,7 @@ GgufHeads heads_in(const ModelMetadata& model) {
   heads.delta_value_heads = at_least_one(model.whole("ssm.time_step_rank"));
   heads.delta_key_dim = model.whole("ssm.state_size");
   heads.delta_value_dim = model.whole("ssm.inner_size") / heads.delta_value_heads;
+  heads.mamba_group = model.whole("ssm.inner_size") / heads.delta_key_heads;
   return heads;
 }
 
@@ -91,6 +92,8 @@ GgufHeads heads_of(const ModelSpec& spec) {
     heads.delta_key_dim = delta_net->key_head_dim;
     heads.delta_value_dim = delta_net->value_head_dim;
   }
+  if (const MambaSpec* const mixer = first_mixer(spec))
+    heads.mamba_group = mixer->num_heads / mixer->num_groups * mixer->head_dim;
   return heads;
 }
 
@@ -195,6 +198,11 @@ void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
                           &BlockNames::pre_feed_forward_norm, &BlockNames::post_feed_forward_norm,
                           &BlockNames::mlp_norm, &BlockNames::experts_input_norm, &BlockNames::experts_norm})
     add(block.*norm, {.tensor = kBlock + stored.*norm, .addend = -names.gguf.norm_offset});
+  add_gated_mlp({.gate_proj = block.gate_proj,
+                 .up_proj = block.up_proj,
+                 .down_proj = {},
+                 .gate_up_proj = block.gate_up_proj},
+                {.gate_proj = stored.gate_proj, .up_proj = stored.up_proj, .down_proj = {}});
   for (const auto projection :
        {&BlockNames::o_proj, &BlockNames::gate_proj, &BlockNames::up_proj, &BlockNames::down_proj})
     add(block.*projection, {.tensor = kBlock + stored.*projection, .is_transposed = block.transposed});
@@ -239,7 +247,24 @@ void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
   using Convolution = ShortConvolutionNames;
   for (const auto layer : {&Convolution::in_proj, &Convolution::conv, &Convolution::out_proj})
     add(block.short_convolution.*layer, {.tensor = kBlock + stored.short_convolution.*layer});
+  add_mamba(block.mamba, stored.mamba, heads);
   if (!block.experts.experts.empty()) add_experts(block.experts, stored.experts);
+}
+
+// Files store the two halves of gate_up_proj separately.
+void GgufNames::add_gated_mlp(const GatedMlpNames& names, const GatedMlpNames& stored) {
+  add(names.gate_up_proj,
+      {.tensor = kBlock + stored.gate_proj, .second_half = kBlock + stored.up_proj + std::string(kWeight)});
+}
+
+// Files store numbers of heads as columns, and the norm as one row for each group.
+void GgufNames::add_mamba(const MambaNames& names, const MambaNames& stored, const GgufHeads& heads) {
+  for (const auto layer :
+       {&MambaNames::in_proj, &MambaNames::conv, &MambaNames::dt_bias, &MambaNames::out_proj})
+    add(names.*layer, {.tensor = kBlock + stored.*layer});
+  add(names.decay, {.tensor = kBlock + stored.decay, .vector_row = 1, .is_negative_exp = true});
+  add(names.direct, {.tensor = kBlock + stored.direct, .vector_row = 1});
+  add(names.norm, {.tensor = kBlock + stored.norm, .vector_row = heads.mamba_group});
 }
 
 void GgufNames::add_delta_net(const GatedDeltaNetNames& names, const GgufTensorNames& gguf,
@@ -274,7 +299,9 @@ void GgufNames::add_experts(const ExpertNames& names, const ExpertNames& stored)
   for (const auto layer : {&ExpertNames::router, &ExpertNames::correction_bias, &ExpertNames::router_scale,
                            &ExpertNames::per_expert_scale, &ExpertNames::shared_expert_gate})
     add(names.*layer, {.tensor = kBlock + stored.*layer});
+  add_gated_mlp(names.shared_expert, stored.shared_expert);
   for (const auto part : {&GatedMlpNames::gate_proj, &GatedMlpNames::up_proj, &GatedMlpNames::down_proj}) {
+    if (names.parts.*part == "") continue;  // experts without a gate
     add(names.shared_expert.*part, {.tensor = kBlock + stored.shared_expert.*part});
     add(names.experts + "#." + names.parts.*part, {.tensor = kBlock + stored.parts.*part});
   }
@@ -292,6 +319,7 @@ std::optional<GgufPlace> GgufNames::find(std::string_view name) const {
   if (found == places_.end()) return std::nullopt;
   GgufPlace place = found->second;
   place.tensor = with_numbers(place.tensor, pattern.numbers);
+  place.second_half = with_numbers(place.second_half, pattern.numbers);
   if (!place.is_stack || pattern.end != kWeight)
     place.tensor.append(pattern.end);  // a stack's name contains it
   if (pattern.numbers.size() > 1) place.expert = pattern.numbers[1];

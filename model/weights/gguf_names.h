@@ -63,6 +63,9 @@ struct GgufPlace {
   bool is_stack = false;                // the whole stack, as a matrix [experts * rows, columns]
   GgufOrder rows{};
   GgufOrder columns{};
+  std::string second_half{};  // the tensor with the second half of the rows; `tensor` contains the first
+  // The length of the rows in which the file stores a vector as a matrix; 0: as a vector.
+  std::size_t vector_row = 0;
   bool is_transposed = false;    // the checkpoint's matrix is the transpose of the file's
   float addend = 0.0F;           // add to the file's values to get the checkpoint's
   bool is_negative_exp = false;  // the file stores -exp(value)
@@ -84,6 +87,7 @@ struct GgufHeads {
   std::size_t delta_value_heads = 1;
   std::size_t delta_key_dim = 0;
   std::size_t delta_value_dim = 0;
+  std::size_t mamba_group = 0;  // elements of a group of Mamba-2's heads
 };
 GgufHeads heads_of(const ModelSpec& spec);
 
@@ -105,6 +109,8 @@ class GgufNames {
  private:
   void add(const std::string& name, GgufPlace place);
   void add_block(const TensorNames& names, const GgufHeads& heads);
+  void add_mamba(const MambaNames& names, const MambaNames& stored, const GgufHeads& heads);
+  void add_gated_mlp(const GatedMlpNames& names, const GatedMlpNames& stored);
   void add_delta_net(const GatedDeltaNetNames& names, const GgufTensorNames& gguf, const GgufHeads& heads);
   void add_experts(const ExpertNames& names, const ExpertNames& stored);
 

@@ -106,18 +106,12 @@ TEST(ExpectedRows, KnowEveryElementByItsValueOrByTheSums) {
 // model runs.
 const std::map<std::string, std::string>& waiting_fixtures() {
   static const std::map<std::string, std::string> fixtures = {
-      {"bamba", "Mamba-2 layers"},
       {"deepseekv32", "attention to keys that an indexer chooses"},
       {"deepseekv4", "compressed attention"},
-      {"falconh1", "Mamba-2 layers"},
       {"glm52dsa", "attention to keys that an indexer chooses"},
       {"glm5dsa", "attention to keys that an indexer chooses"},
-      {"granite4h", "Mamba-2 layers"},
       {"kimilinear", "Kimi delta attention"},
-      {"mamba2", "Mamba-2 layers"},
       {"minimaxm3", "attention to blocks that an indexer chooses"},
-      {"nemotronh", "Mamba-2 layers"},
-      {"nemotronh-moe", "Mamba-2 layers"},
   };
   return fixtures;
 }

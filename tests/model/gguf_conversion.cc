@@ -30,7 +30,7 @@ GgufConversion::GgufConversion(const reference::Fixture& fixture, const std::str
     whole("expert_used_count", config_.num_experts_per_tok);
     whole("expert_feed_forward_length", config_.moe_intermediate_size);
   }
-  copy("token_embd.weight", "model.embed_tokens.weight");
+  if (contains("model.embed_tokens.weight")) copy("token_embd.weight", "model.embed_tokens.weight");
   if (contains("model.norm.weight")) copy("output_norm.weight", "model.norm.weight");
   if (contains("lm_head.weight")) copy("output.weight", "lm_head.weight");
 }
@@ -67,10 +67,11 @@ void GgufConversion::copy_block(std::size_t layer, const BlockTensors& names, co
   }
 }
 
-void GgufConversion::stack(std::size_t layer, const std::string& to, const std::string& from) {
+void GgufConversion::stack(std::size_t layer, const std::string& to, const std::string& from,
+                           const std::string& blocks) {
   TensorValues all;
   for (std::size_t expert = 0; expert < config_.num_experts; ++expert) {
-    const std::string name = fmt::format("model.layers.{}.", layer) + fmt::format(fmt::runtime(from), expert);
+    const std::string name = fmt::format("{}{}.", blocks, layer) + fmt::format(fmt::runtime(from), expert);
     if (!contains(name)) return;
     const TensorValues one = read(name);
     all.shape = one.shape;

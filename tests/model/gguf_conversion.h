@@ -45,6 +45,7 @@ class GgufConversion {
   void boolean(const std::string& key, bool value) {
     values_[key] = {GgufKind::boolean, le(static_cast<std::uint8_t>(value))};
   }
+  void remove(const std::string& key) { values_.erase(key); }
   void text(const std::string& key, const std::string& value) {
     values_[key] = {GgufKind::string, gguf_string(value)};
   }
@@ -65,8 +66,10 @@ class GgufConversion {
   void copy_block(std::size_t layer, const BlockTensors& names) {
     copy_block(layer, names, fmt::format("model.layers.{}.", layer));
   }
-  // Writes all experts' tensors as one stack. `from` is a format string for the expert's number.
-  void stack(std::size_t layer, const std::string& to, const std::string& from);
+  // Writes all experts' tensors as one stack. `from` is a format string for the expert's number. `blocks`:
+  // the prefix of a block's number.
+  void stack(std::size_t layer, const std::string& to, const std::string& from,
+             const std::string& blocks = "model.layers.");
   // Changes a tensor that has been written, if it exists.
   void change(const std::string& name, const std::function<void(TensorValues&)>& change);
 

@@ -51,6 +51,18 @@ std::size_t replicated_parameters(const ShortConvolutionSpec& spec, std::size_t,
   return (ranks - 1) * spec.channels * spec.conv_kernel;
 }
 
+// Groups of B and C that several ranks need, and all taps and biases of the convolution.
+std::size_t replicated_parameters(const MambaSpec& spec, std::size_t hidden_size, std::size_t ranks) {
+  const HeadCounts counts = head_counts(spec);
+  std::size_t held = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    held +=
+        shard_heads_of_some(counts.heads, counts.kv_heads, {rank, ranks}, counts.granule).local_kv_heads();
+  const std::size_t channels = spec.num_heads * spec.head_dim + 2 * spec.num_groups * spec.state_size;
+  return 2 * (held - spec.num_groups) * spec.state_size * hidden_size +
+         (ranks - 1) * channels * (spec.conv_kernel + 1);
+}
+
 // And routes.
 std::size_t replicated_parameters(const MixtureOfExpertsSpec& spec, std::size_t hidden_size,
                                   std::size_t ranks) {
@@ -75,6 +87,7 @@ std::size_t replicated_parameters(const ModelSpec& spec, std::size_t ranks) {
   for (const BlockSpec& block : spec.blocks) {
     total += std::visit(of_part, block.attention) + std::visit(of_part, block.feed_forward);
     if (block.parallel_experts) total += of_part(block.parallel_experts->experts);
+    if (block.parallel_mixer) total += of_part(*block.parallel_mixer);
   }
   return total;
 }

@@ -42,7 +42,7 @@ TEST(NearestFamily, IsFoundByTensorsWhateverItsNameIs) {
 }
 
 TEST(NearestFamily, IsNoneForTensorsThatNoFamilyHas) {
-  EXPECT_EQ(nearest_family("SomethingElse", names_in("mamba2")).architecture, "");
+  EXPECT_EQ(nearest_family("SomethingElse", names_in("deepseekv4")).architecture, "");
   EXPECT_EQ(nearest_family("SomethingElse", {}).architecture, "");
 }
 

@@ -149,7 +149,8 @@ void norm_results_only(ModelSpec& spec) {
 
 void remove_rope(const CheckpointConfig& config, ModelSpec& spec) {
   for (std::size_t layer = 0; layer < config.no_rope_layers.size(); ++layer) {
-    if (config.no_rope_layers[layer] == 0) attention_of(spec.blocks[layer]).rope.reset();
+    auto* const attention = std::get_if<AttentionSpec>(&spec.blocks[layer].attention);
+    if (config.no_rope_layers[layer] == 0 && attention != nullptr) attention->rope.reset();
   }
 }
 
