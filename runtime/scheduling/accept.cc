@@ -2,6 +2,7 @@
 
 #include "runtime/constraint/request_constraint.h"
 #include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cmath>
@@ -110,6 +111,28 @@ TokenEvent accept(Sequence& sequence, const Chosen& chosen, const Tokenizer* tok
     return fail(sequence, kOutOfMemory);
   } catch (const RequestError& error) {  // the constraint has become too large
     return fail(sequence, error.what());
+  }
+}
+
+std::vector<TokenEvent> replay(Sequence& sequence, const Tokenizer* tokenizer) {
+  const Request& request = sequence.state->request;
+  const auto sample = static_cast<std::size_t>(sequence.sample);
+  if (sample >= request.generated.size() || request.generated[sample].empty()) return {};
+  try {
+    std::vector<TokenEvent> events;
+    sequence.tokens = request.prompt;
+    for (const TokenId token : request.generated[sample]) {
+      require<RequestError>(!sequence.finished(), "they go on after the end of the text");
+      events.push_back(append(sequence, {.id = token}, tokenizer));
+      events.back().logprob.reset();
+    }
+    return events;
+  } catch (const std::bad_alloc&) {
+    return {fail(sequence, kOutOfMemory)};
+  } catch (const std::exception& error) {
+    return {fail(
+        sequence,
+        fmt::format("`generated`: expected the tokens of an earlier run of this request: {}", error.what()))};
   }
 }
 

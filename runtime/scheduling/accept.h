@@ -29,6 +29,11 @@ TokenEvent fail(Sequence& sequence, std::string error);
 // `tokenizer` may be null.
 TokenEvent accept(Sequence& sequence, const Chosen& chosen, const Tokenizer* tokenizer);
 
+// Appends the tokens that an earlier run of the request generated (Request::generated), as if the sequence
+// had been preempted after them, and returns their events. Does not throw: if the tokens cannot be those of
+// an earlier run, or memory runs out, the sequence ends with an error. `tokenizer` may be null.
+std::vector<TokenEvent> replay(Sequence& sequence, const Tokenizer* tokenizer);
+
 // If `logprobs` contains NaN, ends the sequence with an error and returns the event to deliver. `logprobs[0]`
 // belongs to token `first` of the prompt.
 std::optional<TokenEvent> check_logprobs(Sequence& sequence, std::size_t first,

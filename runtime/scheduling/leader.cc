@@ -184,7 +184,9 @@ void Leader::drain_inbox(Delivery& delivery) {
   const Inbox::Contents contents = inbox_.take();
   for (const auto& state : contents.submitted) {
     try {
-      scheduler_.add(state);
+      for (const auto& sequence : scheduler_.add(state)) {
+        for (TokenEvent& event : replay(*sequence, tokenizer_)) delivery.emplace_back(state, std::move(event));
+      }
     } catch (const std::bad_alloc&) {
       state->times.finished = Clock::now();
       scheduler_.drop(*state);
@@ -195,7 +197,7 @@ void Leader::drain_inbox(Delivery& delivery) {
   }
   for (const RequestId request : contents.cancelled)
     count_end(counters_.finished, FinishReason::cancelled, scheduler_.cancel(request));
-  if (!contents.cancelled.empty()) end_sequences(delivery);
+  end_sequences(delivery);
 }
 
 void Leader::settle(const PlannedStep& step, const Outputs& outputs, double seconds) {

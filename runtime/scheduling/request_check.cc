@@ -159,6 +159,13 @@ void check_request(const Request& request, const LeaderOptions& options, bool ha
       !request.thinking || !request.constraint || !request.constraint_preface.empty(),
       "a constraint and a limit of thinking were given, but the text of the constraint begins at once; "
       "describe the thinking before it in constraint_preface, or leave one out");
+  require<RequestError>(request.generated.size() <= static_cast<std::size_t>(request.n),
+                        "`generated` has the tokens of {} continuations, but the request has {}",
+                        request.generated.size(), request.n);
+  require<RequestError>(request.generated.empty() || !request.asks_about_prompt(),
+                        "`generated` was given to a request that asks about its prompt; leave one out");
+  for (const std::vector<TokenId>& tokens : request.generated)
+    check_ids(tokens, options.vocab_size, "generated", "are they this model's tokens?");
   if (request.thinking) check_ids(request.thinking->end_ids, options.vocab_size, "thinking.end_ids", kMeant);
 }
 

@@ -322,7 +322,10 @@ void Scheduler::settle(const PlannedStep& step, double seconds) {
 std::vector<std::shared_ptr<Sequence>> Scheduler::remove_finished() {
   Sequences removed;
   waiting_.remove_finished(removed);
-  for (const auto& sequence : removed) release(sequence->state->pass.cache.key);
+  for (const auto& sequence : removed) {
+    release(sequence->state->pass.cache.key);
+    waiting_.leave(*sequence->state);
+  }
   running_.remove_if([&](const auto& sequence) {
     if (!sequence->finished() || sequence->in_flight > 0) return false;
     leave_blocks(*sequence);

@@ -84,6 +84,8 @@ struct PlannedStep {
 // the order in which they were planned.
 class Scheduler {
  public:
+  using Sequences = std::vector<std::shared_ptr<Sequence>>;
+
   static constexpr std::size_t kMaxOvertaken = 64;
   // In each step, the scheduler stops looking for sequences to start once it has found this many that cannot.
   static constexpr std::size_t kMaxLookedAt = 64;
@@ -93,8 +95,9 @@ class Scheduler {
             std::unique_ptr<Speculator> speculator = nullptr)
       : blocks_(blocks), options_(options), speculator_(std::move(speculator)) {}
 
-  // Queues a request's samples. The prompt and the continuation of each sample must fit into the cache.
-  void add(const std::shared_ptr<RequestState>& state) { waiting_.add(state); }
+  // Queues a request's samples, and returns those that WaitingQueue::add has created. The prompt and the
+  // continuation of each sample must fit into the cache.
+  Sequences add(const std::shared_ptr<RequestState>& state) { return waiting_.add(state); }
   // For a request that could not be added: stops counting it as waiting, and releases the blocks kept for it.
   void drop(RequestState& state) {
     waiting_.leave(state);
@@ -132,8 +135,6 @@ class Scheduler {
   void check_invariants() const;
 
  private:
-  using Sequences = std::vector<std::shared_ptr<Sequence>>;
-
   // The step being planned.
   struct Step {
     Sequences sequences;  // sequences with tokens in this step

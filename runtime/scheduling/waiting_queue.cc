@@ -18,12 +18,14 @@ std::pair<bool, int> rank_of(const std::shared_ptr<Sequence>& sequence) {
 
 }  // namespace
 
-void WaitingQueue::add(const std::shared_ptr<RequestState>& state) {
-  const std::shared_ptr<Sequence> sequence = make_sample(state);
+std::vector<std::shared_ptr<Sequence>> WaitingQueue::add(const std::shared_ptr<RequestState>& state) {
+  std::vector<std::shared_ptr<Sequence>> created = {make_sample(state)};
+  while (!state->request.generated.empty() && state->not_begun > 0) created.push_back(make_sample(state));
   auto place = sequences_.end();
-  while (place != sequences_.begin() && rank_of(*std::prev(place)) > rank_of(sequence)) --place;
-  sequences_.insert(place, sequence);
+  while (place != sequences_.begin() && rank_of(*std::prev(place)) > rank_of(created.front())) --place;
+  sequences_.insert(place, created.begin(), created.end());
   size_ += static_cast<std::size_t>(state->request.n);
+  return created;
 }
 
 void WaitingQueue::put_back(const std::shared_ptr<Sequence>& sequence) {

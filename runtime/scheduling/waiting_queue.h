@@ -25,8 +25,9 @@ class WaitingQueue {
   using Sequences = std::list<std::shared_ptr<Sequence>>;
   using Place = Sequences::iterator;
 
-  // Queues a request's samples.
-  void add(const std::shared_ptr<RequestState>& state);
+  // Queues a request's samples. Returns the samples that have been created: the first one, or all samples of
+  // a request with generated tokens, because each of them may have ended.
+  std::vector<std::shared_ptr<Sequence>> add(const std::shared_ptr<RequestState>& state);
   // Queues a preempted sequence before all sequences of the same priority, but after sequences with kept
   // blocks.
   void put_back(const std::shared_ptr<Sequence>& sequence);

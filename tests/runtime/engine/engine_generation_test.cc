@@ -111,6 +111,39 @@ TEST(Engine, TakesRequestsWhileOthersRun) {
   });
 }
 
+// Penalties, draws and the log-probabilities of later tokens depend on the tokens before them.
+TEST(Engine, ContinuesARequestWhereAnEarlierRunEnded) {
+  Communicator& comm = test::world();
+  const Fixture fixture = reference::fixture("llama-gqa");
+  Request request = greedy_request(fixture.prompt, 8);
+  request.sampling = {.temperature = 1.2F,
+                      .repetition_penalty = 1.2F,
+                      .presence_penalty = 0.5F,
+                      .frequency_penalty = 0.7F,
+                      .seed = 7,
+                      .logprobs = 2};
+  request.n = 2;
+  const EngineOptions options{.model = fixture.folder, .same_bits = true, .prefill_chunk = 5};
+  run_engine(comm, options, [&](Engine& engine) {
+    const std::uint64_t whole = engine.submit(request);
+    Continuations expected = run_all(engine);
+    for (std::size_t begun = 1; begun <= 8; ++begun) {
+      Request rest = request;
+      rest.generated = {first(expected[{whole, 0}].tokens, begun),
+                        first(expected[{whole, 1}].tokens, 8 - begun)};
+      const std::uint64_t id = engine.submit(rest);
+      Continuations found = run_all(engine);
+      for (const int sample : {0, 1}) {
+        EXPECT_EQ((found[{id, sample}].tokens), (expected[{whole, sample}].tokens)) << begun << " " << sample;
+        const std::size_t old = sample == 0 ? begun : 8 - begun;
+        for (std::size_t i = old; i < 8; ++i)
+          EXPECT_EQ((found[{id, sample}].logprobs.at(i - old)), (expected[{whole, sample}].logprobs.at(i)))
+              << begun << " " << i;
+      }
+    }
+  });
+}
+
 // One rank's text is what all ranks' text is compared with: every process can compute it.
 TEST(Engine, DrawsTheSameTokensAtEveryRankCount) {
   Communicator& comm = test::world();
