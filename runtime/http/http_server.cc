@@ -1,5 +1,6 @@
 #include "runtime/http/http_server.h"
 
+#include "runtime/http/http_server_impl.h"
 #include "runtime/http/http_session.h"
 #include "tp/internal/require.h"
 
@@ -17,34 +18,11 @@
 #include <unistd.h>
 
 namespace tp {
+namespace {
 
 namespace asio = boost::asio;
 using Tcp = asio::ip::tcp;
 using boost::system::error_code;
-
-class HttpServer::Impl {
- public:
-  explicit Impl(HttpOptions options);
-  ~Impl();
-
-  void accept(Tcp::acceptor& acceptor);
-  void welcome(Tcp::socket socket);
-  void close_all();
-  bool is_flushed();
-
-  HttpOptions options_;
-  // No concurrency hint of one thread: tasks that the thread posts to itself could then be overtaken by tasks
-  // that other threads post later.
-  std::shared_ptr<asio::io_context> io_ = std::make_shared<asio::io_context>();
-  asio::executor_work_guard<asio::io_context::executor_type> work_{io_->get_executor()};
-  std::vector<Tcp::acceptor> acceptors_;
-  // Only the server's thread uses the members below.
-  std::shared_ptr<HttpLoad> load_ = std::make_shared<HttpLoad>();
-  std::unordered_map<HttpSession*, std::weak_ptr<HttpSession>> sessions_;
-  std::thread thread_;
-};
-
-namespace {
 
 // `is_only`: the host has no other addresses, so "::" stands for all IPv4 and IPv6 addresses.
 void listen(Tcp::acceptor& acceptor, const Tcp::endpoint& endpoint, bool is_only) {

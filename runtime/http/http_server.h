@@ -1,6 +1,7 @@
 // An HTTP/1.1 server with one thread. A slow client costs only the memory of its connection.
 #pragma once
 
+#include "runtime/http/http_call.h"
 #include "runtime/http/http_exchange.h"
 #include "runtime/http/http_message.h"
 
@@ -63,6 +64,10 @@ class HttpServer {
   // Calls `call` on the server's thread whenever the descriptor is readable, until `call` returns false. The
   // caller still owns the descriptor.
   void when_readable(int descriptor, std::function<bool()> call);
+
+  // Sends a request to another server. The events arrive on the server's thread. Call it on this thread, or
+  // don't cancel the call.
+  std::shared_ptr<HttpCall> call(HttpCallRequest request, HttpCallEvents events);
 
   // Waits until all connections have written their pending data, at most this long.
   void flush(std::chrono::milliseconds longest);
