@@ -7,11 +7,21 @@
 namespace tp {
 namespace {
 
-// The KV heads whose keys and values the rank caches.
-Range cached_heads(const AttentionPartSpec& part, TpRank tp) {
+// The heads whose keys and values the rank caches; none in recurrent layers.
+HeadShard cached_heads(const AttentionPartSpec& part, TpRank tp) {
   if (is_recurrent(part)) return {};
   const HeadCounts counts = head_counts(part);
-  return shard_heads(counts.heads, counts.kv_heads, tp).kv_heads;
+  return shard_heads(counts.heads, counts.kv_heads, tp);
+}
+
+HostQueries queries_of(const HostHeads& heads, std::span<const HeadShard> shards, std::size_t rank) {
+  HostQueries queries;
+  for (std::size_t other = 0; other < shards.size(); ++other) {
+    if (other == rank) queries.first_head = queries.kv_of_head.size();
+    for (std::size_t head = 0; head < shards[other].local_heads(); ++head)
+      queries.kv_of_head.push_back(heads.read_by(other).begin + shards[other].local_kv_of(head));
+  }
+  return queries;
 }
 
 }  // namespace
@@ -19,12 +29,17 @@ Range cached_heads(const AttentionPartSpec& part, TpRank tp) {
 CacheSlices CacheSlices::of(const ModelSpec& spec, Range layers, TpRank tp, std::span<const std::size_t> host,
                             std::size_t blocks) {
   if (host.size() < 2) return {};
-  CacheSlices slices{.rank = static_cast<std::size_t>(std::ranges::find(host, tp.rank) - host.begin())};
+  CacheSlices slices{.rank = static_cast<std::size_t>(std::ranges::find(host, tp.rank) - host.begin()),
+                     .ranks = host.size()};
   for (std::size_t layer = layers.begin; layer < layers.end; ++layer) {
+    std::vector<HeadShard> shards;
     std::vector<Range> read;
-    for (const std::size_t rank : host)
-      read.push_back(cached_heads(spec.blocks[layer].attention, {rank, tp.size, tp.split}));
+    for (const std::size_t rank : host) {
+      shards.push_back(cached_heads(spec.blocks[layer].attention, {rank, tp.size, tp.split}));
+      read.push_back(shards.back().kv_heads);
+    }
     slices.layers.emplace_back(read, blocks);
+    slices.queries.push_back(queries_of(slices.layers.back(), shards, slices.rank));
   }
   return slices;
 }

@@ -15,9 +15,17 @@ struct ModelSpec;
 // A number of blocks of which ranks get equal parts without a remainder, to compute the sizes of parts.
 inline constexpr std::size_t kNominalBlocks = 720720;  // least common multiple of 1 to 16
 
+// The query heads of a host's ranks in one layer, in the order of ranks.
+struct HostQueries {
+  std::vector<std::size_t> kv_of_head{};  // [heads] the host's KV head that each head reads
+  std::size_t first_head = 0;             // this rank's first head
+};
+
 struct CacheSlices {
-  std::size_t rank = 0;             // the rank's index among the ranks of its host
-  std::vector<HostHeads> layers{};  // empty: the rank keeps a private cache
+  std::size_t rank = 0;                // the rank's index among the ranks of its host
+  std::size_t ranks = 1;               // number of ranks of the host
+  std::vector<HostHeads> layers{};     // empty: the rank keeps a private cache
+  std::vector<HostQueries> queries{};  // [layers]
 
   // Whether several ranks read a KV head of the layer.
   bool are_shared(std::size_t layer) const { return !layers.empty() && layers[layer].are_shared(); }

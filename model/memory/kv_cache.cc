@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include <omp.h>
+
 namespace tp {
 namespace {
 
@@ -78,6 +80,11 @@ std::vector<Range> parts_of_block(const std::vector<std::vector<Range>>& slots) 
   return parts;
 }
 
+std::size_t whole_lines(std::size_t bytes) {
+  constexpr std::size_t kCacheLine = 64;
+  return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
+
 std::size_t bytes_of_block(const std::vector<Range>& parts) { return parts.empty() ? 0 : parts.back().end; }
 
 std::size_t bytes_of_block(const LayerBytes& layers, const CacheGroups& groups) {
@@ -94,6 +101,20 @@ std::size_t host_block_bytes(const Layouts& layers, const CacheGroups& groups, c
   return bytes_of_block(bytes_of(on_host(layers, slices)), groups);
 }
 
+std::size_t HostCache::region_bytes(const Layouts& layers, const CacheGroups& groups,
+                                    std::size_t blocks) const {
+  return whole_lines(blocks * host_block_bytes(layers, groups, slices)) +
+         exchange_floats(on_host(layers, slices), slices, max_blocks) * sizeof(float);
+}
+
+std::size_t HostCache::exchange_bytes(const Layouts& layers) const {
+  if (slices.layers.empty()) return 0;
+  const Layouts layouts = on_host(layers, slices);
+  const std::size_t threads = static_cast<std::size_t>(omp_get_max_threads());
+  return sizeof(float) * (threads * host_attention_scratch(layouts, slices, max_blocks) +
+                          exchange_floats(layouts, slices, max_blocks) / slices.ranks);
+}
+
 // Each part of the blocks is contiguous in memory, so that a layer's blocks are as close together as
 // possible.
 KvCache::KvCache(const Layouts& layers, const CacheGroups& groups, std::size_t num_blocks, StateCache states,
@@ -102,10 +123,12 @@ KvCache::KvCache(const Layouts& layers, const CacheGroups& groups, std::size_t n
       places_(groups.places),
       host_(std::move(host)),
       memory_(host_.region ? 0 : num_blocks * block_bytes(layers, groups), kCacheMemory),
+      exchange_bytes_(host_.exchange_bytes(layers)),
       block_bytes_(num_blocks * block_bytes(layers, groups, host_.slices)),
       owned_(layers.size()),
       states_(std::move(states)) {
-  const LayerBytes bytes = bytes_of(on_host(layers, host_.slices));
+  const Layouts host_layouts = on_host(layers, host_.slices);
+  const LayerBytes bytes = bytes_of(host_layouts);
   const std::vector<std::vector<Range>> slots = all_slots(bytes, groups);
   const std::vector<Range> parts = parts_of_block(slots);
   std::byte* const memory = host_.region ? host_.region->data() : memory_.data();
@@ -115,20 +138,42 @@ KvCache::KvCache(const Layouts& layers, const CacheGroups& groups, std::size_t n
     const std::size_t begin = slots[places_[layer]->group][places_[layer]->slot].begin;
     const Range part = *std::ranges::find_if(parts, [&](Range any) { return begin < any.end; });
     cache = {layers[layer], memory + num_blocks * part.begin + (begin - part.begin), part.size()};
-    if (host_.region) divide_heads(layer);
   }
+  if (host_.region) share_layers(host_layouts, num_blocks * bytes_of_block(parts));
 }
 
-// Leaves the rank's own heads of a layer of the whole host.
-void KvCache::divide_heads(std::size_t layer) {
-  const HostHeads& heads = host_.slices.layers[layer];
-  const Range own = heads.read_by(host_.slices.rank);
-  for (std::size_t head = own.begin; head < own.end; ++head) {
-    const Range owned = heads.owned_by(host_.slices.rank, head);
-    owned_[layer].push_back({owned.begin, owned.end});
+// Leaves the rank its own heads of each layer of the host. `blocks`: bytes of all blocks.
+void KvCache::share_layers(const Layouts& host_layouts, std::size_t blocks) {
+  const CacheSlices& slices = host_.slices;
+  const auto threads = static_cast<std::size_t>(omp_get_max_threads());
+  const std::size_t scratch = host_attention_scratch(host_layouts, slices, host_.max_blocks);
+  scratch_ = {threads * scratch, "attention of all heads of a host"};
+  const std::span<float> exchange(reinterpret_cast<float*>(host_.region->data() + whole_lines(blocks)),
+                                  exchange_floats(host_layouts, slices, host_.max_blocks));
+  shared_.resize(layers_.size());
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    if (layers_[layer].base == nullptr) continue;
+    const HostHeads& heads = slices.layers[layer];
+    std::size_t owners = 1;
+    for (std::size_t head = 0; head < heads.heads(); ++head) {
+      const Range owned = heads.owned_by(slices.rank, head);
+      owned_[layer].push_back({owned.begin, owned.end});
+      owners = std::max(owners, heads.owners_of(head));
+    }
+    kernels::PagedCache whole = layers_[layer];
+    whole.layout = host_layouts[layer];
+    whole.owned = owned_[layer];
+    const Range own = heads.read_by(slices.rank);
+    layers_[layer].base = whole.head(0, own.begin);
+    layers_[layer].owned = whole.owned.subspan(own.begin, own.size());
+    if (heads.are_shared())
+      shared_[layer] = {host_.region.get(),
+                        whole,
+                        &slices.queries[layer],
+                        owners,
+                        exchange,
+                        {scratch_.data(), threads, scratch}};
   }
-  layers_[layer].base = layers_[layer].head(0, own.begin);
-  layers_[layer].owned = owned_[layer];
 }
 
 }  // namespace tp

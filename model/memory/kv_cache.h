@@ -7,6 +7,7 @@
 #include "model/memory/buffer.h"
 #include "model/memory/cache_groups.h"
 #include "model/memory/cache_slices.h"
+#include "model/memory/shared_layer.h"
 #include "model/memory/state_cache.h"
 #include "parallel/exchange/host_region.h"
 
@@ -31,10 +32,17 @@ std::size_t block_bytes(const std::vector<kernels::KvLayout>& layers, const Cach
 std::size_t host_block_bytes(const std::vector<kernels::KvLayout>& layers, const CacheGroups& groups,
                              const CacheSlices& slices);
 
-// Memory for the cache of all ranks on a host, [blocks, host_block_bytes()].
+// The cache of all ranks on a host.
 struct HostCache {
   CacheSlices slices{};
-  std::unique_ptr<HostRegion> region{};  // null: the cache is private
+  std::size_t max_blocks = 0;            // largest number of blocks of a sequence
+  std::unique_ptr<HostRegion> region{};  // has region_bytes() bytes; null: the cache is private
+
+  // Bytes for `blocks` blocks of layers with these layouts, and for the exchange of queries and results.
+  std::size_t region_bytes(const std::vector<kernels::KvLayout>& layers, const CacheGroups& groups,
+                           std::size_t blocks) const;
+  // Bytes of memory, besides the blocks, that this rank needs for the exchange.
+  std::size_t exchange_bytes(const std::vector<kernels::KvLayout>& layers) const;
 };
 
 class KvCache {
@@ -52,24 +60,28 @@ class KvCache {
   std::size_t group(std::size_t layer) const { return places_[layer].value_or(CacheGroups::Place{}).group; }
   std::size_t groups() const { return groups_; }
   const StateCache& states() const { return states_; }
-  // The region in which other ranks write keys and values that this rank reads in the layer; null: there are
-  // none.
-  HostRegion* shared(std::size_t layer) const {
-    return host_.slices.are_shared(layer) ? host_.region.get() : nullptr;
+  // The layer's cache on the whole host, if several ranks read a KV head of the layer; else null.
+  const SharedLayer* shared(std::size_t layer) const {
+    return !shared_.empty() && shared_[layer].region != nullptr ? &shared_[layer] : nullptr;
   }
+  // Bytes, besides the blocks, for attention that the ranks of the host divide.
+  std::size_t exchange_bytes() const { return exchange_bytes_; }
   // Bytes of the rank's part if all blocks and state slots are in use.
   std::size_t capacity_bytes() const { return block_bytes_ + states_.capacity_bytes(); }
 
  private:
-  void divide_heads(std::size_t layer);
+  void share_layers(const std::vector<kernels::KvLayout>& host_layouts, std::size_t blocks);
 
   std::size_t groups_;
   std::vector<std::optional<CacheGroups::Place>> places_;  // [layers]
   HostCache host_;
   Buffer<std::byte>
       memory_;  // by part of a block; groups share the parts; empty if the host's ranks share memory
+  std::size_t exchange_bytes_;
   std::size_t block_bytes_;                              // bytes of all blocks
-  std::vector<std::vector<kernels::BlockRange>> owned_;  // [layers], see PagedCache
+  std::vector<std::vector<kernels::BlockRange>> owned_;  // [layers][the host's KV heads], see PagedCache
+  Buffer<float> scratch_;                                // see SharedLayer
+  std::vector<SharedLayer> shared_;                      // [layers]; empty if the cache is private
   std::vector<kernels::PagedCache> layers_;
   StateCache states_;
 };

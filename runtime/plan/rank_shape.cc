@@ -38,13 +38,15 @@ AttentionShape hashed_shape(const LshAttentionSpec& spec, std::size_t heads) {
           .multiplications = static_cast<double>(2 * heads * spec.head_dim)};
 }
 
-AttentionShape shape_of_layer(const kernels::KvLayout& layout, std::size_t heads, CacheWindow window,
-                              bool chunked) {
+// Ranks that keep one copy divide the reading of long contexts. `kv_heads`: the part of the KV heads that the
+// rank reads.
+AttentionShape shape_of_layer(const kernels::KvLayout& layout, double kv_heads, std::size_t heads,
+                              CacheWindow window, bool chunked) {
   return {.layers = 1,
           .window = window,
           .chunked = chunked,
           .bytes_per_position =
-              static_cast<double>(layout.block_bytes()) / static_cast<double>(layout.block_size),
+              kv_heads * static_cast<double>(layout.head_bytes()) / static_cast<double>(layout.block_size),
           .multiplications = static_cast<double>(heads * (layout.key_dim + layout.value_dim))};
 }
 
@@ -69,7 +71,9 @@ void add_layer(const AttentionShape& shape, std::vector<AttentionShape>& shapes)
 
 // Returns one entry per kind of layer, in the order of first appearance.
 std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan& plan, const Model& model,
-                                         const CacheGroups& groups, TpRank tp, Range layers) {
+                                         const CacheGroups& groups, TpRank tp, Stage stage) {
+  const Range layers = stage.layers(spec.blocks.size());
+  const CacheSlices slices = plan.cache_slices(spec, stage, tp, kNominalBlocks);
   const std::vector<kernels::KvLayout> layouts = model.kv_layouts(plan.kv_type(), plan.options.block_size);
   const std::vector<std::size_t> states = model.state_floats();
   std::vector<AttentionShape> shapes;
@@ -87,13 +91,15 @@ std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan
     const auto* const mixer = std::get_if<MambaSpec>(&part);
     const auto& place = groups.places[layers.begin + layer];
     const auto* const hashed = std::get_if<LshAttentionSpec>(&part);
+    const CacheWindow window = place ? groups.windows[place->group] : std::nullopt;
+    const double kv_heads = window ? static_cast<double>(layouts[layer].kv_heads)
+                                   : slices.owned_heads(layer, layouts[layer].kv_heads);
     const AttentionShape shape =
         recurrence != nullptr    ? recurrent_shape(products_of(*recurrence, heads), states[layer])
         : convolution != nullptr ? recurrent_shape(products_of(*convolution, heads), states[layer])
         : mixer != nullptr       ? recurrent_shape(products_of(*mixer, heads), states[layer])
-        : hashed != nullptr
-            ? hashed_shape(*hashed, heads)
-            : shape_of_layer(layouts[layer], heads, groups.windows[place->group], is_chunked(part));
+        : hashed != nullptr      ? hashed_shape(*hashed, heads)
+                                 : shape_of_layer(layouts[layer], kv_heads, heads, window, is_chunked(part));
     add_layer(shape, shapes);
   }
   return shapes;
@@ -117,10 +123,9 @@ RankShape shape_of_rank(const ModelSpec& spec, const EnginePlan& plan, const Wei
                         Stage stage) {
   const Footprint footprint(spec, plan, source);
   const Model model = Model::shape_of(spec, source, tp, plan.weights(), stage);
-  const Range layers = stage.layers(spec.blocks.size());
   RankShape shape{.need = footprint.of(tp, {}, stage),
                   .work = model.work(1),
-                  .attention = attention_of(spec, plan, model, footprint.groups(), tp, layers),
+                  .attention = attention_of(spec, plan, model, footprint.groups(), tp, stage),
                   .wire_share = wire_share(plan.options.wire)};
   for (const BlockSpec& block : spec.blocks) {
     if (const MixtureOfExpertsSpec* const experts = experts_in(block)) {

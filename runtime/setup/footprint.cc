@@ -17,7 +17,8 @@ MemoryNeed Footprint::of(TpRank tp, std::optional<WeightType> weights, Stage sta
   const std::vector<kernels::KvLayout> layouts = model.kv_layouts(plan_.kv_type(), plan_.options.block_size);
   const CacheSlices slices = plan_.cache_slices(spec_, stage, tp, kNominalBlocks);
   return {.weights = model.weight_bytes(),
-          .workspace = model.workspace_floats(plan_.step_limits()) * sizeof(float),
+          .workspace = model.workspace_floats(plan_.step_limits()) * sizeof(float) +
+                       HostCache{slices, plan_.step_limits().max_blocks}.exchange_bytes(layouts),
           .other = kAllowance,
           .states = StateCache::slot_bytes(model.state_floats()) * plan_.cache_shape(groups_).states,
           .cache_block = block_bytes(layouts, groups, slices),

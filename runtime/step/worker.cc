@@ -255,11 +255,13 @@ HostCache Worker::share_cache(const Model& model, const EnginePlan& plan, const 
     fail_together(comm_, [] {});
     return {};
   }
-  HostCache host{.slices = plan.cache_slices(spec, stage, tp, plan.cache_blocks)};
-  const std::size_t block = host_block_bytes(model.kv_layouts(plan.kv_type(), plan.options.block_size),
-                                             groups_of(stage, plan.cache_groups(spec), spec), host.slices);
+  HostCache host{.slices = plan.cache_slices(spec, stage, tp, plan.cache_blocks),
+                 .max_blocks = plan.step_limits().max_blocks};
+  const std::size_t bytes =
+      host.region_bytes(model.kv_layouts(plan.kv_type(), plan.options.block_size),
+                        groups_of(stage, plan.cache_groups(spec), spec), plan.cache_blocks);
   std::string why;
-  host.region = HostRegion::create(pipeline_.tensor(), ranks, plan.cache_blocks * block, why);
+  host.region = HostRegion::create(pipeline_.tensor(), ranks, bytes, why);
   fail_together(comm_, [&] {
     require<ConfigError>(
         why.empty(),
@@ -293,7 +295,7 @@ void Worker::describe_own_part(const Loaded& loaded, const ModelSpec& spec, cons
   info_.cache_bytes = loaded.cache.capacity_bytes();
   info_.states = loaded.cache.states().slots();
   info_.state_bytes = loaded.cache.states().capacity_bytes();
-  info_.workspace_bytes = loaded.workspace.capacity_bytes();
+  info_.workspace_bytes = loaded.workspace.capacity_bytes() + loaded.cache.exchange_bytes();
 }
 
 Worker::Worker(Communicator& comm, EnginePlan& plan, const WorkerOptions& options,

@@ -155,12 +155,13 @@ class ModelUnderTest {
         ranks.push_back(rank);
     }
     if (!options_.kv_slices || !can_share_cache(spec_)) return {};
-    HostCache host{.slices = CacheSlices::of(spec_, {0, spec_.blocks.size()}, tp_, ranks, blocks_ + 1)};
+    HostCache host{.slices = CacheSlices::of(spec_, {0, spec_.blocks.size()}, tp_, ranks, blocks_ + 1),
+                   .max_blocks = blocks_};
     if (host.slices.layers.empty()) return {};
-    const std::size_t bytes = host_block_bytes(model_.kv_layouts(options_.kv_type, options_.block_size),
-                                               one_group(spec_), host.slices);
+    const std::size_t bytes = host.region_bytes(model_.kv_layouts(options_.kv_type, options_.block_size),
+                                                one_group(spec_), blocks_ + 1);
     std::string why;
-    host.region = HostRegion::create(comm_, ranks, (blocks_ + 1) * bytes, why);
+    host.region = HostRegion::create(comm_, ranks, bytes, why);
     EXPECT_EQ(why, "");
     return host;
   }

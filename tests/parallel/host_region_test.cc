@@ -4,11 +4,13 @@
 #include "tests/mpi_test.h"
 #include "tp/error.h"
 
-#include <cstring>
+#include <chrono>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 namespace tp {
@@ -72,6 +74,50 @@ TEST(HostRegion, MayBeLargerThanTheMemory) {
   last[comm.rank()] = std::byte{7};
   region->synchronize();
   for (std::size_t rank = 0; rank < comm.size(); ++rank) EXPECT_EQ(last[rank], std::byte{7});
+}
+
+// A busy machine makes any rank late, so it may take several tries.
+TEST(HostRegion, NamesTheRankForWhichOthersWaitLong) {
+  Communicator& world = test::world();
+  if (world.size() == 1) GTEST_SKIP() << "one rank";
+  std::vector<std::string> told;
+  Communicator comm(world.handle(), {.on_long_wait = [&](const std::string& text) { told.push_back(text); },
+                                     .patience = 0.3});
+  const auto region = region_of(comm, all_ranks(comm), 1);
+  const std::size_t late = comm.size() - 1;
+  const std::string text = fmt::format("in an exchange within the host for rank {} (process ", late);
+  bool named = false;
+  for (int attempt = 0; attempt < 10 && !named; ++attempt) {
+    barrier(comm);
+    told.clear();
+    if (comm.rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(800));
+    region->synchronize();
+    const bool as_expected =
+        comm.is_root() ? told.size() == 1 && told.front().find(text) != std::string::npos : told.empty();
+    named = max_over_ranks(comm, as_expected ? 0 : 1) == 0;
+  }
+  EXPECT_TRUE(named) << fmt::format("{}", fmt::join(told, "\n"));
+}
+
+// A rank that never comes ends the wait of the others, who know its name.
+TEST(HostRegion, EndsAWaitAfterItsTimeout) {
+  Communicator& world = test::world();
+  if (world.size() == 1) GTEST_SKIP() << "one rank";
+  Communicator comm(world.handle(), {.patience = 0.1, .timeout = 0.3});
+  const auto region = region_of(comm, all_ranks(comm), 1);
+  std::string error;
+  if (comm.rank() != 0) {
+    try {
+      region->synchronize();
+    } catch (const CommError& ended) {
+      error = ended.what();
+    }
+  }
+  // The other ranks leave one after the other, and the first says why.
+  if (comm.rank() == 1) {
+    EXPECT_NE(error.find("rank 0 (process "), std::string::npos) << error;
+  }
+  barrier(world);
 }
 
 TEST(HostRegion, CountsAMeetingAsAnExchange) {

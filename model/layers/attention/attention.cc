@@ -4,6 +4,7 @@
 #include "model/kernels/experts.h"
 #include "model/kernels/rope.h"
 #include "model/layers/attention/far_keys.h"
+#include "model/layers/attention/host_attention.h"
 #include "model/layers/attention/query_scaling.h"
 #include "model/layers/attention/relative_bias.h"
 #include "model/weights/stored_projection.h"
@@ -192,10 +193,7 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
 TensorView<float> Attention::attend_to_cache(TensorView<const float> query, TensorView<const float> key,
                                              TensorView<const float> value, const StepContext& step,
                                              const kernels::PagedCache& cache) const {
-  if (own_kv_size_ != 0) {
-    kernels::store_keys_values(key, value, step.spans(), cache);
-    step.await_keys_values();
-  }
+  kernels::store_keys_values(key, value, step.spans(), cache);
   const FarKeys far_keys(pattern_, step);
   return attend(query, step, far_keys.spans(), cache, pattern_);
 }
@@ -219,20 +217,20 @@ TensorView<float> Attention::attend(TensorView<const float> query, const StepCon
   const std::size_t scratch = kernels::attention_scratch(kv_of_head_, cache.layout, max_blocks);
   const TensorView<float> attended = step.workspace.take(query.rows(), query_size_);
   const bool biased = relative_bias_ && step.relative_bias != nullptr;
-  kernels::paged_attention(
-      {.query = query,
-       .cache = cache,
-       .spans = spans,
-       .kv_of_head = kv_of_head_,
-       .pattern = pattern,
-       .scale = scale_,
-       .softcap = softcap_,
-       .alibi_slopes = alibi_slopes_,
-       .sinks = sinks_,
-       .relative_bias = biased ? step.relative_bias->by_distance() : std::span<const float>(),
-       .bias_reach = biased ? step.relative_bias->reach() : 0,
-       .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
-       .out = attended});
+  tp::attend({.query = query,
+              .cache = cache,
+              .spans = spans,
+              .kv_of_head = kv_of_head_,
+              .pattern = pattern,
+              .scale = scale_,
+              .softcap = softcap_,
+              .alibi_slopes = alibi_slopes_,
+              .sinks = sinks_,
+              .relative_bias = biased ? step.relative_bias->by_distance() : std::span<const float>(),
+              .bias_reach = biased ? step.relative_bias->reach() : 0,
+              .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
+              .out = attended},
+             step);
   return attended;
 }
 

@@ -2,6 +2,7 @@
 
 #include "model/kernels/attention.h"
 #include "model/kernels/rope.h"
+#include "model/layers/attention/host_attention.h"
 #include "model/layers/attention/query_scaling.h"
 #include "tp/internal/threads.h"
 
@@ -154,7 +155,6 @@ PartialSum LatentAttention::operator()(TensorView<const float> x, const StepCont
     rotate(rope_key, spec_.qk_rope_head_dim, angles.cosine, angles.sine);
   }
   kernels::store_keys_values(rope_key, latent, step.spans(), cache);
-  step.await_keys_values();
 
   // For each head: the absorbed query, then the rotated part, in the same order as in the cache. [tokens,
   // heads * latent]
@@ -175,15 +175,15 @@ void LatentAttention::attend(TensorView<const float> query, const StepContext& s
   std::size_t max_blocks = 0;
   for (const auto& span : step.spans()) max_blocks = std::max(max_blocks, span.block_table.size());
   const std::size_t scratch = kernels::attention_scratch(latent_of_head_, cache.layout, max_blocks);
-  kernels::paged_attention(
-      {.query = query,
-       .cache = cache,
-       .spans = step.spans(),
-       .kv_of_head = latent_of_head_,
-       .pattern = {},
-       .scale = spec_.scale,
-       .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
-       .out = out});
+  tp::attend({.query = query,
+              .cache = cache,
+              .spans = step.spans(),
+              .kv_of_head = latent_of_head_,
+              .pattern = {},
+              .scale = spec_.scale,
+              .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
+              .out = out},
+             step);
 }
 
 kernels::KvLayout LatentAttention::kv_layout(KvType type, std::size_t block_size) const {

@@ -2,9 +2,9 @@
 
 #include "model/layers/linear/batch.h"
 #include "model/layers/linear/rope.h"
+#include "model/memory/shared_layer.h"
 #include "model/memory/state_cache.h"
 #include "model/memory/workspace.h"
-#include "parallel/exchange/host_region.h"
 #include "parallel/exchange/tracer.h"
 #include "parallel/shard/partial_sum.h"
 
@@ -46,13 +46,8 @@ struct StepContext {
   Communicator* comm = nullptr;                 // null in shape-only steps, or if no layer communicates
   const RelativeBias* relative_bias = nullptr;  // null: the model has none
   SumTally* tally = nullptr;                    // counts a shape-only step's sums; null: no counting
-  // The memory in which other ranks also write keys and values of the current layer; null: no other ranks.
-  HostRegion* shared_cache = nullptr;
-
-  // Waits until all ranks of the host have written the current layer's keys and values.
-  void await_keys_values() const {
-    if (shared_cache != nullptr) shared_cache->synchronize();
-  }
+  // The current layer's cache on the whole host; null: other ranks don't read its KV heads.
+  const SharedLayer* shared_cache = nullptr;
 
   // Counts a sum over ranks that a shape-only step skips.
   void count_sum(const PartialSum& sum) const {

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "model/kernels/attention.h"
+#include "model/layers/linear/step_context.h"
+
+namespace tp {
+
+// Computes paged_attention after this rank has written keys and values. If the ranks of the host keep one
+// copy of the layer's cache, waits until all of them have written, and divides the work on long contexts
+// among them: each rank attends with all heads to the splits that it owns. The result has the bits of
+// paged_attention. Throws CommError.
+void attend(const kernels::AttentionArgs& args, const StepContext& step);
+
+}  // namespace tp

@@ -1,0 +1,32 @@
+// One layer's cache on a host whose ranks keep one copy of it.
+#pragma once
+
+#include "model/kernels/paged_cache.h"
+#include "model/memory/cache_slices.h"
+#include "parallel/exchange/host_region.h"
+#include "tp/tensor.h"
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace tp {
+
+struct SharedLayer {
+  HostRegion* region = nullptr;
+  kernels::PagedCache whole{};  // KV heads of all ranks; `owned`: the blocks of this rank
+  const HostQueries* queries = nullptr;
+  std::size_t owners = 1;       // largest number of owners of a KV head
+  std::span<float> exchange{};  // shared by the ranks, for queries and partial results
+  TensorView<float> scratch{};  // this rank's, for attention of all heads: [threads, floats]
+};
+
+// Shared memory for queries and partial results, in floats: enough for tokens of four sequences of
+// `max_blocks` blocks, or of more shorter sequences. `host_layouts`: of all KV heads of the host.
+std::size_t exchange_floats(std::span<const kernels::KvLayout> host_layouts, const CacheSlices& slices,
+                            std::size_t max_blocks);
+// Memory of each thread for attention of all heads, in floats.
+std::size_t host_attention_scratch(std::span<const kernels::KvLayout> host_layouts, const CacheSlices& slices,
+                                   std::size_t max_blocks);
+
+}  // namespace tp
