@@ -150,7 +150,7 @@ TEST(SharedCaches, TakeTheMemoryOfTheBestDivision) {
 CheckpointConfig tiny_config(const char* architecture) {
   CheckpointConfig config;
   config.architecture = architecture;
-  config.num_attention_heads = 8;
+  config.num_attention_heads = 4;
   config.num_key_value_heads = 1;
   config.head_dim = 8;
   config.hidden_size = 64;
@@ -163,7 +163,7 @@ CheckpointConfig tiny_config(const char* architecture) {
 
 CheckpointConfig tiny_latent_config() {
   CheckpointConfig config = tiny_config("DeepseekV3ForCausalLM");
-  config.num_key_value_heads = 8;
+  config.num_key_value_heads = 4;
   config.q_lora_rank = 32;
   config.kv_lora_rank = 32;
   config.qk_nope_head_dim = 16;
@@ -177,6 +177,7 @@ class LongContext : public testing::TestWithParam<CheckpointConfig> {};
 
 // Splits of several owners, in a prompt and in the tokens after it, against one rank.
 TEST_P(LongContext, HasTheBitsOfOneRank) {
+  if (test::world().size() > GetParam().num_attention_heads) GTEST_SKIP() << "more ranks than heads";
   constexpr std::size_t kLength = 20'000;
   ModelSpec spec = make_spec(GetParam());
   spec.same_bits = true;
@@ -184,10 +185,9 @@ TEST_P(LongContext, HasTheBitsOfOneRank) {
   reference::Random random(7);
   std::vector<TokenId> tokens(kLength + 8);
   for (TokenId& token : tokens) token = static_cast<TokenId>(random.integer(0, spec.vocab_size - 1));
-  const auto last_logits = [&](Communicator& comm, std::size_t hosts) {
-    ModelUnderTest model(
-        comm, spec, source,
-        {.length = tokens.size(), .block_size = 32, .kv_type = KvType::bf16, .hosts = hosts});
+  const auto last_logits = [&](Communicator& comm) {
+    ModelUnderTest model(comm, spec, source,
+                         {.length = tokens.size(), .block_size = 32, .kv_type = KvType::bf16});
     model.append_silently(std::span(tokens).first(kLength));
     std::vector<float> logits;
     for (std::size_t i = kLength; i < tokens.size(); ++i) {
@@ -200,12 +200,10 @@ TEST_P(LongContext, HasTheBitsOfOneRank) {
   std::vector<float> expected;
   if (test::world().is_root()) {
     Communicator self(MPI_COMM_SELF);
-    expected = last_logits(self, 1);
+    expected = last_logits(self);
   }
-  for (const std::size_t hosts : {1U, 2U}) {
-    const std::vector<float> found = last_logits(test::world(), hosts);
-    EXPECT_TRUE(same_bits(found, expected)) << hosts << " hosts";
-  }
+  barrier(test::world());  // the other ranks sleep
+  EXPECT_TRUE(same_bits(last_logits(test::world()), expected));
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiny, LongContext,
