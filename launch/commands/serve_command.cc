@@ -1,5 +1,6 @@
 #include "launch/commands/subcommands.h"
 #include "launch/common/message.h"
+#include "launch/common/open_files.h"
 #include "launch/options/chat_templates.h"
 #include "launch/options/model_path.h"
 #include "launch/options/serve_flags.h"
@@ -8,6 +9,7 @@
 #include "launch/ranks/shutdown_signals.h"
 #include "parallel/exchange/fail_together.h"
 #include "parallel/machine/launcher.h"
+#include "runtime/http/http_call.h"
 #include "runtime/serve/server.h"
 #include "tp/internal/require.h"
 
@@ -24,7 +26,6 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 namespace tp {
@@ -70,17 +71,6 @@ class PidFile {
  private:
   std::string file_;
 };
-
-// Every connection is a descriptor, and the usual limit is 1024. Returns how many there may be.
-std::size_t allow_many_connections(std::size_t wanted) {
-  constexpr rlim_t kOthers = 48;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-  if (limit.rlim_cur == RLIM_INFINITY) return wanted;
-  return std::min<std::size_t>(wanted, limit.rlim_cur > 2 * kOthers ? limit.rlim_cur - kOthers : kOthers);
-}
 
 ServeOptions options_of(const ServeFlags& flags) {
   ServeOptions options = flags.options();
@@ -169,7 +159,14 @@ int serve(Engine& engine, const ServeFlags& flags, ServePreparation& prepared, s
     model.chat.emplace(engine, *std::move(prepared.chat_template));
   if (model.chat) model.chat->require_thinking(flags.max_thinking_tokens.has_value());
   add_embedder(find_model(flags.engine.options.model), model);
-  server.run(std::move(model), [&] { welcome(flags, server, server.model_name(), ranks); });
+  server.run(std::move(model), [&] {
+    const auto say_where = [&flags, &server, ranks] { welcome(flags, server, server.model_name(), ranks); };
+    if (flags.gateway().empty()) return say_where();
+    server.announce(parse_http_url(flags.gateway()), ranks, [say_where](const std::string& error) {
+      print_message(fmt::format("tp-infer: cannot announce this server to the gateway: {}", error));
+      say_where();
+    });
+  });
   return 0;
 }
 

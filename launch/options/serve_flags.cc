@@ -6,10 +6,13 @@
 #include "launch/options/sampling_flags.h"
 #include "launch/options/speculate_flag.h"
 #include "model/files/parse_number.h"
+#include "runtime/gateway/announcement.h"
+#include "runtime/http/http_call.h"
 #include "tp/internal/require.h"
 
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -21,6 +24,7 @@ namespace {
 
 constexpr std::size_t kMaxSequences = 64;
 constexpr std::chrono::milliseconds kStepTime(200);
+constexpr std::size_t kRecordBytes = std::size_t{64} << 20;  // records of the gateway, in addition to bodies
 
 // One key per line; empty lines and those that begin with # are none.
 std::vector<std::string> read_keys(const std::string& file) {
@@ -100,8 +104,13 @@ void ServeFlags::add_to(CLI::App& command) {
                  "A chat template (Jinja) to use instead of the model's");
   add_thinking_option(command, max_thinking_tokens, "Load");
   add_address_options(command, *this);
+  host_option_ = command.get_option("--host");
+  port_option_ = command.get_option("--port");
   add_load_options(command, *this);
   group.add_file("--pid-file", pid_file, "Write the process id of rank 0 to this file");
+  group.add("--announce", announce, "URL", not_empty("a URL"),
+            "Tell the gateway at this URL when the server is ready (default: the variable TP_ANNOUNCE, which "
+            "tp-infer gateway sets)");
   command.add_flag("--log-json", log_json, "Log each request as a line of JSON");
   command.add_flag("--quiet", quiet, "Don't log requests");
 }
@@ -121,9 +130,24 @@ ServeOptions ServeFlags::options() const {
     if (name.extension() == ".gguf") name = name.stem();
     options.model_names = {name.string()};
   }
+  if (!gateway().empty()) listen_for_gateway(options);
   options.log_json = log_json;
   if (!quiet) options.log = [](const std::string& line) { print_message(line); };
   return options;
+}
+
+std::string ServeFlags::gateway() const {
+  const char* const variable = std::getenv(kAnnounceVariable);
+  return announce.empty() && variable != nullptr ? variable : announce;
+}
+
+// Without the options --host and --port, the server listens where only the gateway needs to find it.
+void ServeFlags::listen_for_gateway(ServeOptions& options) const {
+  const HttpUrl url = parse_http_url(gateway());
+  options.gateway_secret = secret_in(url.path);
+  options.limits.body_bytes += kRecordBytes;
+  if (host_option_->count() == 0) options.host = local_address_towards(url);
+  if (port_option_->count() == 0) options.port = 0;
 }
 
 }  // namespace tp

@@ -26,6 +26,7 @@ struct ServeFlags {
   int drain_seconds = 30;
   std::optional<int> max_thinking_tokens;
   std::string pid_file;
+  std::string announce;
   bool log_json = false;
   bool quiet = false;
 
@@ -34,6 +35,14 @@ struct ServeFlags {
 
   // What the server is started with. Reads the file of API keys; throws ConfigError.
   ServeOptions options() const;
+  // The URL of the gateway in front of the server; empty: there is none.
+  std::string gateway() const;
+
+ private:
+  void listen_for_gateway(ServeOptions& options) const;
+
+  const CLI::Option* host_option_ = nullptr;
+  const CLI::Option* port_option_ = nullptr;
 };
 
 }  // namespace tp

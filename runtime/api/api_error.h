@@ -18,6 +18,7 @@ struct ApiError {
   std::string param{};                  // the invalid member of the request; may be empty
   std::string code{};                   // "context_length_exceeded"; may be empty
   std::optional<double> retry_after{};  // seconds after which the request may succeed
+  bool job_ends = false;                // another job may serve the request
 
   // OpenAI's type for the status: invalid_request_error, rate_limit_error, ...
   std::string type() const;

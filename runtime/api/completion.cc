@@ -1,9 +1,12 @@
 #include "runtime/api/completion.h"
 
 #include "runtime/api/request_fields.h"
+#include "runtime/chat/message.h"
 
 #include <algorithm>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace tp {
 namespace {
@@ -21,8 +24,8 @@ void count_reasoning(Continuation& continuation) {
 // Reads the part of the message that a token adds.
 void read_message(const AnswerSyntax& syntax, const TokenEvent& event, Continuation& continuation) {
   if (!continuation.reader) continuation.reader = make_message_reader(syntax);
-  continuation.news = continuation.reader->push(event.text);
-  for (MessagePiece& piece : continuation.news) continuation.message.add(piece);
+  continuation.news.clear();
+  continuation.add(continuation.reader->push(event.text));
   if (continuation.finished())
     continuation.end(continuation.finish_reason == FinishReason::stop ? Ending::complete : Ending::cut);
   count_reasoning(continuation);
@@ -30,12 +33,17 @@ void read_message(const AnswerSyntax& syntax, const TokenEvent& event, Continuat
 
 }  // namespace
 
-void Continuation::end(Ending ending) {
-  if (!reader) return;
-  for (MessagePiece& piece : reader->finish(ending)) {
+void Continuation::add(MessagePieces pieces) {
+  for (MessagePiece& piece : pieces) {
+    if (piece.kind == MessagePiece::Kind::call && piece.id.empty() && !calls_id.empty())
+      piece.id = call_id_from(fmt::format("{}/{}", calls_id, message.calls.size()));
     message.add(piece);
     news.push_back(std::move(piece));
   }
+}
+
+void Continuation::end(Ending ending) {
+  if (reader) add(reader->finish(ending));
 }
 
 std::string_view Continuation::finish_name() const {

@@ -26,6 +26,7 @@ struct Continuation {
   std::string text;           // generated text
   Message message;            // message that the text contains
   MessagePieces news;         // pieces that the last token added
+  std::string calls_id;       // name from which the ids of calls follow; empty: they are random
   std::size_t uncounted = 0;  // tokens that may belong to the next piece
   std::size_t reasoning_tokens = 0;
   std::size_t drafted_tokens = 0;  // as in TokenEvent
@@ -38,7 +39,9 @@ struct Continuation {
   std::string error;           // reason of the failure
 
   bool finished() const { return finish_reason != FinishReason::none; }
-  // Ends the message, and adds its last pieces to `news`.
+  // Adds the pieces to the message and to `news`.
+  void add(MessagePieces pieces);
+  // Ends the message, and adds its last pieces.
   void end(Ending ending);
   // OpenAI's name; "tool_calls" if the continuation ended to call tools.
   std::string_view finish_name() const;

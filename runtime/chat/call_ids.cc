@@ -19,16 +19,9 @@ std::string text_member(const Json& object, const char* name) {
   return value.is_string() ? value.get<std::string>() : "";
 }
 
-// Nine characters derived from an id, by FNV-1a.
 std::string nine_characters(const std::string& id) {
   const bool fits = id.find_first_not_of(kCallIdCharacters) == id.npos;
-  if (fits && id.size() == kCallIdSize) return id;
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const unsigned char byte : id) hash = (hash ^ byte) * 1099511628211ULL;
-  std::string result;
-  for (; result.size() < kCallIdSize; hash /= kCallIdCharacters.size())
-    result += kCallIdCharacters[hash % kCallIdCharacters.size()];
-  return result;
+  return fits && id.size() == kCallIdSize ? id : call_id_from(id);
 }
 
 class CallIdWriter {

@@ -1,5 +1,6 @@
 #include "runtime/chat/message.h"
 
+#include <cstdint>
 #include <random>
 #include <string_view>
 
@@ -57,6 +58,16 @@ void append_call(MessagePieces& pieces, std::string_view name, std::string_view 
   append(pieces, MessagePiece::Kind::call, name);
   append(pieces, MessagePiece::Kind::arguments, arguments);
   append(pieces, MessagePiece::Kind::call_end, "");
+}
+
+// By FNV-1a.
+std::string call_id_from(std::string_view text) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const char byte : text) hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211ULL;
+  std::string id;
+  for (; id.size() < kCallIdSize; hash /= kCallIdCharacters.size())
+    id += kCallIdCharacters[hash % kCallIdCharacters.size()];
+  return id;
 }
 
 std::string new_call_id() {

@@ -20,7 +20,9 @@ inline constexpr std::string_view kCallIdCharacters =
     "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 inline constexpr std::size_t kCallIdSize = 9;
 
-// A random id of nine letters and digits, the form that Mistral's templates require.
+// Ids of nine letters and digits, the form that Mistral's templates require: a random one, and one that is
+// always the same for the same text.
 std::string new_call_id();
+std::string call_id_from(std::string_view text);
 
 }  // namespace tp

@@ -9,6 +9,8 @@
 #include <functional>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace tp {
 namespace {
 
@@ -29,12 +31,15 @@ double score_of(const Continuation& continuation) {
 }  // namespace
 
 Generation::Generation(Service& service, std::shared_ptr<HttpExchange> exchange,
-                       std::unique_ptr<AnswerFormat> format)
-    : Call(service, std::move(exchange)), format_(std::move(format)) {}
+                       std::unique_ptr<AnswerFormat> format, std::optional<Record> record)
+    : Call(service, std::move(exchange)), format_(std::move(format)), record_(std::move(record)) {
+  if (record_) replay_.emplace(std::exchange(record_->tokens, {}));
+}
 
 void Generation::start(Service& service, std::shared_ptr<HttpExchange> exchange,
-                       std::unique_ptr<AnswerFormat> format, ApiCall call) {
-  const auto generation = std::make_shared<Generation>(service, std::move(exchange), std::move(format));
+                       std::unique_ptr<AnswerFormat> format, ApiCall call, std::optional<Record> record) {
+  const auto generation =
+      std::make_shared<Generation>(service, std::move(exchange), std::move(format), std::move(record));
   generation->answer_.call.names = call.names;
   std::vector<Request> requests;
   try {
@@ -57,8 +62,7 @@ std::vector<Request> Generation::make_requests(ApiCall call) {
   const bool is_chat = facts.form == AnswerFacts::Form::chat_completion;
   service_.require_model(facts.model);
   require<RequestError>(!is_chat || service_.model.chat.has_value(), "{}", service_.model.chat_error);
-  answer_.id = new_response_id(is_chat ? format_->id_prefix() : "cmpl-");
-  answer_.created = static_cast<std::int64_t>(std::time(nullptr));
+  fix_identity(call, is_chat ? format_->id_prefix() : "cmpl-");
   answer_.model = facts.model.empty() ? service_.model_name() : facts.model;
   std::vector<Request> requests;
   std::size_t choices = 0;
@@ -69,6 +73,10 @@ std::vector<Request> Generation::make_requests(ApiCall call) {
     require<RequestError>(choices <= kMaxChoices,
                           "`n`: expected at most {} continuations of all prompts, found more", kMaxChoices);
     completion.continuations.resize(samples);
+    for (std::size_t sample = 0; sample < samples; ++sample)
+      completion.continuations[sample].calls_id = fmt::format("{}/{}/{}", answer_.id, paces_.size(), sample);
+    if (replay_ && can_start_in_the_middle(completion.request))
+      completion.request.generated = replay_->generated(paces_.size());
     paces_.emplace_back(samples);
     requests.push_back(completion.request);
   }
@@ -76,6 +84,22 @@ std::vector<Request> Generation::make_requests(ApiCall call) {
   answer_.call = std::move(call);
   steps_before_ = service_.steps();
   return requests;
+}
+
+// Sets what the record fixes: the answer's id and time, and the seeds.
+void Generation::fix_identity(ApiCall& call, const char* prefix) {
+  answer_.id = record_ ? prefix + record_->id : new_response_id(prefix);
+  answer_.created = record_ ? record_->created : static_cast<std::int64_t>(std::time(nullptr));
+  if (!record_) return;
+  constexpr std::uint64_t kSeeds = std::uint64_t{1} << 53;
+  std::uint64_t seed = record_->seed;
+  for (ApiRequest& prompt : call.prompts) prompt.settings.emplace("seed", seed++ % kSeeds);
+}
+
+// Other requests are computed again from the beginning.
+bool Generation::can_start_in_the_middle(const Request& request) const {
+  return service_.model.engine->info().kind != ModelKind::diffusion && !request.beam_search &&
+         !request.asks_about_prompt();
 }
 
 Completion Generation::begin(const ApiCall& call, const ApiRequest& prompt) const {
@@ -126,16 +150,18 @@ void Generation::on_event(std::size_t prompt, const Event& event, Clock::time_po
   }
 }
 
-void Generation::on_token(std::size_t prompt, const TokenEvent& event, Clock::time_point time) {
+void Generation::on_token(std::size_t prompt, TokenEvent event, Clock::time_point time) {
+  const bool is_known = replay_ && replay_->adopt(prompt, event);
   const Continuation& continuation = answer_.completions[prompt].add(event);
   if (event.finish_reason == FinishReason::error) {
     return end_with({.status = 500, .message = continuation.error});
   }
   if (event.finish_reason == FinishReason::cancelled) return;
-  measure(prompt, event, time);
-  if (!answer_.call.stream) return;
+  if (!is_known) measure(prompt, event, time);
+  if (!answer_.call.stream && !record_) return;
   begin_stream();
-  send(format_->token(answer_, prompt, event));
+  std::string events = answer_.call.stream ? format_->token(answer_, prompt, event) : "";
+  if (!is_known) send(std::move(events), record_ ? mark_of(prompt, event) : "");
 }
 
 void Generation::measure(std::size_t prompt, const TokenEvent& event, Clock::time_point time) {
@@ -161,17 +187,30 @@ void Generation::add(const RequestTimes& times) {
 // The stream begins with its first event. Until then an error can still set the status.
 void Generation::begin_stream() {
   if (std::exchange(is_streaming_, true)) return;
+  const bool is_whole = !answer_.call.stream;
   HttpHeaders headers = service_.headers_for(exchange().request());
-  headers.emplace_back("Cache-Control", "no-cache");
-  headers.emplace_back("X-Accel-Buffering", "no");  // stops nginx from buffering events
-  exchange().begin_stream(
-      {.content_type = "text/event-stream; charset=utf-8", .headers = std::move(headers)});
-  send(format_->begin(answer_));
+  if (record_) headers.emplace_back(gateway_header::kMarks, is_whole ? "whole" : "stream");
+  if (!is_whole) {
+    headers.emplace_back("Cache-Control", "no-cache");
+    headers.emplace_back("X-Accel-Buffering", "no");  // stops nginx from buffering events
+  }
+  exchange().begin_stream({.content_type = is_whole ? "application/json" : "text/event-stream; charset=utf-8",
+                           .headers = std::move(headers)});
+  if (is_whole) return;
+  std::string events = format_->begin(answer_);
+  if (!record_ || !record_->begun) send(std::move(events));
 }
 
-void Generation::send(std::string events) {
+void Generation::send(std::string events, std::string_view mark) {
+  if (record_) events += mark_comment(mark);
   exchange().write(std::move(events));
   last_sent_ = Clock::now();
+}
+
+// Ends a marked stream whose answer is not streamed.
+void Generation::end_marked(std::string body, int status) {
+  send(std::move(body) + "\n\n", fmt::format("whole {}", status));
+  exchange().end_stream();
 }
 
 // Proxies close idle connections.
@@ -190,8 +229,14 @@ void Generation::ping_later() {
 }
 
 void Generation::send_error(const ApiError& error) {
+  if (is_streaming_ && record_ && error.job_ends) {
+    send("", "lost");
+    return exchange().end_stream();
+  }
+  if (is_streaming_ && !answer_.call.stream)
+    return end_marked(json_text(format_->error(error)), error.status);
   if (is_streaming_) {
-    exchange().write(format_->error_event(error));
+    send(format_->error_event(error), "end");
     return exchange().end_stream();
   }
   HttpResponse response = service_.response_of(exchange().request(), error);
@@ -213,8 +258,10 @@ void Generation::finish() {
   choose_best();
   if (answer_.call.stream) {
     begin_stream();
-    send(format_->end(answer_));
+    send(format_->end(answer_), "end");
     exchange().end_stream();
+  } else if (is_streaming_) {
+    end_marked(json_text(format_->body(answer_)), 200);
   } else {
     service_.respond_json(exchange(), 200, format_->body(answer_));
   }

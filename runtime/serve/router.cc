@@ -86,17 +86,20 @@ std::optional<ApiError> fault_of_state(ServerState state) {
       return ApiError{.status = 503,
                       .message = "the model is being loaded; try again in a moment",
                       .code = "loading",
-                      .retry_after = 2.0};
+                      .retry_after = 2.0,
+                      .job_ends = true};
     case ServerState::draining:
       return ApiError{.status = 503,
                       .message = "this server is shutting down; use another one",
                       .code = "draining",
-                      .retry_after = 10.0};
+                      .retry_after = 10.0,
+                      .job_ends = true};
     case ServerState::failed:
       return ApiError{.status = 503,
                       .message = "a rank was lost; this server ends",
                       .code = "failed",
-                      .retry_after = 10.0};
+                      .retry_after = 10.0,
+                      .job_ends = true};
   }
   return std::nullopt;
 }

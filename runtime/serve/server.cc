@@ -1,12 +1,18 @@
 #include "runtime/serve/server.h"
 
+#include "model/kernels/simd/isa.h"
 #include "runtime/api/answer_format.h"
+#include "runtime/gateway/announcement.h"
 #include "runtime/serve/router.h"
 #include "tp/error.h"
 
 #include <exception>
+#include <memory>
 #include <string_view>
 #include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
 
 namespace tp {
 namespace {
@@ -16,9 +22,10 @@ using namespace std::chrono_literals;
 constexpr auto kReportEvery = 1s;
 constexpr auto kFlushTime = 500ms;
 constexpr auto kStepPatience = 500ms;
+constexpr auto kAnnounceTime = 10s;
 
 ApiError ended(std::string message) {
-  return {.status = 503, .message = std::move(message), .retry_after = 10.0};
+  return {.status = 503, .message = std::move(message), .retry_after = 10.0, .job_ends = true};
 }
 
 }  // namespace
@@ -85,9 +92,11 @@ bool Server::is_done() {
 
 void Server::step(Engine& engine) {
   is_stepping_ = true;
+  service_.step_began = Clock::now();
   engine.step();
   ++steps_;
   is_stepping_ = false;
+  service_.step_began = Clock::time_point{};
   has_stepped_ = true;
   const TimeParts time = engine.own_time();
   service_.set_steps({.compute = time.compute,
@@ -105,6 +114,35 @@ void Server::report(Engine& engine, bool is_due) {
   service_.metrics.set_reports(std::move(reports));
   last_report_ = Clock::now();
   has_stepped_ = false;
+}
+
+void Server::announce(const HttpUrl& gateway, std::size_t ranks,
+                      std::function<void(const std::string& error)> failed) {
+  const EngineInfo& info = service_.model.engine->info();
+  char machine[256] = "";
+  ::gethostname(machine, sizeof(machine) - 1);
+  const Announcement announcement{
+      .host = service_.options.host,
+      .port = port(),
+      .process = ::getpid(),
+      .machine = machine,
+      .isa = std::string(kernels::name_of(kernels::active_isa())),
+      .model = fmt::format("{} {} {} {} {}", model_name(), info.config.architecture, info.parameters,
+                           info.config.vocab_size, name_of(info.weights)),
+      .ranks = ranks};
+  HttpCallRequest request{.server = gateway,
+                          .head = {.method = "POST", .target = gateway.path},
+                          .begin_of_body = text_of(announcement),
+                          .silence = kAnnounceTime};
+  request.head.headers = {{"Host", gateway.host}, {"Content-Type", "application/json"}};
+  auto status = std::make_shared<int>(0);
+  http_.call(std::move(request),
+             {.on_head = [status](int found, const HttpHeaders&) { *status = found; },
+              .on_end =
+                  [status, failed = std::move(failed)](const std::string& error) {
+                    if (!error.empty() || *status != 200)
+                      failed(error.empty() ? fmt::format("it answered with status {}", *status) : error);
+                  }});
 }
 
 void Server::drain(std::chrono::milliseconds longest) {

@@ -27,6 +27,11 @@ class Server {
   // `on_ready` at the beginning. If a step throws, all clients are told before the exception is rethrown.
   void run(OpenModel model, const std::function<void()>& on_ready);
 
+  // Tells the gateway at this URL that the server is ready, at this host and this port. Calls `failed` on the
+  // server's thread if the gateway cannot be told.
+  void announce(const HttpUrl& gateway, std::size_t ranks,
+                std::function<void(const std::string& error)> failed);
+
   // From any thread: refuses new requests. run() returns when the open requests have ended, or after
   // `longest`; then it tells their clients.
   void drain(std::chrono::milliseconds longest);

@@ -2,6 +2,7 @@
 
 #include "model/files/printable.h"
 #include "runtime/api/answer_format.h"
+#include "runtime/api/record.h"
 #include "runtime/serve/call.h"
 
 #include <algorithm>
@@ -32,12 +33,23 @@ void Service::respond_json(HttpExchange& exchange, int status, const nlohmann::o
   exchange.respond({.status = status, .body = json_text(body), .headers = headers_for(exchange.request())});
 }
 
+bool Service::is_of_gateway(const HttpRequest& request) const {
+  const std::string_view secret = request.header(gateway_header::kSecret);
+  if (secret.empty()) return false;
+  const bool is_right =
+      equal_in_constant_time(secret, options.gateway_secret) && !options.gateway_secret.empty();
+  if (!is_right) throw ApiException({.status = 403, .message = "the header `tp-gateway` is not this job's"});
+  return true;
+}
+
 HttpResponse Service::response_of(const HttpRequest& request, const ApiError& error) const {
   HttpResponse response{
       .status = error.status, .body = json_text(openai_error(error)), .headers = headers_for(request)};
   if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   if (error.retry_after)
     response.headers.emplace_back("Retry-After", fmt::format("{:.0f}", std::max(1.0, *error.retry_after)));
+  if (error.job_ends && !options.gateway_secret.empty())
+    response.headers.emplace_back(gateway_header::kLost, "1");
   return response;
 }
 

@@ -35,6 +35,7 @@ struct ServeOptions {
   HttpLimits limits{};
   std::chrono::milliseconds ping_time{15'000};  // silence after which a stream sends a ping
   std::size_t pool_threads = 2;
+  std::string gateway_secret{};  // of the gateway in front of this server; empty: there is none
   bool log_json = false;
   RequestLog::Sink log{};
 };
@@ -74,7 +75,8 @@ struct Service {
   HttpServer* http = nullptr;
   std::atomic<ServerState> state = ServerState::loading;
   const Clock::time_point started = Clock::now();
-  std::atomic<bool> is_open = false;  // whether `model` is set
+  std::atomic<Clock::time_point> step_began{};  // the epoch: no step is running
+  std::atomic<bool> is_open = false;            // whether `model` is set
   OpenModel model{};
 
   const std::string& model_name() const { return options.model_names.front(); }
@@ -83,6 +85,9 @@ struct Service {
   // Headers of every response to this request.
   HttpHeaders headers_for(const HttpRequest& request) const;
   void respond_json(HttpExchange& exchange, int status, const nlohmann::ordered_json& body) const;
+  // Whether the gateway in front of this server sent the request. Throws ApiException if the request only
+  // claims it.
+  bool is_of_gateway(const HttpRequest& request) const;
   // The response for an error, in the format of OpenAI's API.
   HttpResponse response_of(const HttpRequest& request, const ApiError& error) const;
 

@@ -49,6 +49,13 @@ const char* name_of_state(ServerState state) {
   return "";
 }
 
+// The age of the current step; 0 between steps.
+double seconds_in_step(const Service& service) {
+  const auto began = service.step_began.load();
+  if (began == Service::Clock::time_point{}) return 0.0;
+  return rounded(std::chrono::duration<double>(Service::Clock::now() - began).count());
+}
+
 Json speculation_object(const SpeculationCounts& counts) {
   Json places = Json::array();
   for (std::size_t i = 0; i < kMaxDraftTokens && counts.drafted[i] > 0; ++i)
@@ -91,7 +98,11 @@ void model(Service& service, const Exchange& exchange) {
 
 void health(Service& service, const Exchange& exchange) {
   const ServerState state = service.state;
-  if (state == ServerState::ready) return service.respond_json(*exchange, 200, {{"status", "ok"}});
+  if (state == ServerState::ready) {
+    Json body = {{"status", "ok"}};
+    if (service.is_of_gateway(exchange->request())) body["step_seconds"] = seconds_in_step(service);
+    return service.respond_json(*exchange, 200, body);
+  }
   static constexpr const char* kTexts[] = {"Loading model", "", "Draining: no new requests are taken",
                                            "A rank was lost"};
   throw ApiException(

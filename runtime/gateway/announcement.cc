@@ -1,0 +1,61 @@
+#include "runtime/gateway/announcement.h"
+
+#include "tp/internal/require.h"
+
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string short_text(const Json& json, const char* name) {
+  constexpr std::size_t kMost = 1000;
+  const auto text = json.at(name).get<std::string>();
+  require<RequestError>(text.size() <= kMost, "`{}` is too long", name);
+  return text;
+}
+
+std::int64_t whole_number(const Json& json, const char* name, std::int64_t most) {
+  const Json& number = json.at(name);
+  const bool fits =
+      number.is_number_unsigned() && number.get<std::uint64_t>() <= static_cast<std::uint64_t>(most);
+  require<RequestError>(fits, "`{}`: expected a whole number up to {}, found {}", name, most,
+                        number.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return number.get<std::int64_t>();
+}
+
+}  // namespace
+
+std::string text_of(const Announcement& announcement) {
+  const Json json = {{"host", announcement.host},       {"port", announcement.port},
+                     {"process", announcement.process}, {"machine", announcement.machine},
+                     {"isa", announcement.isa},         {"model", announcement.model},
+                     {"ranks", announcement.ranks}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Announcement parse_announcement(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
+  require<RequestError>(json.is_object(), "expected a JSON object, found none");
+  try {
+    const std::int64_t port = whole_number(json, "port", std::numeric_limits<std::uint16_t>::max());
+    require<RequestError>(port > 0, "`port`: expected a port, found 0");
+    return {.host = short_text(json, "host"),
+            .port = static_cast<std::uint16_t>(port),
+            .process = whole_number(json, "process", std::numeric_limits<std::int32_t>::max()),
+            .machine = short_text(json, "machine"),
+            .isa = short_text(json, "isa"),
+            .model = short_text(json, "model"),
+            .ranks = static_cast<std::size_t>(
+                whole_number(json, "ranks", std::numeric_limits<std::int32_t>::max()))};
+  } catch (const Json::exception& error) {
+    throw_error<RequestError>("the announcement is not valid: {}", error.what());
+  }
+}
+
+std::string secret_in(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
+
+}  // namespace tp
