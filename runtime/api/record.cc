@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kPlainMembers = 6;  // of a mark without log-probabilities
+constexpr std::size_t kPlainMembers = 6;  // members of a mark without log-probabilities
 
 // JSON has no infinity.
 Json number_of(float logprob) {

@@ -18,7 +18,7 @@ struct RecordedToken {
 };
 
 struct Record {
-  std::string id{};          // of the answer, without the prefix of its API
+  std::string id{};          // the answer's id, without the prefix of its API
   std::int64_t created = 0;  // seconds since 1970
   std::uint64_t seed = 0;    // for requests without a seed, below 2^53
   bool begun = false;        // the client has the beginning of the stream

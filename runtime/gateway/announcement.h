@@ -1,4 +1,4 @@
-// What rank 0 of a job tells the gateway when the job is ready.
+// The message that rank 0 of a job sends to the gateway when the job is ready.
 #pragma once
 
 #include <cstddef>

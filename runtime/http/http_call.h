@@ -37,7 +37,7 @@ struct HttpCallRequest {
 // Called on the server's thread. `on_end` is the last call; `error` is empty if the response is complete.
 struct HttpCallEvents {
   std::function<void(int status, const HttpHeaders& headers)> on_head{};  // names in lower case
-  std::function<void(std::string_view piece)> on_piece{};                 // of the body, without its chunks
+  std::function<void(std::string_view piece)> on_piece{};  // part of the body, without its chunks
   std::function<void(const std::string& error)> on_end{};
 };
 

@@ -185,7 +185,8 @@ void Leader::drain_inbox(Delivery& delivery) {
   for (const auto& state : contents.submitted) {
     try {
       for (const auto& sequence : scheduler_.add(state)) {
-        for (TokenEvent& event : replay(*sequence, tokenizer_)) delivery.emplace_back(state, std::move(event));
+        for (TokenEvent& event : replay(*sequence, tokenizer_))
+          delivery.emplace_back(state, std::move(event));
       }
     } catch (const std::bad_alloc&) {
       state->times.finished = Clock::now();

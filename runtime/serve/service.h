@@ -35,7 +35,8 @@ struct ServeOptions {
   HttpLimits limits{};
   std::chrono::milliseconds ping_time{15'000};  // silence after which a stream sends a ping
   std::size_t pool_threads = 2;
-  std::string gateway_secret{};  // of the gateway in front of this server; empty: there is none
+  std::string
+      gateway_secret{};  // secret shared with the gateway in front of this server; empty: there is none
   bool log_json = false;
   RequestLog::Sink log{};
 };
