@@ -47,12 +47,13 @@ const char* const kFooter =
 
 // In the order of --help.
 constexpr void (*kSubcommands[])(CLI::App& app, int& status) = {
-    tp::add_generate_command,    tp::add_chat_command,       tp::add_serve_command,
-    tp::add_render_chat_command, tp::add_embed_command,      tp::add_rank_command,
-    tp::add_classify_command,    tp::add_fill_mask_command,  tp::add_logits_command,
-    tp::add_hidden_command,      tp::add_perplexity_command, tp::add_tokenize_command,
-    tp::add_detokenize_command,  tp::add_download_command,   tp::add_quantize_command,
-    tp::add_inspect_command,     tp::add_plan_command,       tp::add_bench_command,
+    tp::add_generate_command, tp::add_chat_command,        tp::add_serve_command,
+    tp::add_gateway_command,  tp::add_render_chat_command, tp::add_embed_command,
+    tp::add_rank_command,     tp::add_classify_command,    tp::add_fill_mask_command,
+    tp::add_logits_command,   tp::add_hidden_command,      tp::add_perplexity_command,
+    tp::add_tokenize_command, tp::add_detokenize_command,  tp::add_download_command,
+    tp::add_quantize_command, tp::add_inspect_command,     tp::add_plan_command,
+    tp::add_bench_command,
 };
 
 void say_what_to_try_next() {

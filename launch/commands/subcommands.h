@@ -11,6 +11,7 @@ namespace tp {
 void add_generate_command(CLI::App& app, int& status);
 void add_chat_command(CLI::App& app, int& status);
 void add_serve_command(CLI::App& app, int& status);
+void add_gateway_command(CLI::App& app, int& status);
 void add_render_chat_command(CLI::App& app, int& status);
 void add_embed_command(CLI::App& app, int& status);
 void add_rank_command(CLI::App& app, int& status);

@@ -31,14 +31,16 @@ void handle_all(void (*handler)(int)) {
 
 }  // namespace
 
-ShutdownSignals::ShutdownSignals() {
+ShutdownSignals::ShutdownSignals(std::initializer_list<int> others) {
   require<Error>(::pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0, "cannot make a pipe for signals: {}",
                  std::strerror(errno));
   struct sigaction action = {};
   action.sa_sigaction = tell;
   action.sa_flags = SA_SIGINFO | SA_RESTART;  // MPI's own calls go on
   sigemptyset(&action.sa_mask);
-  for (const int signal : kSignals) sigaction(signal, &action, nullptr);
+  for (const auto& signals : {kSignals, others}) {
+    for (const int signal : signals) sigaction(signal, &action, nullptr);
+  }
 }
 
 ShutdownSignals::~ShutdownSignals() {

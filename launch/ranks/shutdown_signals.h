@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 
 #include <sys/types.h>
@@ -14,7 +15,8 @@ class ShutdownSignals {
     pid_t sender = 0;  // 0 if it came from a terminal
   };
 
-  ShutdownSignals();
+  // `others`: further signals to read.
+  explicit ShutdownSignals(std::initializer_list<int> others = {});
   ~ShutdownSignals();
   ShutdownSignals(const ShutdownSignals&) = delete;
   ShutdownSignals& operator=(const ShutdownSignals&) = delete;

@@ -1,0 +1,123 @@
+#include "launch/commands/subcommands.h"
+#include "launch/common/message.h"
+#include "launch/common/open_files.h"
+#include "launch/common/option_group.h"
+#include "launch/ranks/on_first_rank.h"
+#include "launch/ranks/shutdown_signals.h"
+#include "runtime/gateway/config.h"
+#include "runtime/gateway/gateway.h"
+#include "tp/internal/require.h"
+
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+constexpr const char* kGatewayFooter =
+    "Starts a server, restarts it when it dies or hangs, and finishes the answers that it had begun. Clients "
+    "get\n"
+    "the same texts as without the failure.\n"
+    "Examples:\n"
+    "  tp-infer gateway -- mpirun -np 4 tp-infer serve --model DIR\n"
+    "  tp-infer gateway --config gateway.json --host 0.0.0.0\n"
+    "The configuration may have several commands, which are tried in order, for example on fewer hosts:\n"
+    "  {\"commands\": [[\"mpirun\", \"-np\", \"4\", \"tp-infer\", \"serve\", \"--model\", \"DIR\"], "
+    "[\"mpirun\", ...]]}\n"
+    "SIGHUP: read the configuration again. SIGTERM, SIGINT, SIGUSR1: finish all answers and end; a second\n"
+    "signal ends at once. Exit status: 0 ended by a signal, 1 error, 2 usage error";
+
+constexpr std::size_t kMostConnections = 4096;
+
+struct GatewayFlags {
+  std::string host = "127.0.0.1";
+  int port = 8080;
+  std::string config{};
+  std::vector<std::string> command{};
+  bool any_bits = false;
+  int start_seconds = 1800;
+  int hang_seconds = 60;
+  int drain_seconds = 60;
+  std::size_t keep_bytes = std::size_t{1} << 30;
+
+  GatewayCommands commands() const {
+    return config.empty() ? GatewayCommands{command} : read_gateway_config(config);
+  }
+
+  GatewayOptions options() const {
+    GatewayOptions options{.host = host, .port = static_cast<std::uint16_t>(port), .keep_bytes = keep_bytes};
+    options.limits.connections = allow_many_connections(kMostConnections, 2);
+    options.supervisor = {.commands = commands(),
+                          .same_bits = !any_bits,
+                          .start_time = std::chrono::seconds(start_seconds),
+                          .hang_time = std::chrono::seconds(hang_seconds),
+                          .drain_time = std::chrono::seconds(drain_seconds)};
+    options.log = [](const std::string& line) { print_message(line); };
+    return options;
+  }
+};
+
+void reload(Gateway& gateway, const GatewayFlags& flags) {
+  try {
+    gateway.reload(flags.commands());
+  } catch (const ConfigError& error) {
+    print_message(fmt::format("tp-infer gateway: keeps its configuration: {}", error.what()));
+  }
+}
+
+void run(const GatewayFlags& flags) {
+  require<ConfigError>(
+      flags.config.empty() != flags.command.empty(),
+      "expected a command after -- or --config FILE, found {}; for example: tp-infer gateway -- "
+      "mpirun -np 4 tp-infer serve --model DIR",
+      flags.config.empty() ? "neither" : "both");
+  std::signal(SIGPIPE, SIG_IGN);  // a log that nobody reads must not end the gateway
+  ShutdownSignals signals({SIGHUP});
+  Gateway gateway(flags.options());
+  gateway.when_readable(signals.descriptor(), [&] {
+    while (const auto signal = signals.take())
+      signal->number == SIGHUP ? reload(gateway, flags) : gateway.end();
+    return true;
+  });
+  print_note(fmt::format("tp-infer gateway: listening at http://{}:{}/\n", flags.host, gateway.port()));
+  if (flags.any_bits)
+    print_message(
+        "tp-infer gateway: with --any-bits, an answer that is continued after a restart may differ from that "
+        "of an undisturbed run");
+  gateway.run();
+}
+
+}  // namespace
+
+// `tp-infer gateway`: a process in front of a server, which survives it.
+void add_gateway_command(CLI::App& app, int& /*status*/) {
+  auto flags = std::make_shared<GatewayFlags>();
+  CLI::App* command = app.add_subcommand("gateway", "Run a server, and finish its answers if it dies");
+  const OptionGroup options(*command);
+  options.add("--host", flags->host, "ADDRESS", not_empty("an address"),
+              "Address to listen on; 0.0.0.0 is all addresses of this machine");
+  options.add("--port", flags->port, "N", whole_number(0, 65535), "Port to listen on; 0 chooses a free port");
+  options.add_file("--config", flags->config, "Commands that start the server, in order of preference");
+  options.add_flag("--any-bits", flags->any_bits, "Don't add --same-bits to the commands");
+  options.add("--start-seconds", flags->start_seconds, "SECONDS", whole_number(1, 86400),
+              "Longest time until a server is ready");
+  options.add("--hang-seconds", flags->hang_seconds, "SECONDS", whole_number(1, 86400),
+              "Longest step, and longest time without an answer from rank 0; then the server is restarted");
+  options.add("--drain-seconds", flags->drain_seconds, "SECONDS", whole_number(0, 86400),
+              "Seconds that running requests get to finish before the server ends");
+  options.add("--keep-bytes", flags->keep_bytes, "N", whole_number(1), "Most bytes of requests to keep");
+  options
+      .add("COMMAND", flags->command, "", CLI::Validator(), "The command that starts the server, after --")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->footer(kGatewayFooter);
+  command->callback(on_first_rank(*command, [flags] { run(*flags); }));
+}
+
+}  // namespace tp

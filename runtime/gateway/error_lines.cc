@@ -1,0 +1,49 @@
+#include "runtime/gateway/error_lines.h"
+
+#include "model/files/printable.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace tp {
+namespace {
+
+constexpr std::size_t kMostLine = 400;  // bytes of a line
+
+}  // namespace
+
+// How well a line explains the end of a job; 0: not at all.
+int ErrorLines::explains(std::string_view line) {
+  const bool has_letters =
+      std::ranges::any_of(line, [](unsigned char byte) { return std::isalpha(byte) != 0; });
+  if (!has_letters) return 0;
+  if (line.find("process rank") != line.npos) return kNamesRank;
+  return line.find("tp-infer") != line.npos && line.find(": ") != line.npos ? 2 : 1;
+}
+
+void ErrorLines::add(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const std::size_t end = bytes.find('\n');
+    const std::string_view part = bytes.substr(0, end);
+    pending_ += part.substr(0, kMostLine - std::min(kMostLine, pending_.size()));
+    if (end == bytes.npos) return;
+    take(pending_);
+    pending_.clear();
+    bytes.remove_prefix(end + 1);
+  }
+}
+
+void ErrorLines::expect_errors() {
+  best_.clear();
+  rank_ = 0;
+  least_ = 2;
+}
+
+void ErrorLines::take(std::string_view line) {
+  const int rank = explains(line);
+  if (rank < std::max(least_, rank_)) return;
+  rank_ = rank;
+  best_ = printable(line);
+}
+
+}  // namespace tp

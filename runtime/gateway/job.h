@@ -1,0 +1,56 @@
+// One run of a command that serves a model: its process, its session, and what it says about errors.
+#pragma once
+
+#include "runtime/gateway/error_lines.h"
+#include "runtime/http/http_server.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace tp {
+
+// The processes of a session, on this host, that have not ended.
+std::vector<pid_t> members_of_session(pid_t session);
+
+// All members run on the thread of the HTTP server.
+class Job {
+ public:
+  // Starts the command in a session of its own. `variables`: additions to the environment, "NAME=value". The
+  // job gets SIGTERM if this process dies. Its standard error is passed on.
+  Job(HttpServer& http, const std::vector<std::string>& command, const std::vector<std::string>& variables);
+  // Kills what still runs.
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  // Whether the process and all other members of its session have ended. After the process has ended, kills
+  // the others.
+  bool has_ended();
+  // "exit status 1", "signal 9 (Killed)"; empty while the process runs.
+  const std::string& end() const { return end_; }
+  bool ended_well() const { return ended_well_; }
+
+  // For the process alone, which passes it on to its ranks if it is mpirun.
+  void signal(int number) const;
+  // SIGKILL for all members of the session.
+  void kill() const;
+
+  pid_t process() const { return process_; }
+  ErrorLines& errors() { return *errors_; }
+
+ private:
+  void reap();
+
+  pid_t process_ = -1;
+  std::string end_{};
+  bool ended_well_ = false;
+  std::shared_ptr<ErrorLines> errors_ = std::make_shared<ErrorLines>();
+};
+
+}  // namespace tp

@@ -1,0 +1,172 @@
+#include "runtime/gateway/kept_request.h"
+
+#include "model/files/parse_number.h"
+#include "runtime/api/answer_format.h"
+#include "tp/error.h"
+#include "tp/request.h"
+
+#include <algorithm>
+#include <ctime>
+#include <random>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+constexpr std::size_t kMostPiece = std::size_t{256} << 20;  // bytes
+
+// Headers that belong to a connection, or that the gateway or the HTTP room writes.
+bool is_passed_on(std::string_view name) {
+  constexpr std::string_view kOwn[] = {
+      "connection", "keep-alive",     "transfer-encoding", "te",    "trailer", "upgrade", "expect",
+      "date",       "content-length", "proxy-connection",  "server"};
+  return std::ranges::find(kOwn, name) == std::end(kOwn) && !name.starts_with("tp-");
+}
+
+// Paths with and without /v1.
+bool generates_text(const HttpRequest& request) {
+  std::string_view path = request.path();
+  if (path.starts_with("/v1/")) path.remove_prefix(3);
+  return request.method == "POST" && (path == "/chat/completions" || path == "/completions" ||
+                                      path == "/responses" || path == "/messages");
+}
+
+std::unique_ptr<AnswerFormat> error_format_of(const HttpRequest& request) {
+  return request.path().ends_with("/messages") ? make_messages_format() : make_responses_format();
+}
+
+}  // namespace
+
+Record new_record() {
+  std::random_device random;
+  return {.id = fmt::format("{:08x}{:08x}{:08x}", random(), random(), random()),
+          .created = static_cast<std::int64_t>(std::time(nullptr)),
+          .seed = draw_seed()};
+}
+
+KeptRequest::KeptRequest(std::shared_ptr<HttpExchange> exchange)
+    : exchange_(std::move(exchange)),
+      body_(std::make_shared<const std::string>(exchange_->take_body())),
+      generates_(generates_text(exchange_->request())),
+      record_(new_record()),
+      stream_(kMostPiece) {}
+
+HttpCallRequest KeptRequest::call_request(const HttpUrl& server, const std::string& secret) const {
+  const HttpRequest& from_client = exchange_->request();
+  HttpCallRequest request{.server = server,
+                          .head = {.method = from_client.method, .target = from_client.target},
+                          .rest_of_body = body_};
+  HttpHeaders& headers = request.head.headers;
+  for (const auto& header : from_client.headers) {
+    if (is_passed_on(header.first)) headers.push_back(header);
+  }
+  headers.emplace_back(gateway_header::kSecret, secret);
+  if (!generates_) return request;
+  request.begin_of_body = record_text(record_, marks_);
+  headers.emplace_back(gateway_header::kRecordBytes, std::to_string(request.begin_of_body.size()));
+  return request;
+}
+
+KeptRequest::Progress KeptRequest::on_head(int status, const HttpHeaders& headers) {
+  status_ = status;
+  for (const auto& [name, value] : headers) {
+    if (name == gateway_header::kLost) return Progress::lost;
+    if (name == gateway_header::kMarks) {
+      is_marked_ = true;
+      is_whole_ = value == "whole";
+    } else if (name == "content-type") {
+      content_type_ = value;
+    } else if (is_passed_on(name)) {
+      headers_.emplace_back(name, value);
+    }
+  }
+  if (is_marked_ && !is_whole_ && !std::exchange(streams_, true)) exchange_->begin_stream(response(""));
+  return Progress::none;
+}
+
+KeptRequest::Progress KeptRequest::on_piece(std::string_view piece) {
+  if (!is_marked_) {
+    content_ += piece;
+    return Progress::none;
+  }
+  Progress progress = Progress::none;
+  try {
+    stream_.add(piece, [&](std::string_view part, std::string_view mark) {
+      progress = std::max(progress, take(part, mark));
+      return progress < Progress::answer;
+    });
+  } catch (const Error& error) {
+    fail({.status = 500, .message = error.what()});
+    return Progress::answer;
+  }
+  if (!outgoing_.empty()) exchange_->write(std::exchange(outgoing_, {}));
+  if (progress == Progress::answer && streams_) exchange_->end_stream();
+  return progress;
+}
+
+KeptRequest::Progress KeptRequest::take(std::string_view piece, std::string_view mark) {
+  if (mark == "lost") return Progress::lost;
+  constexpr std::string_view kWhole = "whole ";
+  if (mark.starts_with(kWhole)) {
+    status_ = parse_number<int>(mark.substr(kWhole.size())).value_or(500);
+    exchange_->respond(
+        response(std::string(piece.substr(0, piece.size() - std::min<std::size_t>(2, piece.size())))));
+    return Progress::answer;
+  }
+  outgoing_ += piece;
+  if (mark == "end") return Progress::answer;
+  record_.begun = record_.begun || !is_whole_;
+  if (!mark.starts_with('[')) return Progress::none;
+  marks_ += mark;
+  marks_ += ',';
+  ++tokens_;
+  return Progress::token;
+}
+
+KeptRequest::Progress KeptRequest::on_end(const std::string& error) {
+  constexpr int kTooMany = 429;
+  if (!error.empty() || is_marked_) return Progress::lost;
+  if (has_begun() && status_ == kTooMany) return Progress::later;
+  if (streams_)
+    fail({.status = status_, .message = fmt::format("the answer cannot be continued: {}", content_)});
+  else
+    exchange_->respond(response(std::move(content_) + (status_ == 200 ? appended : "")));
+  return Progress::answer;
+}
+
+HttpResponse KeptRequest::response(std::string body) const {
+  return {.status = status_, .body = std::move(body), .content_type = content_type_, .headers = headers_};
+}
+
+void KeptRequest::forget_response() {
+  call.reset();
+  status_ = 0;
+  is_marked_ = is_whole_ = false;
+  headers_.clear();
+  content_type_.clear();
+  content_.clear();
+  stream_ = MarkedStream(kMostPiece);
+}
+
+void KeptRequest::fail(const ApiError& error) {
+  const bool is_openai = !exchange_->request().path().ends_with("/messages") &&
+                         !exchange_->request().path().ends_with("/responses");
+  const std::unique_ptr<AnswerFormat> format = error_format_of(exchange_->request());
+  if (streams_) {
+    exchange_->write(is_openai ? sse_event(openai_error(error)) : format->error_event(error));
+    return exchange_->end_stream();
+  }
+  HttpResponse response{.status = error.status,
+                        .body = json_text(is_openai ? openai_error(error) : format->error(error))};
+  if (error.retry_after)
+    response.headers.emplace_back("Retry-After", fmt::format("{:.0f}", std::max(1.0, *error.retry_after)));
+  exchange_->respond(std::move(response));
+}
+
+void KeptRequest::note_inexact() {
+  if (streams_) exchange_->write(": this answer may differ from that of an undisturbed run\n\n");
+}
+
+}  // namespace tp

@@ -1,0 +1,271 @@
+#include "runtime/gateway/supervisor.h"
+
+#include "runtime/api/record.h"
+
+#include <algorithm>
+#include <csignal>
+#include <random>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kTick = 20ms;
+constexpr auto kHealthEvery = 1s;
+constexpr auto kEndTime = 2s;   // for mpirun to end a job that has lost a rank
+constexpr auto kTermTime = 3s;  // between SIGTERM and SIGKILL
+constexpr std::size_t kMostRounds = 3;
+constexpr double kMostPause = 60.0;  // seconds
+
+double seconds_since(Supervisor::Clock::time_point begin) {
+  return std::chrono::duration<double>(Supervisor::Clock::now() - begin).count();
+}
+
+std::string new_secret() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+}
+
+bool is_wildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
+
+// 0, 1, 2, 4, ... seconds.
+Supervisor::Clock::duration pause_after(std::size_t failures) {
+  const double seconds =
+      failures == 0
+          ? 0.0
+          : std::min(kMostPause, static_cast<double>(1ULL << std::min<std::size_t>(failures - 1, 10)));
+  return std::chrono::duration_cast<Supervisor::Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
+
+std::string_view name_of(JobState state) {
+  constexpr std::string_view kNames[] = {"starting", "ready", "restarting", "failing", "draining", "ended"};
+  return kNames[static_cast<std::size_t>(state)];
+}
+
+Supervisor::Supervisor(HttpServer& http, SupervisorOptions options, Events events)
+    : http_(http), options_(std::move(options)), events_(std::move(events)) {}
+
+void Supervisor::start() {
+  start_job();
+  tick_later();
+}
+
+void Supervisor::tick_later() {
+  if (state_ != JobState::ended) http_.post_after(kTick, [this] { tick(); });
+}
+
+void Supervisor::tick() {
+  if (!job_) {
+    if (Clock::now() >= next_start_) start_job();
+  } else if (job_->has_ended()) {
+    on_job_ended();
+  } else if (Clock::now() >= kill_at_) {
+    job_->kill();
+  } else if (Clock::now() >= term_at_) {
+    term_at_ = Clock::time_point::max();
+    was_ended_ = true;
+    job_->signal(SIGTERM);
+  } else if (serves_) {
+    watch_health();
+  } else if (cause_.empty() && Clock::now() - started_ > options_.start_time) {
+    lose(fmt::format("it was not ready after {:.0f} s (--start-seconds)", options_.start_time.count()));
+  }
+  tick_later();
+}
+
+void Supervisor::start_job() {
+  secret_ = new_secret();
+  started_ = Clock::now();
+  term_at_ = kill_at_ = Clock::time_point::max();
+  cause_.clear();
+  has_served_ = reloads_ = was_ended_ = false;
+  job_ = std::make_unique<Job>(http_, command(), variables());
+}
+
+std::vector<std::string> Supervisor::command() const {
+  std::vector<std::string> command = options_.commands[command_];
+  const bool serves = std::ranges::find(command, "serve") != command.end();
+  const bool has_same_bits = std::ranges::find(command, "--same-bits") != command.end();
+  if (options_.same_bits && serves && !has_same_bits) command.emplace_back("--same-bits");
+  return command;
+}
+
+std::vector<std::string> Supervisor::variables() {
+  std::vector<std::string> variables = {
+      fmt::format("{}={}{}", kAnnounceVariable, options_.announce_url, secret_)};
+  if (!isa_.empty() && !unpinned_.contains(command_)) variables.push_back("TP_ISA=" + isa_);
+  return variables;
+}
+
+bool Supervisor::announced(std::string_view secret, Announcement announcement, const std::string& client) {
+  if (!job_ || serves_ || !cause_.empty() || ends_ || secret != secret_) return false;
+  announcement_ = std::move(announcement);
+  server_ = {.host = is_wildcard(announcement_.host) ? client : announcement_.host,
+             .port = announcement_.port};
+  if (isa_.empty()) isa_ = announcement_.isa;
+  serves_ = has_served_ = true;
+  healthy_ = next_health_ = Clock::now();
+  start_seconds_ = seconds_since(started_);
+  failed_rounds_ = 0;
+  lost_seconds_ = lost_seconds();
+  lost_at_.reset();
+  job_->errors().expect_errors();
+  state_ = JobState::ready;
+  events_.log(
+      fmt::format("a job of {} rank{} on {} is ready at {}:{} after {:.1f} s (command {} of {}){}",
+                  announcement_.ranks, announcement_.ranks == 1 ? "" : "s", announcement_.machine,
+                  server_.host, server_.port, start_seconds_, command_ + 1, options_.commands.size(),
+                  announcement_.isa == isa_ ? "" : "; its instruction set differs, so texts may differ"));
+  events_.on_ready();
+  return true;
+}
+
+void Supervisor::check_health() {
+  if (!serves_) return;
+  next_health_ = Clock::now();
+  watch_health();
+}
+
+void Supervisor::watch_health() {
+  if (Clock::now() - healthy_ > options_.hang_time)
+    return lose(
+        fmt::format("rank 0 has not answered for {:.0f} s (--hang-seconds)", options_.hang_time.count()));
+  if (health_call_ || Clock::now() < next_health_) return;
+  next_health_ = Clock::now() + kHealthEvery;
+  auto status = std::make_shared<int>(0);
+  auto body = std::make_shared<std::string>();
+  HttpCallRequest request{.server = server_, .head = {.method = "GET", .target = "/health"}};
+  request.head.headers = {{"Host", "localhost"}, {std::string(gateway_header::kSecret), secret_}};
+  health_call_ =
+      http_.call(std::move(request), {.on_head = [status](int found, const HttpHeaders&) { *status = found; },
+                                      .on_piece = [body](std::string_view piece) { *body += piece; },
+                                      .on_end =
+                                          [this, status, body](const std::string& error) {
+                                            health_call_.reset();
+                                            on_health(*status, *body, error);
+                                          }});
+}
+
+void Supervisor::on_health(int status, const std::string& body, const std::string& error) {
+  if (!serves_) return;
+  if (!error.empty()) return lose(fmt::format("rank 0 cannot be reached: {}", error), kEndTime);
+  if (status != 200 && state_ != JobState::draining) return lose("rank 0 says that the job ends", kEndTime);
+  healthy_ = Clock::now();
+  const nlohmann::json json = nlohmann::json::parse(body, nullptr, false);
+  const nlohmann::json age =
+      json.is_object() ? json.value("step_seconds", nlohmann::json(0)) : nlohmann::json(0);
+  if (age.is_number() && age.get<double>() > options_.hang_time.count())
+    lose(fmt::format("a step takes longer than {:.0f} s (--hang-seconds)", options_.hang_time.count()));
+}
+
+// Ends a job that is of no more use. `patience`: time to end by itself, because mpirun then names the lost
+// rank.
+void Supervisor::lose(std::string cause, Clock::duration patience) {
+  if (!cause_.empty()) return;
+  cause_ = std::move(cause);
+  end_job_in(patience);
+  give_up_serving(true);
+}
+
+void Supervisor::end_job_in(Clock::duration patience) {
+  term_at_ = Clock::now() + patience;
+  kill_at_ = term_at_ + kTermTime;
+}
+
+void Supervisor::give_up_serving(bool is_failure) {
+  if (!std::exchange(serves_, false)) return;
+  if (health_call_) std::exchange(health_call_, nullptr)->cancel();
+  lost_at_ = Clock::now();
+  if (!ends_ && !reloads_) state_ = JobState::restarting;
+  events_.on_lost(is_failure);
+}
+
+void Supervisor::on_job_ended() {
+  const bool was_told = ends_ || reloads_;
+  give_up_serving(!was_told);
+  const std::string& line = job_->errors().best();
+  last_error_ = line.empty() ? job_->end() : line;
+  // A job that was told to end says only that it ends.
+  if (was_ended_ && !cause_.empty() && !job_->errors().names_rank()) last_error_ = cause_;
+  job_.reset();
+  if (ends_) {
+    state_ = JobState::ended;
+    return events_.on_ended();
+  }
+  if (was_told) return start_in({});
+  has_served_ ? on_served_job_ended() : on_start_failed();
+}
+
+void Supervisor::on_served_job_ended() {
+  ++restarts_;
+  command_ = 0;
+  start_in(pause_after(crashes_++));
+}
+
+void Supervisor::on_start_failed() {
+  if (last_error_.find("TP_ISA must be") != std::string::npos && unpinned_.insert(command_).second)
+    return start_in({});
+  if (++command_ < options_.commands.size()) return start_in({});
+  command_ = 0;
+  ++failed_rounds_;
+  start_in(pause_after(failed_rounds_));
+  if (failed_rounds_ < kMostRounds) return;
+  state_ = JobState::failing;
+  events_.on_failing(last_error_);
+}
+
+void Supervisor::start_in(Clock::duration pause) {
+  next_start_ = Clock::now() + pause;
+  events_.log(fmt::format(
+      "the job has ended: {}; starting command {} of {} {}", last_error_, command_ + 1,
+      options_.commands.size(),
+      pause.count() == 0 ? "now" : fmt::format("in {:.0f} s", std::chrono::duration<double>(pause).count())));
+}
+
+void Supervisor::reload(std::vector<std::vector<std::string>> commands) {
+  if (ends_ || commands == options_.commands) return;
+  options_.commands = std::move(commands);
+  command_ = failed_rounds_ = crashes_ = 0;
+  unpinned_.clear();
+  next_start_ = {};
+  if (job_) {
+    reloads_ = true;
+    drain();
+  }
+}
+
+void Supervisor::end() {
+  if (std::exchange(ends_, true) && job_) return job_->kill();
+  state_ = JobState::draining;
+  if (job_) return drain();
+  state_ = JobState::ended;
+  events_.on_ended();
+}
+
+// mpirun passes SIGUSR1 to the ranks, and rank 0 answers the requests in flight before it ends.
+void Supervisor::drain() {
+  state_ = JobState::draining;
+  if (!serves_) return end_job_in({});
+  end_job_in(std::chrono::duration_cast<Clock::duration>(options_.drain_time));
+  job_->signal(SIGUSR1);
+}
+
+double Supervisor::retry_after() const {
+  const double waits =
+      std::chrono::duration<double>(std::max(Clock::duration(0), next_start_ - Clock::now())).count();
+  const double starts = job_ && !serves_ ? start_seconds_ - seconds_since(started_) : start_seconds_;
+  return std::max(1.0, waits + starts);
+}
+
+double Supervisor::lost_seconds() const {
+  return lost_seconds_ + (lost_at_ ? seconds_since(*lost_at_) : 0.0);
+}
+
+}  // namespace tp

@@ -1,0 +1,71 @@
+// What jobs send to the gateway, and the gateway to jobs. The first byte chooses the reader. Seeds: a marked
+// stream, a record, an announcement, a configuration, a job's messages, a URL.
+#include "runtime/api/record.h"
+#include "runtime/gateway/announcement.h"
+#include "runtime/gateway/config.h"
+#include "runtime/gateway/error_lines.h"
+#include "runtime/gateway/marked_stream.h"
+#include "runtime/http/http_call.h"
+#include "tp/error.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace {
+
+// Pieces and marks, whatever the bytes that arrive together.
+std::string divided(std::string_view text, std::size_t size) {
+  tp::MarkedStream stream(std::size_t{1} << 20);
+  std::string all;
+  for (std::size_t begin = 0; begin < text.size(); begin += size) {
+    stream.add(text.substr(begin, size), [&](std::string_view piece, std::string_view mark) {
+      all.append(piece).append("\x01").append(mark).append("\x02");
+      return true;
+    });
+  }
+  return all;
+}
+
+void read(std::uint8_t reader, std::string_view text) {
+  switch (reader % 6) {
+    case 0:
+      if (divided(text, text.size() + 1) != divided(text, 1)) std::abort();
+      return;
+    case 1: {
+      const tp::Record record = tp::parse_record(text);
+      for (const tp::RecordedToken& token : record.tokens) {
+        const std::string mark = tp::mark_of(token.prompt, token.event);
+        const std::string again = tp::record_text({.id = "1"}, mark + ",");
+        const tp::RecordedToken read = tp::parse_record(again).tokens.at(0);
+        if (tp::mark_of(read.prompt, read.event) != mark) std::abort();
+      }
+      return;
+    }
+    case 2:
+      tp::parse_announcement(tp::text_of(tp::parse_announcement(text)));
+      return;
+    case 3:
+      tp::parse_gateway_config(text, "file");
+      return;
+    case 4: {
+      tp::ErrorLines lines;
+      lines.add(text);
+      return;
+    }
+    default:
+      tp::parse_http_url(std::string(text));
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  try {
+    read(data[0], {reinterpret_cast<const char*>(data) + 1, size - 1});
+  } catch (const tp::Error&) {
+  }
+  return 0;
+}

@@ -1,0 +1,84 @@
+#include "runtime/gateway/job.h"
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace tp {
+namespace {
+
+using namespace std::chrono_literals;
+
+HttpOptions options() {
+  HttpOptions options{.port = 0};
+  options.route = [](const HttpRequest&) -> HttpDecision { return HttpResponse{.status = 404}; };
+  options.refuse = [](int status, std::string_view) { return HttpResponse{.status = status}; };
+  return options;
+}
+
+bool ends(Job& job) {
+  for (int i = 0; i < 2000; ++i) {
+    if (job.has_ended()) return true;
+    std::this_thread::sleep_for(5ms);
+  }
+  return false;
+}
+
+bool has_members(const Job& job, std::size_t count) {
+  for (int i = 0; i < 2000; ++i) {
+    if (members_of_session(job.process()).size() == count) return true;
+    std::this_thread::sleep_for(5ms);
+  }
+  return false;
+}
+
+TEST(Job, ReportsItsStatusAndItsLastErrorLine) {
+  HttpServer http(options());
+  Job job(http, {"sh", "-c", "echo \"tp-infer: $WORD\" >&2; exit 3"}, {"WORD=no luck"});
+  ASSERT_TRUE(ends(job));
+  EXPECT_EQ(job.end(), "exit status 3");
+  http.flush(100ms);  // the line has been read, too
+  for (int i = 0; i < 1000 && job.errors().best().empty(); ++i) std::this_thread::sleep_for(5ms);
+  EXPECT_EQ(job.errors().best(), "tp-infer: no luck");
+}
+
+TEST(Job, ReportsAProgramThatCannotBeStarted) {
+  HttpServer http(options());
+  Job job(http, {"/no/such/program"}, {});
+  ASSERT_TRUE(ends(job));
+  EXPECT_EQ(job.end(), "exit status 127");
+  for (int i = 0; i < 1000 && job.errors().best().empty(); ++i) std::this_thread::sleep_for(5ms);
+  EXPECT_EQ(job.errors().best(),
+            "tp-infer gateway: cannot start /no/such/program: No such file or directory");
+}
+
+// A member in a process group of its own, like a rank, that ignores SIGTERM, and another that is stopped.
+TEST(Job, TakesAllMembersOfItsSessionWithIt) {
+  HttpServer http(options());
+  Job job(http,
+          {"bash", "-m", "-c", "(trap '' TERM; sleep 1000) & (kill -STOP $BASHPID; sleep 1000) & sleep 1000"},
+          {});
+  ASSERT_TRUE(has_members(job, 4)) << "the test proves nothing";
+  EXPECT_FALSE(job.has_ended());
+  job.signal(SIGKILL);
+  EXPECT_TRUE(ends(job));
+  EXPECT_EQ(job.end(), "signal 9 (Killed)");
+  EXPECT_TRUE(members_of_session(job.process()).empty());
+}
+
+TEST(Job, LeavesNothingBehindWhenItGoes) {
+  HttpServer http(options());
+  pid_t process = 0;
+  {
+    Job job(http, {"bash", "-m", "-c", "sleep 1000 & sleep 1000"}, {});
+    ASSERT_TRUE(has_members(job, 3));
+    process = job.process();
+  }
+  EXPECT_TRUE(members_of_session(process).empty());
+}
+
+}  // namespace
+}  // namespace tp
