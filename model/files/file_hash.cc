@@ -28,4 +28,17 @@ std::uint64_t hash_of_file(const MappedFile& file, std::size_t header_size, std:
   return hash;
 }
 
+std::uint64_t hash_of_samples(const MappedFile& file, Range bytes, std::uint64_t hash) {
+  constexpr std::size_t kSamples = 8;
+  constexpr std::size_t kSampleSize = 64;
+  std::string sample;
+  for (std::size_t i = 0; i < kSamples; ++i) {
+    const std::size_t begin = bytes.begin + bytes.size() / kSamples * i;
+    sample.resize(std::min(kSampleSize, bytes.end - begin));
+    file.read(begin, std::as_writable_bytes(std::span(sample)));
+    hash = hash_of(sample, hash);
+  }
+  return hash;
+}
+
 }  // namespace tp

@@ -148,6 +148,16 @@ std::vector<std::size_t> Model::state_floats() const {
   return floats;
 }
 
+std::vector<std::vector<StatePart>> Model::state_parts() const {
+  std::vector<std::vector<StatePart>> parts;
+  for (const auto& block : blocks_) {
+    const auto& part = std::visit(
+        [](const auto& any) -> const auto& { return any.attention(); }, *block);
+    parts.push_back(part.state_parts());
+  }
+  return parts;
+}
+
 std::size_t Model::workspace_floats(const StepLimits& limits) const {
   const std::size_t whole = whole_workspace_floats(limits);
   if (!limits.overlaps) return whole;

@@ -87,6 +87,8 @@ class Model {
   // layers have a state and cache nothing. An encoder's layers follow the decoder's layers.
   std::vector<kernels::KvLayout> kv_layouts(KvType type, std::size_t block_size) const;
   std::vector<std::size_t> state_floats() const;
+  // [layers on this rank], without an encoder: the parts of each layer's state.
+  std::vector<std::vector<StatePart>> state_parts() const;
 
   // Whether this is a multi-token prediction layer, which reads hidden states (Batch::states_before).
   bool reads_states() const { return next_token_.has_value(); }

@@ -18,6 +18,21 @@ struct LayerStates {
   float* at(std::size_t slot) const { return base + slot * stride; }
 };
 
+// The floats of a layer's state that belong to one head of the whole model, or to another unit that ranks
+// never divide. So the parts of a state don't depend on the number of ranks.
+struct StatePart {
+  // `count` pieces of `floats` consecutive floats, the first at float `begin` of the layer's state.
+  struct Rows {
+    std::size_t begin = 0;
+    std::size_t count = 1;
+    std::size_t stride = 0;  // floats from one piece to the next
+    std::size_t floats = 0;
+  };
+
+  std::size_t index = 0;  // number among the parts of the whole layer
+  std::vector<Rows> rows;
+};
+
 // Slots of equal size. A slot contains the states of all recurrent layers, for one sequence at one position.
 class StateCache {
  public:

@@ -47,6 +47,7 @@ class GgufCheckpoint final : public WeightSource {
   std::vector<std::string> unread() const override;
   std::uint64_t fingerprint() const override { return files_.fingerprint(); }
   std::uint64_t identity() const override { return files_.identity(); }
+  std::uint64_t sampled() const override { return files_.sampled(); }
   void done_with(const std::string& name) const override;
 
   const GgufFiles& files() const { return files_; }

@@ -5,6 +5,7 @@
 #include "parallel/machine/hash.h"
 
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 namespace tp {
@@ -25,14 +26,16 @@ std::vector<T> numbers(std::size_t count, unsigned bits) {
   return all;
 }
 
+using Use = std::function<void(const PackedView&)>;
+
 template <class Pack>
-std::uint64_t hash_of_packed(const PackedLayout& layout, std::uint64_t hash, const Pack& pack) {
+void use_packed(const PackedLayout& layout, const Use& use, const Pack& pack) {
   std::vector<std::byte> packed(layout.bytes());
   pack(packed.data());
-  return hash_of({reinterpret_cast<const char*>(packed.data()), packed.size()}, hash);
+  use({layout, packed.data()});
 }
 
-std::uint64_t hash_of_rows(WeightType type, std::uint64_t hash) {
+void use_rows(WeightType type, const Use& use) {
   std::vector<float> elements(kRows * kColumns);
   for (std::size_t i = 0; i < elements.size(); ++i)
     elements[i] = static_cast<float>(mixed(i) >> 40) / static_cast<float>(1 << 24) - 0.5F;
@@ -43,12 +46,11 @@ std::uint64_t hash_of_rows(WeightType type, std::uint64_t hash) {
     for (const StoredRows& rows : {StoredRows::of({elements.data(), kRows, kColumns}),
                                    StoredRows{DType::f16, stored, kRows, kColumns, kColumns * 2},
                                    StoredRows{DType::bf16, stored, kRows, kColumns, kColumns * 2}})
-      hash = hash_of_packed(layout, hash, [&](std::byte* data) { pack_rows(layout, 0, rows, data); });
+      use_packed(layout, use, [&](std::byte* data) { pack_rows(layout, 0, rows, data); });
   }
-  return hash;
 }
 
-std::uint64_t hash_of_groups(WeightType type, std::uint64_t hash) {
+void use_groups(WeightType type, const Use& use) {
   std::vector<std::int8_t> elements(kRows * kColumns);
   for (std::size_t i = 0; i < elements.size(); ++i)
     elements[i] = static_cast<std::int8_t>(static_cast<int>(mixed(i) & 15) - 8);
@@ -56,10 +58,10 @@ std::uint64_t hash_of_groups(WeightType type, std::uint64_t hash) {
   std::vector<std::uint16_t> scales = numbers<std::uint16_t>(kRows * kGroups, 14);
   const GroupedRows rows{{elements.data(), kRows, kColumns}, {scales.data(), kRows, kGroups}};
   const PackedLayout layout{type, kRows, kColumns};
-  return hash_of_packed(layout, hash, [&](std::byte* data) { pack_groups(layout, 0, rows, data); });
+  use_packed(layout, use, [&](std::byte* data) { pack_groups(layout, 0, rows, data); });
 }
 
-std::uint64_t hash_of_quantized(WeightType type, const QuantFormat& format, std::uint64_t hash) {
+void use_quantized(WeightType type, const QuantFormat& format, const Use& use) {
   constexpr std::size_t kElements = kRows * QuantizedRows::kColumns;
   std::vector<std::uint8_t> elements =
       numbers<std::uint8_t>(kElements, static_cast<unsigned>(format.low_bits + format.high_bits));
@@ -70,14 +72,13 @@ std::uint64_t hash_of_quantized(WeightType type, const QuantFormat& format, std:
   const QuantizedRows rows{kRows, 1, elements.data(), scales.data(), offsets.data(), halves.data()};
   for (const std::size_t phase : {0, 64, 160}) {
     const PackedLayout layout{type, kRows, kColumns, false, 0, phase};
-    hash = hash_of_packed(layout, hash, [&](std::byte* data) { pack_quantized(layout, 0, rows, data); });
+    use_packed(layout, use, [&](std::byte* data) { pack_quantized(layout, 0, rows, data); });
   }
-  return hash;
 }
 
 // Covers groups in order, of which the first is partial, and groups by a list; scales of rows, and of blocks
 // that end within a panel.
-std::uint64_t hash_of_scaled(WeightType type, std::uint64_t hash) {
+void use_scaled(WeightType type, const Use& use) {
   constexpr std::size_t kGroups = 4;
   std::vector<std::uint8_t> elements =
       numbers<std::uint8_t>(kRows * kColumns, type == WeightType::int4_scaled ? 4 : 6);
@@ -91,7 +92,7 @@ std::uint64_t hash_of_scaled(WeightType type, std::uint64_t hash) {
       const PackedLayout layout{type, kRows, kColumns, false, 0, 0, format};
       std::vector<std::uint8_t> rows(kRows);
       for (std::size_t row = 0; row < kRows; ++row) rows[row] = row % PackedLayout::kPanel < 5 ? 0 : 1;
-      hash = hash_of_packed(layout, hash, [&](std::byte* data) {
+      use_packed(layout, use, [&](std::byte* data) {
         if (layout.has_column_groups()) set_column_groups(layout, list, data);
         pack_scaled(
             layout, 0,
@@ -100,24 +101,29 @@ std::uint64_t hash_of_scaled(WeightType type, std::uint64_t hash) {
       });
     }
   }
-  return hash;
 }
 
 }  // namespace
 
-std::uint64_t packing_fingerprint() {
-  std::uint64_t hash = hash_of("");
+void for_example_weights(const std::function<void(const kernels::PackedView&)>& use) {
   for (std::size_t i = 0; i <= static_cast<std::size_t>(kLastWeightType); ++i) {
     const auto type = static_cast<WeightType>(i);
     if (const QuantFormat* const format = quant_format(type)) {
-      hash = hash_of_quantized(type, *format, hash);
+      use_quantized(type, *format, use);
     } else if (is_scaled(type)) {
-      hash = hash_of_scaled(type, hash);
+      use_scaled(type, use);
     } else {
-      hash = hash_of_rows(type, hash);
-      if (type == WeightType::int8 || type == WeightType::int4) hash = hash_of_groups(type, hash);
+      use_rows(type, use);
+      if (type == WeightType::int8 || type == WeightType::int4) use_groups(type, use);
     }
   }
+}
+
+std::uint64_t packing_fingerprint() {
+  std::uint64_t hash = hash_of("");
+  for_example_weights([&](const PackedView& weight) {
+    hash = hash_of({reinterpret_cast<const char*>(weight.data), weight.layout.bytes()}, hash);
+  });
   return hash;
 }
 

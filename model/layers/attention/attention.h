@@ -35,6 +35,9 @@ class Attention {
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
   // Size of one sequence's state on this rank, in floats; 0 for exact attention.
   std::size_t state_floats() const { return favor_ ? favor_->state_floats() : 0; }
+  std::vector<StatePart> state_parts() const {
+    return favor_ ? favor_->state_parts() : std::vector<StatePart>();
+  }
 
  private:
   // Writes the tokens' keys and values to the cache and computes exact attention. query: [tokens,

@@ -12,7 +12,7 @@ constexpr std::uint64_t kFeatureSeed = 20210101;  // seed of KV head 0; other he
 }  // namespace
 
 Favor::Favor(Range kv_heads, std::size_t num_features, std::size_t head_dim)
-    : kv_heads_(kv_heads.size()), num_features_(num_features), head_dim_(head_dim) {
+    : kv_heads_(kv_heads), num_features_(num_features), head_dim_(head_dim) {
   for (std::size_t head = kv_heads.begin; head < kv_heads.end; ++head) {
     const std::vector<float> own = kernels::orthogonal_features(kFeatureSeed + head, num_features, head_dim);
     features_.insert(features_.end(), own.begin(), own.end());
@@ -40,7 +40,15 @@ TensorView<float> Favor::operator()(TensorView<const float> query, TensorView<co
 }
 
 std::size_t Favor::state_floats() const {
-  return kernels::favor_state_floats(kv_heads_, num_features_, head_dim_);
+  return kernels::favor_state_floats(kv_heads_.size(), num_features_, head_dim_);
+}
+
+std::vector<StatePart> Favor::state_parts() const {
+  const std::size_t floats = kernels::favor_state_floats(1, num_features_, head_dim_);
+  std::vector<StatePart> parts;
+  for (std::size_t head = 0; head < kv_heads_.size(); ++head)
+    parts.push_back({kv_heads_.begin + head, {{head * floats, 1, floats, floats}}});
+  return parts;
 }
 
 }  // namespace tp

@@ -3,6 +3,7 @@
 
 #include "model/kernels/favor.h"
 #include "model/layers/linear/step_context.h"
+#include "model/memory/state_cache.h"
 #include "parallel/shard/shard.h"
 
 #include <cstddef>
@@ -24,9 +25,11 @@ class Favor {
 
   // Size of one sequence's state on this rank, in floats.
   std::size_t state_floats() const;
+  // A part of this state for each KV head.
+  std::vector<StatePart> state_parts() const;
 
  private:
-  std::size_t kv_heads_;
+  Range kv_heads_;
   std::size_t num_features_;
   std::size_t head_dim_;
   std::vector<float> features_;  // [kv_heads, num_features, head_dim]

@@ -153,6 +153,26 @@ std::size_t GatedDeltaNet::state_floats() const {
          kernels::delta_state_floats(key_of_head_.size(), spec_.key_head_dim, spec_.value_head_dim);
 }
 
+std::vector<StatePart> GatedDeltaNet::state_parts() const {
+  const std::size_t key_dim = spec_.key_head_dim;
+  const std::size_t value_dim = spec_.value_head_dim;
+  const auto inputs = [&](std::size_t channel, std::size_t count) {
+    return StatePart::Rows{channel, spec_.conv_kernel - 1, sizes_.channels(), count};
+  };
+  std::vector<StatePart> parts;
+  for (std::size_t head = 0; head < sizes_.heads.local_kv_heads(); ++head) {
+    parts.push_back({sizes_.heads.kv_heads.begin + head,
+                     {inputs(head * key_dim, key_dim), inputs(sizes_.key + head * key_dim, key_dim)}});
+  }
+  const std::size_t matrix = kernels::delta_state_floats(1, key_dim, value_dim);
+  for (std::size_t head = 0; head < sizes_.heads.local_heads(); ++head) {
+    parts.push_back({spec_.num_key_heads + sizes_.heads.query_heads.begin + head,
+                     {inputs(2 * sizes_.key + head * value_dim, value_dim),
+                      {conv_.state_floats() + head * matrix, 1, matrix, matrix}}});
+  }
+  return parts;
+}
+
 PartialSum GatedDeltaNet::operator()(TensorView<const float> x, const StepContext& step) const {
   const std::size_t heads = key_of_head_.size();
   const TensorView<float> projected = in_proj_(x, step);  // [tokens, 2 key + 2 value + 2 heads]

@@ -8,6 +8,7 @@
 #include "model/layers/linear/head_norm.h"
 #include "model/layers/linear/linear.h"
 #include "model/layers/linear/step_context.h"
+#include "model/memory/state_cache.h"
 #include "parallel/shard/shard.h"
 
 #include <cstddef>
@@ -40,6 +41,8 @@ class GatedDeltaNet {
 
   // Size of one sequence's state on this rank, in floats.
   std::size_t state_floats() const;
+  // A part of this state for each key head, followed by one for each value head.
+  std::vector<StatePart> state_parts() const;
 
  private:
   GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec, std::size_t hidden_size,

@@ -2,6 +2,7 @@
 
 #include "model/kernels/elementwise.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace tp {
@@ -18,7 +19,28 @@ std::vector<OwnedRows> in_rows(const ShortConvolutionSpec& spec, std::size_t hid
   return rows;
 }
 
+// Channels per part of a state. Boundaries between ranks are multiples of it (see shard_columns), except in
+// toy models on many ranks.
+std::size_t unit_of(std::size_t channels) {
+  constexpr std::size_t kMostParts = 64;
+  std::size_t unit = 32;
+  while (unit > 1 && channels / unit < kMostParts) unit /= 2;
+  return unit;
+}
+
 }  // namespace
+
+std::vector<StatePart> ShortConvolution::state_parts() const {
+  const std::size_t unit = unit_of(spec_.channels);
+  std::vector<StatePart> parts;
+  for (std::size_t part = (own_.begin + unit - 1) / unit; part * unit < own_.end; ++part) {
+    const std::size_t end = std::min((part + 1) * unit, spec_.channels);
+    if (end > own_.end) break;
+    parts.push_back(
+        {part, {{part * unit - own_.begin, spec_.conv_kernel - 1, own_.size(), end - part * unit}}});
+  }
+  return parts;
+}
 
 ShortConvolution::ShortConvolution(WeightLoader& loader, const ShortConvolutionSpec& spec,
                                    std::size_t hidden_size, const BlockNames& names)
@@ -26,7 +48,8 @@ ShortConvolution::ShortConvolution(WeightLoader& loader, const ShortConvolutionS
 
 ShortConvolution::ShortConvolution(WeightLoader& loader, const ShortConvolutionSpec& spec,
                                    std::size_t hidden_size, const BlockNames& names, Range channels)
-    : channels_(channels.size()),
+    : spec_(spec),
+      own_(channels),
       in_proj_(loader, in_rows(spec, hidden_size, names.short_convolution.in_proj, channels), false),
       conv_(loader,
             {names.short_convolution.conv, {spec.channels, spec.conv_kernel}, kChannels, "conv_L_cache"},
@@ -36,11 +59,12 @@ ShortConvolution::ShortConvolution(WeightLoader& loader, const ShortConvolutionS
                 channels, false, loader.leaf_of_columns(spec.channels)) {}
 
 PartialSum ShortConvolution::operator()(TensorView<const float> x, const StepContext& step) const {
+  const std::size_t channels = own_.size();
   const TensorView<float> projected = in_proj_(x, step);  // [tokens, 3 channels]
-  const TensorView<float> value = projected.columns_from(2 * channels_, channels_);
-  kernels::multiply(projected.columns_from(0, channels_), value);
+  const TensorView<float> value = projected.columns_from(2 * channels, channels);
+  kernels::multiply(projected.columns_from(0, channels), value);
   const TensorView<float> mixed = conv_(value, std::nullopt, step);
-  kernels::multiply(projected.columns_from(channels_, channels_), mixed);
+  kernels::multiply(projected.columns_from(channels, channels), mixed);
   return out_proj_(mixed, step);
 }
 

@@ -6,9 +6,11 @@
 #include "model/layers/attention/causal_convolution.h"
 #include "model/layers/linear/linear.h"
 #include "model/layers/linear/step_context.h"
+#include "model/memory/state_cache.h"
 #include "parallel/shard/shard.h"
 
 #include <cstddef>
+#include <vector>
 
 namespace tp {
 
@@ -26,12 +28,15 @@ class ShortConvolution {
 
   // Size of one sequence's state on this rank, in floats.
   std::size_t state_floats() const { return conv_.state_floats(); }
+  // A part of this state for each unit of channels. A unit that this rank shares with another is left out.
+  std::vector<StatePart> state_parts() const;
 
  private:
   ShortConvolution(WeightLoader& loader, const ShortConvolutionSpec& spec, std::size_t hidden_size,
                    const BlockNames& names, Range channels);
 
-  std::size_t channels_;          // local channels
+  ShortConvolutionSpec spec_;
+  Range own_;                     // local channels
   ColumnParallelLinear in_proj_;  // [3 * channels, hidden_size]: before, after and value, stacked vertically
   CausalConvolution conv_;
   RowParallelLinear out_proj_;  // [hidden_size, channels]

@@ -65,6 +65,18 @@ std::size_t AttentionPart::state_floats() const {
       part_);
 }
 
+std::vector<StatePart> AttentionPart::state_parts() const {
+  return std::visit(
+      [](const auto& part) {
+        if constexpr (requires { part.state_parts(); }) {
+          return part.state_parts();
+        } else {
+          return std::vector<StatePart>();
+        }
+      },
+      part_);
+}
+
 FeedForwardPart::FeedForwardPart(WeightLoader& loader, const FeedForwardSpec& spec, std::size_t hidden_size,
                                  const BlockNames& names)
     : part_(load<decltype(part_)>(loader, spec, hidden_size, names)) {}

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace tp {
 
@@ -46,6 +47,7 @@ class AttentionPart {
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
   // Size of one sequence's state on this rank, in floats; 0 if the part is not recurrent.
   std::size_t state_floats() const;
+  std::vector<StatePart> state_parts() const;
 
  private:
   std::variant<Attention, LatentAttention, GatedDeltaNet, LshAttention, ShortConvolution, Mamba, NoPart>

@@ -136,6 +136,12 @@ std::uint64_t GgufFiles::identity() const {
   return hash;
 }
 
+std::uint64_t GgufFiles::sampled() const {
+  std::uint64_t hash = fingerprint_;
+  for (const auto& [name, entry] : tensors_) hash = hash_of_samples(entry.file, entry.tensor.bytes, hash);
+  return hash;
+}
+
 void GgufFiles::stop_reading_ahead() {
   for (const std::unique_ptr<MappedFile>& file : files_) file->stop_reading_ahead();
 }

@@ -56,6 +56,8 @@ class GgufFiles {
   std::uint64_t fingerprint() const { return fingerprint_; }
   // Like fingerprint, but also of the times of the last changes.
   std::uint64_t identity() const;
+  // Like fingerprint, but also of samples of every tensor.
+  std::uint64_t sampled() const;
 
  private:
   void add_file(const std::filesystem::path& path);

@@ -53,6 +53,7 @@ class GroupCheckpoint final : public WeightSource {
   std::vector<std::string> unread() const override { return plain_->unread(); }
   std::uint64_t fingerprint() const override { return of_quantization(plain_->fingerprint()); }
   std::uint64_t identity() const override { return of_quantization(plain_->identity()); }
+  std::uint64_t sampled() const override { return of_quantization(plain_->sampled()); }
   void done_with(const std::string& name) const override;
 
  private:

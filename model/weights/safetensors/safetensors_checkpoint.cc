@@ -263,6 +263,12 @@ std::size_t SafetensorsCheckpoint::bytes_read() const { return bytes_read_.load(
 
 std::uint64_t SafetensorsCheckpoint::fingerprint() const { return fingerprint_; }
 
+std::uint64_t SafetensorsCheckpoint::sampled() const {
+  std::uint64_t hash = fingerprint_;
+  for (const auto& [name, entry] : tensors_) hash = hash_of_samples(entry.file, entry.tensor.bytes, hash);
+  return hash;
+}
+
 std::uint64_t SafetensorsCheckpoint::identity() const {
   std::uint64_t hash = fingerprint_;
   for (const std::unique_ptr<MappedFile>& file : files_)

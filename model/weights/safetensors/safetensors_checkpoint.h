@@ -67,6 +67,7 @@ class SafetensorsCheckpoint final : public WeightSource {
   // the same tensors from the same places, although other values may differ.
   std::uint64_t fingerprint() const override;
   std::uint64_t identity() const override;
+  std::uint64_t sampled() const override;
 
  private:
   // A tensor of `file`. The counter is atomic because several threads read at once.

@@ -106,6 +106,8 @@ class WeightSource {
 
   // A hash of the stored data: ranks with equal fingerprints read the same tensors from the same places.
   virtual std::uint64_t fingerprint() const = 0;
+  // Like fingerprint, but also of samples of every tensor, which takes longer. Throws CheckpointError.
+  virtual std::uint64_t sampled() const { return fingerprint(); }
   // Like fingerprint, but also of the times of the files' last changes, which may differ between hosts.
   virtual std::uint64_t identity() const { return fingerprint(); }
 
