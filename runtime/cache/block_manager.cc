@@ -349,6 +349,15 @@ void BlockManager::check_owners() const {
       }
     }
   }
+  for (const auto& [id, lent] : loans_) {
+    for (const auto* tables : {&lent.held, &lent.blank}) {
+      for (const std::vector<BlockId>& table : *tables) {
+        for (const BlockId owned : table) {
+          if (owned != kNoBlock) ++owners[static_cast<std::size_t>(owned)];
+        }
+      }
+    }
+  }
   std::size_t free_count = 0;
   for (const BlockId listed : free_.blocks()) {
     ++free_count;
@@ -368,6 +377,7 @@ void BlockManager::check_owners() const {
 void BlockManager::check_contents() const {
   std::vector<ContentId> users;
   for (const auto& [id, owner] : sequences_) users.push_back(owner.last_contents);
+  for (const auto& [id, lent] : loans_) users.push_back(lent.contents.back());
   contents_.check_invariants(users);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     if (blocks_[i].contents == kNoContents) continue;
@@ -389,6 +399,11 @@ void BlockManager::check_states() const {
     if (owner.trial_state != kNoSlot) use(owner.trial_state);
     for (const StateSave& save : owner.saves) use(save.slot);
     awaited += owner.saves.size();
+  }
+  for (const auto& [id, lent] : loans_) {
+    if (lent.state == kNoSlot) continue;
+    use(lent.state);
+    ++awaited;
   }
   require<std::logic_error>(awaited == awaited_saves_, "{} saves are awaited, {} are counted", awaited_saves_,
                             awaited);

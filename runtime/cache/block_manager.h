@@ -2,6 +2,7 @@
 // rank stores the data in model/memory/kv_cache, and commands send the block tables to the ranks.
 #pragma once
 
+#include "parallel/shard/shard.h"
 #include "runtime/cache/cache_shape.h"
 #include "runtime/cache/content_tree.h"
 #include "runtime/cache/free_block_list.h"
@@ -11,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -34,6 +36,17 @@ struct PrefixMatch {
 struct StateSave {
   std::uint64_t position = 0;
   StateSlot slot = kNoSlot;
+};
+
+// Identifies a loan.
+using LoanId = std::uint64_t;
+
+// Consecutive blocks of a text, on loan to somebody who reads or fills them outside of steps.
+struct BlockLoan {
+  std::vector<ContentId> contents;          // [blocks]
+  std::vector<std::vector<BlockId>> held;   // [groups][blocks]: published blocks, or kNoBlock
+  std::vector<std::vector<BlockId>> blank;  // [groups][blocks]: blocks to fill, or kNoBlock
+  StateSlot state = kNoSlot;                // slot to fill with the state after the blocks
 };
 
 // Allocates blocks of `block_size` tokens to sequences, and lets sequences with a common prefix share them.
@@ -61,6 +74,11 @@ struct StateSave {
 // snapshots of states at block boundaries: take_saves takes slots for them, and commit publishes them. A
 // prefix is found up to a position with a snapshot, which the caller copies to the sequence's slot before the
 // sequence's first step.
+//
+// Loans. Blocks on loan have an owner, so they are neither evicted nor given to a sequence. lend() lends
+// published blocks, whose contents never change. lend_blank() lends blocks for a text's beginning that is
+// about to be filled, together with the blocks of this beginning that are already cached. publish_loan() lets
+// sequences find the filled blocks.
 //
 // Owners. If ranks keep one copy of the cache, runs of blocks have different owners among the ranks. Splits
 // of a sequence, of BlockOwners::together blocks, get blocks of different owners in turn, as far as free
@@ -138,6 +156,24 @@ class BlockManager {
   // Gives everything that a sequence owns to a sequence that has not begun.
   void hand_over(SequenceId from, SequenceId to);
 
+  // The contents of a sequence's published blocks [blocks.begin, blocks.end).
+  std::vector<ContentId> contents_of(SequenceId id, Range blocks) const;
+  // The slot of the snapshot after these contents, or kNoSlot.
+  StateSlot snapshot_after(ContentId contents) const;
+  // Whether the snapshot after these contents lives only until its sequence has a later one.
+  bool is_replaceable(ContentId contents) const;
+  // Lends the blocks with these contents, as far as the cache still has them.
+  LoanId lend(std::vector<ContentId> contents);
+  // Lends the blocks that a sequence needs after the text's first `blocks` blocks, and a slot for a state
+  // unless there is a snapshot. Returns nothing and changes nothing if more than `most` free blocks would be
+  // needed, or no slot is free.
+  std::optional<LoanId> lend_blank(std::span<const TokenId> tokens, std::string_view salt, std::size_t blocks,
+                                   std::size_t most);
+  const BlockLoan& loan(LoanId id) const { return loans_.at(id); }
+  // After blank blocks have been filled: they become held blocks.
+  void publish_loan(LoanId id);
+  void end_loan(LoanId id);
+
   // Entry i is the block of the tokens [i * block_size, (i + 1) * block_size) for the group's layers, or
   // kNoBlock if it has left the window. The tables of all groups have the same length. Valid until the next
   // call for this sequence.
@@ -193,6 +229,10 @@ class BlockManager {
   void drop_latest(Sequence& saving);
   void leave_windows(Sequence& committed, std::size_t computed_before);
 
+  std::vector<ContentId> use_contents(std::span<const TokenId> tokens, std::string_view salt,
+                                      std::size_t blocks);
+  void publish_state_on_loan(BlockLoan& filled);
+
   void check_tables() const;
   void check_owners() const;
   void check_contents() const;
@@ -209,6 +249,8 @@ class BlockManager {
   std::size_t awaited_saves_ = 0;  // total of all sequences
   ContentTree contents_;           // holders of group groups() are slots of states
   std::unordered_map<SequenceId, Sequence> sequences_;
+  std::unordered_map<LoanId, BlockLoan> loans_;
+  LoanId next_loan_ = 1;
 };
 
 }  // namespace tp

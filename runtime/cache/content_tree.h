@@ -53,6 +53,9 @@ class ContentTree {
   void use(ContentId contents);
   void drop(ContentId contents);
 
+  bool knows(ContentId contents) const { return contents_.contains(contents); }
+  // The contents before these.
+  ContentId preceding(ContentId contents) const { return at(contents).preceding; }
   // The group's block that holds these contents, or kNoBlock.
   BlockId holder(ContentId contents, std::size_t group) const { return at(contents).holders[group]; }
   // Makes `block` the group's holder of these contents, and a user of them. There must be no holder yet.

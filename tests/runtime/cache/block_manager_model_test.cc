@@ -43,26 +43,36 @@ class TestedModel {
         cache_(c.num_blocks * c.block_size) {}
 
   void operate() {
-    const auto dice = random_() % 10;
+    const auto dice = random_() % 14;
     if (sequences_.empty() || (dice < 2 && sequences_.size() < 6)) {
       begin();
     } else if (dice < 8) {
       compute();
-    } else {
+    } else if (dice < 10) {
       end();
+    } else if (dice == 10) {
+      lend();
+    } else if (dice == 11) {
+      lend_blank();
+    } else {
+      end_loan();
     }
     manager_.check_invariants();
     for (const auto& [id, sequence] : sequences_) expect_intact(id, sequence);
+    for (const auto& [id, text] : loans_) expect_intact(id, text);
   }
 
   void end_all() {
     while (!sequences_.empty()) end();
+    while (!loans_.empty()) end_loan();
     manager_.check_invariants();
     EXPECT_EQ(manager_.free_blocks(), manager_.num_blocks());
   }
 
   std::size_t tokens_found() const { return tokens_found_; }
   std::size_t refusals() const { return refusals_; }
+  std::size_t blocks_lent() const { return blocks_lent_; }
+  std::size_t blocks_filled() const { return blocks_filled_; }
 
  private:
   struct Sequence {
@@ -172,6 +182,82 @@ class TestedModel {
     }
   }
 
+  static constexpr std::size_t kMostLoans = 2;
+
+  // Lends published blocks of a sequence.
+  void lend() {
+    if (sequences_.empty() || loans_.size() == kMostLoans) return;
+    const auto chosen = std::next(sequences_.begin(), static_cast<long>(random_() % sequences_.size()));
+    const auto& [id, sequence] = *chosen;
+    const std::size_t blocks = sequence.computed / manager_.block_size();
+    if (blocks == 0) return;
+    const std::size_t begin = random_() % blocks;
+    loans_[manager_.lend(manager_.contents_of(id, {begin, blocks}))] = {sequence.salt, sequence.tokens,
+                                                                        begin};
+  }
+
+  void lend_blank() {
+    if (loans_.size() == kMostLoans) return;
+    const std::string salt = random_() % 3 == 0 ? "s" : "";
+    const Tokens tokens = random_prompt();
+    const std::size_t blocks = tokens.size() / manager_.block_size();
+    if (blocks == 0) return;
+    const std::size_t free_before = manager_.free_blocks();
+    const std::size_t most = free_before - random_() % (free_before + 1) / 4;
+    const auto loan = manager_.lend_blank(tokens, salt, blocks, most);
+    EXPECT_LE(free_before - manager_.free_blocks(), loan ? most : 0);
+    if (loan) loans_[*loan] = {salt, tokens, 0};
+  }
+
+  // Fills and publishes the blank blocks, or fills them with nonsense.
+  void end_loan() {
+    if (loans_.empty()) return;
+    const auto chosen = std::next(loans_.begin(), static_cast<long>(random_() % loans_.size()));
+    const auto& [id, text] = *chosen;
+    const bool is_filled = random_() % 3 != 0;
+    for_slots(manager_.loan(id).blank, text.first, [&](Slot& slot, std::size_t group, std::size_t position) {
+      const auto end = text.tokens.begin() + static_cast<std::ptrdiff_t>(position) + 1;
+      slot = is_filled ? Slot{group, text.salt, {text.tokens.begin(), end}} : Slot{99, "nonsense", {}};
+      if (is_filled) ++blocks_filled_;
+    });
+    if (is_filled) {
+      manager_.publish_loan(id);
+      expect_intact(id, text);
+    }
+    manager_.end_loan(id);
+    loans_.erase(chosen);
+  }
+
+  // Calls visit(slot, group, position) for the slots of these blocks, [groups][blocks], from block `first`.
+  template <class Visit>
+  void for_slots(const std::vector<std::vector<BlockId>>& tables, std::size_t first, const Visit& visit) {
+    const std::size_t size = manager_.block_size();
+    for (std::size_t group = 0; group < tables.size(); ++group) {
+      for (std::size_t i = 0; i < tables[group].size() * size; ++i) {
+        const BlockId block = tables[group][i / size];
+        if (block == kNoBlock) continue;
+        visit(cache_.at(static_cast<std::size_t>(block) * size + i % size), group, first * size + i);
+      }
+    }
+  }
+
+  struct LentText {
+    std::string salt;
+    Tokens tokens;
+    std::size_t first = 0;  // index of the loan's first block
+  };
+
+  void expect_intact(LoanId id, const LentText& text) {
+    for_slots(manager_.loan(id).held, text.first,
+              [&](const Slot& held, std::size_t group, std::size_t position) {
+                EXPECT_EQ(held.group, group);
+                EXPECT_EQ(held.salt, text.salt);
+                ASSERT_EQ(held.text.size(), position + 1);
+                ASSERT_TRUE(std::equal(held.text.begin(), held.text.end(), text.tokens.begin()));
+                ++blocks_lent_;
+              });
+  }
+
   void end() {
     const auto chosen = std::next(sequences_.begin(), static_cast<long>(random_() % sequences_.size()));
     manager_.end_sequence(chosen->first);
@@ -184,10 +270,13 @@ class TestedModel {
   BlockManager manager_;
   std::vector<Slot> cache_;  // [num_blocks * block_size]
   std::map<SequenceId, Sequence> sequences_;
+  std::map<LoanId, LentText> loans_;
   std::vector<Tokens> ended_;
   SequenceId next_id_ = 1;
   std::size_t tokens_found_ = 0;
   std::size_t refusals_ = 0;
+  std::size_t blocks_lent_ = 0;
+  std::size_t blocks_filled_ = 0;
 };
 
 class BlockManagerModel : public ::testing::TestWithParam<ModelCase> {};
@@ -202,6 +291,8 @@ TEST_P(BlockManagerModel, EverySequenceAlwaysFindsItsOwnText) {
   // The cases are such that these do occur; otherwise the test would show less than its name says.
   EXPECT_GT(model.tokens_found(), 100U);
   EXPECT_GT(model.refusals(), 10U);
+  EXPECT_GT(model.blocks_lent(), 100U);
+  EXPECT_GT(model.blocks_filled(), 100U);
 }
 
 INSTANTIATE_TEST_SUITE_P(
