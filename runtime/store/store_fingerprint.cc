@@ -1,0 +1,80 @@
+#include "runtime/store/store_fingerprint.h"
+
+#include "model/config/spec.h"
+#include "model/kernels/scaled_weight.h"
+#include "model/kernels/simd/isa.h"
+#include "model/layers/linear/rope.h"
+#include "parallel/machine/hash.h"
+#include "runtime/store/arithmetic_fingerprint.h"
+#include "tp/version.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+// The contents of config.json; nothing for a GGUF file, whose header the weights' hash covers.
+std::string config_of(const EngineOptions& options) {
+  const bool is_folder = std::filesystem::is_directory(options.model);
+  if (!is_folder && !options.synthetic) return {};
+  std::ifstream file(is_folder ? options.model / "config.json" : options.model, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Covers overrides, and the length that selects among the factors of longrope.
+std::uint64_t hash_of_ropes(const ModelSpec& spec) {
+  std::uint64_t hash = hash_of("");
+  for (const Rope& rope : distinct_ropes(spec)) {
+    const std::span<const float> frequencies = rope.frequencies();
+    hash = hash_of({reinterpret_cast<const char*>(frequencies.data()), frequencies.size_bytes()}, hash);
+    hash = hash_of(fmt::format("{}", rope.magnitude()), hash);
+  }
+  return hash;
+}
+
+// The program's version, if products with these weights are not part of arithmetic_fingerprint.
+std::string_view version_for(const WeightSource& source) {
+  const bool is_covered = std::ranges::none_of(
+      source.types(), [](const TypeUse& use) { return use.held_as && kernels::is_scaled(*use.held_as); });
+  return is_covered ? "" : kVersion;
+}
+
+}  // namespace
+
+std::string store_facts(const EngineOptions& options, const ModelSpec& spec, const WeightSource& source) {
+  constexpr int kMeaning = 1;  // version of the meaning of stored values
+  const KvType kv_type = options.kv_type.value_or(KvType::f32);
+  return fmt::format(
+      "{} weights {:016x} as {} config {:016x} ropes {:016x} cache {} blocks of {} wire {} features {} same "
+      "bits "
+      "{} isa {} arithmetic {:016x}{}",
+      kMeaning, source.sampled(), options.weights ? name_of(*options.weights) : "auto",
+      hash_of(config_of(options)), hash_of_ropes(spec), name_of(kv_type), options.block_size,
+      name_of(options.wire), options.favor_features, options.same_bits,
+      kernels::name_of(kernels::active_isa()), arithmetic_fingerprint(kv_type, options.block_size),
+      version_for(source));
+}
+
+std::string store_description(const EngineOptions& options) {
+  const std::filesystem::path folder = options.synthetic ? options.model.parent_path() : options.model;
+  return fmt::format("{}, weights {}, cache {}{}", (folder / "").parent_path().filename().string(),
+                     options.weights ? name_of(*options.weights) : "auto",
+                     name_of(options.kv_type.value_or(KvType::f32)), options.same_bits ? ", same bits" : "");
+}
+
+Sha256Digest common_fingerprint(std::span<const Sha256Digest> ranks) {
+  std::vector<Sha256Digest> digests(ranks.begin(), ranks.end());
+  std::ranges::sort(digests);
+  const auto repeated = std::ranges::unique(digests);
+  digests.erase(repeated.begin(), repeated.end());
+  return Sha256().add(std::as_bytes(std::span(digests))).finish();
+}
+
+}  // namespace tp

@@ -1,0 +1,180 @@
+#include "runtime/store/store_folder.h"
+
+#include "runtime/store/prompt_ids.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <random>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace tp {
+namespace {
+
+constexpr std::string_view kTemporary = ".tmp";
+
+std::string reason_of(int error) { return std::generic_category().message(error); }
+
+// A file descriptor that is closed at the end of its scope.
+class OpenFile {
+ public:
+  OpenFile(const std::filesystem::path& path, int flags, mode_t mode = 0)
+      : descriptor_(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, mode)) {}
+  ~OpenFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+std::string write_all(int descriptor, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return reason_of(errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+// Reads until the end of the file or of `out`. Returns the number of bytes, or -1.
+ssize_t read_all(int descriptor, std::span<std::byte> out) {
+  std::size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t count = ::read(descriptor, out.data() + done, out.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return -1;
+    if (count == 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  return static_cast<ssize_t>(done);
+}
+
+// The file's size, or the reason why the file is not ours to read. Without O_NONBLOCK, opening a named pipe
+// would wait for its writer.
+std::string check_file(const OpenFile& file, std::uint64_t& bytes) {
+  struct stat status {};
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) return reason_of(errno);
+  if (!S_ISREG(status.st_mode)) return "it is not a regular file";
+  // Another user could have written any keys and values.
+  if (status.st_uid != ::geteuid()) return "it belongs to another user";
+  bytes = static_cast<std::uint64_t>(status.st_size);
+  return {};
+}
+
+}  // namespace
+
+StoreFolder::StoreFolder(const std::filesystem::path& store, const std::string& name) : path_(store / name) {
+  std::error_code error;
+  std::filesystem::create_directories(store, error);
+  if (!error) std::filesystem::create_directory(path_, error);
+  require<ConfigError>(!error && ::access(path_.c_str(), R_OK | X_OK) == 0,
+                       "cannot keep prompts in {}: expected a folder that may be read and written, found {}; "
+                       "choose another (--kv-store)",
+                       store.string(), reason_of(error ? error.value() : errno));
+  ::chmod(path_.c_str(), 0700);
+}
+
+void StoreFolder::describe(const std::string& line) const {
+  const std::string text = line + "\n";
+  if (!exists(path_ / kDescription)) write(path_ / kDescription, std::as_bytes(std::span(text)));
+}
+
+std::filesystem::path StoreFolder::path_of(const PromptId& id, const std::string& part) const {
+  return path_ / fmt::format("{}-{}", hex_of(id), part);
+}
+
+bool StoreFolder::exists(const std::filesystem::path& file) {
+  struct stat status {};
+  return ::lstat(file.c_str(), &status) == 0;
+}
+
+std::string StoreFolder::write(const std::filesystem::path& file, std::span<const std::byte> bytes) const {
+  std::random_device random;
+  const std::filesystem::path temporary =
+      path_ / fmt::format("{:08x}{:08x}{}", random(), random(), kTemporary);
+  std::string error;
+  {
+    const OpenFile opened(temporary, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    if (opened.get() < 0) return reason_of(errno);
+    ::flock(opened.get(), LOCK_EX | LOCK_NB);  // until renamed, so that nobody considers it abandoned
+    error = write_all(opened.get(), bytes);
+    if (error.empty() && std::filesystem::is_directory(file)) remove(file);
+    if (error.empty() && ::rename(temporary.c_str(), file.c_str()) != 0) error = reason_of(errno);
+  }
+  if (!error.empty()) ::unlink(temporary.c_str());
+  return error;
+}
+
+std::string StoreFolder::read(const std::filesystem::path& file, std::span<std::byte> out) {
+  const OpenFile opened(file, O_RDONLY | O_NONBLOCK);
+  std::uint64_t bytes = 0;
+  std::string error = check_file(opened, bytes);
+  if (!error.empty()) return error;
+  if (bytes != out.size()) return "it has another size";
+  const ssize_t count = read_all(opened.get(), out);
+  if (count < 0) return reason_of(errno);
+  if (static_cast<std::size_t>(count) != out.size()) return "it is cut short";
+  ::futimens(opened.get(), nullptr);  // the least recently used files are removed first
+  return {};
+}
+
+void StoreFolder::remove(const std::filesystem::path& file) {
+  if (::unlink(file.c_str()) == 0 || errno == ENOENT) return;
+  std::error_code error;
+  std::filesystem::remove_all(file, error);
+}
+
+ParsedRun StoreFolder::read_header(const std::filesystem::path& file) {
+  const OpenFile opened(file, O_RDONLY | O_NONBLOCK);
+  std::uint64_t bytes = 0;
+  ParsedRun run;
+  run.error = check_file(opened, bytes);
+  if (!run.error.empty()) return run;
+  std::vector<std::byte> beginning;
+  // Almost all files have few tokens.
+  for (const std::size_t tokens : {std::size_t{1024}, kMostRunTokens}) {
+    const std::size_t before = beginning.size();
+    beginning.resize(std::min<std::uint64_t>(bytes, run_offset(tokens)));
+    if (read_all(opened.get(), std::span(beginning).subspan(before)) < 0)
+      return {.header = {}, .values = {}, .error = reason_of(errno)};
+    run = parse_run_header(beginning, bytes);
+    if (run.error.empty()) return run;
+  }
+  return run;
+}
+
+std::vector<std::filesystem::path> StoreFolder::files_of(const std::string& part) const {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(path_, error)) {
+    if (entry.path().filename().string().ends_with("-" + part)) files.push_back(entry.path());
+  }
+  return files;
+}
+
+void StoreFolder::remove_abandoned() const {
+  constexpr std::time_t kMinute = 60;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(path_, error)) {
+    if (!entry.path().filename().string().ends_with(kTemporary)) continue;
+    const OpenFile opened(entry.path(), O_RDONLY | O_NONBLOCK);
+    struct stat status {};
+    if (opened.get() < 0 || ::fstat(opened.get(), &status) != 0) continue;
+    // A file without a lock may be so new that its writer has yet to lock it.
+    const bool is_old = status.st_mtim.tv_sec + kMinute < ::time(nullptr);
+    if (is_old && ::flock(opened.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry.path().c_str());
+  }
+}
+
+}  // namespace tp

@@ -1,0 +1,47 @@
+// The files of one fingerprint.
+#pragma once
+
+#include "runtime/store/run_file.h"
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+class StoreFolder {
+ public:
+  // Creates the folder `store`/`name`, readable by the user alone. Throws ConfigError.
+  StoreFolder(const std::filesystem::path& store, const std::string& name);
+
+  static constexpr const char* kDescription = "model";  // name of the file with the description
+
+  // Writes a line about the model for people, unless there is one.
+  void describe(const std::string& line) const;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path path_of(const PromptId& id, const std::string& part) const;
+  static bool exists(const std::filesystem::path& file);
+
+  // Writes a file under a temporary name, then renames it. Returns the reason if that failed, else nothing.
+  std::string write(const std::filesystem::path& file, std::span<const std::byte> bytes) const;
+  // Reads a file of exactly this size, and counts it as used. Returns the reason if that failed, else
+  // nothing.
+  static std::string read(const std::filesystem::path& file, std::span<std::byte> out);
+  // Removes the file, or the folder in its place. Errors are ignored.
+  static void remove(const std::filesystem::path& file);
+
+  // Reads the header of a file.
+  static ParsedRun read_header(const std::filesystem::path& file);
+  // All files of this part.
+  std::vector<std::filesystem::path> files_of(const std::string& part) const;
+  // Removes temporary files whose writers have ended.
+  void remove_abandoned() const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace tp

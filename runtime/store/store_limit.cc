@@ -1,0 +1,207 @@
+#include "runtime/store/store_limit.h"
+
+#include "runtime/store/prompt_ids.h"
+#include "runtime/store/store_folder.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <system_error>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+namespace tp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kIdDigits = 2 * sizeof(PromptId);
+
+// "ID-k0h3", in lower-case digits.
+bool is_stored_name(const std::string& name) {
+  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  return name.size() > kIdDigits + 1 && name[kIdDigits] == '-' &&
+         (name[kIdDigits + 1] == 'k' || name[kIdDigits + 1] == 's') &&
+         std::all_of(name.begin(), name.begin() + kIdDigits, is_digit);
+}
+
+void add_file(const fs::path& file, std::map<std::pair<fs::path, bool>, StoredFiles>& all) {
+  const std::string name = file.filename().string();
+  struct stat status {};
+  if (!is_stored_name(name) || ::lstat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+  const fs::path id = file.parent_path() / name.substr(0, kIdDigits);
+  const bool is_state = name[kIdDigits + 1] == 's';
+  StoredFiles& one = all[{id, is_state}];
+  one.id = id;
+  one.are_states = is_state;
+  one.bytes += static_cast<std::uint64_t>(status.st_size);
+  one.used = std::max(one.used, std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec);
+  one.files.push_back(file);
+}
+
+}  // namespace
+
+std::vector<StoredFiles> list_stored(const fs::path& store, bool with_links) {
+  std::map<std::pair<fs::path, bool>, StoredFiles> all;
+  std::error_code error;
+  for (const auto& folder : fs::directory_iterator(store, error)) {
+    std::error_code ignored;
+    if (!folder.is_directory(ignored) || folder.is_symlink(ignored)) continue;
+    for (const auto& file : fs::directory_iterator(folder.path(), ignored)) add_file(file.path(), all);
+  }
+  std::vector<StoredFiles> list;
+  for (auto& [id, files] : all) {
+    if (with_links && !files.are_states) {
+      const ParsedRun run = StoreFolder::read_header(files.files.front());
+      if (run.error.empty()) {
+        files.before = (files.id.parent_path() / hex_of(run.header.before)).string();
+        files.tokens = run.header.tokens.size();
+      }
+    }
+    list.push_back(std::move(files));
+  }
+  return list;
+}
+
+std::vector<StoreSummary> summarize_stores(const fs::path& store) {
+  std::error_code error;
+  fs::directory_iterator entries(store, error);
+  require<ConfigError>(!error,
+                       "cannot list stored prompts: expected a folder in {}, found {}; check the path",
+                       store.string(), error.message());
+  std::map<std::string, StoreSummary> stores;
+  for (const auto& entry : entries) {
+    if (!entry.is_directory(error)) continue;
+    StoreSummary& summary = stores[entry.path().filename().string()];
+    summary.name = entry.path().filename().string();
+    std::ifstream description(entry.path() / StoreFolder::kDescription);
+    std::getline(description, summary.description);
+  }
+  for (const StoredFiles& files : list_stored(store, true)) {
+    StoreSummary& summary = stores.at(files.id.parent_path().filename().string());
+    summary.tokens += files.tokens;
+    summary.bytes += files.bytes;
+    summary.used = std::max(summary.used, files.used);
+  }
+  std::vector<StoreSummary> list;
+  for (auto& [name, summary] : stores) list.push_back(std::move(summary));
+  return list;
+}
+
+namespace {
+
+std::uint64_t remove_all_of(const StoredFiles& files) {
+  for (const fs::path& file : files.files) StoreFolder::remove(file);
+  return files.bytes;
+}
+
+// Removes the folders of stores that contain nothing but a description.
+void remove_empty_stores(const fs::path& store) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(store, error)) {
+    if (!entry.is_directory(error)) continue;
+    const auto is_description = [](const auto& file) {
+      return file.path().filename() == StoreFolder::kDescription;
+    };
+    const fs::directory_iterator files(entry.path(), error);
+    if (std::all_of(begin(files), end(files), is_description)) fs::remove_all(entry.path(), error);
+  }
+}
+
+}  // namespace
+
+std::uint64_t prune_stores(const fs::path& store, const PruneOptions& options) {
+  std::map<std::string, bool> is_chosen;  // by name
+  for (const StoreSummary& summary : summarize_stores(store)) {
+    is_chosen[summary.name] =
+        !options.name.empty() &&
+        (summary.name == options.name || summary.description.find(options.name) != std::string::npos);
+  }
+  std::uint64_t removed = 0;
+  for (const StoredFiles& files : list_stored(store, false)) {
+    const bool is_old = options.unused_since && files.used < *options.unused_since;
+    if (is_old || is_chosen[files.id.parent_path().filename().string()]) removed += remove_all_of(files);
+  }
+  std::vector<StoredFiles> left = list_stored(store, true);
+  std::uint64_t bytes = 0;
+  for (const StoredFiles& files : left) bytes += files.bytes;
+  if (options.bytes && bytes > *options.bytes) {
+    for (const StoredFiles& files : least_used(std::move(left), bytes - *options.bytes))
+      removed += remove_all_of(files);
+  }
+  remove_empty_stores(store);
+  return removed;
+}
+
+std::vector<StoredFiles> least_used(std::vector<StoredFiles> all, std::uint64_t excess) {
+  std::unordered_map<std::string, std::size_t> runs;  // indices by id
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].are_states) runs[all[i].id.string()] = i;
+  }
+  // A run counts as used when any run after it was used.
+  std::vector<std::size_t> depths(all.size());  // number of runs before
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::int64_t used = all[i].used;
+    for (auto before = runs.find(all[i].before); before != runs.end() && depths[i] <= all.size();
+         before = runs.find(all[before->second].before)) {
+      all[before->second].used = std::max(all[before->second].used, used);
+      ++depths[i];
+    }
+  }
+  std::vector<std::size_t> order(all.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::sort(order, {}, [&](std::size_t i) {
+    return std::tuple(all[i].used, -static_cast<std::int64_t>(depths[i]), all[i].id.string());
+  });
+  std::vector<StoredFiles> removed;
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < order.size() && bytes < excess; ++i) {
+    bytes += all[order[i]].bytes;
+    removed.push_back(std::move(all[order[i]]));
+  }
+  return removed;
+}
+
+std::uint64_t store_limit(const fs::path& store, std::uint64_t wanted) {
+  constexpr std::uint64_t kMost = 20'000'000'000;
+  std::error_code error;
+  fs::create_directories(store, error);
+  const fs::path fixed = store / "size";
+  std::uint64_t limit = 0;
+  if (std::ifstream(fixed) >> limit && wanted == 0) return limit;
+  struct statvfs disk {};
+  limit = kMost;
+  if (::statvfs(store.c_str(), &disk) == 0)
+    limit = std::min<std::uint64_t>(limit, std::uint64_t{disk.f_frsize} * disk.f_blocks / 10);
+  if (wanted != 0) limit = wanted;
+  if (!fs::exists(fixed, error)) std::ofstream(fixed) << limit << '\n';
+  return limit;
+}
+
+std::uint64_t shrink_store(const fs::path& store, std::uint64_t limit) {
+  const int lock = ::open((store / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (lock < 0) return 0;
+  std::uint64_t removed = 0;
+  if (::flock(lock, LOCK_EX | LOCK_NB) == 0) {
+    std::uint64_t bytes = 0;
+    for (const StoredFiles& files : list_stored(store, false)) bytes += files.bytes;
+    if (bytes > limit) {
+      for (const StoredFiles& files : least_used(list_stored(store, true), bytes - limit / 10 * 9)) {
+        for (const fs::path& file : files.files) StoreFolder::remove(file);
+        removed += files.bytes;
+      }
+    }
+  }
+  ::close(lock);
+  return removed;
+}
+
+}  // namespace tp

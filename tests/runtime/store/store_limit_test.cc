@@ -1,0 +1,156 @@
+// The size of a folder of stored prompts: what is removed first, and how long the rest stays usable.
+#include "runtime/store/store_limit.h"
+
+#include "runtime/store/prompt_ids.h"
+#include "runtime/store/store_folder.h"
+#include "tests/model/weights/checkpoint_files.h"
+#include "tp/error.h"
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+namespace tp {
+namespace {
+
+// A conversation with this first token, in runs of two tokens.
+class StoredConversation {
+ public:
+  StoredConversation(const StoreFolder& folder, TokenId first, std::size_t runs) {
+    PromptId before{};
+    for (std::size_t i = 0; i < runs; ++i) {
+      RunHeader header{.before = before, .tokens = {first, static_cast<TokenId>(i)}};
+      before = header.id = id_after(before, header.tokens);
+      for (const char* part : {"k0h0", "k0h1"}) {
+        std::vector<std::byte> file(run_offset(2) + 1000);
+        complete_run(header, file);
+        EXPECT_EQ(folder.write(folder.path_of(header.id, part), file), "");
+        files_.push_back(folder.path_of(header.id, part));
+      }
+    }
+  }
+
+  // Sets the time of the last use of one run, in seconds.
+  void use(std::size_t run, long seconds) const {
+    for (const std::size_t file : {2 * run, 2 * run + 1}) {
+      const timespec times[2] = {{seconds, 0}, {seconds, 0}};
+      ::utimensat(AT_FDCWD, files_[file].c_str(), times, 0);
+    }
+  }
+  // Whether the runs are complete, for example "110".
+  std::string left() const {
+    std::string text;
+    for (std::size_t i = 0; i < files_.size(); i += 2) {
+      const int files =
+          (StoreFolder::exists(files_[i]) ? 1 : 0) + (StoreFolder::exists(files_[i + 1]) ? 1 : 0);
+      text += std::to_string(files / 2);
+      EXPECT_NE(files, 1) << "half a run";
+    }
+    return text;
+  }
+
+ private:
+  std::vector<std::filesystem::path> files_;
+};
+
+class StoreLimit : public testing::Test {
+ protected:
+  test::TemporaryDirectory directory_;
+  StoreFolder folder_{directory_.path(), "fingerprint"};
+  const std::uint64_t run_bytes_ = 2 * (run_offset(2) + 1000);
+};
+
+TEST_F(StoreLimit, RemovesTheLeastRecentlyUsedConversationFromItsEnd) {
+  const StoredConversation old(folder_, 1, 3);
+  const StoredConversation recent(folder_, 2, 3);
+  for (std::size_t run = 0; run < 3; ++run) {
+    old.use(run, 1000);
+    recent.use(run, 2000 - static_cast<long>(run));  // its beginning was used last
+  }
+  EXPECT_EQ(shrink_store(directory_.path(), 6 * run_bytes_), 0U);
+  EXPECT_GT(shrink_store(directory_.path(), 5 * run_bytes_ + run_bytes_ / 2), 0U);
+  EXPECT_EQ(old.left(), "100");
+  EXPECT_EQ(recent.left(), "111");
+  shrink_store(directory_.path(), 2 * run_bytes_);
+  EXPECT_EQ(old.left(), "000");
+  EXPECT_EQ(recent.left(), "100");
+}
+
+TEST_F(StoreLimit, KeepsABeginningAsLongAsWhatFollowsIt) {
+  const StoredConversation chat(folder_, 1, 3);
+  const StoredConversation other(folder_, 2, 1);
+  chat.use(0, 1000);
+  chat.use(1, 1000);
+  chat.use(2, 3000);
+  other.use(0, 2000);
+  shrink_store(directory_.path(), 3 * run_bytes_ + run_bytes_ / 2);
+  EXPECT_EQ(other.left(), "0");
+  EXPECT_EQ(chat.left(), "111");
+}
+
+TEST_F(StoreLimit, IsFixedWhenTheFolderIsCreated) {
+  const std::uint64_t fixed = store_limit(directory_.path() / "new", 0);
+  EXPECT_GT(fixed, 0U);
+  EXPECT_LE(fixed, 20'000'000'000U);
+  std::ofstream(directory_.path() / "new" / "size") << 12345;
+  EXPECT_EQ(store_limit(directory_.path() / "new", 0), 12345U);
+  EXPECT_EQ(store_limit(directory_.path() / "new", 678), 678U);
+}
+
+TEST_F(StoreLimit, ListsAndPrunes) {
+  folder_.describe("llama, weights auto, cache bf16");
+  const StoredConversation old(folder_, 1, 2);
+  const StoredConversation recent(folder_, 2, 2);
+  for (const std::size_t run : {0U, 1U}) {
+    old.use(run, 1000);
+    recent.use(run, 2000);
+  }
+  std::vector<StoreSummary> stores = summarize_stores(directory_.path());
+  ASSERT_EQ(stores.size(), 1U);
+  EXPECT_EQ(stores[0].name, "fingerprint");
+  EXPECT_EQ(stores[0].description, "llama, weights auto, cache bf16");
+  EXPECT_EQ(stores[0].tokens, 8U);
+  EXPECT_EQ(stores[0].bytes, 4 * run_bytes_);
+  EXPECT_EQ(stores[0].used, 2'000'000'000'000);
+  EXPECT_EQ(prune_stores(directory_.path(), {.unused_since = 1'500'000'000'000}), 2 * run_bytes_);
+  EXPECT_EQ(old.left() + recent.left(), "0011");
+  EXPECT_EQ(prune_stores(directory_.path(), {.bytes = run_bytes_}), run_bytes_);
+  EXPECT_EQ(recent.left(), "10");
+  EXPECT_EQ(prune_stores(directory_.path(), {.name = "qwen"}), 0U);
+  EXPECT_EQ(prune_stores(directory_.path(), {.name = "llama"}), run_bytes_);
+  EXPECT_TRUE(summarize_stores(directory_.path()).empty());
+  EXPECT_THROW(summarize_stores(directory_.path() / "none"), ConfigError);
+}
+
+TEST_F(StoreLimit, FilesAreForTheUserAlone) {
+  const StoredConversation chat(folder_, 1, 1);
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+    EXPECT_EQ(entry.status().permissions(),
+              std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  }
+}
+
+TEST_F(StoreLimit, WritesNothingIntoAFolderThatIsGone) {
+  std::filesystem::remove_all(folder_.path());
+  EXPECT_EQ(folder_.write(folder_.path() / "file", {}), "No such file or directory");
+  std::vector<std::byte> bytes(3);
+  EXPECT_EQ(StoreFolder::read(folder_.path() / "file", bytes), "No such file or directory");
+}
+
+TEST_F(StoreLimit, RemovesTemporaryFilesWithoutWriters) {
+  std::ofstream(folder_.path() / "abandoned.tmp") << "x";
+  folder_.remove_abandoned();
+  EXPECT_TRUE(StoreFolder::exists(folder_.path() / "abandoned.tmp")) << "its writer may be about to lock it";
+  const timespec times[2] = {{1000, 0}, {1000, 0}};
+  ::utimensat(AT_FDCWD, (folder_.path() / "abandoned.tmp").c_str(), times, 0);
+  folder_.remove_abandoned();
+  EXPECT_FALSE(StoreFolder::exists(folder_.path() / "abandoned.tmp"));
+}
+
+}  // namespace
+}  // namespace tp
