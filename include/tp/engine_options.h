@@ -10,17 +10,19 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace tp {
 
-// Rank 0's options apply to all ranks, except `packed_cache`, `threads`, and the paths of the model and the
-// draft model. If a rank leaves either path empty, it uses rank 0's. EngineInfo::options has the options in
-// use.
+// Rank 0's options apply to all ranks, except `packed_cache`, `threads`, and the paths of the model, the
+// draft model and the store. If a rank leaves one of these paths empty, it uses rank 0's. EngineInfo::options
+// has the options in use.
 struct EngineOptions {
   std::filesystem::path model;  // a folder with config.json and *.safetensors, or a GGUF file
   // `model` is a config.json without weights. The engine generates weights of the right shapes, in any
@@ -53,6 +55,13 @@ struct EngineOptions {
   // Folder where packed weights are saved; empty: not saved. Later engines with the same model, types and
   // ranks load the saved weights. Each rank has its own file, so hosts can use local disks.
   std::filesystem::path packed_cache{};
+  // Folder where the keys, values and states of long prompts are stored, so that later engines read them
+  // instead of computing them; empty: not stored. Engines on any number of ranks may share the folder, and
+  // each host may have its own. With same_bits, results are those of computed prompts. Only for decoders
+  // without a pipeline.
+  std::filesystem::path kv_store{};
+  std::uint64_t kv_store_size = 0;  // bytes that the folder may have; 0: 20 GB or a tenth of the disk
+  std::size_t kv_store_min = 1024;  // shorter prompts, in tokens, are not stored
   // Maximum number of tokens per step. If necessary, the engine raises it to max_sequences, and to the length
   // of the longest input if the model computes a whole input in one step.
   std::size_t prefill_chunk = 512;
@@ -93,7 +102,8 @@ struct EngineOptions {
     archive& model& synthetic& weights& kv_type& same_bits& wire& two_batch_overlap& kv_slices&
         favor_features& unmask_cache& prefill_chunk& max_sequences& max_length& block_size& cache_tokens&
             split& measured_split& pipeline& speculation& pretend_ranks& step_time& max_queue&
-                max_queue_tokens;
+                max_queue_tokens&
+                kv_store& kv_store_size& kv_store_min;
   }
 };
 
@@ -103,6 +113,8 @@ struct InternalHooks;
 struct EngineHooks {
   // Called with the fraction of this rank's weights loaded so far, in [0, 1].
   std::function<void(double fraction)> progress{};
+  // Called on rank 0 between steps with a note for the user, for example that a disk is full.
+  std::function<void(const std::string& text)> note{};
   // Creates the draft source for DraftKind::custom. Called once, on rank 0; may be empty on other ranks.
   std::function<std::unique_ptr<DraftSource>()> draft_source{};
   std::shared_ptr<const InternalHooks> internal{};  // for this project's own benchmarks

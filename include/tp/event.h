@@ -17,7 +17,8 @@ namespace tp {
 // Identifies a request within an engine.
 using RequestId = std::uint64_t;
 
-// Timestamps of a request. A timestamp equals the clock's epoch until it is set.
+// Timestamps of a request, and what it read from the store of prompts. A timestamp equals the clock's epoch
+// until it is set.
 struct RequestTimes {
   using Clock = std::chrono::steady_clock;
 
@@ -25,6 +26,8 @@ struct RequestTimes {
   Clock::time_point first_scheduled{};  // when the first step that includes the request was planned
   Clock::time_point first_token{};
   Clock::time_point finished{};
+  std::size_t restored_tokens = 0;  // prompt tokens read from the store, also counted as cached tokens
+  double restore_seconds = 0.0;     // time of this reading
 };
 
 // Log-probabilities of consecutive prompt tokens. A long prompt produces several of these events.

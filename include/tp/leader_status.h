@@ -1,6 +1,7 @@
 #pragma once
 
 #include "tp/speculation.h"
+#include "tp/store_status.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -46,6 +47,7 @@ struct LeaderStatus {
   std::uint64_t snapshot_hits = 0;   // continuations that started from a snapshot
   std::uint64_t preemptions = 0;     // times that a continuation lost its blocks and had to be recomputed
   SpeculationCounts speculation;
+  StoreStatus store;
   std::uint64_t steps = 0;
   std::size_t last_step_tokens = 0;  // tokens computed by the last step
   double last_step_seconds = 0.0;

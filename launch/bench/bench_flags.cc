@@ -52,6 +52,7 @@ void add_bench_options(CLI::App& command, BenchFlags& flags) {
   const OptionGroup options(command);
   flags.engine.add_to(command, WeightNames::all);
   flags.engine.add_causal_options_to(command);
+  flags.engine.add_store_options_to(command);
   flags.engine.add_unmask_cache_option_to(command);
   add_speculate_option(command, flags.engine.options.speculation);
   options.add_file("--synthetic", flags.synthetic,

@@ -171,6 +171,7 @@ void add_chat_command(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("chat", "Converse with a model");
   flags->engine.add_to(*command);
   flags->engine.add_causal_options_to(*command);
+  flags->engine.add_store_options_to(*command);
   flags->engine.add_unmask_cache_option_to(*command);
   add_speculate_option(*command, flags->engine.options.speculation);
   std::vector<const CLI::Option*> of_model;

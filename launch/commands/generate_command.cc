@@ -243,6 +243,7 @@ void add_generate_command(CLI::App& app, int& status) {
   const OptionGroup options(*command);
   flags->engine.add_to(*command);
   flags->engine.add_causal_options_to(*command);
+  flags->engine.add_store_options_to(*command);
   flags->engine.add_batch_option_to(*command);
   flags->engine.add_unmask_cache_option_to(*command);
   command->add_flag("--json", flags->json, "One JSON object per continuation");

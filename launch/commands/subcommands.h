@@ -27,5 +27,6 @@ void add_quantize_command(CLI::App& app, int& status);
 void add_inspect_command(CLI::App& app, int& status);
 void add_plan_command(CLI::App& app, int& status);
 void add_bench_command(CLI::App& app, int& status);
+void add_kv_store_command(CLI::App& app, int& status);
 
 }  // namespace tp

@@ -5,8 +5,10 @@
 #include "launch/options/split_flag.h"
 #include "launch/options/unmasking_flags.h"
 #include "launch/options/wire_flag.h"
+#include "model/files/parse_number.h"
 #include "parallel/machine/processors.h"
 
+#include <cstdint>
 #include <string>
 
 namespace tp {
@@ -99,6 +101,26 @@ void EngineFlags::add_causal_options_to(CLI::App& command) {
       "Compute one half of a step while hosts exchange the sums of the other half: on, off, auto (in "
       "large steps that spend more than a third of their time on the network)");
   add_kv_slices_option(command, options.kv_slices);
+}
+
+void EngineFlags::add_store_options_to(CLI::App& command) {
+  const OptionGroup group(command);
+  group.add(
+      "--kv-store", [this](const std::string& folder) { options.kv_store = folder; }, "DIR",
+      not_empty("a folder"),
+      "Store the keys and values of long prompts in this folder, and read them instead of computing them");
+  group.add(
+      "--kv-store-size",
+      [this](const std::string& gigabytes) {
+        options.kv_store_size =
+            static_cast<std::uint64_t>(1e9 * parse_number<double>(gigabytes).value_or(0.0));
+      },
+      "GB", number(),
+      "Maximum size of the folder; the least recently used prompts are removed (default: 20 or a tenth of "
+      "the "
+      "disk, fixed when the folder is created)");
+  group.add("--kv-store-min", options.kv_store_min, "N", whole_number(1),
+            "Store only prompts of at least this many tokens");
 }
 
 void EngineFlags::add_batch_option_to(CLI::App& command, std::size_t usual) {

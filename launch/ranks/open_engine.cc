@@ -46,6 +46,7 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
     const std::string name = std::filesystem::path(options.model / "").parent_path().filename().string();
     ProgressBar bar(fmt::format("loading {}", printable(name)), true);
     hooks.progress = [&](double fraction) { bar.update(fraction); };
+    hooks.note = [](const std::string& text) { print_message("tp-infer: " + text); };
     engine = std::make_unique<Engine>(comm, options, hooks);
   }
   print_engine_notices(engine->info(), flags.options);

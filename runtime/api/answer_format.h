@@ -28,6 +28,8 @@ struct AnswerTimes {
   double compute = 0.0;
   double collectives = 0.0;
   double waiting = 0.0;
+  std::size_t restored_tokens = 0;  // prompt tokens read from the store of prompts, and the time this took
+  double restoring = 0.0;
 };
 
 // The answer to a call, so far.

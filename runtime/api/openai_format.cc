@@ -43,6 +43,10 @@ Json timings_of(const Answer& answer) {
                   {"compute_ms", ms(times.compute)},
                   {"collectives_ms", ms(times.collectives)},
                   {"waiting_ms", ms(times.waiting)}};
+  if (times.restored_tokens > 0) {
+    timings["kv_store_n"] = times.restored_tokens;
+    timings["kv_store_ms"] = ms(times.restoring);
+  }
   if (const std::size_t drafted = answer.sum(&Continuation::drafted_tokens); drafted > 0) {
     timings["draft_n"] = drafted;
     timings["draft_n_accepted"] = answer.sum(&Continuation::accepted_tokens);

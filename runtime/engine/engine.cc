@@ -26,6 +26,7 @@
 #include "runtime/step/command_loop.h"
 #include "runtime/step/draft_model.h"
 #include "runtime/step/worker.h"
+#include "runtime/store/cache_parts.h"
 #include "runtime/text/detokenizer.h"
 #include "runtime/text/finite_results.h"
 #include "tp/internal/require.h"
@@ -35,10 +36,13 @@
 #include <exception>
 #include <future>
 #include <optional>
+#include <thread>
 #include <utility>
 
 namespace tp {
 namespace {
+
+constexpr auto kStorePause = std::chrono::microseconds(500);  // while there is nothing else to do
 
 std::filesystem::path folder_of(const EnginePlan& plan) {
   const EngineOptions& options = plan.options;
@@ -102,6 +106,19 @@ LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info) {
           .generates = !takes_whole_sequences(spec)};
 }
 
+StoreSettings store_settings(const EnginePlan& plan, const Sha256Digest& fingerprint, std::size_t ranks) {
+  const ModelSpec spec = plan.spec();
+  StoreSettings settings{.fingerprint = fingerprint,
+                         .least_tokens = plan.options.kv_store_min,
+                         .blocks_per_run = blocks_per_run(plan.options.block_size),
+                         .is_furthest = {},
+                         .furthest = furthest_window(spec),
+                         .ranks = ranks};
+  for (const CacheWindow& window : CacheGroups::of(spec, plan.ranks).windows)
+    settings.is_furthest.push_back(window == settings.furthest);
+  return settings;
+}
+
 // The parts of an engine that only rank 0 has.
 struct RankZero {
   RankZero(std::optional<Tokenizer> loaded, const LeaderOptions& options,
@@ -142,6 +159,9 @@ class Engine::Impl {
 
   // Rank 0: runs one step.
   void step();
+  // Rank 0: lets the ranks' stores work, if there is anything for them to do.
+  void run_store();
+  void flush_store() noexcept;
   // Rank 0: runs steps until this request has ended. Throws RequestError if the request failed, and rethrows
   // exceptions of `on_event`.
   void serve(Request request, const EventSink& on_event);
@@ -160,6 +180,7 @@ class Engine::Impl {
   CommandLoop loop_;
   EngineInfo info_;
   std::unique_ptr<RankZero> rank_zero_;  // null on other ranks
+  std::function<void(const std::string&)> note_;
   OverlapChoice overlap_;
 
  private:
@@ -193,10 +214,14 @@ Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Engin
       worker_(comm, plan_, worker_options(), hooks.progress),
       loop_(comm, worker_),
       info_(worker_.info()),
+      note_(hooks.note),
       overlap_(plan_.overlaps ? plan_.options.two_batch_overlap : TwoBatchOverlap::off) {
   if (draft_plan_) worker_.add_draft(load_draft(comm, *draft_plan_, plan_, worker_.tables()));
   if (tokenizer_.valid()) tokenizer_.wait();  // it would disturb the measurements
   std::optional<RowCosts> costs = measured_row_costs(comm, worker_, plan_);
+  const bool has_store = !plan_.options.kv_store.empty();
+  const Sha256Digest fingerprint = has_store ? worker_.store_fingerprint(plan_) : Sha256Digest{};
+  if (has_store) worker_.open_store(plan_, fingerprint);
   fail_together(comm, [&] {
     if (!comm.is_root()) return;
     complete(info_, plan_);
@@ -204,6 +229,7 @@ Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Engin
     if (info_.draft && info_.draft->is_layer) leave_out_next_token_layers(info_.unused_tensors);
     rank_zero_ = std::make_unique<RankZero>(tokenizer_.get(), leader_options(plan_, info_),
                                             create_speculator(hooks, std::move(costs)));
+    if (has_store) rank_zero_->leader.open_store(store_settings(plan_, fingerprint, comm.size()));
     info_.file_notices = take_file_notices();
   });
 }
@@ -230,8 +256,34 @@ std::unique_ptr<Speculator> Engine::Impl::create_speculator(const EngineHooks& h
 
 // Begins a step for every stage that would otherwise have none, and finishes the first step.
 void Engine::Impl::step() {
+  run_store();
   while (in_flight_.size() < plan_.options.pipeline && begin_step()) continue;
-  if (!in_flight_.empty()) finish_step();
+  if (!in_flight_.empty())
+    finish_step();
+  else if (leader().is_store_busy())
+    std::this_thread::sleep_for(kStorePause);
+}
+
+void Engine::Impl::run_store() {
+  for (const RunHeader& header : worker_.take_stored()) leader().add_stored(header);
+  std::optional<StoreWork> work = leader().take_store_work();
+  if (!work) return;
+  const Outputs outputs = loop_.run(std::move(*work));
+  for (const std::string& text : leader().settle_store(outputs.store)) {
+    if (note_) note_(text);
+  }
+}
+
+// Writes what is still to be written, before the engine ends.
+void Engine::Impl::flush_store() noexcept {
+  try {
+    while (leader().is_store_busy() && !loop_.is_broken()) {
+      run_store();
+      std::this_thread::sleep_for(kStorePause);
+    }
+  } catch (const std::exception&) {
+    // CommandLoop knows that the other ranks can no longer be reached.
+  }
 }
 
 // Returns false if there is nothing to compute.
@@ -306,7 +358,9 @@ Engine::Engine(Communicator& comm, const EngineOptions& options, const EngineHoo
     : impl_(std::make_unique<Impl>(comm, options, hooks)), is_root_(comm.is_root()) {}
 
 Engine::~Engine() {
-  if (is_root_) impl_->loop_.stop(std::uncaught_exceptions() > 0 ? 1 : 0);
+  if (!is_root_) return;
+  if (std::uncaught_exceptions() == 0) impl_->flush_store();
+  impl_->loop_.stop(std::uncaught_exceptions() > 0 ? 1 : 0);
 }
 
 const EngineInfo& Engine::info() const { return impl_->info_; }
@@ -383,7 +437,7 @@ bool Engine::has_work() const { return impl_->leader().has_work() || !impl_->ran
 void Engine::wake() { impl_->leader().wake(); }
 
 bool Engine::wait_for_work(std::chrono::nanoseconds timeout) {
-  return has_work() || impl_->leader().wait_for_work(timeout);
+  return has_work() || impl_->leader().is_store_busy() || impl_->leader().wait_for_work(timeout);
 }
 
 std::vector<TokenEvent> Engine::step() {

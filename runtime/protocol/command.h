@@ -3,6 +3,7 @@
 
 #include "runtime/cache/block_manager.h"
 #include "runtime/protocol/encoded_input.h"
+#include "runtime/protocol/store_work.h"
 #include "tp/request.h"
 #include "tp/token_id.h"
 #include "tp/token_mask.h"
@@ -144,6 +145,6 @@ struct Stop {
 };
 
 using Command = std::variant<Forward, DraftForward, Report, ResetStatistics, MeasurePeakRates, StartTrace,
-                             GatherTrace, Stop>;
+                             GatherTrace, Stop, StoreWork>;
 
 }  // namespace tp

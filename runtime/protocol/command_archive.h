@@ -6,6 +6,7 @@
 
 #include <type_traits>
 
+#include <boost/serialization/array.hpp>
 #include <boost/serialization/utility.hpp>
 #include <boost/serialization/vector.hpp>
 
@@ -84,6 +85,21 @@ void serialize(Archive& archive, tp::Forward& forward, unsigned /*version*/) {
 template <class Archive>
 void serialize(Archive& archive, tp::DraftForward& draft, unsigned /*version*/) {
   archive& draft.forward;
+}
+
+template <class Archive>
+void serialize(Archive& archive, tp::StoredRun& run, unsigned /*version*/) {
+  archive& run.before& run.id& run.tokens& run.blocks& run.state;
+}
+
+template <class Archive>
+void serialize(Archive& archive, tp::StoreTask& task, unsigned /*version*/) {
+  archive& task.id& task.runs;
+}
+
+template <class Archive>
+void serialize(Archive& archive, tp::StoreWork& work, unsigned /*version*/) {
+  archive& work.saves& work.loads& work.cancelled;
 }
 
 template <class Archive>

@@ -1,6 +1,7 @@
 // The results of a command, on rank 0.
 #pragma once
 
+#include "runtime/protocol/store_work.h"
 #include "tp/peak_rates.h"
 #include "tp/rank_report.h"
 #include "tp/request.h"
@@ -50,6 +51,7 @@ struct Outputs {
   std::vector<Result> results{};      // results of a Forward, in the order of its outputs
   std::vector<RankReport> reports{};  // reports of a Report, in rank order
   std::vector<RankTrace> traces{};    // traces of a GatherTrace, in rank order
+  std::vector<StoreReport> store{};   // answers to StoreWork, in rank order
   // Result of MeasurePeakRates over all ranks; empty if memory does not suffice.
   std::optional<PeakRates> peak_rates{};
 };

@@ -141,6 +141,17 @@ void Leader::cancel(RequestId request) { inbox_.cancel(request); }
 LeaderStatus Leader::status() const { return inbox_.status(); }
 void Leader::wake() { inbox_.wake(); }
 
+void Leader::open_store(StoreSettings settings) {
+  scheduler_.use_store(store_.emplace(blocks_, std::move(settings)));
+  publish_status();
+}
+
+std::vector<std::string> Leader::settle_store(std::span<const StoreReport> reports) {
+  std::vector<std::string> notes = store_->settle(reports);
+  publish_status();
+  return notes;
+}
+
 void Leader::release_passes(RequestId key) {
   scheduler_.release(key);
   publish_status();

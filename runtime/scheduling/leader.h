@@ -15,6 +15,7 @@
 #include "runtime/scheduling/leader_options.h"
 #include "runtime/scheduling/scheduler.h"
 #include "runtime/scheduling/sequence.h"
+#include "runtime/store/stored_prefixes.h"
 #include "tp/event.h"
 #include "tp/leader_status.h"
 #include "tp/request.h"
@@ -24,6 +25,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -56,6 +59,15 @@ class Leader {
   void wake();
 
   // All other members must be called from a single thread.
+
+  // From now on, prefixes are also written to a store and read from it. Call it before the first plan().
+  void open_store(StoreSettings settings);
+  void add_stored(const RunHeader& header) { store_->add_stored(header); }
+  // The store's next work for the ranks, if any, and their reports about it. settle_store() returns notes for
+  // the user.
+  std::optional<StoreWork> take_store_work() { return store_ ? store_->take_work() : std::nullopt; }
+  std::vector<std::string> settle_store(std::span<const StoreReport> reports);
+  bool is_store_busy() const { return store_ && store_->is_busy(); }
 
   // Releases the cache blocks kept for passes with this PassCache::key. Sinks may call this.
   void release_passes(RequestId key);
@@ -109,6 +121,7 @@ class Leader {
   const Tokenizer* tokenizer_;
   std::optional<constraint::ConstraintCompiler> constraints_;  // set if there is a tokenizer
   BlockManager blocks_;
+  std::optional<StoredPrefixes> store_;
   Scheduler scheduler_;
   LeaderStatus counters_;  // counters that the scheduler does not keep
   Inbox inbox_;

@@ -64,9 +64,11 @@ PlannedStep Scheduler::plan() {
   if (!planned.forward.is_global.empty()) planned.forward.is_global.resize(planned.forward.tokens.size());
   planned.failed = std::move(step.failed);
   if (planned.chunks.empty()) {
-    if (has_work() && steps_in_flight_ == 0 && planned.failed.empty())
-      throw std::logic_error("the scheduler found no sequence that fits into the cache");
-    return planned;
+    const bool is_stuck = has_work() && steps_in_flight_ == 0 && planned.failed.empty();
+    if (!is_stuck || (store_ != nullptr && store_->is_lending())) return planned;
+    // Prefixes that have been read may take the room that another sequence needs.
+    if (store_ != nullptr && store_->give_up_newest()) return plan();
+    throw std::logic_error("the scheduler found no sequence that fits into the cache");
   }
   planned.forward.ended = std::exchange(ended_, {});
   ++steps_in_flight_;
@@ -161,6 +163,9 @@ bool Scheduler::try_grant(const std::shared_ptr<Sequence>& shared, std::size_t t
 bool Scheduler::try_reserve(const Sequence& sequence, std::size_t total_tokens, Step& step) {
   std::vector<BlockId> new_blocks;
   while (!blocks_.try_reserve(sequence.id, total_tokens, new_blocks)) {
+    const std::optional<bool> freed = store_ != nullptr ? store_->give_up_newest() : std::nullopt;
+    if (freed && !*freed) return false;
+    if (freed) continue;
     const std::shared_ptr<Sequence> last = *std::ranges::max_element(running_, {}, place_in_cache);
     const bool is_behind = last.get() != &sequence && last->in_flight == 0 &&
                            (last->granted == 0 || last->priority() > sequence.priority());
@@ -181,6 +186,7 @@ void Scheduler::preempt(const std::shared_ptr<Sequence>& sequence, Step& step) {
 
 // Returns a running sequence to the queue, to be recomputed from its first token.
 void Scheduler::take_back(const std::shared_ptr<Sequence>& sequence) {
+  if (store_ != nullptr) store_->forget(sequence->id);
   blocks_.end_sequence(sequence->id);
   if (sequence->announced) ended_.push_back(sequence->id);
   sequence->admission = 0;
@@ -231,7 +237,7 @@ Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& seque
     step.failed.push_back(sequence);
     return Admission::failed;
   }
-  if (waits_for_prefix(*sequence)) return Admission::waits;
+  if (waits_for_prefix(*sequence) || waits_for_store(*sequence)) return Admission::waits;
   if (sequence->least_chunk() > 1) tokens = sequence->least_chunk();
   const std::size_t least = std::min(sequence->work(), sequence->attention_block());
   if (step.tokens + std::max(tokens, least) > options_.step_tokens) return Admission::no_room;
@@ -243,6 +249,7 @@ Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& seque
   }
   sequence->admission = ++admissions_;
   sequence->overtaken = 0;
+  if (store_ != nullptr) note_restored(*sequence);
   running_.push_back(sequence);
   if (sequence->uses_prefix_cache()) {
     prefix_queries_ += sequence->work();
@@ -312,8 +319,7 @@ void Scheduler::settle(const PlannedStep& step, double seconds) {
     // Blocks kept for another pass are not committed: commit() would release those outside the attention
     // windows, but the next pass needs all of them.
     const bool is_kept = sequence.state->pass.cache.key != 0;
-    if (reason != FinishReason::error && reason != FinishReason::cancelled && !is_kept)
-      blocks_.commit(sequence.id, sequence.tokens, sequence.computed_tokens);
+    if (reason != FinishReason::error && reason != FinishReason::cancelled && !is_kept) commit(sequence);
     if (sequence.indivisible() && sequence.generated_tokens() > 0 && !sequence.finished())
       take_back(chunk.sequence);
   }
@@ -323,8 +329,11 @@ std::vector<std::shared_ptr<Sequence>> Scheduler::remove_finished() {
   Sequences removed;
   waiting_.remove_finished(removed);
   for (const auto& sequence : removed) {
+    {
     release(sequence->state->pass.cache.key);
     waiting_.leave(*sequence->state);
+  }
+    if (store_ != nullptr) store_->leave(sequence->id);
   }
   running_.remove_if([&](const auto& sequence) {
     if (!sequence->finished() || sequence->in_flight > 0) return false;
@@ -362,6 +371,7 @@ void Scheduler::describe(LeaderStatus& status) const {
   status.preemptions = preemptions_;
   status.snapshot_hits = snapshot_hits_;
   if (speculator_) status.speculation = speculator_->counts();
+  if (store_ != nullptr) status.store = store_->status();
   status.prefill_tokens_per_second = times_.prefill_tokens_per_second();
   status.decode_tokens_per_second = times_.decode_tokens_per_second();
 }

@@ -9,6 +9,7 @@
 #include "runtime/scheduling/sequence.h"
 #include "runtime/scheduling/waiting_queue.h"
 #include "runtime/speculation/speculator.h"
+#include "runtime/store/stored_prefixes.h"
 #include "tp/leader_status.h"
 
 #include <algorithm>
@@ -61,6 +62,9 @@ struct PlannedStep {
 // before it. A sequence that shares a prefix with a running sequence of the same or higher priority waits
 // until the shared blocks are computed.
 //
+// Stored prefixes: while a waiting sequence's prefix is read from disk, it is skipped. When blocks run out,
+// such prefixes are given up before any sequence is preempted.
+//
 // Indivisible sequences: an indivisible sequence starts in a step that has room for all of its tokens,
 // regardless of step_time. Until then, it waits as if the cache had no room. An encoder-decoder's input is
 // also indivisible, unless it is cached; the decoder's tokens follow in later steps.
@@ -94,6 +98,9 @@ class Scheduler {
   Scheduler(BlockManager& blocks, const LeaderOptions& options,
             std::unique_ptr<Speculator> speculator = nullptr)
       : blocks_(blocks), options_(options), speculator_(std::move(speculator)) {}
+
+  // From now on, prefixes are also looked up in this store, which must outlive the scheduler.
+  void use_store(StoredPrefixes& store) { store_ = &store; }
 
   // Queues a request's samples, and returns those that WaitingQueue::add has created. The prompt and the
   // continuation of each sample must fit into the cache.
@@ -176,9 +183,14 @@ class Scheduler {
   std::shared_ptr<Sequence> admit_next(QueueTurn& queue, std::size_t tokens, Step& step);
   Admission try_admit(const std::shared_ptr<Sequence>& sequence, std::size_t tokens, Step& step);
   void begin(Sequence& sequence);
+  void commit(const Sequence& sequence);
   void leave_blocks(const Sequence& sequence);
   bool has_room_for_prompt(const Sequence& sequence) const;
   bool waits_for_prefix(Sequence& sequence);
+  bool waits_for_store(const Sequence& sequence);
+  void note_restored(Sequence& sequence);
+  bool can_store(const Sequence& sequence) const;
+  std::size_t room_for_prompts() const;
   bool will_keep_state(Sequence& running, std::size_t position) const;
 
   void add_chunk(const std::shared_ptr<Sequence>& sequence, PlannedStep& planned);
@@ -189,6 +201,7 @@ class Scheduler {
   BlockManager& blocks_;
   const LeaderOptions& options_;
   std::unique_ptr<Speculator> speculator_;
+  StoredPrefixes* store_ = nullptr;  // null: prefixes are only in memory
   StepTimes times_;
   WaitingQueue waiting_;
   std::list<std::shared_ptr<Sequence>> running_;  // in order of admission

@@ -35,14 +35,40 @@ void Scheduler::begin(Sequence& sequence) {
   sequence.announced = false;
 }
 
+namespace {
+
+// The sequence's first `tokens` tokens, for the store.
+StoredPrefixes::Text text_of(const Sequence& sequence, std::size_t tokens) {
+  return {.id = sequence.id,
+          .tokens = std::span(sequence.tokens).first(tokens),
+          .salt = sequence.state->request.cache_salt,
+          .prompt_tokens = sequence.prompt_tokens()};
+}
+
+}  // namespace
+
+// Whether the sequence's blocks may be written to the store and read from it.
+bool Scheduler::can_store(const Sequence& sequence) const {
+  return store_ != nullptr && sequence.uses_prefix_cache() && sequence.state->input.positions == 0 &&
+         sequence.state->pass.cache.key == 0;
+}
+
+// Adds the sequence's computed blocks to the prefix cache and to the store.
+void Scheduler::commit(const Sequence& sequence) {
+  blocks_.commit(sequence.id, sequence.tokens, sequence.computed_tokens);
+  if (can_store(sequence)) store_->add(text_of(sequence, sequence.tokens.size()), sequence.computed_tokens);
+}
+
 // Keeps an ended sequence's blocks if another pass over the same text may follow; otherwise releases them.
 void Scheduler::leave_blocks(const Sequence& sequence) {
   const RequestId key = sequence.state->pass.cache.key;
-  if (key != 0 && sequence.finish_reason == FinishReason::length)
-    kept_.emplace(key, sequence.id);
-  else
-    blocks_.end_sequence(sequence.id);
   ended_.push_back(sequence.id);
+  if (key != 0 && sequence.finish_reason == FinishReason::length) {
+    kept_.emplace(key, sequence.id);
+    return;
+  }
+  if (can_store(sequence)) store_->end(text_of(sequence, sequence.tokens.size()));
+  blocks_.end_sequence(sequence.id);
 }
 
 void Scheduler::release(RequestId key) {
@@ -52,14 +78,29 @@ void Scheduler::release(RequestId key) {
 // Whether the cache has room for the whole prompt of a sequence that has just started, in addition to what is
 // left of the prompts already being computed.
 bool Scheduler::has_room_for_prompt(const Sequence& sequence) const {
-  const auto missing = [&](const Sequence& prompt) {
-    return blocks_.missing_blocks(prompt.id, prompt.work(), options_.engine.prefill_chunk);
-  };
-  std::size_t blocks = missing(sequence);
+  return blocks_.missing_blocks(sequence.id, sequence.work(), options_.engine.prefill_chunk) <=
+         room_for_prompts();
+}
+
+// The number of free blocks that the prompts already being computed don't need.
+std::size_t Scheduler::room_for_prompts() const {
+  std::size_t blocks = 0;
   for (const std::shared_ptr<Sequence>& running : running_) {
-    if (!running->idle()) blocks += missing(*running);
+    if (!running->idle())
+      blocks += blocks_.missing_blocks(running->id, running->work(), options_.engine.prefill_chunk);
   }
-  return blocks <= blocks_.free_blocks();
+  return blocks_.free_blocks() - std::min(blocks, blocks_.free_blocks());
+}
+
+// Whether a prefix of the sequence is being read from the store. If the store has a longer prefix than the
+// cache, and the cache has room for the whole prompt, starts reading it.
+bool Scheduler::waits_for_store(const Sequence& sequence) {
+  if (!can_store(sequence)) return false;
+  const std::size_t needed = sequence.is_asked() ? sequence.asked_from + 1 : sequence.work();
+  const std::size_t room = room_for_prompts();
+  const CacheShape shape{blocks_.block_size(), options_.engine.prefill_chunk, options_.cache.windows};
+  return store_->must_wait(text_of(sequence, needed), shape.blocks_for(sequence.work()) <= room ? room : 0,
+                           times_.prefill_tokens_per_second());
 }
 
 // Whether a running sequence of the same or higher priority is computing whole blocks that `sequence` can
@@ -99,6 +140,14 @@ bool Scheduler::will_keep_state(Sequence& running, std::size_t position) const {
   if (position <= running.planned_tokens - running.granted) return false;
   running.left_at.push_back(position);
   return true;
+}
+
+// The sequence now owns the blocks of its stored prefix.
+void Scheduler::note_restored(Sequence& sequence) {
+  const StoredPrefixes::Restored restored = store_->leave(sequence.id);
+  RequestTimes& times = sequence.state->times;
+  times.restored_tokens += restored.tokens;
+  times.restore_seconds += restored.seconds;
 }
 
 // The entries of the sequence's block tables that the ranks don't have yet: new blocks and, with the first

@@ -178,6 +178,8 @@ void Generation::add(const RequestTimes& times) {
   AnswerTimes& sum = answer_.times;
   if (known(times.first_scheduled))
     sum.queued = std::max(sum.queued, seconds_between(times.queued, times.first_scheduled));
+  sum.restored_tokens += times.restored_tokens;
+  sum.restoring = std::max(sum.restoring, times.restore_seconds);
   if (known(times.first_token)) {
     sum.prefill = std::max(sum.prefill, seconds_between(times.first_scheduled, times.first_token));
     sum.decode = std::max(sum.decode, seconds_between(times.first_token, times.finished));

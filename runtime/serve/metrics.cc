@@ -83,6 +83,24 @@ void add_load(Text& text, const LeaderStatus& status) {
                status.preemptions);
 }
 
+// With --kv-store.
+void add_store(Text& text, const StoreStatus& store) {
+  if (!store.is_open) return;
+  text.counter("kv_store_hits_total", "Prompts of which a part was read from disk.", store.restored_prompts);
+  text.counter("kv_store_hit_tokens_total", "Prompt tokens that were read from disk, not computed.",
+               store.restored_tokens);
+  text.counter("kv_store_read_bytes_total", "Bytes read by all ranks.", store.read_bytes);
+  text.counter("kv_store_read_seconds_total", "Seconds of all ranks spent reading.", store.read_seconds);
+  text.counter("kv_store_written_bytes_total", "Bytes written by all ranks.", store.written_bytes);
+  text.counter("kv_store_removed_bytes_total", "Bytes removed to limit the size of the folder.",
+               store.removed_bytes);
+  text.counter("kv_store_dropped_total", "Runs of blocks that left the cache before they were written.",
+               store.dropped_runs);
+  text.counter("kv_store_damaged_files_total", "Files that were ignored and removed.", store.damaged_files);
+  text.gauge("kv_store_waiting", "Runs of blocks that are not written yet.", store.waiting_runs);
+  text.gauge("kv_store_writes", "1 while prompts are written, 0 after an error.", store.writes ? 1 : 0);
+}
+
 // Draft tokens exist only with speculation.
 void add_speculation(Text& text, const SpeculationCounts& counts) {
   if (counts.drafts == 0) return;
@@ -211,6 +229,7 @@ std::string Metrics::text(const std::string& model, const LeaderStatus& status, 
   text.gauge("ready", "Whether requests are taken.", is_ready ? 1 : 0);
   add_load(text, status);
   add_speculation(text, status.speculation);
+  add_store(text, status.store);
   text.counter("prompt_tokens_total", "Prompt tokens of all requests.", prompt_tokens_);
   text.counter("generation_tokens_total", "Tokens generated.", generated_tokens_);
   text.head("request_success_total", "counter", "Requests that have ended, by reason.");

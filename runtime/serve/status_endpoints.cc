@@ -56,6 +56,21 @@ double seconds_in_step(const Service& service) {
   return rounded(std::chrono::duration<double>(Service::Clock::now() - began).count());
 }
 
+Json store_object(const StoreStatus& store) {
+  return {{"prompts", store.restored_prompts},
+          {"tokens", store.restored_tokens},
+          {"read_bytes", store.read_bytes},
+          {"read_seconds", rounded(store.read_seconds)},
+          {"written_bytes", store.written_bytes},
+          {"write_seconds", rounded(store.write_seconds)},
+          {"removed_bytes", store.removed_bytes},
+          {"dropped", store.dropped_runs},
+          {"damaged_files", store.damaged_files},
+          {"waiting", store.waiting_runs},
+          {"loading", store.loading},
+          {"writes", store.writes}};
+}
+
 Json speculation_object(const SpeculationCounts& counts) {
   Json places = Json::array();
   for (std::size_t i = 0; i < kMaxDraftTokens && counts.drafted[i] > 0; ++i)
@@ -149,6 +164,7 @@ void status(Service& service, const Exchange& exchange) {
       body["cache"].update(
           {{"states", load.states}, {"snapshots", load.snapshots}, {"snapshot_hits", load.snapshot_hits}});
     }
+    if (load.store.is_open) body["kv_store"] = store_object(load.store);
     if (load.speculation.drafts > 0) body["speculation"] = speculation_object(load.speculation);
     body["step"] = {{"tokens", load.last_step_tokens}, {"seconds", rounded(load.last_step_seconds)}};
     Json ranks = Json::array();

@@ -94,6 +94,19 @@ void check_model(const EngineOptions& options, const ModelSpec& spec, const std:
                        spec.diffusion ? ", whose finished blocks stay in the cache, which is exact" : "");
 }
 
+// Checks that the model's prompts can be stored.
+void check_store(const EngineOptions& options, const ModelSpec& spec, const std::string& architecture) {
+  if (options.kv_store.empty()) return;
+  require<ConfigError>(!takes_whole_sequences(spec) && !spec.encoder,
+                       "cannot store prompts of {}: `kv_store` needs a model that generates one token after "
+                       "another from a cache; leave it out",
+                       architecture);
+  require<ConfigError>(options.pipeline == 1 && options.pretend_ranks == 0,
+                       "cannot store prompts: `kv_store` needs a `pipeline` of one stage without "
+                       "`pretend_ranks`, found {} stages and {} pretended ranks; leave one of them out",
+                       options.pipeline, options.pretend_ranks);
+}
+
 // The number of ranks per stage, which may be pretended.
 std::size_t ranks_of_stage(const EngineOptions& options, std::size_t ranks) {
   require<ConfigError>(
@@ -228,6 +241,7 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
   EnginePlan plan{.options = options, .config = load_config(options.model)};
   const ModelSpec spec = make_spec(plan.config);
   check_model(options, spec, plan.config.architecture);
+  check_store(options, spec, plan.config.architecture);
   plan.ranks = ranks_of_stage(options, ranks);
   check_split(options.split, plan.ranks);
   Model::shape_of(spec, SyntheticWeights(), plan.tp(0), {});  // throws if there are too many ranks

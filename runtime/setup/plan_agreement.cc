@@ -62,6 +62,7 @@ void set_own_options(const Communicator& comm, const EngineOptions& options, Eng
   if (!options.model.empty()) plan.options.model = options.model;
   if (!options.speculation.model.empty()) plan.options.speculation.model = options.speculation.model;
   plan.options.packed_cache = options.packed_cache;
+  if (!plan.options.kv_store.empty() && !options.kv_store.empty()) plan.options.kv_store = options.kv_store;
   plan.options.threads = start_threads(comm, options);
 }
 

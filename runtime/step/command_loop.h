@@ -26,6 +26,8 @@ class CommandLoop {
   // Makes follow() return this status on the other ranks. Does nothing after a LockstepError, because the
   // other ranks can no longer be reached.
   void stop(int exit_status) noexcept;
+  // Whether a command has failed, so that no other can be run.
+  bool is_broken() const { return broken_; }
 
  private:
   Communicator& comm_;

@@ -21,6 +21,10 @@
 #include "runtime/setup/rank_report.h"
 #include "runtime/step/draft_model.h"
 #include "runtime/step/stage_tensors.h"
+#include "runtime/store/prompt_ids.h"
+#include "runtime/store/run_index.h"
+#include "runtime/store/store_fingerprint.h"
+#include "runtime/store/store_limit.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -336,6 +340,34 @@ std::vector<float> Worker::sequence_head(std::vector<float> pooled) const {
   return (*head)(std::move(pooled));
 }
 
+Sha256Digest Worker::store_fingerprint(const EnginePlan& plan) {
+  Sha256Digest own{};
+  fail_together(comm_, [&] {
+    const std::string facts = store_facts(plan.options, plan.spec(), *open_weights(plan));
+    own = Sha256().add(std::as_bytes(std::span(facts))).finish();
+  });
+  return common_fingerprint(exchange_values(comm_, std::span<const Sha256Digest>(&own, 1)));
+}
+
+void Worker::open_store(const EnginePlan& plan, const Sha256Digest& fingerprint) {
+  fail_together(comm_, [&] {
+    std::vector<std::size_t> before = comm_.placement().own_host();
+    std::erase_if(before, [&](std::size_t rank) { return rank >= comm_.rank(); });
+    std::vector<CachePart> parts =
+        parts_of(plan.spec(), plan.tp(comm_.rank()), loaded_->cache, loaded_->model.state_parts(), before);
+    const StoreFolder folder(plan.options.kv_store, hex_of(fingerprint, 16));
+    if (before.empty()) {
+      folder.remove_abandoned();
+      folder.describe(store_description(plan.options));
+    }
+    const std::uint64_t limit =
+        before.empty() ? store_limit(plan.options.kv_store, plan.options.kv_store_size) : 0;
+    std::vector<std::string> indexed = comm_.is_root() ? indexed_parts(parts) : std::vector<std::string>();
+    store_ = std::make_unique<RankStore>(folder, std::move(parts), loaded_->cache.groups(), limit,
+                                         std::move(indexed));
+  });
+}
+
 Outputs Worker::run(const Command& command) {
   return std::visit([&](const auto& alternative) { return run_command(alternative); }, command);
 }
@@ -402,5 +434,9 @@ Outputs Worker::run_command(const StartTrace& /*command*/) {
 Outputs Worker::run_command(const GatherTrace& /*command*/) { return {.traces = gather_traces(comm_)}; }
 
 Outputs Worker::run_command(const Stop& /*command*/) { return {}; }
+
+Outputs Worker::run_command(const StoreWork& command) {
+  return {.store = gather_values(comm_, store_->run(command))};
+}
 
 }  // namespace tp

@@ -10,6 +10,7 @@
 #include "runtime/step/pipeline.h"
 #include "runtime/step/step_executor.h"
 #include "runtime/step/step_statistics.h"
+#include "runtime/store/rank_store.h"
 #include "tp/communicator.h"
 #include "tp/engine.h"
 
@@ -50,6 +51,15 @@ class Worker {
   // Fields that only rank 0 knows are not set.
   const EngineInfo& info() const { return info_; }
 
+  // Opens this rank's part of the store of prompts. `fingerprint`: store_fingerprint. Collective; throws
+  // AgreedError.
+  void open_store(const EnginePlan& plan, const Sha256Digest& fingerprint);
+  // Rank 0: the files that have appeared in the store since the last call.
+  std::vector<RunHeader> take_stored() { return store_ ? store_->take_found() : std::vector<RunHeader>(); }
+  // Hashes everything that determines the bits of this model's keys, values and states. Collective; throws
+  // AgreedError.
+  Sha256Digest store_fingerprint(const EnginePlan& plan);
+
   // Tables that a multi-token prediction layer may share.
   VocabTables tables() const;
 
@@ -88,6 +98,7 @@ class Worker {
   Outputs run_command(const StartTrace& command);
   Outputs run_command(const GatherTrace& command);
   Outputs run_command(const Stop& command);
+  Outputs run_command(const StoreWork& command);
 
   std::vector<Result> run_stage(const Forward& forward);
 
@@ -100,6 +111,7 @@ class Worker {
   StepStatistics statistics_;
   std::optional<HiddenStates> states_;  // hidden states that the draft model reads
   std::unique_ptr<DraftModel> draft_;   // null: none, or not on this rank
+  std::unique_ptr<RankStore> store_;    // null: prompts are not stored
 };
 
 }  // namespace tp

@@ -23,6 +23,23 @@ TEST(Command, SurvivesTheWayToOtherRanks) {
   sent(GatherTrace{});
 }
 
+TEST(Command, BringsTheWorkOfTheStore) {
+  StoredRun run{.before = {1, 2}, .id = {3, 4}, .tokens = {5, 6}, .blocks = {7, kNoBlock}, .state = 8};
+  const StoreWork received = sent(StoreWork{{{9, {run}}}, {{10, {run, run}}}, {11}});
+  ASSERT_EQ(received.saves.size(), 1U);
+  EXPECT_EQ(received.saves[0].id, 9U);
+  ASSERT_EQ(received.loads.size(), 1U);
+  EXPECT_EQ(received.loads[0].id, 10U);
+  ASSERT_EQ(received.loads[0].runs.size(), 2U);
+  EXPECT_EQ(received.cancelled, std::vector<std::uint64_t>{11});
+  const StoredRun& last = received.loads[0].runs[1];
+  EXPECT_EQ(last.before, run.before);
+  EXPECT_EQ(last.id, run.id);
+  EXPECT_EQ(last.tokens, run.tokens);
+  EXPECT_EQ(last.blocks, run.blocks);
+  EXPECT_EQ(last.state, run.state);
+}
+
 TEST(Command, BringsAForwardPassWithAllItSays) {
   Forward forward;
   forward.tokens = {5, 0, 2147483647};

@@ -73,6 +73,18 @@ class FakeWorker {
     return outputs;
   }
 
+  // What a position of the cache holds.
+  struct Slot {
+    std::size_t group = 0;
+    std::uint64_t digest = 0;
+    std::vector<TokenId> text{};
+  };
+  // The slots of a block, and a slot of the state cache, for a store.
+  Slot& slot_of(BlockId block, std::size_t i) {
+    return cache_[static_cast<std::size_t>(block) * block_size_ + i];
+  }
+  std::vector<TokenId>& state_of(StateSlot slot) { return states_[slot]; }
+
   // Sequences that the ranks keep something of.
   std::size_t sequences() const { return sequences_.size(); }
 
@@ -87,13 +99,6 @@ class FakeWorker {
     SequenceId sequence = 0;
     std::size_t position = 0;
   };
-  // What a position of the cache holds.
-  struct Slot {
-    std::size_t group = 0;
-    std::uint64_t digest = 0;
-    std::vector<TokenId> text{};
-  };
-
   Slot& slot(const Sequence& sequence, std::size_t group, std::size_t position) {
     const auto block = static_cast<std::size_t>(sequence.tables[group].at(position / block_size_));
     return cache_[block * block_size_ + position % block_size_];
