@@ -102,8 +102,7 @@ struct EngineOptions {
     archive& model& synthetic& weights& kv_type& same_bits& wire& two_batch_overlap& kv_slices&
         favor_features& unmask_cache& prefill_chunk& max_sequences& max_length& block_size& cache_tokens&
             split& measured_split& pipeline& speculation& pretend_ranks& step_time& max_queue&
-                max_queue_tokens&
-                kv_store& kv_store_size& kv_store_min;
+                max_queue_tokens& kv_store& kv_store_size& kv_store_min;
   }
 };
 

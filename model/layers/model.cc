@@ -150,11 +150,7 @@ std::vector<std::size_t> Model::state_floats() const {
 
 std::vector<std::vector<StatePart>> Model::state_parts() const {
   std::vector<std::vector<StatePart>> parts;
-  for (const auto& block : blocks_) {
-    const auto& part = std::visit(
-        [](const auto& any) -> const auto& { return any.attention(); }, *block);
-    parts.push_back(part.state_parts());
-  }
+  for (const auto& block : blocks_) parts.push_back(state_parts_of(*block));
   return parts;
 }
 

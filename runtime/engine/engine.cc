@@ -114,7 +114,7 @@ StoreSettings store_settings(const EnginePlan& plan, const Sha256Digest& fingerp
                          .is_furthest = {},
                          .furthest = furthest_window(spec),
                          .ranks = ranks};
-  for (const CacheWindow& window : CacheGroups::of(spec, plan.ranks).windows)
+  for (const CacheWindow& window : plan.cache_groups(spec).windows)
     settings.is_furthest.push_back(window == settings.furthest);
   return settings;
 }

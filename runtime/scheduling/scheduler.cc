@@ -329,10 +329,8 @@ std::vector<std::shared_ptr<Sequence>> Scheduler::remove_finished() {
   Sequences removed;
   waiting_.remove_finished(removed);
   for (const auto& sequence : removed) {
-    {
     release(sequence->state->pass.cache.key);
     waiting_.leave(*sequence->state);
-  }
     if (store_ != nullptr) store_->leave(sequence->id);
   }
   running_.remove_if([&](const auto& sequence) {

@@ -3,6 +3,7 @@
 #include "model/kernels/attention_scratch.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <tuple>
@@ -29,7 +30,8 @@ std::size_t reach_of(const AttentionPattern& pattern) {
 }
 
 // The class of a layer with keys and values of its own; nothing for other layers.
-std::optional<LayerClass> class_of_keys(const AttentionPartSpec& part) {
+std::optional<LayerClass> class_of_keys(const BlockSpec& block) {
+  const AttentionPartSpec& part = block.attention;
   if (const auto* const latent = std::get_if<LatentAttentionSpec>(&part))
     return LayerClass{SIZE_MAX, latent->num_attention_heads, 1};
   const auto* const attention = std::get_if<AttentionSpec>(&part);
@@ -38,8 +40,9 @@ std::optional<LayerClass> class_of_keys(const AttentionPartSpec& part) {
                     attention->num_key_value_heads};
 }
 
-std::optional<LayerClass> class_of_states(const AttentionPartSpec& part) {
-  if (!is_recurrent(part)) return std::nullopt;
+std::optional<LayerClass> class_of_states(const BlockSpec& block) {
+  if (!keeps_state(block)) return std::nullopt;
+  const AttentionPartSpec part = block.parallel_mixer ? *block.parallel_mixer : block.attention;
   if (const auto* const convolution = std::get_if<ShortConvolutionSpec>(&part))
     return LayerClass{SIZE_MAX, convolution->channels, 0};
   const HeadCounts counts = head_counts(part);
@@ -52,8 +55,7 @@ std::map<LayerClass, std::vector<std::size_t>> layers_by_class(const ModelSpec& 
                                                                const ClassOf& class_of) {
   std::map<LayerClass, std::vector<std::size_t>> layers;
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
-    if (const std::optional<LayerClass> found = class_of(spec.blocks[layer].attention))
-      layers[*found].push_back(layer);
+    if (const std::optional<LayerClass> found = class_of(spec.blocks[layer])) layers[*found].push_back(layer);
   }
   return layers;
 }
@@ -96,16 +98,20 @@ void append_states(const ModelSpec& spec, const KvCache& cache,
   }
 }
 
+enum class Blocks : std::uint8_t { all, owned };
+
 // Calls `copy(memory, bytes)` for each piece of the part's values, in the order of a file. `memory` is null
-// if there is no block.
+// if there is no block, or if another rank writes it.
 template <class Copy>
-void for_pieces(const CachePart& part, const StoredRun& run, std::size_t groups, const Copy& copy) {
+void for_pieces(const CachePart& part, const StoredRun& run, std::size_t groups, Blocks which,
+                const Copy& copy) {
   const std::size_t blocks = run.blocks.size() / groups;
   for (const CachePart::Keys& keys : part.keys) {
     for (std::size_t i = 0; i < blocks; ++i) {
-      const BlockId block = run.blocks[keys.group * blocks + i];
-      copy(block == kNoBlock ? nullptr : keys.cache->head(static_cast<std::size_t>(block), keys.head),
-           keys.cache->layout.head_bytes());
+      const BlockId id = run.blocks[keys.group * blocks + i];
+      const auto block = static_cast<std::size_t>(id);
+      const bool exists = id != kNoBlock && (which == Blocks::all || keys.cache->owns(block, keys.head));
+      copy(exists ? keys.cache->head(block, keys.head) : nullptr, keys.cache->layout.head_bytes());
     }
   }
   for (const CachePart::State& state : part.states) {
@@ -167,15 +173,16 @@ bool wants_blocks(const CachePart& part, const StoredRun& run, std::size_t group
 
 void copy_from_cache(const CachePart& part, const StoredRun& run, std::size_t groups,
                      std::span<std::byte> values) {
-  for_pieces(part, run, groups, [&](const std::byte* memory, std::size_t bytes) {
-    std::memcpy(values.data(), memory, bytes);
-    values = values.subspan(bytes);
-  });
+  for_pieces(part, run, groups, Blocks::all, Blocks::owned, Blocks::all,
+             [&](const std::byte* memory, std::size_t bytes) {
+               std::memcpy(values.data(), memory, bytes);
+               values = values.subspan(bytes);
+             });
 }
 
 void copy_to_cache(const CachePart& part, const StoredRun& run, std::size_t groups,
                    std::span<const std::byte> values) {
-  for_pieces(part, run, groups, [&](std::byte* memory, std::size_t bytes) {
+  for_pieces(part, run, groups, Blocks::owned, [&](std::byte* memory, std::size_t bytes) {
     if (memory != nullptr) std::memcpy(memory, values.data(), bytes);
     values = values.subspan(bytes);
   });

@@ -56,12 +56,12 @@ CacheWindow furthest_window(const ModelSpec& spec);
 // Most blocks per run: those of one split of attention.
 std::size_t blocks_per_run(std::size_t block_size);
 
-// Whether a run has all blocks of this part, or any of them. `groups`: the cache's groups.
+// Whether a run has all blocks of this part, or any that this rank writes. `groups`: the cache's groups.
 bool has_blocks(const CachePart& part, const StoredRun& run, std::size_t groups);
 bool wants_blocks(const CachePart& part, const StoredRun& run, std::size_t groups);
 
-// Copy the run's part of the cache to the values of a file, or back. copy_to_cache skips kNoBlock. `values`:
-// [part.bytes(...)].
+// Copy the run's part of the cache to the values of a file, or back. copy_to_cache skips kNoBlock, and blocks
+// that other ranks of the host write. `values`: [part.bytes(...)].
 void copy_from_cache(const CachePart& part, const StoredRun& run, std::size_t groups,
                      std::span<std::byte> values);
 void copy_to_cache(const CachePart& part, const StoredRun& run, std::size_t groups,

@@ -111,6 +111,25 @@ std::size_t Mamba::state_floats() const {
          kernels::delta_state_floats(group_of_head_.size(), spec_.state_size, spec_.head_dim);
 }
 
+std::vector<StatePart> Mamba::state_parts() const {
+  const auto inputs = [&](std::size_t channel, std::size_t count) {
+    return StatePart::Rows{channel, spec_.conv_kernel - 1, sizes_.channels(), count};
+  };
+  std::vector<StatePart> parts;
+  for (std::size_t group = 0; group < sizes_.heads.local_kv_heads(); ++group) {
+    const std::size_t b = sizes_.inner + group * spec_.state_size;
+    parts.push_back({sizes_.heads.kv_heads.begin + group,
+                     {inputs(b, spec_.state_size), inputs(b + sizes_.state, spec_.state_size)}});
+  }
+  const std::size_t matrix = kernels::delta_state_floats(1, spec_.state_size, spec_.head_dim);
+  for (std::size_t head = 0; head < sizes_.heads.local_heads(); ++head) {
+    parts.push_back({spec_.num_groups + sizes_.heads.query_heads.begin + head,
+                     {inputs(head * spec_.head_dim, spec_.head_dim),
+                      {conv_.state_floats() + head * matrix, 1, matrix, matrix}}});
+  }
+  return parts;
+}
+
 PartialSum Mamba::operator()(TensorView<const float> x, const StepContext& step) const {
   const TensorView<float> projected = in_proj_(x, step);
   scale(projected);

@@ -7,6 +7,7 @@
 #include "model/layers/linear/group_norm.h"
 #include "model/layers/linear/linear.h"
 #include "model/layers/linear/step_context.h"
+#include "model/memory/state_cache.h"
 #include "parallel/shard/shard.h"
 
 #include <cstddef>
@@ -40,6 +41,8 @@ class Mamba {
 
   // Size of one sequence's state on this rank, in floats.
   std::size_t state_floats() const;
+  // A part of this state for each group, followed by one for each head.
+  std::vector<StatePart> state_parts() const;
 
  private:
   Mamba(WeightLoader& loader, const MambaSpec& spec, std::size_t hidden_size, const BlockNames& names,

@@ -28,6 +28,17 @@ std::size_t state_floats_of(const DecoderBlock& block) {
       block);
 }
 
+std::vector<StatePart> state_parts_of(const DecoderBlock& block) {
+  return std::visit(
+      [](const auto& any) {
+        if constexpr (requires { any.parallel_mixer(); }) {
+          if (any.parallel_mixer() != nullptr) return any.parallel_mixer()->state_parts();
+        }
+        return any.attention().state_parts();
+      },
+      block);
+}
+
 const CrossAttention* cross_attention_of(const DecoderBlock& block) {
   return std::visit(
       [](const auto& any) -> const CrossAttention* {

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <variant>
+#include <vector>
 
 namespace tp {
 
@@ -19,6 +20,9 @@ DecoderBlock load_block(WeightLoader& loader, const BlockSpec& spec, std::size_t
 
 // Size of one sequence's state in the block on this rank, in floats; 0 if the block has none.
 std::size_t state_floats_of(const DecoderBlock& block);
+
+// The parts of this state.
+std::vector<StatePart> state_parts_of(const DecoderBlock& block);
 
 // The block's cross-attention; null if it has none.
 const CrossAttention* cross_attention_of(const DecoderBlock& block);
