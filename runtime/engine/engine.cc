@@ -254,7 +254,7 @@ std::unique_ptr<Speculator> Engine::Impl::create_speculator(const EngineHooks& h
   return make_speculator(plan_.options.speculation, sources, plan_.config.vocab_size, std::move(costs));
 }
 
-// Begins a step for every stage that would otherwise have none, and finishes the first step.
+// Begins steps until every stage of the pipeline has one, and finishes the oldest step.
 void Engine::Impl::step() {
   run_store();
   while (in_flight_.size() < plan_.options.pipeline && begin_step()) continue;

@@ -168,15 +168,15 @@ PlannedStep Leader::plan() {
   Delivery delivery;
   drain_inbox(delivery);
   PlannedStep planned = scheduler_.plan();
-  note_first_steps(planned);
+  note_start_times(planned);
   fail_sequences(planned.failed, delivery);
   start_masks(planned, options_.vocab_size);
   publish_status();
-  deliver(delivery);
+  deliver(delivery);  // last, because sinks may call the leader
   return planned;
 }
 
-void Leader::note_first_steps(const PlannedStep& planned) {
+void Leader::note_start_times(const PlannedStep& planned) {
   for (const PlannedStep::Chunk& chunk : planned.chunks) {
     RequestTimes& times = chunk.sequence->state->times;
     if (times.first_scheduled == Clock::time_point{}) times.first_scheduled = Clock::now();
@@ -209,25 +209,25 @@ void Leader::drain_inbox(Delivery& delivery) {
   }
   for (const RequestId request : contents.cancelled)
     count_end(counters_.finished, FinishReason::cancelled, scheduler_.cancel(request));
-  end_sequences(delivery);
+  end_finished_sequences(delivery);
 }
 
 void Leader::settle(const PlannedStep& step, const Outputs& outputs, double seconds) {
   Delivery delivery;
   for (const PlannedStep::Chunk& chunk : step.chunks) {
-    tell_progress(chunk, delivery);
+    tell_prompt_progress(chunk, delivery);
     settle_chunk(step, chunk, outputs, delivery);
   }
-  scheduler_.settle(step, seconds);
-  finish_prompts(step);
-  end_sequences(delivery);
+  scheduler_.settle(step, seconds);  // reads the tokens and Sequence::accepted, which are now set
+  finish_computed_prompts(step);
+  end_finished_sequences(delivery);
   count_step(step, seconds);
   publish_status();
   deliver(delivery);
 }
 
 // Finishes the sequences that generate nothing and whose prompts have been computed.
-void Leader::finish_prompts(const PlannedStep& step) {
+void Leader::finish_computed_prompts(const PlannedStep& step) {
   for (const PlannedStep::Chunk& chunk : step.chunks) {
     Sequence& sequence = *chunk.sequence;
     const bool done = sequence.state->max_tokens == 0 && sequence.computed_tokens == sequence.work();
@@ -269,7 +269,7 @@ void Leader::settle_chunk(const PlannedStep& step, const PlannedStep::Chunk& chu
   }
 }
 
-void Leader::tell_progress(const PlannedStep::Chunk& chunk, Delivery& delivery) {
+void Leader::tell_prompt_progress(const PlannedStep::Chunk& chunk, Delivery& delivery) {
   const Sequence& sequence = *chunk.sequence;
   const auto& state = sequence.state;
   const EncodedInput& input = state->input;
@@ -370,7 +370,7 @@ void Leader::settle_candidates(Sequence& sequence, const RowCandidates& row, Del
   delivery.emplace_back(state, PromptCandidates{state->id, *place - state->input.positions, row.best});
 }
 
-void Leader::end_sequences(Delivery& delivery) {
+void Leader::end_finished_sequences(Delivery& delivery) {
   for (const std::shared_ptr<Sequence>& sequence : scheduler_.remove_finished()) {
     if (!sequence->state->is_pass()) count_end(counters_.finished, sequence->finish_reason);
     if (sequence->sample == 0) sequence->state->cached_tokens = sequence->cached_tokens;

@@ -96,13 +96,13 @@ class Leader {
   std::shared_ptr<RequestState> make_state(Request request, EventSink sink, std::size_t attention_block);
   void add_endings(const GenerationDefaults& defaults, Request& request, RequestState& state) const;
   std::shared_ptr<const constraint::RequestConstraint> constraint_of(const RequestState& state);
-  static void note_first_steps(const PlannedStep& planned);
+  static void note_start_times(const PlannedStep& planned);
   void fail_sequences(const std::vector<std::shared_ptr<Sequence>>& failed, Delivery& delivery);
-  static void finish_prompts(const PlannedStep& step);
+  static void finish_computed_prompts(const PlannedStep& step);
   void count_step(const PlannedStep& step, double seconds);
   void drain_inbox(Delivery& delivery);
   static void check_mask(Sequence& sequence, const StepMasks& masks, std::size_t output, Delivery& delivery);
-  static void tell_progress(const PlannedStep::Chunk& chunk, Delivery& delivery);
+  static void tell_prompt_progress(const PlannedStep::Chunk& chunk, Delivery& delivery);
   void settle_chunk(const PlannedStep& step, const PlannedStep::Chunk& chunk, const Outputs& outputs,
                     Delivery& delivery);
   void settle_result(Sequence& sequence, const Result& result, Delivery& delivery);
@@ -112,7 +112,7 @@ class Leader {
   static void settle_proposals(Sequence& sequence, const std::vector<Proposal>& proposals,
                                Delivery& delivery);
   static void settle_candidates(Sequence& sequence, const RowCandidates& row, Delivery& delivery);
-  void end_sequences(Delivery& delivery);
+  void end_finished_sequences(Delivery& delivery);
   static void end(const std::shared_ptr<RequestState>& state, Delivery& delivery);
   static void deliver(const Delivery& delivery);
   void publish_status();

@@ -59,7 +59,7 @@ PlannedStep Scheduler::plan() {
   if (speculator_) add_drafts(step);
   PlannedStep planned;
   for (const std::shared_ptr<Sequence>& sequence : step.sequences) add_chunk(sequence, planned);
-  // Pad with 0, which means no mark.
+  // Only a prompt with token types or global tokens makes these vectors grow. The other tokens get 0.
   if (!planned.forward.token_types.empty()) planned.forward.token_types.resize(planned.forward.tokens.size());
   if (!planned.forward.is_global.empty()) planned.forward.is_global.resize(planned.forward.tokens.size());
   planned.failed = std::move(step.failed);
@@ -70,7 +70,7 @@ PlannedStep Scheduler::plan() {
     if (store_ != nullptr && store_->give_up_newest()) return plan();
     throw std::logic_error("the scheduler found no sequence that fits into the cache");
   }
-  planned.forward.ended = std::exchange(ended_, {});
+  planned.forward.ended = std::exchange(ended_, {});  // not before: an empty step is not sent
   ++steps_in_flight_;
   return planned;
 }
@@ -180,12 +180,12 @@ void Scheduler::preempt(const std::shared_ptr<Sequence>& sequence, Step& step) {
   std::erase(step.sequences, sequence);
   step.tokens -= std::exchange(sequence->granted, 0);
   step.preempts = true;
-  take_back(sequence);
+  return_to_queue(sequence);
   ++preemptions_;
 }
 
 // Returns a running sequence to the queue, to be recomputed from its first token.
-void Scheduler::take_back(const std::shared_ptr<Sequence>& sequence) {
+void Scheduler::return_to_queue(const std::shared_ptr<Sequence>& sequence) {
   if (store_ != nullptr) store_->forget(sequence->id);
   blocks_.end_sequence(sequence->id);
   if (sequence->announced) ended_.push_back(sequence->id);
@@ -308,7 +308,7 @@ void Scheduler::add_chunk(const std::shared_ptr<Sequence>& shared, PlannedStep& 
 void Scheduler::settle(const PlannedStep& step, double seconds) {
   if (step.chunks.empty()) return;
   --steps_in_flight_;
-  count_drafts(step, seconds);
+  note_results(step, seconds);
   for (const PlannedStep::Chunk& chunk : step.chunks) {
     Sequence& sequence = *chunk.sequence;
     --sequence.in_flight;
@@ -321,7 +321,7 @@ void Scheduler::settle(const PlannedStep& step, double seconds) {
     const bool is_kept = sequence.state->pass.cache.key != 0;
     if (reason != FinishReason::error && reason != FinishReason::cancelled && !is_kept) commit(sequence);
     if (sequence.indivisible() && sequence.generated_tokens() > 0 && !sequence.finished())
-      take_back(chunk.sequence);
+      return_to_queue(chunk.sequence);
   }
 }
 

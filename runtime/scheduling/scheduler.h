@@ -171,12 +171,12 @@ class Scheduler {
   bool try_grant(const std::shared_ptr<Sequence>& sequence, std::size_t tokens, Step& step);
   bool try_reserve(const Sequence& sequence, std::size_t total_tokens, Step& step);
   void preempt(const std::shared_ptr<Sequence>& sequence, Step& step);
-  void take_back(const std::shared_ptr<Sequence>& sequence);
+  void return_to_queue(const std::shared_ptr<Sequence>& sequence);
 
   void add_drafts(Step& step);
   std::size_t draft_room(const Sequence& sequence, const Step& step) const;
   void advance(const PlannedStep::Chunk& chunk);
-  void count_drafts(const PlannedStep& step, double seconds);
+  void note_results(const PlannedStep& step, double seconds);
   void forget(const Sequences& removed);
 
   bool is_open(const QueueTurn& queue, const Step& step);

@@ -142,7 +142,7 @@ void Scheduler::advance(const PlannedStep::Chunk& chunk) {
 }
 
 // Must run before advance(), which resets Sequence::accepted.
-void Scheduler::count_drafts(const PlannedStep& step, double seconds) {
+void Scheduler::note_results(const PlannedStep& step, double seconds) {
   Speculator::StepOutcome outcome{.rows = step.forward.tokens.size(),
                                   .seconds = step.prompt_tokens == 0 ? seconds : 0.0};
   for (const PlannedStep::Chunk& chunk : step.chunks) {
