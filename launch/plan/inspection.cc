@@ -6,6 +6,7 @@
 #include "runtime/cache/state_slots.h"
 #include "runtime/text/format_bytes.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -95,15 +96,25 @@ void add_files(const Inspection& found, Lines& lines) {
     lines.add("tokenizer", fmt::format("texts cannot be tokenized, only ids work: {}", *found.unusable));
 }
 
-void add_shape(const CheckpointConfig& config, Lines& lines) {
-  lines.add("hidden_size", config.hidden_size);
-  lines.add("intermediate_size", config.intermediate_size);
-  lines.add_unless_0("encoder_layers", config.encoder_layers);
-  lines.add("num_hidden_layers", config.num_hidden_layers);
+void add_heads(const Inspection& found, Lines& lines) {
+  const CheckpointConfig& config = found.config();
+  if (const MambaSpec* const mixer = first_mixer(found.model.spec()))
+    lines.add("mixers", fmt::format("Mamba-2, {} heads of {}, {} groups, states of {}", mixer->num_heads,
+                                    mixer->head_dim, mixer->num_groups, mixer->state_size));
+  if (std::ranges::none_of(found.model.spec().blocks, keeps_keys)) return;
   lines.add("num_attention_heads", config.num_attention_heads);
   lines.add("num_key_value_heads",
             fmt::format("{} ({})", config.num_key_value_heads, attention_text(config)));
   lines.add("head_dim", config.head_dim);
+}
+
+void add_shape(const Inspection& found, Lines& lines) {
+  const CheckpointConfig& config = found.config();
+  lines.add("hidden_size", config.hidden_size);
+  lines.add("intermediate_size", config.intermediate_size);
+  lines.add_unless_0("encoder_layers", config.encoder_layers);
+  lines.add("num_hidden_layers", config.num_hidden_layers);
+  add_heads(found, lines);
   lines.add_unless_0("global_head_dim", config.global_head_dim);
   lines.add_unless_0("num_global_kv_heads", config.num_global_key_value_heads);
   lines.add_unless_0("num_kv_shared_layers", config.num_kv_shared_layers);
@@ -225,7 +236,7 @@ std::string inspection_text(const Inspection& found) {
   Lines lines;
   add_kind(found, lines);
   add_files(found, lines);
-  add_shape(found.config(), lines);
+  add_shape(found, lines);
   add_attention(found, lines);
   return lines.text() + rank_heading(found) + rank_table(found);
 }

@@ -144,7 +144,7 @@ CacheGroups CacheGroups::one(std::size_t layers, CacheWindow window) {
 }
 
 CacheGroups CacheGroups::with_layers(Range layers) const {
-  CacheGroups some{.windows = windows, .slots = 0, .places = {}};
+  CacheGroups some{.windows = windows, .slots = 0, .places = {}, .has_states = has_states};
   std::vector<std::size_t> filled(windows.size());  // slots of each group
   for (std::size_t layer = layers.begin; layer < layers.end; ++layer) {
     std::optional<Place>& place = some.places.emplace_back();
@@ -158,11 +158,6 @@ CacheGroups CacheGroups::with_layers(Range layers) const {
   return some;
 }
 
-std::size_t CacheGroups::cached_layers() const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(places, [](const auto& place) { return place.has_value(); }));
-}
-
 // For keys and values that no later step needs: the layers use the memory of one layer, one after the other.
 CacheGroups CacheGroups::in_turn(std::size_t layers) {
   return {.slots = 1, .places = std::vector<std::optional<Place>>(layers, Place{})};
@@ -170,6 +165,7 @@ CacheGroups CacheGroups::in_turn(std::size_t layers) {
 
 CacheGroups CacheGroups::of(const ModelSpec& spec, std::size_t ranks) {
   CacheGroups groups = groups_of_stack(spec, ranks);
+  groups.has_states = std::ranges::any_of(spec.blocks, keeps_state);
   // An encoder's layers use the blocks of the decoder's first layer, one after the other. When the encoder is
   // done, that layer overwrites them with the keys and values that it keeps of the input.
   if (spec.encoder) groups.places.resize(spec.blocks.size() + spec.encoder->blocks.size(), Place{});

@@ -30,8 +30,10 @@ struct CacheGroups {
 
   CacheWindows windows = {std::nullopt};  // [groups]
   std::size_t slots = 0;                  // most layers of a group
-  // [num_hidden_layers]; none for recurrent layers. Layers that share keys and values have the same place.
+  // [num_hidden_layers]; none for layers without keys and values. Layers that share keys and values have the
+  // same place.
   std::vector<std::optional<Place>> places{};
+  bool has_states = false;  // whether any layer has a state, instead of a place or in addition to it
 
   // All layers in one group.
   static CacheGroups one(std::size_t layers, CacheWindow window = {});
@@ -42,8 +44,6 @@ struct CacheGroups {
   static CacheGroups of(const ModelSpec& spec, std::size_t ranks);
   // These groups with only some of the layers: the block tables are the same, blocks have fewer slots.
   CacheGroups with_layers(Range layers) const;
-  // Number of layers that have a place.
-  std::size_t cached_layers() const;
 };
 
 }  // namespace tp

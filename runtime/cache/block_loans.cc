@@ -87,7 +87,9 @@ std::optional<LoanId> BlockManager::lend_blank(std::span<const TokenId> tokens, 
   }
   for (const std::vector<BlockId>& table : lent.held)
     std::ranges::for_each(table, [&](BlockId held) { acquire(held); });
-  for (const auto& [group, i] : missing) lent.blank[group][i] = take_free();
+  std::vector<std::vector<BlockId>> tables = lent.held;
+  for (const auto& [group, i] : missing)
+    lent.blank[group][i] = tables[group][i] = take_free(next_owner(std::span(tables[group]).first(i)));
   if (lacks_state) {
     lent.state = take_state();
     ++awaited_saves_;

@@ -22,7 +22,7 @@ Forward step_of(std::size_t rows, const EnginePlan& plan, const CacheGroups& gro
   const std::size_t blocks =
       groups.windows.size() * ((rows + plan.options.block_size - 1) / plan.options.block_size);
   for (std::size_t i = 0; i < blocks; ++i) chunk.new_blocks.push_back(static_cast<BlockId>(i));
-  if (groups.cached_layers() < groups.places.size()) chunk.state.slot = 0;
+  if (plan.cache_shape(groups).states != 0) chunk.state.slot = 0;
   for (std::size_t row = 0; row < rows; ++row) {
     forward.tokens.push_back(
         static_cast<TokenId>(row * static_cast<std::size_t>(kStride) % plan.config.vocab_size));

@@ -221,11 +221,10 @@ CacheSlices EnginePlan::cache_slices(const ModelSpec& spec, Stage stage, TpRank 
 }
 
 CacheShape EnginePlan::cache_shape(const CacheGroups& groups) const {
-  const bool has_states = std::ranges::any_of(spec().blocks, keeps_state);
   return {.block_size = options.block_size,
           .chunk = options.prefill_chunk,
           .windows = groups.windows,
-          .states = has_states ? kStatesPerSequence * options.max_sequences : 0,
+          .states = groups.has_states ? kStatesPerSequence * options.max_sequences : 0,
           .owners = {cache_owners,
                      kernels::blocks_per_split(kernels::KvLayout{.block_size = options.block_size})}};
 }

@@ -71,9 +71,8 @@ void require_can_draft(const EnginePlan& plan) {
       "cannot guess tokens with {}: expected a model that generates one token after the other from a cache, "
       "found {}; use another draft model",
       plan.options.model.string(), plan.config.architecture);
-  const CacheGroups groups = plan.cache_groups(spec);
   require<ConfigError>(
-      groups.cached_layers() == groups.places.size(),
+      std::ranges::none_of(spec.blocks, keeps_state),
       "cannot guess tokens with {}: expected layers that can take a token back, found recurrent "
       "ones ({}); use another draft model",
       plan.options.model.string(), plan.config.architecture);

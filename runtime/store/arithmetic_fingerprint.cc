@@ -112,7 +112,7 @@ std::uint64_t hash_of_recurrence(std::uint64_t hash) {
   Numbers inputs(3, 3 * kHeadDim);
   Numbers mixed_inputs(kTokens, 3 * kHeadDim);
   const RecurrentRun inputs_run{.tokens = kTokens, .begins = true, .state = inputs.view().data()};
-  causal_convolution(x.view(), weight.view(), Activation::silu, {&inputs_run, 1}, mixed_inputs.view());
+  causal_convolution(x.view(), weight.view(), {}, Activation::silu, {&inputs_run, 1}, mixed_inputs.view());
   Numbers state(1, delta_state_floats(1, kHeadDim, kHeadDim));
   Numbers gates(kTokens, 2, 6);
   Numbers out(kTokens, kHeadDim);

@@ -159,25 +159,24 @@ std::size_t blocks_per_run(std::size_t block_size) {
 
 bool has_blocks(const CachePart& part, const StoredRun& run, std::size_t groups) {
   bool all = true;
-  for_pieces(part, run, groups,
+  for_pieces(part, run, groups, Blocks::all,
              [&](const std::byte* memory, std::size_t) { all = all && memory != nullptr; });
   return all;
 }
 
 bool wants_blocks(const CachePart& part, const StoredRun& run, std::size_t groups) {
   bool any = false;
-  for_pieces(part, run, groups,
+  for_pieces(part, run, groups, Blocks::owned,
              [&](const std::byte* memory, std::size_t) { any = any || memory != nullptr; });
   return any;
 }
 
 void copy_from_cache(const CachePart& part, const StoredRun& run, std::size_t groups,
                      std::span<std::byte> values) {
-  for_pieces(part, run, groups, Blocks::all, Blocks::owned, Blocks::all,
-             [&](const std::byte* memory, std::size_t bytes) {
-               std::memcpy(values.data(), memory, bytes);
-               values = values.subspan(bytes);
-             });
+  for_pieces(part, run, groups, Blocks::all, [&](const std::byte* memory, std::size_t bytes) {
+    std::memcpy(values.data(), memory, bytes);
+    values = values.subspan(bytes);
+  });
 }
 
 void copy_to_cache(const CachePart& part, const StoredRun& run, std::size_t groups,

@@ -42,8 +42,8 @@ Matrix stored(const WeightSource& source, const std::string& name, MatrixShape s
   return Matrix(view);
 }
 
-reference::ExpertWeights stored_expert(const WeightSource& source, const GatedMlpNames& names,
-                                       std::size_t size, std::size_t hidden_size) {
+reference::ExpertWeights weights_of_expert(const WeightSource& source, const GatedMlpNames& names,
+                                           std::size_t size, std::size_t hidden_size) {
   return {stored(source, names.gate_proj + ".weight", {size, hidden_size}),
           stored(source, names.up_proj + ".weight", {size, hidden_size}),
           stored(source, names.down_proj + ".weight", {hidden_size, size})};
@@ -76,7 +76,7 @@ Matrix naive(const MixtureOfExpertsSpec& spec, const WeightSource& source, const
     const Matrix token = row_of(x, t);
     const auto add = [&](const GatedMlpNames& expert, std::size_t size, double weight,
                          bool is_shared = false) {
-      reference::ExpertWeights weights = stored_expert(source, expert, size, x.columns);
+      reference::ExpertWeights weights = weights_of_expert(source, expert, size, x.columns);
       if (spec.bias && !is_shared) add_biases(source, expert, weights);
       Matrix read = token;
       const bool weigh_input = spec.weigh_input && !is_shared;

@@ -77,14 +77,17 @@ nlohmann::json nemotron_h_experts_config(const ModelMetadata& model) {
 
 // Layers without KV heads and without a feed-forward width have mixers.
 nlohmann::json nemotron_h_config(const ModelMetadata& model) {
-  nlohmann::json config = mamba_config(model);
+  nlohmann::json config = gguf_next_token_layers(model);
+  config.update(mamba_config(model));
   config.update({{"layer_norm_epsilon", model.number("attention.layer_norm_rms_epsilon")},
                  {"hidden_act", "relu2"},
                  {"rotary_dim", nullptr}});
   const std::vector<std::uint64_t> kv_heads = model.wholes("attention.head_count_kv");
   const std::vector<std::uint64_t> widths = model.wholes("feed_forward_length");
   const char* const feed_forward = model.has("expert_count") ? "moe" : "mlp";
-  for (std::size_t layer = 0; layer < std::min(kv_heads.size(), widths.size()); ++layer)
+  const std::size_t layers =
+      std::min({kv_heads.size(), widths.size(), config["num_hidden_layers"].get<std::size_t>()});
+  for (std::size_t layer = 0; layer < layers; ++layer)
     config["layers_block_type"].push_back(kv_heads[layer] != 0 ? "attention"
                                           : widths[layer] != 0 ? feed_forward
                                                                : "mamba");

@@ -285,6 +285,27 @@ TEST_P(GgufMamba, IsWrittenAsLlamaCppWritesIt) {
   }
 }
 
+// The layer is a block after the model's layers, which has attention and experts.
+TEST(GgufNemotron, MayHaveALayerForMultiTokenPrediction) {
+  if (test::world().size() > 8) GTEST_SKIP() << "eight heads";
+  const Fixture fixture = reference::fixture("nemotronh-moe");
+  GgufConversion to = nemotron_h_file(fixture);
+  const CheckpointConfig& config = to.config();
+  std::vector<std::int32_t> kv_heads = of_layers(config, "full_attention", config.num_key_value_heads);
+  std::vector<std::int32_t> widths = of_layers(config, "moe", config.moe_intermediate_size);
+  kv_heads.push_back(2);
+  widths.push_back(32);
+  to.numbers("attention.head_count_kv", GgufKind::i32, kv_heads);
+  to.numbers("feed_forward_length", GgufKind::i32, widths);
+  to.whole("block_count", config.num_hidden_layers + 1);
+  to.whole("nextn_predict_layers", 1);
+  to.copy(fmt::format("blk.{}.attn_norm.weight", config.num_hidden_layers), "backbone.norm_f.weight");
+  const test::TemporaryDirectory directory;
+  const std::vector<std::string> unused =
+      test::expect_logits_in(directory.write("model.gguf", to.file()), fixture);
+  EXPECT_EQ(unused.size(), test::world().is_root() ? 1U : 0U);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Fixtures, GgufMamba,
     testing::Values(std::pair{"granite4h", &granite_file}, std::pair{"bamba", &bamba_file},

@@ -40,7 +40,8 @@ TEST(EngineSpeculation, ChangesNoTextOfAnyModelAndType) {
         Setting{"gemma2-bf16", WeightType::f16}, Setting{"deepseek3-yarn", WeightType::int8},
         Setting{"qwen3next", WeightType::f32}, Setting{"qwen35moe", WeightType::f32},
         Setting{"qwen2moe", WeightType::bf16}, Setting{"mistral4", WeightType::f32},
-        Setting{"lfm2", WeightType::f32}}) {
+        Setting{"lfm2", WeightType::f32}, Setting{"granite4h", WeightType::bf16},
+        Setting{"falconh1", WeightType::f32}, Setting{"mamba2", WeightType::int8}}) {
     SCOPED_TRACE(testing::Message() << setting.model << ", " << name_of(setting.type));
     const reference::Fixture fixture = reference::fixture(setting.model);
     const ModelFolder folder(fixture);
@@ -53,7 +54,7 @@ TEST(EngineSpeculation, ChangesNoTextOfAnyModelAndType) {
 }
 
 TEST(EngineSpeculation, ChangesNoTextHoweverStepsAreCut) {
-  for (const char* const model : {"gemma2-bf16", "qwen3next", "lfm2"}) {
+  for (const char* const model : {"gemma2-bf16", "qwen3next", "lfm2", "nemotronh"}) {
     SCOPED_TRACE(model);
     const reference::Fixture fixture = reference::fixture(model);
     const ModelFolder folder(fixture);
@@ -77,24 +78,28 @@ TEST(EngineSpeculation, ChangesNoTextWithoutSameBitsEither) {
   });
 }
 
+// Measured steps also need states: instead of a cache, or beside it.
 TEST(EngineSpeculation, ChangesNoTextWhenItMeasuresWhatPays) {
-  const reference::Fixture fixture = reference::fixture("llama-gqa");
-  const ModelFolder folder(fixture);
-  const std::vector<Request> requests = speculated_requests(fixture);
-  EngineOptions options{.model = folder.path(), .weights = WeightType::f32, .same_bits = true};
-  const Continuations expected = plain_answers(options, requests);
-  options.speculation = {.drafts = DraftKind::ngram};
-  expect_no_change(options, requests, expected);
-  // A cache and steps that have no room for what is measured.
-  options.prefill_chunk = 3;
-  options.cache_tokens = 120;
-  expect_no_change(options, requests, expected);
+  for (const char* const model : {"llama-gqa", "nemotronh", "falconh1"}) {
+    SCOPED_TRACE(model);
+    const reference::Fixture fixture = reference::fixture(model);
+    const ModelFolder folder(fixture);
+    const std::vector<Request> requests = speculated_requests(fixture);
+    EngineOptions options{.model = folder.path(), .weights = WeightType::f32, .same_bits = true};
+    const Continuations expected = plain_answers(options, requests);
+    options.speculation = {.drafts = DraftKind::ngram};
+    expect_no_change(options, requests, expected);
+    // A cache and steps that have no room for what is measured.
+    options.prefill_chunk = 3;
+    options.cache_tokens = 120;
+    expect_no_change(options, requests, expected);
+  }
 }
 
 TEST(EngineSpeculation, ChangesNoTextOfAPipeline) {
   Communicator& comm = test::world();
   if (comm.size() % 2 != 0) GTEST_SKIP() << "stages divide the ranks evenly: an even number of ranks";
-  for (const char* const model : {"llama-gqa", "qwen3next"}) {
+  for (const char* const model : {"llama-gqa", "qwen3next", "nemotronh-moe"}) {
     const reference::Fixture fixture = reference::fixture(model);
     const ModelFolder folder(fixture);
     const std::vector<Request> requests = speculated_requests(fixture);

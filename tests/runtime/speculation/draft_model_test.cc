@@ -192,6 +192,7 @@ TEST(DraftModel, RefusesModelsThatCannotGuess) {
   options.model = reference::fixture("cohere2").folder;
   refuse(reference::fixture("qwen3next").folder,
          {"layers that can take a token back", "Qwen3NextForCausalLM", "another draft model"});
+  refuse(reference::fixture("falconh1").folder, {"layers that can take a token back", "FalconH1ForCausalLM"});
 }
 
 TEST(DraftModel, RefusesOtherTokensOfTheSameNumber) {

@@ -1,0 +1,98 @@
+// Configs of models with Mamba-2 mixers: spellings, and variants that the mixer cannot express.
+#include "model/config/architectures.h"
+#include "model/config/config.h"
+#include "tests/reference/fixture.h"
+#include "tp/error.h"
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+using nlohmann::json;
+
+// The fixture's config with these fields; null removes a field.
+CheckpointConfig mamba_config_with(const std::string& fixture, const json& fields) {
+  json config = json::parse(std::ifstream(reference::fixture(fixture).folder / "config.json"));
+  if (!fields.empty()) config.merge_patch(fields);
+  return parse_config(config.dump(), "config.json");
+}
+
+ModelSpec mamba_spec_with(const std::string& fixture, const json& fields) {
+  return make_spec(mamba_config_with(fixture, fields));
+}
+
+std::string mamba_error(const std::string& fixture, const json& fields) {
+  try {
+    mamba_spec_with(fixture, fields);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(MambaConfig, HasTheLayersOfNemotronInAPatternOrInAList) {
+  const ModelSpec expected = mamba_spec_with("nemotronh", {});
+  ASSERT_EQ(expected.blocks.size(), 7U);  // M-M*-M-
+  EXPECT_TRUE(keeps_state(expected.blocks[0]) && !keeps_keys(expected.blocks[0]));
+  EXPECT_FALSE(keeps_state(expected.blocks[1]) || keeps_keys(expected.blocks[1]));
+  EXPECT_TRUE(keeps_keys(expected.blocks[3]) && !keeps_state(expected.blocks[3]));
+  EXPECT_FALSE(std::get<AttentionSpec>(expected.blocks[3].attention).rope);
+  const auto in_a_list = [&](const std::string& mixer, const std::string& attention) {
+    const json list = {mixer, "mlp", mixer, attention, "mlp", mixer, "mlp"};
+    return mamba_spec_with("nemotronh", {{"hybrid_override_pattern", nullptr},
+                                         {"num_hidden_layers", nullptr},
+                                         {"layers_block_type", list}})
+        .blocks;
+  };
+  EXPECT_EQ(in_a_list("mamba", "attention"), expected.blocks);
+  EXPECT_EQ(in_a_list("linear_attention", "full_attention"), expected.blocks);
+  EXPECT_NE(mamba_error("nemotronh", {{"hybrid_override_pattern", "M-M*-MX"}}).find("found \"X\""),
+            std::string::npos);
+}
+
+TEST(MambaConfig, HasAKeyPerFamilyForAHeadsSize) {
+  EXPECT_EQ(mamba_config_with("granite4h", {{"mamba_d_head", "auto"}}).mamba_d_head, 16U);
+  EXPECT_EQ(mamba_config_with("bamba", {{"mamba_d_head", nullptr}}).mamba_d_head, 16U);
+  EXPECT_EQ(mamba_config_with("nemotronh", {{"mamba_head_dim", 8}}).mamba_d_head, 8U);
+  EXPECT_NE(mamba_error("granite4h", {{"mamba_d_head", 8}}).find("found 128 and 8 x 8"), std::string::npos);
+  EXPECT_NE(mamba_error("falconh1", {{"mamba_n_groups", 4}}).find("found 6 and 4"), std::string::npos);
+}
+
+TEST(MambaConfig, HasRopeInGraniteOnlyIfItSaysSo) {
+  const auto has_rope = [](const json& fields) {
+    return std::get<AttentionSpec>(mamba_spec_with("granite4h", fields).blocks[2].attention).rope.has_value();
+  };
+  EXPECT_FALSE(has_rope({}));
+  EXPECT_TRUE(has_rope({{"position_embedding_type", "rope"}}));
+}
+
+// Granite's smaller models have only the shared MLP.
+TEST(MambaConfig, HasOneMlpInGraniteWithoutExperts) {
+  const ModelSpec spec = mamba_spec_with("granite4h", {{"num_local_experts", 0}, {"num_experts_per_tok", 0}});
+  EXPECT_EQ(std::get<GatedMlpSpec>(spec.blocks[0].feed_forward).intermediate_size, 40U);
+  EXPECT_EQ(spec.names.block(0).gate_up_proj, "layers.0.shared_mlp.input_linear");
+}
+
+TEST(MambaConfig, RefusesOtherMixers) {
+  for (const auto& [fixture, fields] : std::vector<std::pair<std::string, json>>{
+           {"granite4h", {{"mamba_proj_bias", true}}},
+           {"bamba", {{"mamba_conv_bias", false}}},
+           {"nemotronh", {{"use_bias", true}}},
+           {"nemotronh-moe", {{"moe_latent_size", 16}}},
+           {"nemotronh", {{"time_step_limit", {0.001, 0.1}}}},
+           {"falconh1", {{"attention_bias", true}}},
+           {"falconh1", {{"mamba_rms_norm", true}, {"mamba_norm_before_gate", true}}},
+           {"falconh1", {{"ssm_multipliers", {1.0, 2.0}}}}})
+    EXPECT_THROW(mamba_spec_with(fixture, fields), ConfigError) << fixture << ": " << fields;
+  EXPECT_NO_THROW(mamba_spec_with("nemotronh", {{"time_step_limit", {0.0, "Infinity"}}}));
+  EXPECT_NO_THROW(mamba_spec_with("falconh1", {{"mamba_rms_norm", true}, {"mamba_norm_before_gate", false}}));
+}
+
+}  // namespace
+}  // namespace tp
