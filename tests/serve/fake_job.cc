@@ -3,6 +3,8 @@
 //   {"tokens": 5, "delay_ms": 20}   a stream of 5 tokens; "whole": true for a whole answer of them
 //   {"die_at": 3}                   ends the process before token 3, counted over all jobs
 //   {"stop_at": 3}                  stops answering before token 3, and never continues
+//   {"clock": true}                 each token contains the time of its departure, in nanoseconds of the
+//   steady clock
 //   {"bytes": 1000}                 a whole answer without marks, of so many bytes
 //
 // SIGUSR1 ends it when all requests are answered.
@@ -49,6 +51,8 @@ void write(Answer& answer, std::string piece, const std::string& mark) {
   answer.exchange->write(piece + mark_comment(mark));
 }
 
+std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
 void go_on(const std::shared_ptr<Answer>& answer) {
   const Json& wish = answer->wish;
   if (is_stuck || answer->is_left) return;
@@ -65,7 +69,8 @@ void go_on(const std::shared_ptr<Answer>& answer) {
   }
   TokenEvent event;
   event.token = static_cast<TokenId>(answer->next);
-  write(*answer, fmt::format("data: {{\"token\":{}}}\n\n", answer->next), mark_of(0, event));
+  const std::string time = wish.value("clock", false) ? fmt::format(",\"t\":{}", now()) : "";
+  write(*answer, fmt::format("data: {{\"token\":{}{}}}\n\n", answer->next, time), mark_of(0, event));
   ++answer->next;
   server->post_after(std::chrono::milliseconds(wish.value("delay_ms", 0)), [answer] { go_on(answer); });
 }
