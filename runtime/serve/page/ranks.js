@@ -183,7 +183,7 @@ export class RanksView {
     this.showRanks(status);
   }
 
-  showFigures({ tokens, requests, cache, step, uptime_seconds: uptime, version, draining }) {
+  showFigures({ tokens, requests, cache, kv_store: store, step, uptime_seconds: uptime, version, draining }) {
     this.generated.value.textContent = rate(tokens.generated_per_second);
     this.prompt.value.textContent = rate(tokens.prompt_per_second);
     this.prompt.more.textContent = `${count(tokens.prompt_total)} read so far`;
@@ -199,6 +199,7 @@ export class RanksView {
     this.prefix.value.textContent = percent(cache.prefix_hits, cache.prefix_queries);
     this.prefix.value.title = `${count(cache.prefix_hits)} of ${plural(cache.prefix_queries, "token")} looked up`;
     if (cache.states) this.prefix.value.title += `; ${plural(cache.snapshots, "snapshot")} of recurrent layers' states`;
+    if (store) this.prefix.value.title += `; ${plural(store.tokens, "token")} read from disk`;
     this.hits.fill.style.width = `${(100 * cache.prefix_hits) / (cache.prefix_queries || 1)}%`;
     this.about.textContent = `tp-infer ${version ?? ""} · up ${seconds(uptime)}${draining ? " · draining, no new requests" : ""}`;
     const rates = this.history.map((status) => status.tokens.generated_per_second);
