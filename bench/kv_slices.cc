@@ -89,7 +89,8 @@ class Decoder {
                                             .block_size = kBlockSize,
                                             .max_blocks = blocks_})) {
     for (std::size_t s = 0; s < options.sequences; ++s) tables_.push_back(table_of(s));
-    for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) fill(cache_.layer(layer));
+    for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer)
+      fill(cache_.layer(layer), cache_.shared(layer));
     barrier(comm);
   }
 
@@ -161,7 +162,7 @@ class Decoder {
     return table;
   }
 
-  void fill(const kernels::PagedCache& cache) {
+  void fill(const kernels::PagedCache& cache, const SharedLayer* shared) {
     constexpr std::size_t kRows = 512;
     reference::Random random(9);
     const kernels::KvLayout& layout = cache.layout;
@@ -171,6 +172,7 @@ class Decoder {
       for (std::size_t begin = 0; begin + kRows <= options_.context; begin += kRows) {
         const std::vector<kernels::AttentionSpan> spans = {{0, kRows, begin, table}};
         kernels::store_keys_values(key.view(), value.view(), spans, cache);
+        if (shared != nullptr) use_huge_pages(*shared, spans);
       }
     }
   }

@@ -7,6 +7,21 @@
 
 namespace tp {
 
+void use_huge_pages(const SharedLayer& layer, std::span<const kernels::AttentionSpan> spans) {
+  const kernels::PagedCache& cache = layer.whole;
+  const std::size_t block_size = cache.layout.block_size;
+  for (const kernels::AttentionSpan& span : spans) {
+    const std::size_t first = (span.start_position + block_size - 1) / block_size;
+    for (std::size_t i = first; i * block_size < span.start_position + span.tokens; ++i) {
+      const auto block = static_cast<std::size_t>(span.block_table[i]);
+      for (std::size_t head = 0; head < cache.layout.kv_heads; ++head) {
+        if (cache.owns(block, head))
+          layer.region->use_huge_pages(cache.head(block, head), cache.layout.head_bytes());
+      }
+    }
+  }
+}
+
 std::size_t exchange_floats(std::span<const kernels::KvLayout> host_layouts, const CacheSlices& slices,
                             std::size_t max_blocks) {
   constexpr std::size_t kLines = 64;  // for arrays that begin on cache lines

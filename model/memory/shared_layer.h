@@ -21,6 +21,10 @@ struct SharedLayer {
   TensorView<float> scratch{};  // this rank's, for attention of all heads: [threads, floats]
 };
 
+// Asks for huge pages for the blocks of this rank that the spans' tokens begin. Call it after keys and values
+// were written.
+void use_huge_pages(const SharedLayer& layer, std::span<const kernels::AttentionSpan> spans);
+
 // Shared memory for queries and partial results, in floats: enough for tokens of four sequences of
 // `max_blocks` blocks, or of more shorter sequences. `host_layouts`: of all KV heads of the host.
 std::size_t exchange_floats(std::span<const kernels::KvLayout> host_layouts, const CacheSlices& slices,

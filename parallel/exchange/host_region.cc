@@ -153,6 +153,23 @@ std::string HostRegion::map(int process, int descriptor) {
   return {};
 }
 
+void HostRegion::use_huge_pages(const std::byte* begin, std::size_t bytes) {
+#ifdef MADV_COLLAPSE
+  constexpr int kCollapse = MADV_COLLAPSE;
+#else
+  constexpr int kCollapse = 25;  // since Linux 6.1
+#endif
+  if (bytes == 0) return;
+  const auto first = static_cast<std::size_t>(begin - data()) / kHugePage;
+  const auto last = (static_cast<std::size_t>(begin - data()) + bytes - 1) / kHugePage;
+  is_huge_.resize(bytes_ / kHugePage);  // the last page may be cut short
+  for (std::size_t page = first; page <= last && page < is_huge_.size(); ++page) {
+    if (is_huge_[page]) continue;
+    is_huge_[page] = true;
+    ::madvise(data() + page * kHugePage, kHugePage, kCollapse);  // small pages do, too
+  }
+}
+
 bool HostRegion::can_share(Communicator& comm, std::string& why) {
   constexpr std::size_t kSmall = 4096;
   create(comm, comm.placement().own_host(), kSmall, why);

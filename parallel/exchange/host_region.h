@@ -32,6 +32,11 @@ class HostRegion {
   std::byte* data() const;
   std::size_t bytes() const { return bytes_; }
 
+  // Asks Linux for huge pages where these bytes of the region lie, unless this rank has asked before. Shared
+  // memory has small pages by default, even if the system allows huge pages for private memory. Call it when
+  // the bytes are first written, because a huge page takes memory as a whole.
+  void use_huge_pages(const std::byte* begin, std::size_t bytes);
+
   // Returns when every rank of the host has called synchronize(), and makes their earlier writes visible. The
   // call counts as an exchange in the communicator's statistics. Throws CommError.
   void synchronize();
@@ -50,6 +55,7 @@ class HostRegion {
   std::size_t rank_ = 0;           // index of this rank in host_
   std::size_t bytes_;
   std::byte* mapped_ = nullptr;  // a counter for each rank, then the data
+  std::vector<bool> is_huge_;    // [huge pages of the data] whether this rank has asked for the page
   std::uint64_t calls_ = 0;
 };
 

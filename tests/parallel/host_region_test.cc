@@ -120,6 +120,22 @@ TEST(HostRegion, EndsAWaitAfterItsTimeout) {
   barrier(world);
 }
 
+// Huge pages keep what was written, on ranks that read small pages before, too.
+TEST(HostRegion, KeepsItsContentsInHugePages) {
+  Communicator& comm = test::world();
+  constexpr std::size_t kBytes = std::size_t{5} << 20;  // the last page is cut short
+  const auto region = region_of(comm, all_ranks(comm), kBytes);
+  for (std::size_t i = comm.rank(); i < kBytes; i += 4096 * comm.size())
+    region->data()[i] = static_cast<std::byte>(i % 251);
+  region->synchronize();
+  region->use_huge_pages(region->data() + 4096 * comm.rank(), kBytes - 4096 * comm.rank());
+  region->synchronize();
+  for (std::size_t rank = 0; rank < comm.size(); ++rank) {
+    for (std::size_t i = rank; i < kBytes; i += 4096 * comm.size())
+      ASSERT_EQ(region->data()[i], static_cast<std::byte>(i % 251)) << i;
+  }
+}
+
 TEST(HostRegion, CountsAMeetingAsAnExchange) {
   Communicator& comm = test::world();
   const auto region = region_of(comm, all_ranks(comm), 1);
