@@ -53,8 +53,7 @@ constexpr void (*kSubcommands[])(CLI::App& app, int& status) = {
     tp::add_logits_command,   tp::add_hidden_command,      tp::add_perplexity_command,
     tp::add_tokenize_command, tp::add_detokenize_command,  tp::add_download_command,
     tp::add_quantize_command, tp::add_inspect_command,     tp::add_plan_command,
-    tp::add_bench_command,
-    tp::add_kv_store_command,
+    tp::add_bench_command,    tp::add_kv_store_command,
 };
 
 void say_what_to_try_next() {
