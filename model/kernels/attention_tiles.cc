@@ -38,7 +38,7 @@ bool TiledAttention::is_worth_threads() const { return work_ >= kMinParallelWork
 
 Tile TiledAttention::tile_of(const AttentionSpan& span, std::size_t index) const {
   const std::size_t kv_head = index % layout_.kv_heads;
-  const auto [begin, end] = std::ranges::equal_range(args_.kv_of_head, kv_head);
+  const auto [begin, end] = std::equal_range(args_.kv_of_head.begin(), args_.kv_of_head.end(), kv_head);
   const std::size_t first = index / layout_.kv_heads * tile_tokens_;
   return {&span,
           kv_head,

@@ -20,7 +20,7 @@ struct HeadGroup {
 };
 
 HeadGroup group_of(std::span<const std::size_t> kv_of_head, std::size_t kv_head) {
-  const auto [begin, end] = std::ranges::equal_range(kv_of_head, kv_head);
+  const auto [begin, end] = std::equal_range(kv_of_head.begin(), kv_of_head.end(), kv_head);
   return {static_cast<std::size_t>(begin - kv_of_head.begin()),
           static_cast<std::size_t>(end - kv_of_head.begin())};
 }
