@@ -192,7 +192,7 @@ CacheGroups EnginePlan::cache_groups(const ModelSpec& spec) const {
     std::vector<std::uint64_t> hosts(host_of.begin() + static_cast<std::ptrdiff_t>(first),
                                      host_of.begin() + static_cast<std::ptrdiff_t>(first + ranks));
     std::ranges::sort(hosts);
-    hosts.erase(std::ranges::unique(hosts).begin(), hosts.end());
+    hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
     most = std::max(most, hosts.size());
   }
   return CacheGroups::of(spec, most);

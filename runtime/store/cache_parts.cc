@@ -68,14 +68,15 @@ Range own_kv_heads(const LayerClass& heads, TpRank tp) {
 void append_keys(const ModelSpec& spec, TpRank tp, const KvCache& cache, std::span<const std::size_t> before,
                  std::vector<CachePart>& parts) {
   std::size_t number = 0;
-  for (const auto& [heads, layers] : layers_by_class(spec, class_of_keys)) {
+  for (const auto& found : layers_by_class(spec, class_of_keys)) {
+    const LayerClass& heads = found.first;  // clang 14 cannot capture a structured binding
     const Range own = own_kv_heads(heads, tp);
     for (std::size_t head = own.begin; head < own.end; ++head) {
       const bool is_written = std::ranges::any_of(before, [&](std::size_t rank) {
         return own_kv_heads(heads, {rank, tp.size, tp.split}).contains(head);
       });
       CachePart part{.layers = number, .head = head, .writes = !is_written};
-      for (const std::size_t layer : layers)
+      for (const std::size_t layer : found.second)
         part.keys.push_back({cache.group(layer), &cache.layer(layer), head - own.begin});
       parts.push_back(std::move(part));
     }

@@ -72,8 +72,7 @@ std::string store_description(const EngineOptions& options) {
 Sha256Digest common_fingerprint(std::span<const Sha256Digest> ranks) {
   std::vector<Sha256Digest> digests(ranks.begin(), ranks.end());
   std::ranges::sort(digests);
-  const auto repeated = std::ranges::unique(digests);
-  digests.erase(repeated.begin(), repeated.end());
+  digests.erase(std::unique(digests.begin(), digests.end()), digests.end());
   return Sha256().add(std::as_bytes(std::span(digests))).finish();
 }
 
