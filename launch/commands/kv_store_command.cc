@@ -73,7 +73,7 @@ void add_kv_store_command(CLI::App& app, int& /*status*/) {
   CLI::App* command = app.add_subcommand("kv-store", "List or remove the prompts that --kv-store has stored");
   const OptionGroup options(*command);
   const auto arguments = std::make_shared<KvStoreArguments>();
-  options.add("DIR", arguments->folder, "DIR", not_empty("a folder"), "The folder of --kv-store")->required();
+  options.add("DIR", arguments->folder, "", not_empty("a folder"), "The folder of --kv-store")->required();
   const auto number_for = [](std::optional<double>& target) {
     return [&target](const std::string& text) { target = parse_number<double>(text); };
   };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/config/architectures.h"
+#include "model/files/strict_json.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/fixture.h"
@@ -11,6 +12,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -55,7 +57,8 @@ inline Tensors tensors_of(const std::filesystem::path& folder) {
 
 inline nlohmann::json config_in(const std::filesystem::path& folder) {
   std::ifstream file(folder / "config.json");
-  return nlohmann::json::parse(file);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  return parse_python_json(text, [](const std::string&) {});  // a config may contain Infinity
 }
 
 // In place of the checkpoint that the folder may have.
