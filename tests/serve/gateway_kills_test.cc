@@ -123,10 +123,12 @@ std::string disturb(const GatewayProgram& gateway, std::size_t ranks, std::mt199
   return fmt::format("{} {} ", stops ? "stop" : "kill", is_launcher ? "mpirun" : std::to_string(victim));
 }
 
-// A request that gets no token in three jobs in a row counts as the reason of their deaths, so every third
-// job lives longer.
-std::chrono::milliseconds time_until_kill(std::size_t killed, std::mt19937& random) {
-  return std::chrono::milliseconds((killed % 3 == 2 ? 2000 : 0) + random() % 700);
+using Duration = std::chrono::steady_clock::duration;
+
+// `whole`: the time that undisturbed answers take. A request that gets no token in three jobs in a row counts
+// as the reason of their deaths, so every third job lives longer.
+Duration time_until_kill(std::size_t killed, Duration whole, std::mt19937& random) {
+  return whole * (killed % 3 == 2 ? 40 + random() % 40 : random() % 40) / 100;
 }
 
 // TP_GATEWAY_KILLS: how often; TP_GATEWAY_SEED.
@@ -141,7 +143,10 @@ void expect_undisturbed_answers(std::size_t ranks, std::size_t kills, int tokens
   GatewayProgram gateway(serve_command(ranks, {"--quiet"}), {"--hang-seconds", "3"});
   const std::vector<Asked> all = requests(tokens);
   std::vector<json> expected;
-  for (const HttpReply& reply : answers_to(gateway, all)) {
+  const auto begun = std::chrono::steady_clock::now();
+  const std::vector<HttpReply> undisturbed = answers_to(gateway, all);
+  const Duration whole = std::chrono::steady_clock::now() - begun;
+  for (const HttpReply& reply : undisturbed) {
     ASSERT_EQ(reply.status, 200) << reply.body;
     expected.push_back(answer_of(reply));
   }
@@ -150,7 +155,7 @@ void expect_undisturbed_answers(std::size_t ranks, std::size_t kills, int tokens
     auto answers = std::async(std::launch::async, [&] { return answers_to(gateway, all); });
     std::string done;
     while (killed < kills && gateway.is_ready() &&
-           answers.wait_for(time_until_kill(killed, random)) != std::future_status::ready) {
+           answers.wait_for(time_until_kill(killed, whole, random)) != std::future_status::ready) {
       done += disturb(gateway, ranks, random);
       ++killed;
       // The loss must show before the next one.

@@ -213,7 +213,8 @@ class TestedModel {
   void end_loan() {
     if (loans_.empty()) return;
     const auto chosen = std::next(loans_.begin(), static_cast<long>(random_() % loans_.size()));
-    const auto& [id, text] = *chosen;
+    const auto id = chosen->first;
+    const auto& text = chosen->second;  // clang 14 cannot capture a structured binding
     const bool is_filled = random_() % 3 != 0;
     for_slots(manager_.loan(id).blank, text.first, [&](Slot& slot, std::size_t group, std::size_t position) {
       const auto end = text.tokens.begin() + static_cast<std::ptrdiff_t>(position) + 1;
