@@ -7,10 +7,10 @@
 namespace tp {
 namespace {
 
-// The heads whose keys and values the rank caches; none in recurrent layers.
-HeadShard cached_heads(const AttentionPartSpec& part, TpRank tp) {
-  if (is_recurrent(part)) return {};
-  const HeadCounts counts = head_counts(part);
+// The heads whose keys and values the rank caches; none in layers without a cache.
+HeadShard cached_heads(const BlockSpec& block, TpRank tp) {
+  if (!keeps_keys(block)) return {};
+  const HeadCounts counts = head_counts(block.attention);
   return shard_heads(counts.heads, counts.kv_heads, tp);
 }
 
@@ -35,7 +35,7 @@ CacheSlices CacheSlices::of(const ModelSpec& spec, Range layers, TpRank tp, std:
     std::vector<HeadShard> shards;
     std::vector<Range> read;
     for (const std::size_t rank : host) {
-      shards.push_back(cached_heads(spec.blocks[layer].attention, {rank, tp.size, tp.split}));
+      shards.push_back(cached_heads(spec.blocks[layer], {rank, tp.size, tp.split}));
       read.push_back(shards.back().kv_heads);
     }
     slices.layers.emplace_back(read, blocks);
