@@ -289,7 +289,8 @@ TEST(Engine, ReportsWhereTheMemoryOfEachRankIs) {
       if (numa.pages_known == 0) continue;
       // Vectors have no pages of their own.
       EXPECT_GE(numa.weights.total(), report.weight_bytes / 4096 / 2);
-      EXPECT_GT(numa.cache.total(), 0U);
+      // With two KV heads, more ranks keep one copy in shared memory, which is not counted.
+      EXPECT_EQ(numa.cache.total() != 0, comm.size() <= 2);
       EXPECT_EQ(numa.window.total() != 0, comm.size() > 1);
     }
   });
