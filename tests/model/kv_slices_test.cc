@@ -126,7 +126,7 @@ TEST(SharedCaches, TakeTheMemoryOfTheBestDivision) {
       double best = 0.0;  // in parts of the layers' caches
       std::size_t layers = 0;
       for (const BlockSpec& block : spec.blocks) {
-        if (is_recurrent(block.attention)) continue;
+        if (!keeps_keys(block)) continue;
         const HeadCounts counts = head_counts(block.attention);
         std::vector<Range> read;
         for (std::size_t rank = 0; rank < ranks; ++rank)

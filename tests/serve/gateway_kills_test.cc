@@ -183,7 +183,7 @@ TEST_P(GatewayKills, ChangeNoAnswer) {
   expect_undisturbed_answers(GetParam(), number_in("TP_GATEWAY_KILLS", 4), 150);
 }
 
-// One answer over three jobs of 3, 2 and 1 ranks.
+// One answer over three jobs of 3, 2 and 1 ranks, with a file of commands as in runtime/gateway/README.md.
 TEST(Gateway, ContinuesAnAnswerOnFewerRanks) {
   const TemporaryDirectory folder;
   const std::string config = (folder.path() / "gateway.json").string();
