@@ -49,7 +49,7 @@ class GenerateOutput {
   // Whether a continuation begins or ends with one of these, so that set_time is wanted.
   bool begins_or_ends(const std::vector<Event>& events) const;
   void add(const TokenEvent& event);
-  // What a pass of a diffusion language model has unmasked.
+  // Adds the tokens that a pass of a diffusion language model has unmasked.
   void add(const TokensUnmasked& unmasked);
 
   // With JSON, whose lines carry the errors, says on stderr that there are any.

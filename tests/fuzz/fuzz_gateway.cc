@@ -1,4 +1,4 @@
-// What jobs send to the gateway, and the gateway to jobs. The first byte chooses the reader. Seeds: a marked
+// Messages between jobs and the gateway. The first byte of an input chooses the reader. Seeds: a marked
 // stream, a record, an announcement, a configuration, a job's messages, a URL.
 #include "runtime/api/record.h"
 #include "runtime/gateway/announcement.h"

@@ -40,7 +40,7 @@ struct Unit {
   std::string mark;
 };
 
-// What the gateway receives: pieces, each with its mark.
+// The pieces that the gateway receives, each with its mark.
 std::vector<Unit> units_of(const std::string& body) {
   std::vector<Unit> units;
   std::string piece;

@@ -1,4 +1,4 @@
-// What the gateway reads: its configuration, announcements, and a job's messages.
+// The gateway's input: its configuration, announcements, and a job's messages.
 #include "runtime/gateway/announcement.h"
 #include "runtime/gateway/config.h"
 #include "runtime/gateway/error_lines.h"

@@ -23,8 +23,8 @@ UnmaskingPlan plan_of(DiffusionSpec spec, const Unmasking& asked, std::size_t to
 }
 
 // How many positions each pass unmasks, if proposals are equally sure of everything.
-std::vector<std::size_t> settled_by_passes(const UnmaskingPlan& plan, std::size_t prompt,
-                                           std::size_t tokens) {
+std::vector<std::size_t> unmasked_by_passes(const UnmaskingPlan& plan, std::size_t prompt,
+                                            std::size_t tokens) {
   UnmaskedText text(plan, std::vector<TokenId>(prompt, 1), tokens, 1000);
   std::vector<std::size_t> counts;
   while (!text.done()) {
@@ -38,18 +38,18 @@ using Counts = std::vector<std::size_t>;
 
 TEST(UnmaskedText, DividesABlocksMasksEvenlyAmongItsPassesTheFirstOnesTakingWhatIsLeft) {
   const UnmaskingPlan plan = plan_of({}, {.steps = 6, .block_length = 8}, 16);
-  EXPECT_EQ(settled_by_passes(plan, 5, 16), (Counts{3, 3, 2, 3, 3, 2}));
+  EXPECT_EQ(unmasked_by_passes(plan, 5, 16), (Counts{3, 3, 2, 3, 3, 2}));
 }
 
 TEST(UnmaskedText, HasOnePassForEachTokenByItself) {
-  EXPECT_EQ(settled_by_passes(plan_of({}, {}, 5), 3, 5), (Counts{1, 1, 1, 1, 1}));
+  EXPECT_EQ(unmasked_by_passes(plan_of({}, {}, 5), 3, 5), (Counts{1, 1, 1, 1, 1}));
 }
 
 TEST(UnmaskedText, HasNoPassesThatWouldSettleNothing) {
-  EXPECT_EQ(settled_by_passes(plan_of({}, {.steps = 50}, 4), 3, 4), (Counts{1, 1, 1, 1}));
-  // Of 16 masks the first of 16 times unmasks int(16 x 0.999 / 16) = 0.
+  EXPECT_EQ(unmasked_by_passes(plan_of({}, {.steps = 50}, 4), 3, 4), (Counts{1, 1, 1, 1}));
+  // The first of 16 passes over 16 masks unmasks int(16 x 0.999 / 16) = 0.
   const Counts counts =
-      settled_by_passes(plan_of({.schedule = Schedule::decaying}, {.steps = 16}, 16), 3, 16);
+      unmasked_by_passes(plan_of({.schedule = Schedule::decaying}, {.steps = 16}, 16), 3, 16);
   EXPECT_EQ(counts.size(), 15U);
   EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), std::size_t{0}), 16U);
 }
@@ -57,14 +57,14 @@ TEST(UnmaskedText, HasNoPassesThatWouldSettleNothing) {
 // int(n (1 - s / t)) with times from 1 to 0.001, the last pass taking all: worked out by hand.
 TEST(UnmaskedText, SettlesByTimeWhatTimeTakesAway) {
   const UnmaskingPlan plan = plan_of({.schedule = Schedule::decaying}, {.steps = 5}, 16);
-  EXPECT_EQ(settled_by_passes(plan, 3, 16), (Counts{3, 3, 3, 3, 4}));
+  EXPECT_EQ(unmasked_by_passes(plan, 3, 16), (Counts{3, 3, 3, 3, 4}));
 }
 
 TEST(UnmaskedText, EndsTheLastBlockOfTheModelUnlessTheContextEnds) {
   const UnmaskingPlan plan = plan_of({.block_length = 4, .schedule = Schedule::of_block}, {}, 5);
   UnmaskedText text(plan, {1, 2, 3, 4, 5, 6}, 5, 1000);
   EXPECT_EQ(text.pass_tokens().size(), 8U);  // the first block with masks ends there
-  EXPECT_EQ(settled_by_passes(plan, 6, 5), (Counts{1, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(unmasked_by_passes(plan, 6, 5), (Counts{1, 1, 1, 1, 1, 1}));
   UnmaskedText cut(plan, {1, 2, 3, 4, 5, 6}, 3, 9);
   for (int pass = 0; pass < 2; ++pass)
     cut.unmask(std::vector<Proposal>(cut.pass_rows().size(), Proposal{7, 0.5}));

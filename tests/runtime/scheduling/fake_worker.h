@@ -73,7 +73,7 @@ class FakeWorker {
     return outputs;
   }
 
-  // What a position of the cache holds.
+  // The contents of a position of the cache.
   struct Slot {
     std::size_t group = 0;
     std::uint64_t digest = 0;
