@@ -13,10 +13,8 @@
 #include "parallel/machine/available_memory.h"
 #include "parallel/machine/stopwatch.h"
 #include "runtime/engine/measured_rows.h"
+#include "runtime/engine/rank_zero.h"
 #include "runtime/engine/unknown_ids.h"
-#include "runtime/modes/beam_searches.h"
-#include "runtime/modes/unmasker.h"
-#include "runtime/scheduling/leader.h"
 #include "runtime/setup/engine_plan_archive.h"
 #include "runtime/setup/engine_setup.h"
 #include "runtime/setup/internal_hooks.h"
@@ -26,7 +24,6 @@
 #include "runtime/step/command_loop.h"
 #include "runtime/step/draft_model.h"
 #include "runtime/step/worker.h"
-#include "runtime/store/cache_parts.h"
 #include "runtime/text/detokenizer.h"
 #include "runtime/text/finite_results.h"
 #include "tp/internal/require.h"
@@ -80,76 +77,6 @@ void complete(EngineInfo& info, const EnginePlan& plan) {
   info.unknown_token_ids = std::move(flaws.unknown_ids);
   ignore_unknown_ids(info);
 }
-
-bool has_global_tokens(const ModelSpec& spec) {
-  return std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {
-    const auto* attention = std::get_if<AttentionSpec>(&block.attention);
-    return attention != nullptr && attention->global_projections;
-  });
-}
-
-LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info) {
-  const ModelSpec spec = plan.spec();
-  return {.engine = plan.options,
-          .vocab_size = plan.config.vocab_size,
-          .eos_token_ids = info.eos_token_ids,
-          .generation = info.generation,
-          .kind = info.kind,
-          .bidirectional = spec.bidirectional,
-          .recomputes = spec.recomputes,
-          .token_types = spec.token_types,
-          .has_global_tokens = has_global_tokens(spec),
-          .diffusion = spec.diffusion,
-          .cache_blocks = plan.cache_blocks,
-          .cache = plan.cache_shape(plan.cache_groups(spec)),
-          .step_tokens = plan.step_limits().tokens,
-          .generates = !takes_whole_sequences(spec)};
-}
-
-StoreSettings store_settings(const EnginePlan& plan, const Sha256Digest& fingerprint, std::size_t ranks) {
-  const ModelSpec spec = plan.spec();
-  StoreSettings settings{.fingerprint = fingerprint,
-                         .least_tokens = plan.options.kv_store_min,
-                         .blocks_per_run = blocks_per_run(plan.options.block_size),
-                         .is_furthest = {},
-                         .furthest = furthest_window(spec),
-                         .ranks = ranks};
-  for (const CacheWindow& window : plan.cache_groups(spec).windows)
-    settings.is_furthest.push_back(window == settings.furthest);
-  return settings;
-}
-
-// The parts of an engine that only rank 0 has.
-struct RankZero {
-  RankZero(std::optional<Tokenizer> loaded, const LeaderOptions& options,
-           std::unique_ptr<Speculator> speculator)
-      : tokenizer(std::move(loaded)),
-        leader(options, tokenizer ? &*tokenizer : nullptr, std::move(speculator)) {
-    if (options.diffusion)
-      mode = std::make_unique<Unmasker>(leader, options, tokenizer ? &*tokenizer : nullptr);
-    else
-      mode = std::make_unique<BeamSearches>(leader, options, tokenizer ? &*tokenizer : nullptr);
-  }
-
-  RequestId submit(Request request, EventSink sink) {
-    return mode->answers(request) ? mode->submit(std::move(request), std::move(sink))
-                                  : leader.submit(std::move(request), std::move(sink));
-  }
-  void cancel(RequestId request) {
-    if (!mode->cancel(request)) leader.cancel(request);
-  }
-  LeaderStatus status() const {
-    LeaderStatus status = leader.status();
-    mode->add_to(status);
-    return status;
-  }
-
-  std::optional<Tokenizer> tokenizer;
-  Leader leader;
-  std::unique_ptr<Mode> mode;      // answers the requests that need several passes
-  std::vector<TokenEvent> events;  // events of requests without a sink, since the last step
-  double settle_seconds = 0.0;     // since the statistics were reset
-};
 
 }  // namespace
 
@@ -227,9 +154,9 @@ Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Engin
     complete(info_, plan_);
     if (worker_.draft() != nullptr) info_.draft = worker_.draft()->info();
     if (info_.draft && info_.draft->is_layer) leave_out_next_token_layers(info_.unused_tensors);
-    rank_zero_ = std::make_unique<RankZero>(tokenizer_.get(), leader_options(plan_, info_),
+    rank_zero_ = std::make_unique<RankZero>(tokenizer_.get(), plan_, info_,
                                             create_speculator(hooks, std::move(costs)));
-    if (has_store) rank_zero_->leader.open_store(store_settings(plan_, fingerprint, comm.size()));
+    if (has_store) rank_zero_->open_store(plan_, fingerprint, comm.size());
     info_.file_notices = take_file_notices();
   });
 }

@@ -1,8 +1,8 @@
 // Every fixture of every family with a cache of tokens: the engine gives each request the tokens that it gets
 // alone. It does so from prefixes in the cache, after preemptions, and with draft tokens.
 #include "model/config/architectures.h"
-#include "model/config/config.h"
 #include "tests/mpi_test.h"
+#include "tests/runtime/engine/cached_fixtures.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/speculation/speculated_requests.h"
 #include "tp/mpi.h"
@@ -70,23 +70,16 @@ TEST_P(EngineFamily, GivesTheSameTokensFromPrefixesAfterPreemptionsAndWithDrafts
   }
 }
 
-// Models that recompute whole sequences keep nothing in the cache.
-std::vector<Fixture> fixtures_with_cache() {
-  std::vector<Fixture> fixtures = reference::fixtures_of(supported_architectures());
-  std::ranges::copy(reference::quantized_fixtures_of(supported_architectures()),
+std::vector<Fixture> all_fixtures_with_cache() {
+  std::vector<Fixture> fixtures =
+      test::fixtures_with_cache(reference::fixtures_of(supported_architectures()));
+  std::ranges::copy(test::fixtures_with_cache(reference::quantized_fixtures_of(supported_architectures())),
                     std::back_inserter(fixtures));
-  std::erase_if(fixtures, [](const Fixture& fixture) {
-    return takes_whole_sequences(make_spec(load_config(fixture.folder)));
-  });
   return fixtures;
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, EngineFamily, testing::ValuesIn(fixtures_with_cache()),
-                         [](const testing::TestParamInfo<Fixture>& info) {
-                           std::string name = info.param.name;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Fixtures, EngineFamily, testing::ValuesIn(all_fixtures_with_cache()),
+                         test::name_of_fixture);
 
 }  // namespace
 }  // namespace tp
