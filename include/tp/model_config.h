@@ -1,4 +1,4 @@
-// A model's facts for programs. Fields have the same names as in the checkpoint's config.json.
+// Facts about a model, for programs. Fields have the same names as in the checkpoint's config.json.
 #pragma once
 
 #include "tp/token_id.h"

@@ -149,8 +149,8 @@ struct Request {
   bool speculate = true;
   // Tokens that an earlier run of this request generated, for some or all of its continuations. The engine
   // sends their events again, without log-probabilities, and continues after them, as if it had generated
-  // them itself. With the earlier run's seed, the whole text is that of one run. Beam search and diffusion
-  // models ignore this field. Cannot be combined with results about the prompt.
+  // them itself. With the earlier run's seed, the text equals the text of a single run. Beam search and
+  // diffusion models ignore this field. It cannot be combined with results about the prompt.
   std::vector<std::vector<TokenId>> generated{};
 
   // Whether the request asks for results about the prompt.

@@ -16,10 +16,10 @@ struct StoreStatus {
   double read_seconds = 0.0;
   std::uint64_t written_bytes = 0;
   double write_seconds = 0.0;
-  std::uint64_t removed_bytes = 0;  // to limit the size of the folder
-  std::uint64_t dropped_runs = 0;   // runs of blocks that left the cache before they were written
+  std::uint64_t removed_bytes = 0;  // bytes removed to limit the size of the folder
+  std::uint64_t dropped_runs = 0;   // runs and states that left the cache before they were written
   std::uint64_t damaged_files = 0;  // files that were ignored
-  std::size_t waiting_runs = 0;     // runs that are not written yet
+  std::size_t waiting_runs = 0;     // runs and states that are not written yet
   std::size_t loading = 0;          // prompts being read
 };
 

@@ -22,17 +22,16 @@ namespace tp {
 namespace {
 
 constexpr const char* kGatewayFooter =
-    "Starts a server, restarts it when it dies or hangs, and finishes the answers that it had begun. Clients "
-    "get\n"
-    "the same texts as without the failure.\n"
+    "Starts a server, restarts it if it dies or hangs, and finishes the answers that the dead server had\n"
+    "begun. Clients get the same texts as without the failure.\n"
     "Examples:\n"
     "  tp-infer gateway -- mpirun -np 4 tp-infer serve --model DIR\n"
     "  tp-infer gateway --config gateway.json --host 0.0.0.0\n"
     "The configuration may have several commands, which are tried in order, for example on fewer hosts:\n"
     "  {\"commands\": [[\"mpirun\", \"-np\", \"4\", \"tp-infer\", \"serve\", \"--model\", \"DIR\"], "
     "[\"mpirun\", ...]]}\n"
-    "SIGHUP: read the configuration again. SIGTERM, SIGINT, SIGUSR1: finish all answers and end; a second\n"
-    "signal ends at once. Exit status: 0 ended by a signal, 1 error, 2 usage error";
+    "SIGHUP: read the configuration again. SIGTERM, SIGINT, SIGUSR1: finish the running requests and end; a\n"
+    "second signal ends at once. Exit status: 0 ended by a signal, 1 error, 2 usage error";
 
 constexpr std::size_t kMostConnections = 4096;
 
@@ -96,7 +95,7 @@ void run(const GatewayFlags& flags) {
 
 }  // namespace
 
-// `tp-infer gateway`: a process in front of a server, which survives it.
+// `tp-infer gateway`: a process in front of a server, which outlives the server.
 void add_gateway_command(CLI::App& app, int& /*status*/) {
   auto flags = std::make_shared<GatewayFlags>();
   CLI::App* command = app.add_subcommand("gateway", "Run a server, and finish its answers if it dies");
@@ -107,12 +106,13 @@ void add_gateway_command(CLI::App& app, int& /*status*/) {
   options.add_file("--config", flags->config, "Commands that start the server, in order of preference");
   options.add_flag("--any-bits", flags->any_bits, "Don't add --same-bits to the commands");
   options.add("--start-seconds", flags->start_seconds, "SECONDS", whole_number(1, 86400),
-              "Longest time until a server is ready");
+              "Longest time until a server is ready; then the next command is tried");
   options.add("--hang-seconds", flags->hang_seconds, "SECONDS", whole_number(1, 86400),
               "Longest step, and longest time without an answer from rank 0; then the server is restarted");
   options.add("--drain-seconds", flags->drain_seconds, "SECONDS", whole_number(0, 86400),
               "Seconds that running requests get to finish before the server ends");
-  options.add("--keep-bytes", flags->keep_bytes, "N", whole_number(1), "Most bytes of requests to keep");
+  options.add("--keep-bytes", flags->keep_bytes, "N", whole_number(1),
+              "Maximum total size of the requests that the gateway keeps, in bytes");
   options
       .add("COMMAND", flags->command, "", CLI::Validator(), "The command that starts the server, after --")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

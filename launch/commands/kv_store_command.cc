@@ -80,9 +80,9 @@ void add_kv_store_command(CLI::App& app, int& /*status*/) {
   options.add("--prune-days", number_for(arguments->days), "DAYS", number(),
               "Remove prompts that have not been used for this many days");
   options.add("--prune-size", number_for(arguments->gigabytes), "GB", number(),
-              "Remove the least recently used prompts until this much is left");
+              "Remove the least recently used prompts until at most this size is left");
   options.add("--prune-model", arguments->model, "NAME", not_empty("a name"),
-              "Remove the prompts of models whose description contains this name, or of this list entry");
+              "Remove all prompts of list entries whose name is NAME or whose description contains NAME");
   add_output_option(*command, arguments->output);
   command->footer(kKvStoreExamples);
   command->callback(on_first_rank(*command, [arguments] { list_or_prune(*arguments); }));

@@ -50,7 +50,7 @@ class TiledAttention {
   // The splits of a tile's sequence that its rows may see. Split i consists of blocks_per_split blocks,
   // beginning at block i * blocks_per_split of the sequence.
   SeenSplits splits_of(const Tile& tile, const TileScratch& rows) const;
-  // Computes the attention of the tile's rows, which must have been gathered, to a split, in own.split. The
+  // Computes the attention of the tile's gathered rows to split `n`, and leaves the sums in own.split. The
   // thread continues with split `next`, if it exists.
   void attend(const Tile& tile, const SeenSplits& splits, std::size_t n, std::size_t next,
               const TileScratch& own) const;

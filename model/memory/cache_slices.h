@@ -30,7 +30,7 @@ struct CacheSlices {
   // Whether several ranks read a KV head of the layer.
   bool are_shared(std::size_t layer) const { return !layers.empty() && layers[layer].are_shared(); }
 
-  // Size of the rank's part of a layer, in whole KV heads, of which the rank reads `read`.
+  // Size of the rank's part of a layer, as a number of KV heads. `read`: number of heads that the rank reads.
   double owned_heads(std::size_t layer, std::size_t read) const {
     return layers.empty() ? static_cast<double>(read) : layers[layer].owned_heads(rank);
   }

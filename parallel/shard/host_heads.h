@@ -27,7 +27,7 @@ class HostHeads {
   // The blocks of a head that the rank owns. The ranks' numbers of blocks, over all heads, are as equal as
   // the readers of the heads allow.
   Range owned_by(std::size_t rank, std::size_t head) const;
-  // The size of the rank's part, in whole heads: 1.5 if it is as large as the cache of one and a half heads.
+  // The size of the rank's part, as a number of heads: 1.5 is the size of one and a half heads' caches.
   double owned_heads(std::size_t rank) const;
   // Number of ranks that own blocks of the head.
   std::size_t owners_of(std::size_t head) const;

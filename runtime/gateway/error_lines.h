@@ -8,7 +8,7 @@ namespace tp {
 
 class ErrorLines {
  public:
-  // Adds bytes of the job's standard error.
+  // Adds bytes of the job's standard output or standard error.
   void add(std::string_view bytes);
   // For a job that has become ready: forgets all lines so far, and from now on ignores lines that are not
   // errors, such as the log of requests.

@@ -38,7 +38,7 @@ class Gateway {
   // Starts the first job, and waits until the gateway has ended.
   void run();
 
-  // From any thread. end(): as Supervisor::end().
+  // Both may be called from any thread. end() works like Supervisor::end().
   void reload(std::vector<std::vector<std::string>> commands);
   void end();
   // Calls `call` on the gateway's thread whenever the descriptor is readable, until `call` returns false.

@@ -22,7 +22,8 @@ std::vector<pid_t> members_of_session(pid_t session);
 class Job {
  public:
   // Starts the command in a session of its own. `variables`: additions to the environment, "NAME=value". The
-  // job gets SIGTERM if this process dies. Its standard error is passed on.
+  // job gets SIGTERM if this process dies. The job's standard output and standard error are copied to this
+  // process's standard error.
   Job(HttpServer& http, const std::vector<std::string>& command, const std::vector<std::string>& variables);
   // Kills what still runs.
   ~Job();
@@ -36,7 +37,7 @@ class Job {
   const std::string& end() const { return end_; }
   bool ended_well() const { return ended_well_; }
 
-  // For the process alone, which passes it on to its ranks if it is mpirun.
+  // Sends the signal to the process alone. If the process is mpirun, it passes the signal on to its ranks.
   void signal(int number) const;
   // SIGKILL for all members of the session.
   void kill() const;

@@ -15,7 +15,7 @@
 
 namespace tp {
 
-// The seconds since 1970, and a random id and seed, for an answer that begins now.
+// The record of an answer that begins now: the current time, a random id and a random seed.
 Record new_record();
 
 class KeptRequest {

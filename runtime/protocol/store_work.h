@@ -12,8 +12,7 @@
 
 namespace tp {
 
-// The hash of a prompt's blocks up to one of them, and of everything else that determines their keys and
-// values.
+// The hash of a prompt's first blocks, and of everything else that determines these blocks' keys and values.
 using PromptId = Sha256Digest;
 
 // Blocks of one file, or the recurrent state after them.

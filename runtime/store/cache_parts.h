@@ -56,7 +56,8 @@ CacheWindow furthest_window(const ModelSpec& spec);
 // Most blocks per run: those of one split of attention.
 std::size_t blocks_per_run(std::size_t block_size);
 
-// Whether a run has all blocks of this part, or any that this rank writes. `groups`: the cache's groups.
+// has_blocks: whether the run has all blocks of this part. wants_blocks: whether the run has a block that
+// this rank writes to the cache. `groups`: number of the cache's groups.
 bool has_blocks(const CachePart& part, const StoredRun& run, std::size_t groups);
 bool wants_blocks(const CachePart& part, const StoredRun& run, std::size_t groups);
 

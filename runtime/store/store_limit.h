@@ -51,12 +51,13 @@ std::uint64_t prune_stores(const std::filesystem::path& store, const PruneOption
 // those that follow it. So the beginnings that many prompts share are removed last.
 std::vector<StoredFiles> least_used(std::vector<StoredFiles> all, std::uint64_t excess);
 
-// The number of bytes that the folder may have: `wanted`, or if that is 0, the number that was fixed when the
-// folder was created: 20 GB or a tenth of the disk, whichever is smaller. Creates the folder.
+// The maximum size of the folder, in bytes: `wanted`, or if `wanted` is 0, the limit that the file `size`
+// contains. Creates the folder and this file if necessary. The first job writes its `wanted` to the file, or
+// if `wanted` is 0, the smaller of 20 GB and a tenth of the disk.
 std::uint64_t store_limit(const std::filesystem::path& store, std::uint64_t wanted);
 
-// Removes files until the folder has at most nine tenths of `limit`, if it has more than `limit`. Does
-// nothing if another process is at it. Returns the number of removed bytes.
+// If the folder has more than `limit` bytes, removes files until it has at most nine tenths of `limit`. Does
+// nothing while another process removes files. Returns the number of removed bytes.
 std::uint64_t shrink_store(const std::filesystem::path& store, std::uint64_t limit);
 
 }  // namespace tp
