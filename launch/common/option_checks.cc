@@ -44,6 +44,16 @@ CLI::Validator number() {
   return CLI::Validator(check, "");
 }
 
+CLI::Validator amount(double most) {
+  const auto check = [most](std::string& text) -> std::string {
+    const auto value = parse_number<double>(text);
+    return value && *value > 0.0 && *value <= most
+               ? ""
+               : expected(fmt::format("a number above 0, up to {}", most), text);
+  };
+  return CLI::Validator(check, "");
+}
+
 CLI::Validator not_empty(std::string what) {
   const auto check = [what = std::move(what)](std::string& text) -> std::string {
     return text.empty() ? fmt::format("expected {}, found an empty value; is a variable unset?", what) : "";

@@ -22,6 +22,11 @@ CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = kMostToken
 // "expected a number, found abc". Which numbers are sensible is another question: SamplingParams::validate.
 CLI::Validator number();
 
+inline constexpr double kMostGigabytes = 1e9;
+
+// A number above 0 and up to `most`.
+CLI::Validator amount(double most);
+
 // "expected a file, found an empty value; is a variable unset?" `what` is "a file".
 CLI::Validator not_empty(std::string what);
 

@@ -73,8 +73,7 @@ HeadCounts head_counts(const AttentionPartSpec& spec) {
     }
     HeadCounts operator()(const ShortConvolutionSpec& part) const { return {part.channels, part.channels}; }
     HeadCounts operator()(const MambaSpec& part) const {
-      const bool has_norms_of_groups = part.norm_groups > 1;
-      return {part.num_heads, part.num_groups, has_norms_of_groups ? part.num_heads / part.num_groups : 1};
+      return {part.num_heads, part.num_groups, part.norm_groups > 1 ? part.num_heads / part.norm_groups : 1};
     }
     HeadCounts operator()(const NoPartSpec&) const { return {}; }
   };

@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace tp {
@@ -134,6 +135,10 @@ std::string HostRegion::map(int process, int descriptor) {
   const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (file.number() < 0) return fmt::format("cannot open {}: {}", path, std::strerror(errno));
   const std::size_t whole = kHugePage + bytes_;
+  // In another container, the number may belong to another process, whose file may be shorter.
+  struct stat found {};
+  if (::fstat(file.number(), &found) != 0 || static_cast<std::size_t>(found.st_size) != whole)
+    return fmt::format("{} is another file; do ranks run in several containers?", path);
   void* const space =
       ::mmap(nullptr, whole + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (space == MAP_FAILED) return fmt::format("no {} MiB of address space", whole >> 20);

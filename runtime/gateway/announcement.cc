@@ -38,6 +38,8 @@ std::string text_of(const Announcement& announcement) {
 }
 
 Announcement parse_announcement(std::string_view text) {
+  constexpr std::size_t kMost = 16384;
+  require<RequestError>(text.size() <= kMost, "the announcement is too long");
   const Json json = Json::parse(text, nullptr, false);
   require<RequestError>(json.is_object(), "expected a JSON object, found none");
   try {

@@ -100,12 +100,17 @@ void Dispatcher::handle(Number number, Progress progress) {
     case Progress::later:
       wait_again(number, false);
       return http_.post_after(kBusyTime, [this] { dispatch(); });
-    case Progress::answer:
+    case Progress::answer: {
+      const bool is_light = requests_.at(number)->is_light();
       remove(number);
+      if (is_light) return dispatch();  // says nothing about the job's work
       break;
+    }
     case Progress::token:
       requests_.at(number)->deaths = 0;
-      if (alone_ == number) alone_ = 0;
+      supervisor_.note_progress();
+      if (alone_ != number) return;  // no other request waits for this one
+      alone_ = 0;
       break;
   }
   supervisor_.note_progress();

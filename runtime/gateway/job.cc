@@ -16,8 +16,10 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,6 +86,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   ::dup2(nothing, STDIN_FILENO);
   ::dup2(errors, STDOUT_FILENO);
   ::dup2(errors, STDERR_FILENO);
+  // The job must not hold the gateway's sockets: the port would stay in use if the gateway dies.
+  ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);  // since Linux 5.11
   ::execvpe(arguments[0], arguments, environment);
   const char* const reason = ::strerrordesc_np(errno);
   for (const char* text :

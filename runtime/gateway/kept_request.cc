@@ -127,8 +127,9 @@ KeptRequest::Progress KeptRequest::take(std::string_view piece, std::string_view
 
 KeptRequest::Progress KeptRequest::on_end(const std::string& error) {
   constexpr int kTooMany = 429;
+  constexpr int kNoRoom = 503;
   if (!error.empty() || is_marked_) return Progress::lost;
-  if (has_begun() && status_ == kTooMany) return Progress::later;
+  if (has_begun() && (status_ == kTooMany || status_ == kNoRoom)) return Progress::later;
   if (streams_)
     fail({.status = status_, .message = fmt::format("the answer cannot be continued: {}", content_)});
   else

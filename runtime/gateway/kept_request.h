@@ -25,8 +25,7 @@ class KeptRequest {
   // The request for a server that accepts the secret.
   HttpCallRequest call_request(const HttpUrl& server, const std::string& secret) const;
 
-  // The server's response: its head, and the pieces of its body. `on_piece` returns false once the answer has
-  // ended.
+  // The server's response: its head, and the pieces of its body.
   enum class Progress : std::uint8_t {
     none,
     token,   // the record has grown
@@ -62,7 +61,6 @@ class KeptRequest {
 
  private:
   Progress take(std::string_view piece, std::string_view mark);
-  void write(std::string_view piece);
   HttpResponse response(std::string body) const;
 
   std::shared_ptr<HttpExchange> exchange_;

@@ -85,8 +85,13 @@ void Supervisor::start_job() {
   started_ = Clock::now();
   term_at_ = kill_at_ = Clock::time_point::max();
   cause_.clear();
-  has_served_ = reloads_ = was_ended_ = false;
-  job_ = std::make_unique<Job>(http_, command(), variables());
+  has_served_ = reloads_ = was_ended_ = drains_ = false;
+  try {
+    job_ = std::make_unique<Job>(http_, command(), variables());
+  } catch (const Error& error) {  // no process or descriptor is left
+    last_error_ = error.what();
+    on_start_failed();
+  }
 }
 
 std::vector<std::string> Supervisor::command() const {
@@ -242,6 +247,7 @@ void Supervisor::reload(std::vector<std::vector<std::string>> commands) {
 }
 
 void Supervisor::end() {
+  if (state_ == JobState::ended) return;
   if (std::exchange(ends_, true) && job_) return job_->kill();
   state_ = JobState::draining;
   if (job_) return drain();
@@ -254,7 +260,7 @@ void Supervisor::drain() {
   state_ = JobState::draining;
   if (!serves_) return end_job_in({});
   end_job_in(std::chrono::duration_cast<Clock::duration>(options_.drain_time));
-  job_->signal(SIGUSR1);
+  if (!std::exchange(drains_, true)) job_->signal(SIGUSR1);  // a second signal would end the answers
 }
 
 double Supervisor::retry_after() const {

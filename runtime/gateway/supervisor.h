@@ -106,6 +106,7 @@ class Supervisor {
   bool serves_ = false;      // the job has announced itself, and is not lost
   bool has_served_ = false;  // the job has announced itself
   bool was_ended_ = false;   // the job was sent SIGTERM
+  bool drains_ = false;      // the job was sent SIGUSR1
   std::string cause_{};      // why the job is being ended; empty: it is not
   Clock::time_point term_at_ = Clock::time_point::max();
   Clock::time_point kill_at_ = Clock::time_point::max();

@@ -50,8 +50,9 @@ EnginePlan next_token_plan(std::size_t ranks, const EnginePlan& model) {
   plan.options.pretend_ranks = 0;
   plan.options.packed_cache.clear();
   plan.ranks = ranks;
-  plan.host_of.clear();
   if (plan.options.split.size() != ranks) plan.options.split.clear();
+  plan.not_shared_because.clear();
+  share_caches(plan, {});
   return plan;
 }
 

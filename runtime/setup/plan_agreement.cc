@@ -69,9 +69,9 @@ void set_own_options(const Communicator& comm, const EngineOptions& options, Eng
 // Lets the ranks of a host keep one copy of the cache, or says why they cannot.
 void plan_caches(const Placement& world, const std::string& not_shared_because, EnginePlan& plan) {
   share_caches(plan, hosts_of_stages(world, plan.options.pipeline));
-  if (not_shared_because.empty() || plan.host_of.empty()) return;
-  plan.not_shared_because = not_shared_because;
-  plan.options.kv_slices = false;
+  if (not_shared_because.empty()) return;
+  if (!plan.host_of.empty()) plan.not_shared_because = not_shared_because;
+  plan.options.kv_slices = false;  // for draft models, too
   share_caches(plan, {});
 }
 

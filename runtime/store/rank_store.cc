@@ -5,6 +5,7 @@
 #include "runtime/store/store_limit.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include <fmt/format.h>
@@ -113,7 +114,7 @@ void RankStore::work() {
     if (stops_) return;
     if (std::chrono::steady_clock::now() >= maintained_ + kMaintainEvery) {
       lock.unlock();
-      maintain();
+      guard([&] { maintain(); });
       lock.lock();
     }
     if (!loads_.empty()) {
@@ -127,7 +128,7 @@ void RankStore::work() {
       saves_.pop_front();
       const bool writes = writes_;
       lock.unlock();
-      if (writes) save(next);
+      if (writes) guard([&] { save(next); });
       lock.lock();
       ++report_.saves;
     }
@@ -177,18 +178,28 @@ void RankStore::remove_shorter(const CachePart& part, const StoredRun& run) cons
     StoreFolder::remove(folder_.path_of(shorter, part.name()));
 }
 
+// Stops writing if the task throws: an error in the folder must not end the job.
+void RankStore::guard(const std::function<void()>& task) {
+  try {
+    task();
+  } catch (const std::exception& error) {
+    stop_writing(error.what());
+  }
+}
+
+void RankStore::stop_writing(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (!std::exchange(writes_, false)) return;
+  note_ = fmt::format("prompts are no longer stored in {}: {}", folder_.path().parent_path().string(), why);
+}
+
 void RankStore::write(const CachePart& part, const StoredRun& run, std::span<const std::byte> file) {
   const Stopwatch watch;
   const std::string error = folder_.write(folder_.path_of(run.id, part.name()), file);
+  if (!error.empty()) stop_writing(error);
   const std::lock_guard lock(mutex_);
   report_.write_seconds += watch.seconds();
-  if (error.empty()) {
-    report_.written_bytes += file.size();
-  } else if (writes_) {
-    writes_ = false;
-    note_ =
-        fmt::format("prompts are no longer stored in {}: {}", folder_.path().parent_path().string(), error);
-  }
+  if (error.empty()) report_.written_bytes += file.size();
 }
 
 bool RankStore::is_cancelled(std::uint64_t load) {
@@ -203,7 +214,8 @@ void RankStore::load(const StoreTask& task) {
   for (std::size_t i = 0; i < task.runs.size(); ++i) {
     for (const CachePart& part : parts_) {
       if (!wants(part, task.runs[i])) continue;
-      const bool is_read = !is_cancelled(task.id) && read(part, task.runs[i], !has_failed);
+      bool is_read = false;
+      if (!is_cancelled(task.id)) guard([&] { is_read = read(part, task.runs[i], !has_failed); });
       if (is_read || has_failed) continue;
       const bool is_cancelled_now = is_cancelled(task.id);
       end_load(task, i);

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <string>
@@ -51,6 +52,8 @@ class RankStore {
   bool is_stored(const CachePart& part, const StoredRun& run) const;
   void ignore(const std::filesystem::path& file, const std::string& why);
   void remove_shorter(const CachePart& part, const StoredRun& run) const;
+  void guard(const std::function<void()>& task);
+  void stop_writing(const std::string& why);
   void write(const CachePart& part, const StoredRun& run, std::span<const std::byte> file);
   bool wants(const CachePart& part, const StoredRun& run) const;
   bool read(const CachePart& part, const StoredRun& run, bool copies);

@@ -78,6 +78,13 @@ StoreFolder::StoreFolder(const std::filesystem::path& store, const std::string& 
   std::error_code error;
   std::filesystem::create_directories(store, error);
   if (!error) std::filesystem::create_directory(path_, error);
+  struct stat status {};
+  require<ConfigError>(
+      error ||
+          (::lstat(path_.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid()),
+      "cannot keep prompts in {}: expected {} to be a folder of this user, found a link, a file or another "
+      "user's folder; choose another (--kv-store)",
+      store.string(), path_.filename().string());
   require<ConfigError>(!error && ::access(path_.c_str(), R_OK | X_OK) == 0,
                        "cannot keep prompts in {}: expected a folder that may be read and written, found {}; "
                        "choose another (--kv-store)",
@@ -104,12 +111,13 @@ std::string StoreFolder::write(const std::filesystem::path& file, std::span<cons
   const std::filesystem::path temporary =
       path_ / fmt::format("{:08x}{:08x}{}", random(), random(), kTemporary);
   std::string error;
+  std::error_code failed;
   {
     const OpenFile opened(temporary, O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (opened.get() < 0) return reason_of(errno);
     ::flock(opened.get(), LOCK_EX | LOCK_NB);  // until renamed, so that nobody considers it abandoned
     error = write_all(opened.get(), bytes);
-    if (error.empty() && std::filesystem::is_directory(file)) remove(file);
+    if (error.empty() && std::filesystem::is_directory(file, failed)) remove(file);
     if (error.empty() && ::rename(temporary.c_str(), file.c_str()) != 0) error = reason_of(errno);
   }
   if (!error.empty()) ::unlink(temporary.c_str());

@@ -86,7 +86,7 @@ std::vector<StoreSummary> summarize_stores(const fs::path& store) {
     std::getline(description, summary.description);
   }
   for (const StoredFiles& files : list_stored(store, true)) {
-    StoreSummary& summary = stores.at(files.id.parent_path().filename().string());
+    StoreSummary& summary = stores[files.id.parent_path().filename().string()];  // a job may add stores
     summary.tokens += files.tokens;
     summary.bytes += files.bytes;
     summary.used = std::max(summary.used, files.used);
@@ -103,16 +103,26 @@ std::uint64_t remove_all_of(const StoredFiles& files) {
   return files.bytes;
 }
 
-// Removes the folders of stores that contain nothing but a description.
+// Whether the folder contains a description and nothing else.
+bool is_empty_store(const fs::directory_entry& folder) {
+  std::error_code error;
+  if (folder.is_symlink(error) || !folder.is_directory(error)) return false;
+  const fs::directory_iterator files(folder.path(), error);
+  if (error || files == end(files)) return false;  // an empty folder may be anybody's
+  return std::all_of(begin(files), end(files), [](const fs::directory_entry& file) {
+    std::error_code failed;
+    return file.path().filename() == StoreFolder::kDescription && file.is_regular_file(failed) &&
+           !file.is_symlink(failed);
+  });
+}
+
+// Removes the folders of stores that contain nothing but a description. Never removes recursively, because
+// the user may have named another folder.
 void remove_empty_stores(const fs::path& store) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(store, error)) {
-    if (!entry.is_directory(error)) continue;
-    const auto is_description = [](const auto& file) {
-      return file.path().filename() == StoreFolder::kDescription;
-    };
-    const fs::directory_iterator files(entry.path(), error);
-    if (std::all_of(begin(files), end(files), is_description)) fs::remove_all(entry.path(), error);
+    if (is_empty_store(entry) && fs::remove(entry.path() / StoreFolder::kDescription, error))
+      fs::remove(entry.path(), error);
   }
 }
 
@@ -176,13 +186,14 @@ std::uint64_t store_limit(const fs::path& store, std::uint64_t wanted) {
   fs::create_directories(store, error);
   const fs::path fixed = store / "size";
   std::uint64_t limit = 0;
-  if (std::ifstream(fixed) >> limit && wanted == 0) return limit;
+  const bool is_file = fs::is_regular_file(fs::symlink_status(fixed, error));  // a pipe would block
+  if (is_file && std::ifstream(fixed) >> limit && limit != 0 && wanted == 0) return limit;
   struct statvfs disk {};
   limit = kMost;
   if (::statvfs(store.c_str(), &disk) == 0)
     limit = std::min<std::uint64_t>(limit, std::uint64_t{disk.f_frsize} * disk.f_blocks / 10);
   if (wanted != 0) limit = wanted;
-  if (!fs::exists(fixed, error)) std::ofstream(fixed) << limit << '\n';
+  if (!fs::exists(fs::symlink_status(fixed, error))) std::ofstream(fixed) << limit << '\n';
   return limit;
 }
 

@@ -294,14 +294,17 @@ void StoredPrefixes::end_load(std::uint64_t id) {
     status_.restored_tokens += prefix.tokens;
     return;
   }
-  // Forgets the file, and looks for a prefix without it.
-  const StoredRun& failed = load.runs[load.failed];
-  if (failed.state != kNoSlot) {
-    index_.remove_state(failed.id);
-    known_states_.erase(failed.id);
-  } else {
-    index_.remove_run(failed.id);
-    known_runs_.erase(failed.id);
+  // Forgets the file and all files after it, and looks for a prefix without them. If files are missing, they
+  // are stored again.
+  for (std::size_t i = load.failed; i < load.runs.size(); ++i) {
+    const StoredRun& run = load.runs[i];
+    if (run.state != kNoSlot) {
+      index_.remove_state(run.id);
+      known_states_.erase(run.id);
+    } else {
+      index_.remove_run(run.id);
+      known_runs_.erase(run.id);
+    }
   }
   blocks_.end_loan(load.loan);
   prefixes_.erase(*load.sequence);

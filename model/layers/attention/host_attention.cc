@@ -121,6 +121,9 @@ void attend(const AttentionArgs& args, const StepContext& step) {
   shared.attend();
   step.shared_cache->region->synchronize();
   shared.merge();
+  // With half-batches, this rank now computes the other half, and its next queries may overwrite results that
+  // other ranks have yet to merge. Without them, the next all-reduce waits for the other ranks.
+  if (step.comm != nullptr && step.comm->overlaps()) step.shared_cache->region->synchronize();
 }
 
 }  // namespace tp

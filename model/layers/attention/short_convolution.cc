@@ -1,6 +1,7 @@
 #include "model/layers/attention/short_convolution.h"
 
 #include "model/kernels/elementwise.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <vector>
@@ -19,8 +20,8 @@ std::vector<OwnedRows> in_rows(const ShortConvolutionSpec& spec, std::size_t hid
   return rows;
 }
 
-// Channels per part of a state. Boundaries between ranks are multiples of it (see shard_columns), except in
-// toy models on many ranks.
+// Channels per part of a state. Boundaries between ranks are multiples of it, unless there are many ranks
+// (see shard_columns).
 std::size_t unit_of(std::size_t channels) {
   constexpr std::size_t kMostParts = 64;
   std::size_t unit = 32;
@@ -32,10 +33,15 @@ std::size_t unit_of(std::size_t channels) {
 
 std::vector<StatePart> ShortConvolution::state_parts() const {
   const std::size_t unit = unit_of(spec_.channels);
+  const bool ends_with_unit = own_.end % unit == 0 || own_.end == spec_.channels;
+  require<ConfigError>(
+      own_.size() == 0 || (own_.begin % unit == 0 && ends_with_unit),
+      "cannot divide the states of {} channels for a store of prompts: expected ranks that own "
+      "multiples of {} channels, found channels {} to {}; use fewer ranks or no kv_store",
+      spec_.channels, unit, own_.begin, own_.end);
   std::vector<StatePart> parts;
-  for (std::size_t part = (own_.begin + unit - 1) / unit; part * unit < own_.end; ++part) {
+  for (std::size_t part = own_.begin / unit; part * unit < own_.end; ++part) {
     const std::size_t end = std::min((part + 1) * unit, spec_.channels);
-    if (end > own_.end) break;
     parts.push_back(
         {part, {{part * unit - own_.begin, spec_.conv_kernel - 1, own_.size(), end - part * unit}}});
   }

@@ -28,7 +28,7 @@ class ShortConvolution {
 
   // Size of one sequence's state on this rank, in floats.
   std::size_t state_floats() const { return conv_.state_floats(); }
-  // A part of this state for each unit of channels. A unit that this rank shares with another is left out.
+  // A part of this state for each unit of channels. Throws ConfigError if ranks share a unit.
   std::vector<StatePart> state_parts() const;
 
  private:
