@@ -127,6 +127,25 @@ TEST_F(StoreLimit, ListsAndPrunes) {
   EXPECT_THROW(summarize_stores(directory_.path() / "none"), ConfigError);
 }
 
+// The user may have named another folder.
+TEST_F(StoreLimit, PruningLeavesForeignFoldersAlone) {
+  const std::filesystem::path weights = directory_.path() / "llama" / StoreFolder::kDescription / "weights";
+  std::filesystem::create_directories(weights.parent_path());
+  std::ofstream(weights) << "w";
+  std::filesystem::create_directories(directory_.path() / "empty");
+  std::filesystem::create_directories(directory_.path() / "old");
+  std::ofstream(directory_.path() / "old" / StoreFolder::kDescription) << "model";
+  prune_stores(directory_.path(), {.unused_since = 1'500'000'000'000});
+  EXPECT_TRUE(std::filesystem::exists(weights));
+  EXPECT_TRUE(std::filesystem::exists(directory_.path() / "empty"));
+  EXPECT_FALSE(std::filesystem::exists(directory_.path() / "old")) << "a store without prompts";
+}
+
+TEST_F(StoreLimit, OfZeroInTheFileIsNoLimit) {
+  std::ofstream(directory_.path() / "size") << 0;
+  EXPECT_GT(store_limit(directory_.path(), 0), 0U);
+}
+
 TEST_F(StoreLimit, FilesAreForTheUserAlone) {
   const StoredConversation chat(folder_, 1, 1);
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
