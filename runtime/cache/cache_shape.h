@@ -14,7 +14,9 @@ constexpr std::size_t first_seen(CacheWindow window, std::size_t position) {
 
 // Which blocks have the same owner among the ranks that keep one copy of the cache.
 struct BlockOwners {
-  std::size_t count = 1;  // the cache consists of this many equal runs of blocks, which have different owners
+  // The cache consists of this many equal runs of blocks, which have different owners. If ranks own unequal
+  // parts, this is true of most blocks of a run.
+  std::size_t count = 1;
   std::size_t together = 1;  // consecutive blocks of a sequence that should have the same owner
 };
 

@@ -28,7 +28,8 @@ struct EnginePlan {
   // [stages * ranks] numbers of the hosts on which the ranks of each stage run, if the ranks of a host keep
   // one copy of the cache; else empty.
   std::vector<std::uint64_t> host_of{};
-  // Number of equal parts of the cache, such that each part has one owner per KV head; see CacheShape.
+  // Number of equal parts of the cache, each of which has one owner per KV head; if ranks own unequal parts,
+  // most of each part. See CacheShape.
   std::uint64_t cache_owners = 1;
   std::string not_shared_because{};  // why the ranks of a host cannot keep one copy, if it would save memory
 
