@@ -1,6 +1,7 @@
 #include "runtime/gateway/supervisor.h"
 
 #include "runtime/api/record.h"
+#include "tp/error.h"
 
 #include <algorithm>
 #include <csignal>

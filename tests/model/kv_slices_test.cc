@@ -13,8 +13,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstring>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,7 +41,7 @@ bool is_shared(const ModelSpec& spec, std::size_t ranks) {
 }
 
 bool same_bits(const std::vector<float>& one, const std::vector<float>& other) {
-  return one.size() == other.size() && std::memcmp(one.data(), other.data(), one.size() * sizeof(float)) == 0;
+  return std::ranges::equal(std::as_bytes(std::span(one)), std::as_bytes(std::span(other)));
 }
 
 // The logits of a prompt and of some tokens after it.
