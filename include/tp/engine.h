@@ -101,6 +101,10 @@ class Engine {
   RequestId submit(Request request);
   // From any thread: ends the request's continuations in the next step(), without further tokens.
   void cancel(RequestId request);
+  // From any thread of rank 0: removes the prompts that are stored for this model and these options
+  // (EngineOptions::kv_store), soon. Prompts in memory stay, and are stored again if they are continued.
+  // Returns false if there is no store.
+  bool clear_store();
   // From any thread: the engine's load after the last step, including requests submitted since then.
   LeaderStatus status() const;
 

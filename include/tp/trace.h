@@ -21,12 +21,22 @@ enum class Activity : std::uint8_t {
   // An all-reduce in the background, while the rank computes; detail: bytes. The rank's own all_reduce event
   // then covers only the wait for the result.
   overlapped_all_reduce,
+  store,  // work of the store of prompts (EngineOptions::kv_store) between steps; detail: bytes copied for it
 };
 
 constexpr std::string_view name_of(Activity activity) {
-  constexpr std::string_view kNames[] = {
-      "step",      "attention", "feed_forward", "logits", "all_reduce",           "gather",
-      "broadcast", "sample",    "exchange",     "choose", "overlapped_all_reduce"};
+  constexpr std::string_view kNames[] = {"step",
+                                         "attention",
+                                         "feed_forward",
+                                         "logits",
+                                         "all_reduce",
+                                         "gather",
+                                         "broadcast",
+                                         "sample",
+                                         "exchange",
+                                         "choose",
+                                         "overlapped_all_reduce",
+                                         "store"};
   return kNames[static_cast<std::size_t>(activity)];
 }
 

@@ -142,6 +142,20 @@ KvCache::KvCache(const Layouts& layers, const CacheGroups& groups, std::size_t n
   if (host_.region) share_layers(host_layouts, num_blocks * bytes_of_block(parts));
 }
 
+std::vector<std::span<const std::byte>> KvCache::own_shared_memory() const {
+  std::vector<std::span<const std::byte>> memory;
+  for (const SharedLayer& layer : shared_) {
+    const kernels::PagedCache& whole = layer.whole;
+    for (std::size_t head = 0; head < whole.owned.size(); ++head) {
+      const kernels::BlockRange blocks = whole.owned[head];
+      if (blocks.begin == blocks.end) continue;
+      const std::byte* const begin = whole.head(blocks.begin, head);
+      memory.emplace_back(begin, whole.head(blocks.end - 1, head) + whole.layout.head_bytes());
+    }
+  }
+  return memory;
+}
+
 // Leaves the rank its own heads of each layer of the host. `blocks`: bytes of all blocks.
 void KvCache::share_layers(const Layouts& host_layouts, std::size_t blocks) {
   const CacheSlices& slices = host_.slices;
@@ -166,13 +180,12 @@ void KvCache::share_layers(const Layouts& host_layouts, std::size_t blocks) {
     const Range own = heads.read_by(slices.rank);
     layers_[layer].base = whole.head(0, own.begin);
     layers_[layer].owned = whole.owned.subspan(own.begin, own.size());
-    if (heads.are_shared())
-      shared_[layer] = {host_.region.get(),
-                        whole,
-                        &slices.queries[layer],
-                        owners,
-                        exchange,
-                        {scratch_.data(), threads, scratch}};
+    shared_[layer] = {host_.region.get(),
+                      whole,
+                      heads.are_shared() ? &slices.queries[layer] : nullptr,
+                      owners,
+                      exchange,
+                      {scratch_.data(), threads, scratch}};
   }
 }
 

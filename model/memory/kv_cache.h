@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -60,10 +61,13 @@ class KvCache {
   std::size_t group(std::size_t layer) const { return places_[layer].value_or(CacheGroups::Place{}).group; }
   std::size_t groups() const { return groups_; }
   const StateCache& states() const { return states_; }
-  // The layer's cache on the whole host, if several ranks read a KV head of the layer; else null.
+  // The layer's cache on the whole host; null if the cache is private.
   const SharedLayer* shared(std::size_t layer) const {
     return !shared_.empty() && shared_[layer].region != nullptr ? &shared_[layer] : nullptr;
   }
+  // The memory shared with other ranks where this rank's blocks lie. Between the blocks of a rank that owns
+  // some of a layer's heads, there are other ranks' heads.
+  std::vector<std::span<const std::byte>> own_shared_memory() const;
   // Bytes, besides the blocks, for attention that the ranks of the host divide.
   std::size_t exchange_bytes() const { return exchange_bytes_; }
   // Bytes of the rank's part if all blocks and state slots are in use.

@@ -1,4 +1,4 @@
-// One layer's cache on a host whose ranks keep one copy of it.
+// One layer's cache in memory that the ranks of a host share.
 #pragma once
 
 #include "model/kernels/paged_cache.h"
@@ -14,11 +14,11 @@ namespace tp {
 
 struct SharedLayer {
   HostRegion* region = nullptr;
-  kernels::PagedCache whole{};  // KV heads of all ranks; `owned`: the blocks of this rank
-  const HostQueries* queries = nullptr;
-  std::size_t owners = 1;       // largest number of owners of a KV head
-  std::span<float> exchange{};  // shared by the ranks, for queries and partial results
-  TensorView<float> scratch{};  // this rank's, for attention of all heads: [threads, floats]
+  kernels::PagedCache whole{};           // KV heads of all ranks; `owned`: the blocks of this rank
+  const HostQueries* queries = nullptr;  // null: no KV head of the layer has several readers
+  std::size_t owners = 1;                // largest number of owners of a KV head
+  std::span<float> exchange{};           // shared by the ranks, for queries and partial results
+  TensorView<float> scratch{};           // this rank's, for attention of all heads: [threads, floats]
 };
 
 // Asks for huge pages for the blocks of this rank that the spans' tokens begin. Call it after keys and values

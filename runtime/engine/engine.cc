@@ -359,6 +359,7 @@ RequestId Engine::submit(Request request, EventSink sink) {
 
 void Engine::compile_constraint(const Request& request) const { impl_->leader().compile_constraint(request); }
 void Engine::cancel(RequestId request) { impl_->rank_zero_->cancel(request); }
+bool Engine::clear_store() { return impl_->leader().clear_store(); }
 LeaderStatus Engine::status() const { return impl_->rank_zero_->status(); }
 bool Engine::has_work() const { return impl_->leader().has_work() || !impl_->rank_zero_->events.empty(); }
 void Engine::wake() { impl_->leader().wake(); }

@@ -99,7 +99,7 @@ void serialize(Archive& archive, tp::StoreTask& task, unsigned /*version*/) {
 
 template <class Archive>
 void serialize(Archive& archive, tp::StoreWork& work, unsigned /*version*/) {
-  archive& work.saves& work.loads& work.cancelled;
+  archive& work.saves& work.loads& work.cancelled& work.clears;
 }
 
 template <class Archive>

@@ -35,6 +35,7 @@ struct StoreWork {
   std::vector<StoreTask> saves;
   std::vector<StoreTask> loads;
   std::vector<std::uint64_t> cancelled;  // loads to end early
+  bool clears = false;                   // after earlier saves and before these, remove all files
 };
 
 // A rank's answer.

@@ -146,6 +146,13 @@ void Leader::open_store(StoreSettings settings) {
   publish_status();
 }
 
+bool Leader::clear_store() {
+  if (!store_) return false;
+  store_->clear_soon();
+  wake();
+  return true;
+}
+
 std::vector<std::string> Leader::settle_store(std::span<const StoreReport> reports) {
   std::vector<std::string> notes = store_->settle(reports);
   publish_status();

@@ -53,6 +53,8 @@ class Leader {
   RequestId submit_pass(Request request, EventSink sink, const Pass& pass);
   // Ends the request with RequestCancelled, unless it has already ended.
   void cancel(RequestId request);
+  // Removes all stored prompts, soon. Returns false if there is no store.
+  bool clear_store();
   // The load at the last call to plan(), settle() or release_passes(), plus requests submitted since then.
   LeaderStatus status() const;
   // Ends wait_for_work(). If no thread is waiting, the next wait returns immediately.

@@ -37,5 +37,6 @@ void health(Service& service, const Exchange& exchange);
 void version(Service& service, const Exchange& exchange);
 void metrics(Service& service, const Exchange& exchange);
 void status(Service& service, const Exchange& exchange);
+void clear_store(Service& service, const Exchange& exchange);
 
 }  // namespace tp::endpoints

@@ -42,6 +42,7 @@ constexpr Route kRoutes[] = {
     {.path = "/v1/detokenize", .method = "POST", .run = endpoints::detokenize},
     {.path = "/v1/apply-template", .method = "POST", .run = endpoints::apply_template},
     {.path = "/v1/status", .method = "GET", .run = endpoints::status, .is_about_server = true},
+    {.path = "/v1/kv-store", .method = "DELETE", .run = endpoints::clear_store},
     {.path = "/v1/health",
      .method = "GET",
      .run = endpoints::health,

@@ -175,4 +175,19 @@ void status(Service& service, const Exchange& exchange) {
   service.respond_json(*exchange, 200, body);
 }
 
+// Anybody may use a server without keys, but not remove what others wait for.
+void clear_store(Service& service, const Exchange& exchange) {
+  if (service.options.access.api_keys.empty()) {
+    throw ApiException({.status = 403,
+                        .message = "expected a server with API keys, found none; start it with --api-key, or "
+                                   "remove stored prompts with `tp-infer kv-store DIR --prune`"});
+  }
+  if (!service.model.engine->clear_store()) {
+    throw ApiException({.status = 404,
+                        .message = "this server stores no prompts; start it with --kv-store DIR",
+                        .code = "not_found"});
+  }
+  service.respond_json(*exchange, 202, {{"object", "kv_store"}, {"deleted", true}});
+}
+
 }  // namespace tp::endpoints

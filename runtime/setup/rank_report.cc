@@ -2,7 +2,6 @@
 
 #include "model/memory/buffer.h"
 #include "parallel/exchange/all_reduce.h"
-#include "parallel/machine/numa.h"
 #include "parallel/machine/processors.h"
 
 #include <algorithm>
@@ -35,12 +34,14 @@ std::uint64_t peak_resident_bytes() {
 
 void reset_peak_memory() { std::ofstream("/proc/self/clear_refs") << 5; }
 
-RankReport describe_rank(Communicator& comm) {
+RankReport describe_rank(Communicator& comm, const MemoryRanges& shared_cache) {
   RankReport report;
   gethostname(report.host, sizeof(report.host) - 1);
   report.cores = allowed_cores();
   report.peak_resident_bytes = peak_resident_bytes();
-  report.numa = describe_numa(memory_of(kWeightMemory), memory_of(kCacheMemory), comm.sums().shared_memory());
+  MemoryRanges cache = memory_of(kCacheMemory);
+  cache.insert(cache.end(), shared_cache.begin(), shared_cache.end());
+  report.numa = describe_numa(memory_of(kWeightMemory), cache, comm.sums().shared_memory());
   return report;
 }
 

@@ -355,11 +355,8 @@ void Worker::open_store(const EnginePlan& plan, const Sha256Digest& fingerprint)
     std::erase_if(before, [&](std::size_t rank) { return rank >= comm_.rank(); });
     std::vector<CachePart> parts =
         parts_of(plan.spec(), plan.tp(comm_.rank()), loaded_->cache, loaded_->model.state_parts(), before);
-    const StoreFolder folder(plan.options.kv_store, hex_of(fingerprint, 16));
-    if (before.empty()) {
-      folder.remove_abandoned();
-      folder.describe(store_description(plan.options));
-    }
+    const StoreFolder folder(plan.options.kv_store, hex_of(fingerprint, 16), store_description(plan.options));
+    if (before.empty()) folder.remove_abandoned();
     const std::uint64_t limit =
         before.empty() ? store_limit(plan.options.kv_store, plan.options.kv_store_size) : 0;
     std::vector<std::string> indexed = comm_.is_root() ? indexed_parts(parts) : std::vector<std::string>();
@@ -401,7 +398,7 @@ Outputs Worker::run_command(const DraftForward& command) {
 }
 
 Outputs Worker::run_command(const Report& /*command*/) {
-  RankReport report = describe_rank(pipeline_.tensor());
+  RankReport report = describe_rank(pipeline_.tensor(), loaded_->cache.own_shared_memory());
   report.threads = info_.options.threads;
   report.weight_bytes = info_.weight_bytes;
   report.bytes_used = info_.bytes_used;
@@ -436,7 +433,11 @@ Outputs Worker::run_command(const GatherTrace& /*command*/) { return {.traces = 
 Outputs Worker::run_command(const Stop& /*command*/) { return {}; }
 
 Outputs Worker::run_command(const StoreWork& command) {
-  return {.store = gather_values(comm_, store_->run(command))};
+  const auto run = [&] {
+    const TraceSpan span(comm_, Activity::store, store_->bytes_to_copy(command));
+    return store_->run(command);
+  };
+  return {.store = gather_values(comm_, run())};
 }
 
 }  // namespace tp

@@ -45,7 +45,7 @@ RankStore::~RankStore() {
 }
 
 StoreReport RankStore::run(StoreWork work) {
-  std::vector<Save> saves;
+  std::vector<Save> saves(work.clears ? 1 : 0);
   for (StoreTask& task : work.saves) {
     Save& save = saves.emplace_back();
     save.states.resize(parts_.size());
@@ -72,6 +72,14 @@ StoreReport RankStore::run(StoreWork work) {
   return report;
 }
 
+std::size_t RankStore::bytes_to_copy(const StoreWork& work) const {
+  const auto states = static_cast<std::size_t>(std::ranges::count_if(
+      work.saves, [](const StoreTask& save) { return save.runs.front().state != kNoSlot; }));
+  std::size_t bytes = 0;
+  for (const CachePart& part : parts_) bytes += part.kind == StoredKind::states ? part.bytes(0) : 0;
+  return states * bytes;
+}
+
 std::vector<std::byte> RankStore::file_of_state(const CachePart& part, const StoredRun& run) const {
   const std::size_t offset = run_offset(run.tokens.size());
   std::vector<std::byte> file(offset + part.bytes(0));
@@ -90,9 +98,11 @@ void RankStore::maintain() {
   const std::uint64_t removed =
       limit_ != 0 ? shrink_store(folder_.path().parent_path(), limit_) : std::uint64_t{0};
   std::vector<RunHeader> found;
+  std::unordered_set<std::string> present;
   for (const std::string& part : indexed_) {
     for (const std::filesystem::path& file : folder_.files_of(part)) {
-      if (!seen_.insert(file.filename().string()).second) continue;
+      present.insert(file.filename().string());
+      if (seen_.contains(file.filename().string())) continue;
       ParsedRun run = StoreFolder::read_header(file);
       if (run.error.empty())
         found.push_back(std::move(run.header));
@@ -100,6 +110,7 @@ void RankStore::maintain() {
         ignore(file, run.error);
     }
   }
+  seen_ = std::move(present);
   const std::lock_guard lock(mutex_);
   report_.removed_bytes += removed;
   std::ranges::move(found, std::back_inserter(found_));
@@ -127,10 +138,14 @@ void RankStore::work() {
       Save next = std::move(saves_.front());
       saves_.pop_front();
       const bool writes = writes_;
+      const bool clears = next.task.runs.empty();
       lock.unlock();
-      if (writes) guard([&] { save(next); });
+      if (clears)
+        guard([&] { clear(); });
+      else if (writes)
+        guard([&] { save(next); });
       lock.lock();
-      ++report_.saves;
+      if (!clears) ++report_.saves;
     }
   }
 }
@@ -154,6 +169,21 @@ void RankStore::save(const Save& save) {
       remove_shorter(part, run);
     }
   }
+}
+
+// One rank per host removes the files of all parts, which may be of other ranks. The others remove those that
+// they have written since.
+void RankStore::clear() {
+  std::uint64_t removed = 0;
+  if (limit_ != 0)
+    removed = prune_stores(folder_.path().parent_path(), {.name = folder_.path().filename().string()});
+  for (const CachePart& part : parts_) {
+    if (!part.writes) continue;
+    for (const std::filesystem::path& file : folder_.files_of(part.name())) StoreFolder::remove(file);
+  }
+  seen_.clear();
+  const std::lock_guard lock(mutex_);
+  report_.removed_bytes += removed;
 }
 
 bool RankStore::is_stored(const CachePart& part, const StoredRun& run) const {

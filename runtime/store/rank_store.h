@@ -34,20 +34,23 @@ class RankStore {
   // Queues the work and returns at once. Reads come before writes; apart from that, the order is kept. The
   // blocks of a task must not change until the task is reported. States are copied before this returns.
   StoreReport run(StoreWork work);
+  // Bytes that run() copies: those of recurrent states.
+  std::size_t bytes_to_copy(const StoreWork& work) const;
 
   // The headers of files that have appeared since the last call, by this job or others.
   std::vector<RunHeader> take_found();
 
  private:
-  // A run, and the files of its states, which have been copied.
+  // A run, and the files of its states, which have been copied. Without a run: removes all files.
   struct Save {
-    StoreTask task;
-    std::vector<std::vector<std::byte>> states;  // [parts], empty for other parts
+    StoreTask task{};
+    std::vector<std::vector<std::byte>> states{};  // [parts], empty for other parts
   };
 
   void work();
   void maintain();
   void save(const Save& save);
+  void clear();
   void load(const StoreTask& task);
   bool is_stored(const CachePart& part, const StoredRun& run) const;
   void ignore(const std::filesystem::path& file, const std::string& why);

@@ -8,6 +8,7 @@
 #include <ctime>
 #include <random>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -74,7 +75,8 @@ std::string check_file(const OpenFile& file, std::uint64_t& bytes) {
 
 }  // namespace
 
-StoreFolder::StoreFolder(const std::filesystem::path& store, const std::string& name) : path_(store / name) {
+StoreFolder::StoreFolder(const std::filesystem::path& store, const std::string& name, std::string description)
+    : path_(store / name), description_(std::move(description) + "\n") {
   std::error_code error;
   std::filesystem::create_directories(store, error);
   if (!error) std::filesystem::create_directory(path_, error);
@@ -90,11 +92,11 @@ StoreFolder::StoreFolder(const std::filesystem::path& store, const std::string& 
                        "choose another (--kv-store)",
                        store.string(), reason_of(error ? error.value() : errno));
   ::chmod(path_.c_str(), 0700);
+  describe();
 }
 
-void StoreFolder::describe(const std::string& line) const {
-  const std::string text = line + "\n";
-  if (!exists(path_ / kDescription)) write(path_ / kDescription, std::as_bytes(std::span(text)));
+void StoreFolder::describe() const {
+  if (!exists(path_ / kDescription)) write_once(path_ / kDescription, std::as_bytes(std::span(description_)));
 }
 
 std::filesystem::path StoreFolder::path_of(const PromptId& id, const std::string& part) const {
@@ -107,6 +109,14 @@ bool StoreFolder::exists(const std::filesystem::path& file) {
 }
 
 std::string StoreFolder::write(const std::filesystem::path& file, std::span<const std::byte> bytes) const {
+  std::string error = write_once(file, bytes);
+  if (error.empty() || exists(path_) || ::mkdir(path_.c_str(), 0700) != 0) return error;
+  describe();
+  return write_once(file, bytes);
+}
+
+std::string StoreFolder::write_once(const std::filesystem::path& file,
+                                    std::span<const std::byte> bytes) const {
   std::random_device random;
   const std::filesystem::path temporary =
       path_ / fmt::format("{:08x}{:08x}{}", random(), random(), kTemporary);

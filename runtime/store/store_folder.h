@@ -13,19 +13,18 @@ namespace tp {
 
 class StoreFolder {
  public:
-  // Creates the folder `store`/`name`, readable by the user alone. Throws ConfigError.
-  StoreFolder(const std::filesystem::path& store, const std::string& name);
+  // Creates the folder `store`/`name`, readable by the user alone. `description`: a line about the model, for
+  // people. Throws ConfigError.
+  StoreFolder(const std::filesystem::path& store, const std::string& name, std::string description);
 
   static constexpr const char* kDescription = "model";  // name of the file with the description
-
-  // Writes a line about the model for people, unless there is one.
-  void describe(const std::string& line) const;
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path path_of(const PromptId& id, const std::string& part) const;
   static bool exists(const std::filesystem::path& file);
 
-  // Writes a file under a temporary name, then renames it. Returns the reason if that failed, else nothing.
+  // Writes a file under a temporary name, then renames it. If another process has removed this folder, but
+  // not the folder of all stores, creates it again. Returns the reason if that failed, else nothing.
   std::string write(const std::filesystem::path& file, std::span<const std::byte> bytes) const;
   // Reads a file of exactly this size, and counts it as used. Returns the reason if that failed, else
   // nothing.
@@ -41,7 +40,11 @@ class StoreFolder {
   void remove_abandoned() const;
 
  private:
+  std::string write_once(const std::filesystem::path& file, std::span<const std::byte> bytes) const;
+  void describe() const;
+
   std::filesystem::path path_;
+  std::string description_;
 };
 
 }  // namespace tp

@@ -5,6 +5,7 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <map>
 #include <system_error>
@@ -193,7 +194,11 @@ std::uint64_t store_limit(const fs::path& store, std::uint64_t wanted) {
   if (::statvfs(store.c_str(), &disk) == 0)
     limit = std::min<std::uint64_t>(limit, std::uint64_t{disk.f_frsize} * disk.f_blocks / 10);
   if (wanted != 0) limit = wanted;
-  if (!fs::exists(fs::symlink_status(fixed, error))) std::ofstream(fixed) << limit << '\n';
+  const int file = ::open(fixed.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (file >= 0) {
+    ::dprintf(file, "%llu\n", static_cast<unsigned long long>(limit));
+    ::close(file);
+  }
   return limit;
 }
 

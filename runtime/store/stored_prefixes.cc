@@ -12,12 +12,17 @@ std::size_t StoredPrefixes::loading() const {
 
 bool StoredPrefixes::must_wait(const Text& text, std::size_t room, double compute_rate) {
   if (text.prompt_tokens < settings_.least_tokens) return false;
-  if (const auto known = prefixes_.find(text.id); known != prefixes_.end())
-    return known->second.state == Prefix::State::loading;
   const std::size_t size = blocks_.block_size();
-  // The last token is always computed.
-  const std::span<const TokenId> tokens = text.tokens.first((text.tokens.size() - 1) / size * size);
-  const std::vector<PromptId> ids = ids_after(id_of_salt(settings_.fingerprint, text.salt), tokens, size);
+  const auto known = prefixes_.find(text.id);
+  if (known == prefixes_.end()) {
+    // The last token is always computed.
+    const std::span<const TokenId> tokens = text.tokens.first((text.tokens.size() - 1) / size * size);
+    prefixes_[text.id] = {.state = Prefix::State::waiting,
+                          .ids = ids_after(id_of_salt(settings_.fingerprint, text.salt), tokens, size)};
+  } else if (known->second.state != Prefix::State::waiting) {
+    return known->second.state == Prefix::State::loading;
+  }
+  const std::vector<PromptId>& ids = prefixes_[text.id].ids;
   const std::size_t cached = blocks_.match_prefix(text.tokens, text.salt).tokens / size;
   const std::optional<StoredPrefix> found =
       find_prefix(index_, ids, cached, settings_.furthest, size, blocks_.keeps_states());
@@ -59,7 +64,9 @@ bool StoredPrefixes::start(const Text& text, const StoredPrefix& found, const st
   load.runs = runs_to_read(blocks_.loan(*loan), found, ids, id_of_salt(settings_.fingerprint, text.salt),
                            text.tokens);
   const std::uint64_t id = next_task_++;
+  // Ends the life of `ids`.
   prefixes_[text.id] = {.state = Prefix::State::loading,
+                        .ids = {},
                         .load = id,
                         .loan = *loan,
                         .tokens = (found.blocks - cached) * blocks_.block_size(),
@@ -117,7 +124,7 @@ void StoredPrefixes::cancel(Prefix& prefix) {
 std::optional<bool> StoredPrefixes::give_up_newest() {
   for (auto newest = prefixes_.rbegin(); newest != prefixes_.rend(); ++newest) {
     Prefix& prefix = newest->second;
-    if (prefix.state == Prefix::State::none) continue;
+    if (prefix.state == Prefix::State::none || prefix.state == Prefix::State::waiting) continue;
     const bool is_ready = prefix.state == Prefix::State::ready;
     if (is_ready)
       blocks_.end_loan(prefix.loan);
@@ -220,9 +227,21 @@ std::optional<StoreTask> StoredPrefixes::next_save() {
   return std::nullopt;
 }
 
+// Running sequences are stored again from their beginning.
+void StoredPrefixes::clear() {
+  index_ = RunIndex(blocks_.block_size());
+  known_runs_.clear();
+  known_states_.clear();
+  tracks_.clear();
+  queue_.clear();
+  for (Saving& saving : saving_) saving.is_removed = true;
+  work_.clears = true;
+}
+
 std::optional<StoreWork> StoredPrefixes::take_work() {
   constexpr std::size_t kMostSaves = 2;
   constexpr auto kPatience = std::chrono::milliseconds(1);
+  if (clears_.exchange(false)) clear();
   StoreWork work = std::exchange(work_, {});
   bool has_state = false;  // the main thread copies at most one per step
   while (saving_.size() < kMostSaves && !has_state) {
@@ -231,7 +250,7 @@ std::optional<StoreWork> StoredPrefixes::take_work() {
     has_state = save->runs.front().state != kNoSlot;
     work.saves.push_back(std::move(*save));
   }
-  const bool is_new = !work.saves.empty() || !work.loads.empty() || !work.cancelled.empty();
+  const bool is_new = !work.saves.empty() || !work.loads.empty() || !work.cancelled.empty() || work.clears;
   const auto now = Clock::now();
   if (!is_new && (!is_busy() || now - asked_ < kPatience)) return std::nullopt;
   asked_ = now;
@@ -273,7 +292,7 @@ void StoredPrefixes::end_saves(std::uint64_t finished) {
     const Saving saved = std::move(saving_.front());
     saving_.pop_front();
     if (saved.loan) blocks_.end_loan(*saved.loan);
-    if (status_.writes) index_.add(saved.header);
+    if (status_.writes && !saved.is_removed) index_.add(saved.header);
   }
   if (!status_.writes) queue_.clear();
 }
@@ -288,8 +307,11 @@ void StoredPrefixes::end_load(std::uint64_t id) {
     prefix.state = Prefix::State::ready;
     prefix.seconds = std::chrono::duration<double>(Clock::now() - prefix.begun).count();
     measure(prefix);
-    for (const StoredRun& run : load.runs)
-      (run.state == kNoSlot ? known_runs_ : known_states_).insert(run.id);
+    for (const StoredRun& run : load.runs) {
+      const bool is_run = run.state == kNoSlot;
+      if (is_run ? index_.has_run(run.id) : index_.has_state(run.id))
+        (is_run ? known_runs_ : known_states_).insert(run.id);
+    }
     ++status_.restored_prompts;
     status_.restored_tokens += prefix.tokens;
     return;

@@ -9,6 +9,7 @@
 #include "runtime/store/run_index.h"
 #include "tp/store_status.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -78,12 +79,15 @@ class StoredPrefixes {
   // Drops what is known of a sequence that is to be computed again.
   void forget(SequenceId id) { tracks_.erase(id); }
 
+  // From any thread: the next take_work() forgets all stored prompts and lets the ranks remove their files.
+  void clear_soon() { clears_ = true; }
+
   // Work for the ranks; nothing if there is none, or if it is too early to ask again.
   std::optional<StoreWork> take_work();
   // Processes the ranks' reports, in rank order. Returns notes for the user.
   std::vector<std::string> settle(std::span<const StoreReport> reports);
   // Whether files are being written or read, or wait for it.
-  bool is_busy() const { return !queue_.empty() || !saving_.empty() || !loads_.empty(); }
+  bool is_busy() const { return !queue_.empty() || !saving_.empty() || !loads_.empty() || clears_; }
 
   StoreStatus status() const;
 
@@ -96,6 +100,7 @@ class StoredPrefixes {
   struct Saving {
     RunHeader header;
     std::optional<LoanId> loan;
+    bool is_removed = false;  // the file will be removed
   };
   // Facts about the text of a running sequence.
   struct Track {
@@ -105,7 +110,9 @@ class StoredPrefixes {
   };
   // A prefix of a waiting sequence.
   struct Prefix {
-    enum class State : std::uint8_t { loading, ready, none } state = State::none;
+    // waiting: for other prefixes, or for room. none: the sequence does without.
+    enum class State : std::uint8_t { waiting, loading, ready, none } state = State::none;
+    std::vector<PromptId> ids;  // [blocks] of the prompt, while it is waiting
     std::uint64_t load = 0;
     LoanId loan = 0;
     std::size_t tokens = 0;  // tokens that are read
@@ -136,6 +143,7 @@ class StoredPrefixes {
   RunHeader header_of(const Text& text, const Track& track, Range blocks, StoredKind kind) const;
   void queue_run(const Text& text, const Track& track, Range blocks);
   void queue_state(const Text& text, const Track& track, std::size_t end, ContentId contents);
+  void clear();
   std::optional<StoreTask> next_save();
   void end_saves(std::uint64_t finished);
 
@@ -152,6 +160,7 @@ class StoredPrefixes {
   std::map<std::uint64_t, Load> loads_;
   std::uint64_t next_task_ = 1;
   StoreWork work_;  // loads and cancellations to send
+  std::atomic<bool> clears_ = false;
   Clock::time_point asked_{};
   // Recent reading: tokens, their seconds, and the time of the last measurement.
   double read_tokens_ = 0.0;

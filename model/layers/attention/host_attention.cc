@@ -110,9 +110,10 @@ class SharedSpans {
 
 void attend(const AttentionArgs& args, const StepContext& step) {
   if (step.shared_cache == nullptr) return kernels::paged_attention(args);
+  use_huge_pages(*step.shared_cache, args.spans);
+  if (step.shared_cache->queries == nullptr) return kernels::paged_attention(args);
   SharedSpans shared(args, *step.shared_cache);
   shared.offer_queries();
-  use_huge_pages(*step.shared_cache, args.spans);
   step.shared_cache->region->synchronize();
   AttentionArgs others = args;
   others.spans = shared.others();

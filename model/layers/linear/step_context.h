@@ -46,7 +46,7 @@ struct StepContext {
   Communicator* comm = nullptr;                 // null in shape-only steps, or if no layer communicates
   const RelativeBias* relative_bias = nullptr;  // null: the model has none
   SumTally* tally = nullptr;                    // counts a shape-only step's sums; null: no counting
-  // The current layer's cache on the whole host; null: other ranks don't read its KV heads.
+  // The current layer's cache on the whole host; null: the cache is private.
   const SharedLayer* shared_cache = nullptr;
 
   // Counts a sum over ranks that a shape-only step skips.

@@ -283,16 +283,21 @@ TEST(Engine, ReportsWhereTheMemoryOfEachRankIs) {
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
     run_alone(engine, greedy_request(fixture.prompt, 10));
+    std::uint64_t cache_pages = 0;
+    bool are_known = true;
     for (const RankReport& report : engine.reports()) {
       const RankNuma& numa = report.numa;
       EXPECT_EQ(numa.core_nodes != 0, numa.nodes != 0);
+      are_known = are_known && numa.pages_known != 0;
       if (numa.pages_known == 0) continue;
       // Vectors have no pages of their own.
       EXPECT_GE(numa.weights.total(), report.weight_bytes / 4096 / 2);
-      // With two KV heads, more ranks keep one copy in shared memory, which is not counted.
-      EXPECT_EQ(numa.cache.total() != 0, comm.size() <= 2);
+      cache_pages += numa.cache.total();
+      // With two KV heads, more ranks keep one copy, and the few blocks in use may belong to others.
+      EXPECT_TRUE(numa.cache.total() != 0 || comm.size() > 2);
       EXPECT_EQ(numa.window.total() != 0, comm.size() > 1);
     }
+    EXPECT_EQ(cache_pages != 0, are_known);
   });
 }
 

@@ -5,8 +5,12 @@
 #include "tests/runtime/store/store_run.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace tp {
@@ -125,6 +129,42 @@ TEST(Store, ContinuesConversationsAcrossEngines) {
   EXPECT_EQ(std::ranges::count_if(files, [](const auto& file) { return file.string().ends_with("-k0h0"); }),
             1)
       << "a longer run replaces a shorter one";
+}
+
+// Writing copies nothing on the main thread but recurrent states, of at most one position between two steps.
+TEST(Store, CopiesAtMostOneStatePerStep) {
+  for (const char* name : {"llama-gqa", "qwen35"}) {
+    const Fixture fixture = reference::fixture(name);
+    const StoreFolderTest store;
+    std::vector<RankTrace> traces;
+    on_ranks(test::world().size(), options_for(fixture, store), [&](Engine& engine) {
+      engine.start_trace();
+      for (const std::size_t first : {0U, 1U, 2U})
+        engine.submit(asked(test::varied_prompt(fixture.prompt, 41, first)));
+      test::run_all(engine);
+      while (engine.wait_for_work(std::chrono::nanoseconds(0))) engine.step();
+      traces = engine.traces();
+    });
+    if (!test::world().is_root()) continue;
+    std::uint64_t stored_state = 0;  // bytes on all ranks
+    std::string id;
+    for (const std::filesystem::path& file : store.files()) {
+      const std::string file_name = file.filename().string();
+      if (file_name.find("-s") == std::string::npos) continue;
+      if (id.empty()) id = file_name.substr(0, file_name.find('-'));
+      if (file_name.starts_with(id)) stored_state += std::filesystem::file_size(file);
+    }
+    std::uint64_t copied = 0;
+    for (const RankTrace& trace : traces) {
+      for (const TraceEvent& event : trace.events) {
+        if (event.activity != Activity::store) continue;
+        EXPECT_LE(event.detail, stored_state) << name;
+        copied += event.detail;
+      }
+    }
+    EXPECT_EQ(copied > 0, stored_state > 0) << name;
+    EXPECT_EQ(stored_state > 0, std::string_view(name) == "qwen35");
+  }
 }
 
 TEST(Store, IgnoresShortPromptsOtherSaltsAndRequestsWithoutCache) {

@@ -61,7 +61,7 @@ class StoredConversation {
 class StoreLimit : public testing::Test {
  protected:
   test::TemporaryDirectory directory_;
-  StoreFolder folder_{directory_.path(), "fingerprint"};
+  StoreFolder folder_{directory_.path(), "fingerprint", "llama, weights auto, cache bf16"};
   const std::uint64_t run_bytes_ = 2 * (run_offset(2) + 1000);
 };
 
@@ -103,7 +103,6 @@ TEST_F(StoreLimit, IsFixedWhenTheFolderIsCreated) {
 }
 
 TEST_F(StoreLimit, ListsAndPrunes) {
-  folder_.describe("llama, weights auto, cache bf16");
   const StoredConversation old(folder_, 1, 2);
   const StoredConversation recent(folder_, 2, 2);
   for (const std::size_t run : {0U, 1U}) {
@@ -147,15 +146,33 @@ TEST_F(StoreLimit, OfZeroInTheFileIsNoLimit) {
 }
 
 TEST_F(StoreLimit, FilesAreForTheUserAlone) {
+  const mode_t mask = ::umask(0);
   const StoredConversation chat(folder_, 1, 1);
-  for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+  shrink_store(directory_.path(), store_limit(directory_.path(), 0));
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_.path())) {
+    if (entry.is_directory()) continue;
+    ++files;
     EXPECT_EQ(entry.status().permissions(),
-              std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+              std::filesystem::perms::owner_read | std::filesystem::perms::owner_write)
+        << entry.path();
   }
+  EXPECT_EQ(files, 5U) << "two parts, the description, the size and the lock";
+  ::umask(mask);
+}
+
+// Another process may prune while this one writes.
+TEST_F(StoreLimit, CreatesAFolderAgainThatWasPruned) {
+  prune_stores(directory_.path(), {.name = "fingerprint"});
+  ASSERT_FALSE(StoreFolder::exists(folder_.path()));
+  const StoredConversation chat(folder_, 1, 1);
+  EXPECT_EQ(chat.left(), "1");
+  ASSERT_EQ(summarize_stores(directory_.path()).size(), 1U);
+  EXPECT_EQ(summarize_stores(directory_.path()).front().description, "llama, weights auto, cache bf16");
 }
 
 TEST_F(StoreLimit, WritesNothingIntoAFolderThatIsGone) {
-  std::filesystem::remove_all(folder_.path());
+  std::filesystem::remove_all(directory_.path());
   EXPECT_EQ(folder_.write(folder_.path() / "file", {}), "No such file or directory");
   std::vector<std::byte> bytes(3);
   EXPECT_EQ(StoreFolder::read(folder_.path() / "file", bytes), "No such file or directory");
