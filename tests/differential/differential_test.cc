@@ -34,7 +34,7 @@ const std::vector<std::string> kModels = {
     "llama-12q3kv",   "gemma2-bf16", "gpt2-6heads",  "qwen2moe",  "gptneox",
     "deepseek3-yarn", "cohere2",     "gptoss-mxfp4", "olmo3",     "gemma3-multimodal-layout",
     "llama4-scout",   "qwen3next",   "qwen35",       "qwen35moe", "lfm2moe",
-    "museglimmer"};
+    "museglimmer",    "falcon-mqa"};
 const std::vector<std::string> kModelsWithLayer = {"deepseek3-yarn", "qwen3next", "qwen35"};
 
 bool has_recurrent_layers(const reference::Fixture& fixture) {
@@ -141,14 +141,16 @@ std::size_t expect_same(const Answer& found, const Answer& expected) {
   return tokens;
 }
 
-// What was compared, and what a layer for multi-token prediction guessed.
+// What was compared, what was read from stores, and what a layer for multi-token prediction guessed.
 struct Comparison {
   std::size_t tokens = 0;
+  std::size_t restored = 0;
   std::size_t drafted_by_layer = 0;
   std::size_t accepted_of_layer = 0;
 
   Comparison& operator+=(const Comparison& more) {
     tokens += more.tokens;
+    restored += more.restored;
     drafted_by_layer += more.drafted_by_layer;
     accepted_of_layer += more.accepted_of_layer;
     return *this;
@@ -176,24 +178,33 @@ Comparison run_trial(Communicator& comm, std::uint64_t seed) {
     options.speculation.model = options.model;
   // A difference in the last bit of a weight grows a hundredfold in its logits, and so do those of sums.
   options.same_bits = has_states;
-  std::vector<Answer> answers;
+  const test::TemporaryDirectory store;
+  if (trial.stores && comm.is_root()) options.kv_store = store.path();
   Comparison compared;
-  {
+  std::vector<std::vector<Answer>> all_answers;  // of engines with the same store
+  for (std::size_t engines = trial.stores ? 2 : 1; engines > 0; --engines) {
     Engine engine(comm, options);
     if (!comm.is_root()) {
       engine.follow();
-      return {};
+      continue;
     }
-    answers = run_together(engine, trial.requests);
-    const SpeculationCounts counts = engine.status().speculation;
-    if (kind == DraftKind::mtp) compared = {0, counts.drafted_tokens(), counts.accepted_tokens()};
+    all_answers.push_back(run_together(engine, trial.requests));
+    const LeaderStatus status = engine.status();
+    compared.restored += status.store.restored_tokens;
+    if (kind != DraftKind::mtp) continue;
+    compared.drafted_by_layer += status.speculation.drafted_tokens();
+    compared.accepted_of_layer += status.speculation.accepted_tokens();
   }
+  if (!comm.is_root()) return {};
   SCOPED_TRACE("TP_DIFFERENTIAL_SEED=" + std::to_string(seed) + ": " + fixture.name + ", " +
                describe(options));
   const std::vector<Answer> expected = run_alone(options, trial.requests);
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    SCOPED_TRACE(describe(trial.requests[i].request));
-    compared.tokens += expect_same(answers[i], expected[i]);
+  for (const std::vector<Answer>& answers : all_answers) {
+    SCOPED_TRACE(&answers == &all_answers.front() ? "the first engine" : "an engine that reads the store");
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      SCOPED_TRACE(describe(trial.requests[i].request));
+      compared.tokens += expect_same(answers[i], expected[i]);
+    }
   }
   return compared;
 }
@@ -219,9 +230,11 @@ TEST(Differential, AnEngineSaysWhatOneRankSaysThatAnswersOneRequestAtATime) {
   EXPECT_GT(all.tokens, 100 * trials) << "hardly anything was compared";
   if (trials >= kTrialsInCTest) {
     EXPECT_GT(all.accepted_of_layer, 0U) << "a layer was never right";
+    EXPECT_GT(all.restored, 100U) << "hardly anything was read from stores";
   }
-  std::printf("compared %zu tokens in %zu trials; %zu of %zu guesses of layers were right\n", all.tokens,
-              trials, all.accepted_of_layer, all.drafted_by_layer);
+  std::printf(
+      "compared %zu tokens in %zu trials; read %zu from stores; %zu of %zu guesses of layers were right\n",
+      all.tokens, trials, all.restored, all.accepted_of_layer, all.drafted_by_layer);
 }
 
 }  // namespace

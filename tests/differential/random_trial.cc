@@ -120,6 +120,9 @@ Trial random_trial(Random& random, std::size_t vocab_size, const DraftChoice& ch
         std::chrono::microseconds(1);  // always exceeded, so that chunks do not depend on the machine
   options.speculation = random_speculation(random, choice);
   if (one_in(random, 4)) options.two_batch_overlap = TwoBatchOverlap::on;
+  options.kv_slices = !one_in(random, 3);
+  options.kv_store_min = random.integer(1, kLongestPrompt);
+  trial.stores = random.coin();
   for (std::size_t count = random.integer(4, 12); count > 0; --count) {
     TrialRequest& one = trial.requests.emplace_back();
     one.request = random_request(random, vocab_size);
@@ -147,10 +150,12 @@ std::string describe(const SpeculationOptions& options) {
 std::string describe(const EngineOptions& options) {
   const SpeculationOptions& speculation = options.speculation;
   return fmt::format(
-      "prefill_chunk {}, max_sequences {}, block_size {}, cache_tokens {}, step_time {} ms, {}{}",
+      "prefill_chunk {}, max_sequences {}, block_size {}, cache_tokens {}, step_time {} ms, {}{}{}{}",
       options.prefill_chunk, options.max_sequences, options.block_size, options.cache_tokens,
       options.step_time.count(), describe(speculation),
-      options.two_batch_overlap == TwoBatchOverlap::on ? ", in half-batches" : "");
+      options.two_batch_overlap == TwoBatchOverlap::on ? ", in half-batches" : "",
+      options.kv_slices ? "" : ", private caches",
+      options.kv_store.empty() ? "" : fmt::format(", stores prompts from {} tokens", options.kv_store_min));
 }
 
 std::string describe(const Request& request) {

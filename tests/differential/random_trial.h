@@ -19,6 +19,7 @@ struct TrialRequest {
 struct Trial {
   EngineOptions options;
   std::vector<TrialRequest> requests;
+  bool stores = false;  // a second engine reads the prompts that the first one stored
 };
 
 // The sources that guess tokens of a model.

@@ -72,6 +72,7 @@ struct Division {
   std::size_t ranks;
   std::size_t chunk;
   int threads;
+  bool kv_slices;  // ranks keep one copy of the cache
 };
 
 struct TestedModel {
@@ -94,7 +95,8 @@ OwnLogits logits_of(Communicator& comm, const TestedModel& model, const Division
                          {.length = model.tokens.size(),
                           .chunk = std::min(division.chunk, model.tokens.size()),
                           .kv_type = model.kv_type,
-                          .weights = model.type});
+                          .weights = model.type,
+                          .kv_slices = division.kv_slices});
   OwnLogits logits{decoder.local_vocab(), decoder.append(model.tokens)};
   omp_set_num_threads(1);
   return logits;
@@ -119,13 +121,19 @@ bool runs_all() {
   return value != nullptr && std::string_view(value) == "all";
 }
 
-// A few numbers of ranks up to `most`, chunks and threads, or all.
+// A few numbers of ranks up to `most`, chunks and threads, with private and with shared caches, or all.
 std::vector<Division> divisions(std::size_t most) {
-  if (!runs_all()) return {{1, 7, 2}, {2, 512, 3}, {3, 1, 1}, {3, 7, 3}, {most, 512, 1}, {most, 1, 2}};
+  if (!runs_all()) {
+    return {{1, 7, 2, false}, {2, 512, 3, true},     {3, 1, 1, false},
+            {3, 7, 3, true},  {most, 512, 1, false}, {most, 1, 2, true}};
+  }
   std::vector<Division> all;
   for (std::size_t ranks = 1; ranks <= most; ++ranks) {
     for (const std::size_t chunk : {1U, 7U, 512U}) {
-      for (const int threads : {1, 2, 3}) all.push_back({ranks, chunk, threads});
+      for (const int threads : {1, 2, 3}) {
+        all.push_back({ranks, chunk, threads, false});
+        if (ranks > 1) all.push_back({ranks, chunk, threads, true});
+      }
     }
   }
   return all;
@@ -133,15 +141,16 @@ std::vector<Division> divisions(std::size_t most) {
 
 void expect_same_bits(Groups& groups, const TestedModel& model, std::size_t most, const std::string& name) {
   Communicator self(MPI_COMM_SELF);
-  const OwnLogits whole = logits_of(self, model, {1, 512, 1});
+  const OwnLogits whole = logits_of(self, model, {1, 512, 1, false});
   for (const Division& division : divisions(most)) {
     if (division.ranks > most) continue;
     Communicator* const comm = groups.of(division.ranks);
     if (comm == nullptr) continue;
     const OwnLogits part = logits_of(*comm, model, division);
-    EXPECT_EQ(different_bits(part, whole, model.tokens.size()), 0U) << fmt::format(
-        "{}, {}, {} ranks, chunks of {}, {} threads", name, model.type ? name_of(*model.type) : "as stored",
-        division.ranks, division.chunk, division.threads);
+    EXPECT_EQ(different_bits(part, whole, model.tokens.size()), 0U)
+        << fmt::format("{}, {}, {} ranks, chunks of {}, {} threads, {} caches", name,
+                       model.type ? name_of(*model.type) : "as stored", division.ranks, division.chunk,
+                       division.threads, division.kv_slices ? "shared" : "private");
   }
 }
 
