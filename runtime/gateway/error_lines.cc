@@ -10,6 +10,14 @@ namespace {
 
 constexpr std::size_t kMostLine = 400;  // bytes of a line
 
+// The host in mpirun's message about a host that it cannot reach any more; empty in other lines.
+std::string_view lost_host(std::string_view line) {
+  constexpr std::string_view kBefore = " on node ";
+  const std::size_t at = line.find(kBefore);
+  if (at == line.npos || line.find("Remote daemon") == line.npos) return {};
+  return line.substr(at + kBefore.size());
+}
+
 }  // namespace
 
 // How well a line explains the end of a job; 0: not at all.
@@ -17,7 +25,7 @@ int ErrorLines::explains(std::string_view line) {
   const bool has_letters =
       std::ranges::any_of(line, [](unsigned char byte) { return std::isalpha(byte) != 0; });
   if (!has_letters) return 0;
-  if (line.find("process rank") != line.npos) return kNamesRank;
+  if (line.find("process rank") != line.npos || !lost_host(line).empty()) return kNamesRank;
   return line.find("tp-infer") != line.npos && line.find(": ") != line.npos ? 2 : 1;
 }
 
@@ -43,7 +51,8 @@ void ErrorLines::take(std::string_view line) {
   const int rank = explains(line);
   if (rank < std::max(least_, rank_)) return;
   rank_ = rank;
-  best_ = printable(line);
+  const std::string_view host = lost_host(line);
+  best_ = host.empty() ? printable(line) : "the host " + printable(host) + " was lost";
 }
 
 }  // namespace tp

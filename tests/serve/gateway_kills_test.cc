@@ -132,11 +132,6 @@ Duration time_until_kill(std::size_t killed, Duration whole, std::mt19937& rando
 }
 
 // TP_GATEWAY_KILLS: how often; TP_GATEWAY_SEED.
-std::size_t number_in(const char* variable, std::size_t otherwise) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
 void expect_undisturbed_answers(std::size_t ranks, std::size_t kills, int tokens) {
   const std::size_t seed = number_in("TP_GATEWAY_SEED", 1);
   std::mt19937 random(static_cast<std::uint32_t>(seed));

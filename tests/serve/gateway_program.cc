@@ -36,6 +36,11 @@ std::string name_of_process(pid_t process) {
 
 }  // namespace
 
+std::size_t number_in(const char* variable, std::size_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
 std::vector<std::string> serve_command(std::size_t ranks, const Arguments& arguments) {
   Arguments all = {"serve"};
   all.insert(all.end(), arguments.begin(), arguments.end());

@@ -5,6 +5,7 @@
 #include "tests/serve/http_client.h"
 
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,6 +14,11 @@
 #include <nlohmann/json.hpp>
 
 namespace tp::test {
+
+constexpr const char* kPath = "/v1/completions";
+
+// The number in an environment variable.
+std::size_t number_in(const char* variable, std::size_t otherwise);
 
 // The command of a job of tp-infer serve.
 std::vector<std::string> serve_command(std::size_t ranks, const Arguments& arguments = {});

@@ -15,8 +15,6 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 
-constexpr const char* kPath = "/v1/completions";
-
 std::vector<std::string> expected_events(int tokens) {
   std::vector<std::string> events;
   for (int i = 0; i < tokens; ++i) events.push_back(fmt::format("{{\"token\":{}}}", i));
@@ -134,6 +132,33 @@ TEST(Gateway, TriesCommandsInOrder) {
   const std::string log = gateway.end();
   EXPECT_NE(log.find("(command 1 of 2)"), std::string::npos) << log;
   EXPECT_NE(log.find("(command 2 of 2)"), std::string::npos) << log;
+}
+
+// The second command's hosts lack the first job's instruction set.
+TEST(Gateway, MarksAnswersThatContinueOnAnotherInstructionSet) {
+  const TemporaryDirectory folder;
+  const std::string down = (folder.path() / "down").string();
+  const std::string config = (folder.path() / "gateway.json").string();
+  std::ofstream(config) << config_text(
+      {{"sh", "-c", "test -e " + down + " && exit 1; TP_ISA=avx2 exec " TP_FAKE_JOB},
+       {"sh", "-c",
+        "test \"$TP_ISA\" = avx2 && { echo 'tp-infer: TP_ISA must be portable; found \"avx2\"' >&2; exit 1; "
+        "}; "
+        "exec " TP_FAKE_JOB}});
+  GatewayProgram gateway({}, {"--config", config});
+  HttpClient client(gateway.port());
+  client.send(request_text("POST", kPath, json{{"tokens", 40}, {"delay_ms", 20}}.dump()));
+  ASSERT_NE(client.read_until("\"token\":5}"), "");
+  std::ofstream(down) << "";
+  send_signal(gateway.member("fake_job"), SIGKILL);
+  const HttpReply reply = client.read();
+  EXPECT_EQ(reply.events(), expected_events(40));
+  EXPECT_NE(reply.body.find(": this answer may differ from that of an undisturbed run\n\n"),
+            std::string::npos);
+  // An answer of one job alone is not marked.
+  EXPECT_EQ(gateway.post(kPath, {{"tokens", 3}}).body.find("may differ"), std::string::npos);
+  const std::string log = gateway.end();
+  EXPECT_NE(log.find("its instruction set differs, so texts may differ"), std::string::npos) << log;
 }
 
 TEST(Gateway, SaysWhyNoJobBecomesReady) {

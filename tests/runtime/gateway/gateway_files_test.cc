@@ -69,6 +69,8 @@ TEST(ErrorLines, FindTheLineThatExplainsTheEnd) {
       "x\n---\n");
   EXPECT_EQ(lines.best(),
             "mpirun noticed that process rank 1 with PID 7 on node a exited on signal 9 (Killed).");
+  lines.add("  Remote daemon: [[4732,0],1] on node 10.0.0.2\ntp-infer: the server ends\n");
+  EXPECT_EQ(lines.best(), "the host 10.0.0.2 was lost");
   lines.expect_errors();
   lines.add("127.0.0.1 POST /v1/completions 200\n");
   EXPECT_EQ(lines.best(), "") << "the log of requests explains nothing";
