@@ -26,6 +26,7 @@ using test::ModelUnderTest;
 std::vector<WeightType> types_of_one_rule() {
   switch (kernels::active_isa()) {
     case kernels::Isa::avx2:
+    case kernels::Isa::avx_vnni:
     case kernels::Isa::avx512:
     case kernels::Isa::avx512_vnni:
       return {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8, WeightType::int4};

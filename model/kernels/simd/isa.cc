@@ -6,22 +6,27 @@
 #include <algorithm>
 #include <cstdlib>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace tp::kernels {
 namespace {
+
+// Whether a machine whose best instruction set is `best` has `isa`.
+bool has(Isa best, Isa isa) { return isa <= best && !(isa == Isa::avx_vnni && best == Isa::avx512); }
 
 Isa choose_isa() {
   const char* wanted = std::getenv("TP_ISA");
   if (wanted == nullptr || *wanted == '\0') return best_isa();
   for (const Isa isa :
-       {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_vnni, Isa::avx512_bf16, Isa::amx}) {
-    if (name_of(isa) == wanted && isa <= best_isa()) return isa;
+       {Isa::portable, Isa::avx2, Isa::avx_vnni, Isa::avx512, Isa::avx512_vnni, Isa::avx512_bf16, Isa::amx}) {
+    if (name_of(isa) == wanted && has(best_isa(), isa)) return isa;
   }
   if (name_of(Isa::amx_emulated) == wanted) return Isa::amx_emulated;
   throw_error<ConfigError>(
-      "TP_ISA must be portable, avx2, avx512, avx512_vnni, avx512_bf16 or amx, and no more than this "
-      "machine's "
-      "{}; found "
-      "\"{}\"",
+      "TP_ISA must be portable, avx2, avx_vnni, avx512, avx512_vnni, avx512_bf16 or amx, and no more than "
+      "this machine's {}; found \"{}\"",
       name_of(best_isa()), wanted);
 }
 
@@ -33,8 +38,8 @@ Isa& chosen_isa() {
 }  // namespace
 
 std::string_view name_of(Isa isa) {
-  constexpr std::string_view kNames[] = {"portable",    "avx2", "avx512",      "avx512_vnni",
-                                         "avx512_bf16", "amx",  "amx_emulated"};
+  constexpr std::string_view kNames[] = {"portable",    "avx2",        "avx_vnni", "avx512",
+                                         "avx512_vnni", "avx512_bf16", "amx",      "amx_emulated"};
   return kNames[static_cast<std::size_t>(isa)];
 }
 
@@ -49,9 +54,24 @@ Isa best_isa() {
     return amx_is_usable() ? Isa::amx : Isa::avx512_bf16;
   }
   // Every processor with AVX2 has F16C, which clang 14 cannot query.
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Isa::avx2;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return has_avx_vnni() ? Isa::avx_vnni : Isa::avx2;
 #endif
   return Isa::portable;
+}
+
+// clang 14 cannot query it.
+bool has_avx_vnni() {
+#if defined(__x86_64__)
+  constexpr unsigned kAvxVnni = 1U << 4;
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & kAvxVnni) != 0;
+#else
+  return false;
+#endif
 }
 
 bool bf16_pairs_are_fast() {
@@ -70,7 +90,8 @@ Isa common_isa(Isa other, bool other_has_fast_pairs) {
   const Isa own = active_isa();
   // Emulated tiles come with portable kernels.
   if (own != other && std::max(own, other) == Isa::amx_emulated) return Isa::portable;
-  const Isa common = std::min(own, other);
+  Isa common = std::min(own, other);
+  if (!has(std::max(own, other), common)) common = Isa::avx2;
   const bool alike = common != Isa::avx512_bf16 || bf16_pairs_are_fast() == other_has_fast_pairs;
   return alike ? common : Isa::avx512_vnni;
 }

@@ -5,15 +5,19 @@
 
 namespace tp::kernels {
 
-// In ascending order: a machine that has one also has those before it. avx512 is that of Skylake, avx512_vnni
-// of Cascade Lake and Ice Lake, avx512_bf16 (which includes VBMI) of Zen 4. amx_emulated is for tests only:
-// AMX's tile instructions in plain C++, on any machine, with portable kernels otherwise.
-enum class Isa { portable, avx2, avx512, avx512_vnni, avx512_bf16, amx, amx_emulated };
+// In ascending order: a machine that has one also has those before it, except that avx512 lacks avx_vnni.
+// avx_vnni is that of Alder Lake, avx512 of Skylake, avx512_vnni of Cascade Lake and Ice Lake, avx512_bf16
+// (which includes VBMI) of Zen 4. amx_emulated is for tests only: AMX's tile instructions in plain C++, on any
+// machine, with portable kernels otherwise.
+enum class Isa { portable, avx2, avx_vnni, avx512, avx512_vnni, avx512_bf16, amx, amx_emulated };
 
 std::string_view name_of(Isa isa);
 
 // The best instruction set that this machine has and the program was compiled for.
 Isa best_isa();
+
+// Whether this machine encodes avx_vnni's instruction as AVX-VNNI does. AVX-512 has an encoding of its own.
+bool has_avx_vnni();
 
 // The instruction set of the kernels: best_isa(), or the one that the environment variable TP_ISA names.
 // Throws ConfigError if this machine does not have it.

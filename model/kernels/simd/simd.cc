@@ -29,6 +29,13 @@
 TP_DECLARE_LEVEL(portable)
 #ifdef TP_X86_LEVELS
 TP_DECLARE_LEVEL(avx2)
+// Only the products of integers.
+namespace tp::kernels::avx_vnni {
+extern const QuantKernels kQuantKernels;
+}
+namespace tp::kernels::avx_vnni_evex {
+extern const QuantKernels kQuantKernels;
+}
 TP_DECLARE_LEVEL(avx512)
 TP_DECLARE_LEVEL(avx512_vnni)
 TP_DECLARE_LEVEL(avx512_bf16)
@@ -50,12 +57,21 @@ struct Level {
   TileAttention tile_attention;
 };
 
+#ifdef TP_X86_LEVELS
+Level with_quants(const Level& base, const QuantKernels& quant) {
+  return {base.simd,        base.packed, quant,     base.scaled, base.attention,
+          base.elementwise, base.pack,   base.peak, base.tiles,  base.tile_attention};
+}
+#endif
+
 const Level& level() {
   static const Level portable_level = TP_LEVEL(portable, nullptr, nullptr);
   static const Level emulated =
       TP_LEVEL(portable, &amx_emulated::kTileKernels, amx_emulated::attend_by_tiles);
 #ifdef TP_X86_LEVELS
   static const Level avx2_level = TP_LEVEL(avx2, nullptr, nullptr);
+  static const Level avx_vnni_level =
+      with_quants(avx2_level, has_avx_vnni() ? avx_vnni::kQuantKernels : avx_vnni_evex::kQuantKernels);
   static const Level avx512_level = TP_LEVEL(avx512, nullptr, nullptr);
   static const Level avx512_vnni_level = TP_LEVEL(avx512_vnni, nullptr, nullptr);
   static const Level avx512_bf16_level = TP_LEVEL(avx512_bf16, nullptr, nullptr);
@@ -71,6 +87,8 @@ const Level& level() {
       return avx512_vnni_level;
     case Isa::avx512:
       return avx512_level;
+    case Isa::avx_vnni:
+      return avx_vnni_level;
     case Isa::avx2:
       return avx2_level;
 #endif

@@ -34,6 +34,13 @@ TEST(Isa, OfTwoMachinesIsTheBestThatBothHave) {
   } else {
     EXPECT_EQ(common_isa(Isa::amx, false), own);
   }
+  if (own == Isa::avx512) {
+    EXPECT_EQ(common_isa(Isa::avx_vnni, false), Isa::avx2) << "Skylake lacks VNNI";
+  }
+  if (own == Isa::avx_vnni) {
+    EXPECT_EQ(common_isa(Isa::avx512, false), Isa::avx2);
+    EXPECT_EQ(common_isa(Isa::avx512_vnni, false), own) << "in AVX-512's encoding";
+  }
 }
 
 // What the program relies on before it uses a matrix unit, true of emulated tiles as of real ones.

@@ -11,7 +11,7 @@ namespace tp::kernels {
 namespace {
 
 // Adds products to a sum: QuadSums(sum), then add() some times, then sum = total(sum).
-#if defined(__AVX2__) && !defined(__AVX512VNNI__)
+#if defined(__AVX2__) && !defined(TP_HAS_BYTE_SUMS)
 // Sums of 16 bits, hence at most kQuadsOfSum<largest> products of elements up to `largest` with bytes up to
 // 127. Adding pairs up to 32 bits takes as long as multiplying.
 class QuadSums {

@@ -21,6 +21,11 @@ constexpr std::size_t kRegisterBytes = 32;
 constexpr std::size_t kRegisterBytes = 16;
 #endif
 
+// Whether one instruction adds products of four bytes to a sum of 32 bits.
+#if defined(__AVX512VNNI__) || defined(TP_VNNI_256)
+#define TP_HAS_BYTE_SUMS
+#endif
+
 constexpr std::size_t kLanes = 16;
 constexpr std::size_t kVectorBytes = 64;
 constexpr std::size_t kParts = kVectorBytes / kRegisterBytes;
@@ -287,6 +292,12 @@ inline void dot_bytes(const WordVector& w, const std::int8_t* x, IntVector& sum)
 #if defined(__AVX512VNNI__)
   sum.part[0] = (IntRegister)_mm512_dpbusd_epi32((__m512i)sum.part[0], (__m512i)w.part[0],
                                                  _mm512_set1_epi32(four_bytes(x)));
+#elif defined(TP_VNNI_256)
+  // An assembler instruction, because the same file is compiled for both encodings: TP_VNNI_256 is "{vex}"
+  // (AVX-VNNI) or "{evex}" (AVX512_VNNI with AVX512VL).
+  const __m256i x4 = _mm256_set1_epi32(four_bytes(x));
+  for (std::size_t i = 0; i < kParts; ++i)
+    asm(TP_VNNI_256 " vpdpbusd %2, %1, %0" : "+x"(sum.part[i]) : "x"(w.part[i]), "x"(x4));
 #elif defined(__AVX2__)
   const __m256i x4 = _mm256_set1_epi32(four_bytes(x));
   for (std::size_t i = 0; i < kParts; ++i) {
@@ -304,7 +315,7 @@ inline void dot_bytes(const WordVector& w, const std::int8_t* x, IntVector& sum)
 
 // dot_bytes for w that contains elements + 128, |element| <= 127. Also adds 128 times the sum of x, unless
 // kBiasedDotIsExact.
-#if defined(__AVX2__) && !defined(__AVX512VNNI__)
+#if defined(__AVX2__) && !defined(TP_HAS_BYTE_SUMS)
 constexpr bool kBiasedDotIsExact = true;
 inline void dot_biased_bytes(const WordVector& w, const std::int8_t* x, IntVector& sum) {
   // 255 * 127 twice would exceed 16 bits: multiplies magnitudes instead, and applies the sign to x.
