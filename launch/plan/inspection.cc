@@ -101,6 +101,10 @@ void add_heads(const Inspection& found, Lines& lines) {
   if (const MambaSpec* const mixer = first_mixer(found.model.spec()))
     lines.add("mixers", fmt::format("Mamba-2, {} heads of {}, {} groups, states of {}", mixer->num_heads,
                                     mixer->head_dim, mixer->num_groups, mixer->state_size));
+  if (const auto* const net = first_part<GatedDeltaNetSpec>(found.model.spec()))
+    lines.add("mixers", fmt::format("{}, {} heads, states of {} x {}",
+                                    net->gate_rank != 0 ? "Kimi delta attention" : "gated delta net",
+                                    net->num_value_heads, net->key_head_dim, net->value_head_dim));
   if (std::ranges::none_of(found.model.spec().blocks, keeps_keys)) return;
   lines.add("num_attention_heads", config.num_attention_heads);
   lines.add("num_key_value_heads",

@@ -166,9 +166,9 @@ void read_sizes(const JsonNode& fields, std::size_t intermediate_per_hidden, Che
                                      listed != 0 ? listed : config.num_hidden_layers);
   config.vocab_size = size_of(fields, {"vocab_size"}, config.vocab_size);
   fields.update_count({"embedding_size", "word_embed_proj_dim"}, config.embedding_size);
-  fields.update_size(
-      {"max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "max_sequence_length"},
-      config.max_position_embeddings);
+  fields.update_size({"max_position_embeddings", "n_positions", "seq_length", "max_seq_len",
+                      "max_sequence_length", "model_max_length"},
+                     config.max_position_embeddings);
 }
 
 // Returns the RoPE parameters of layers without a window. rope_parameters may have separate members for

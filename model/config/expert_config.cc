@@ -26,7 +26,8 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
   fields.update_count({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"},
                       config.num_experts);
   if (config.num_experts == 0) return;
-  const std::string per_token = fields.name_of({"num_experts_per_tok", "moe_k", "top_k_experts"});
+  const std::string per_token =
+      fields.name_of({"num_experts_per_tok", "num_experts_per_token", "moe_k", "top_k_experts"});
   config.num_experts_per_tok = config.num_experts_per_tok == 0
                                    ? fields.at(per_token).size()
                                    : fields.size_or(per_token, config.num_experts_per_tok);
@@ -35,12 +36,13 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
                                                                              ? config.intermediate_size
                                                                              : config.moe_intermediate_size);
   fields.update_count({"shared_expert_intermediate_size"}, config.shared_expert_intermediate_size);
-  fields.update_count({"n_shared_experts", "moe_num_shared_experts"}, config.n_shared_experts);
-  fields.update({"norm_topk_prob"}, config.norm_topk_prob);
+  fields.update_count({"n_shared_experts", "moe_num_shared_experts", "num_shared_experts"},
+                      config.n_shared_experts);
+  fields.update({"norm_topk_prob", "moe_renormalize"}, config.norm_topk_prob);
   fields.update({"routed_scaling_factor"}, config.routed_scaling_factor);
-  fields.update({"scoring_func"}, config.scoring_func);
+  fields.update({"scoring_func", "moe_router_activation_func"}, config.scoring_func);
   fields.update({"topk_method"}, config.topk_method);
-  fields.update_size({"n_group"}, config.n_group);
+  fields.update_size({"n_group", "num_expert_group"}, config.n_group);
   fields.update_size({"topk_group"}, config.topk_group);
   fields.update_size({"decoder_sparse_step"}, config.decoder_sparse_step);
   config.mlp_only_layers = fields.list_or_empty("mlp_only_layers", &JsonNode::count);

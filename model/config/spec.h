@@ -117,20 +117,29 @@ struct LatentAttentionSpec {
   std::optional<RopeSpec> rope;
   bool interleaved_rope = true;  // pairs (2 i, 2 i + 1), not halves
   std::optional<QueryScalingSpec> query_scaling;
+  float latent_norm_eps = 1e-6F;  // in the norms of latents; DeepSeek's code ignores the config's here
 
   bool operator==(const LatentAttentionSpec&) const = default;
 };
 
 // A recurrence that replaces attention. The state of each value head is a matrix that maps keys to values.
 // Each token decays the matrix, then corrects it towards the token's value. Source: Yang, Kautz and
-// Hatamizadeh, Gated Delta Networks, 2024, as in Qwen3-Next.
+// Hatamizadeh, Gated Delta Networks, 2024, as in Qwen3-Next. Kimi delta attention decays each channel of a
+// key separately. Source: Moonshot AI, Kimi Linear, 2025.
 struct GatedDeltaNetSpec {
   std::size_t num_key_heads = 0;
   std::size_t num_value_heads = 0;
   std::size_t key_head_dim = 0;
   std::size_t value_head_dim = 0;
-  std::size_t conv_kernel = 0;  // width in tokens, including the current token
-  NormSpec norm;                // norm of each head's output, before the output gate
+  std::size_t conv_kernel = 0;         // width in tokens, including the current token
+  NormSpec norm;                       // norm of each head's output, before the output gate
+  Activation gate = Activation::silu;  // activation of output gates
+  // If it isn't 0, each element of a key has its own decay, and decays and output gates are projected from
+  // vectors of this size, which are projections of the hidden state.
+  std::size_t gate_rank = 0;
+
+  // The decays of a head.
+  std::size_t decays() const { return gate_rank == 0 ? 1 : key_head_dim; }
 
   bool operator==(const GatedDeltaNetSpec&) const = default;
 };

@@ -71,14 +71,26 @@ struct CrossAttentionNames {
 struct GatedDeltaNetNames {
   // Queries, keys, values and gates, grouped by key head. Alternatively two tensors: in_proj_qkv with all
   // queries, then all keys, then all values; and in_proj_z with the gates.
-  std::string in_proj_qkvz;
-  std::string in_proj_qkv;
-  std::string in_proj_z;
+  std::string in_proj_qkvz{};
+  std::string in_proj_qkv{};
+  std::string in_proj_z{};
   // Strengths and decays, grouped by key head. Alternatively two tensors.
-  std::string in_proj_ba;
-  std::string in_proj_b;
-  std::string in_proj_a;
-  std::string conv;
+  std::string in_proj_ba{};
+  std::string in_proj_b{};
+  std::string in_proj_a{};
+  std::string conv{};  // channels of queries, keys and values
+  // Separate layers for queries, keys and values.
+  std::string q_proj{};
+  std::string k_proj{};
+  std::string v_proj{};
+  std::string q_conv{};
+  std::string k_conv{};
+  std::string v_conv{};
+  // Pairs of layers that project decays and output gates (see GatedDeltaNetSpec::gate_rank).
+  std::string decay_down{};
+  std::string decay_up{};
+  std::string gate_down{};
+  std::string gate_up{};
   std::string decay;       // a tensor, not a layer
   std::string decay_bias;  // a tensor, not a layer
   std::string norm;

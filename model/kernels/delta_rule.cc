@@ -86,15 +86,13 @@ struct Strip {
   }
 };
 
-// Calls body(token, head) for all gates.
+// Calls body(token, column) for all gates.
 template <class Body>
 void for_gates(TensorView<float> gates, const Body& body) {
   if (gates.empty()) return;
-  constexpr std::size_t kWork = 64;  // approximate operations of the functions per head
-  for_thread_parts(gates.rows(), gates.size() * kWork, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t token = begin; token < end; ++token) {
-      for (std::size_t head = 0; head < gates.columns(); ++head) body(token, head);
-    }
+  constexpr std::size_t kWork = 64;  // approximate operations of the functions per gate
+  for_thread_parts(gates.size(), gates.size() * kWork, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) body(i / gates.columns(), i % gates.columns());
   });
 }
 
@@ -122,19 +120,22 @@ void advance(const DeltaRule& rule, const RecurrentRun& run, Stretch tokens, con
   const std::size_t row = run.first_token + tokens.begin;
   const std::size_t key = rule.key_of_head[strip.head] * rule.key_dim;
   const std::size_t value = strip.head * rule.value_dim;
+  const std::size_t decays = rule.decay.columns() / rule.key_of_head.size();  // per head
   simd().delta_rule({.query = rule.query.row(row) + key,
                      .key = rule.key.row(row) + key,
                      .key_stride = rule.key.stride(),
                      .value = rule.value.row(row) + value,
                      .value_stride = rule.value.stride(),
-                     .decay = rule.decay.row(row) + strip.head,
+                     .decay = rule.decay.row(row) + strip.head * decays,
+                     .decay_stride = rule.decay.stride(),
                      .strength = rule.strength.row(row) + strip.head,
-                     .gate_stride = rule.decay.stride(),
+                     .strength_stride = rule.strength.stride(),
                      .out = rule.out.row(row) + value,
                      .out_stride = rule.out.stride(),
                      .tokens = tokens.size(),
                      .key_dim = rule.key_dim,
-                     .corrects = rule.corrects},
+                     .corrects = rule.corrects,
+                     .decays_channels = decays != 1},
                     strip.columns.begin, strip.columns.size(), run.state + strip.offset, strip.stride);
 }
 
@@ -172,7 +173,9 @@ std::size_t delta_state_floats(std::size_t value_heads, std::size_t key_dim, std
 }
 
 void delta_rule(const DeltaRule& rule, std::span<const RecurrentRun> runs) {
-  assert(rule.query.stride() == rule.key.stride() && rule.decay.stride() == rule.strength.stride());
+  assert(rule.query.stride() == rule.key.stride());
+  assert(rule.decay.columns() == rule.key_of_head.size() ||
+         rule.decay.columns() == rule.key_of_head.size() * rule.key_dim);
   if (rule.out.empty()) return;
   const std::vector<Strip> strips = strips_of(rule);
   const std::size_t work = rule.out.size() * rule.key_dim * 3;
@@ -184,9 +187,11 @@ void delta_rule(const DeltaRule& rule, std::span<const RecurrentRun> runs) {
 
 void delta_gates(std::span<const float> rate, std::span<const float> bias, TensorView<float> decay,
                  TensorView<float> strength) {
-  for_gates(decay, [&](std::size_t token, std::size_t head) {
-    float& gate = decay(token, head);
-    gate = std::exp(-rate[head] * softplus(gate + bias[head]));
+  for_gates(decay, [&](std::size_t token, std::size_t i) {
+    float& gate = decay(token, i);
+    gate = std::exp(-rate[i] * softplus(gate + bias[i]));
+  });
+  for_gates(strength, [&](std::size_t token, std::size_t head) {
     float& beta = strength(token, head);
     beta = 1.0F / (1.0F + std::exp(-beta));
   });

@@ -1,5 +1,5 @@
-// Kernels for the recurrence of the gated delta rule and of Mamba-2. They compute tokens one by one, in
-// order, so results do not depend on the rest of the batch.
+// Kernels for the recurrence of the gated delta rule, of Kimi delta attention and of Mamba-2. They compute
+// tokens one by one, in order, so results do not depend on the rest of the batch.
 #pragma once
 
 #include "model/kernels/simd/vector/activation.h"
@@ -37,7 +37,7 @@ struct DeltaRule {
   TensorView<const float> query;             // [tokens, key heads * key_dim]
   TensorView<const float> key;               // [tokens, key heads * key_dim]
   TensorView<const float> value;             // [tokens, value heads * value_dim]
-  TensorView<const float> decay;             // [tokens, value heads]
+  TensorView<const float> decay;             // [tokens, value heads], or [tokens, value heads * key_dim]
   TensorView<const float> strength;          // [tokens, value heads]
   std::span<const std::size_t> key_of_head;  // [value heads]
   std::size_t key_dim = 0;
@@ -50,11 +50,11 @@ struct DeltaRule {
 std::size_t delta_state_floats(std::size_t value_heads, std::size_t key_dim, std::size_t value_dim);
 
 // For each token of a run: S *= decay; S += k (strength (v - S^T k))^T; out = S^T q. Without corrections: S
-// += k (strength v)^T.
+// += k (strength v)^T. If `decay` has key_dim columns for each head, each row of S has its own decay.
 void delta_rule(const DeltaRule& rule, std::span<const RecurrentRun> runs);
 
-// decay = exp(-rate * softplus(x + bias)) in place, strength = sigmoid(strength) in place. decay, strength:
-// [tokens, heads], rate, bias: [heads].
+// decay = exp(-rate * softplus(x + bias)) in place, strength = sigmoid(strength) in place. decay: [tokens,
+// decays], strength: [tokens, heads], rate, bias: [decays].
 void delta_gates(std::span<const float> rate, std::span<const float> bias, TensorView<float> decay,
                  TensorView<float> strength);
 // Mamba-2's gates: strength = softplus(x + bias), decay = exp(-rate * strength). x: [tokens, heads]

@@ -13,6 +13,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -99,6 +101,7 @@ void CheckpointInput::add_tensor(const GgufNames& names, std::string name, Matri
   if (!is_vector) tensor.shape.push_back(in_file.rows);
   tensor.shape.push_back(in_file.columns);
   if (place->vector_row != 0) tensor.shape = {shape.columns / place->vector_row, place->vector_row};
+  if (place->has_extent_1) tensor.shape = {shape.rows, 1, shape.columns};
   tensors_.push_back(std::move(tensor));
   origins_.push_back({.parts = {{std::move(name), shape, {0, shape.rows}}},
                       .place = *place,
@@ -195,8 +198,9 @@ void CheckpointInput::read(std::size_t tensor, Range rows, float* out) const {
   }
   const std::size_t columns = tensors_[tensor].columns();
   const std::vector<std::size_t>& shape = tensors_[tensor].shape;
-  const bool is_stack_of_vectors = shape.size() == 2 && origin.place.expert;
-  const std::size_t rows_of_part = shape.size() == 1 || is_stack_of_vectors ? 1 : shape[shape.size() - 2];
+  const std::size_t all_rows =
+      std::accumulate(shape.begin(), shape.end() - 1, std::size_t{1}, std::multiplies<>());
+  const std::size_t rows_of_part = all_rows / origin.parts.size();
   for (std::size_t row = rows.begin; row < rows.end;) {
     const std::size_t part = row / rows_of_part;
     const std::size_t first = row % rows_of_part;

@@ -78,16 +78,15 @@ void write_rope(const CheckpointConfig& config, const RopeSpec& rope, bool is_la
                   (is_latent ? 1 : 10) * (scaling.score_factor - 1.0) / std::log(scaling.factor));
 }
 
-// llama.cpp caches the latent, which all heads share, as one KV head. Keys that end in _mla describe the
-// actual heads.
+// Keys that end in _mla describe the actual heads.
 void write_latent_attention(const LatentAttentionSpec& attention, ArchitectureValues& values) {
-  values.whole("attention.head_count_kv", 1);
   values.whole("attention.key_length", attention.kv_lora_rank + attention.qk_rope_head_dim);
   values.whole("attention.value_length", attention.kv_lora_rank);
   values.whole("attention.key_length_mla", attention.qk_nope_head_dim + attention.qk_rope_head_dim);
   values.whole("attention.value_length_mla", attention.v_head_dim);
   values.whole("attention.kv_lora_rank", attention.kv_lora_rank);
   values.whole_if("attention.q_lora_rank", attention.q_lora_rank.value_or(0));
+  if (!attention.rope) values.whole("rope.dimension_count", attention.qk_rope_head_dim);
 }
 
 const RouterSpec* router_of(const ModelSpec& spec) {
@@ -122,15 +121,24 @@ void write_of_layers(const char* key, const std::vector<std::int32_t>& numbers, 
     values.wholes(key, numbers);
 }
 
-// Writes the number of KV heads. Layers with a short convolution or only a mixer have none.
+// Kimi delta attention; null if the model has none.
+const GatedDeltaNetSpec* kimi_attention(const ModelSpec& spec) {
+  const auto* const delta_net = first_part<GatedDeltaNetSpec>(spec);
+  return delta_net != nullptr && delta_net->gate_rank != 0 ? delta_net : nullptr;
+}
+
+// Writes the number of KV heads. Layers with a short convolution, Kimi delta attention or only a mixer have
+// none. llama.cpp caches a latent, which all heads share, as one KV head.
 void write_kv_heads(const ModelSpec& spec, ArchitectureValues& values) {
-  const bool counts_others =
-      first_part<ShortConvolutionSpec>(spec) != nullptr || first_mixer(spec) != nullptr;
+  const bool counts_others = first_part<ShortConvolutionSpec>(spec) != nullptr ||
+                             first_mixer(spec) != nullptr || kimi_attention(spec) != nullptr;
   std::vector<std::int32_t> heads;
   for (const BlockSpec& block : spec.blocks) {
     const auto* const own = std::get_if<AttentionSpec>(&block.attention);
-    if (own != nullptr || counts_others)
-      heads.push_back(own == nullptr ? 0 : static_cast<std::int32_t>(own->num_key_value_heads));
+    const bool is_latent = std::holds_alternative<LatentAttentionSpec>(block.attention);
+    if (own != nullptr || is_latent || counts_others)
+      heads.push_back(own != nullptr ? static_cast<std::int32_t>(own->num_key_value_heads)
+                                     : static_cast<std::int32_t>(is_latent));
   }
   write_of_layers("attention.head_count_kv", heads, values);
 }
@@ -205,6 +213,7 @@ void write_recurrence(const CheckpointConfig& config, const ModelSpec& spec, Arc
   const auto* const recurrence = first_part<GatedDeltaNetSpec>(spec);
   if (recurrence == nullptr) return;
   values.whole("ssm.conv_kernel", recurrence->conv_kernel);
+  if (kimi_attention(spec) != nullptr) return values.whole("kda.head_dim", recurrence->key_head_dim);
   values.whole("ssm.state_size", recurrence->key_head_dim);
   values.whole("ssm.group_count", recurrence->num_key_heads);
   values.whole("ssm.time_step_rank", recurrence->num_value_heads);
@@ -347,7 +356,10 @@ void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec
   values.whole("vocab_size", spec.vocab_size);
   values.whole("attention.head_count", has_attention ? config.num_attention_heads : 0);
   if (attention != nullptr) write_attention(*attention, spec, values);
-  if (latent != nullptr) write_latent_attention(*latent, values);
+  if (latent != nullptr) {
+    write_kv_heads(spec, values);
+    write_latent_attention(*latent, values);
+  }
   values.number(spec.final_norm->kind == NormSpec::Kind::rms ? "attention.layer_norm_rms_epsilon"
                                                              : "attention.layer_norm_epsilon",
                 spec.final_norm->eps);

@@ -19,15 +19,17 @@ namespace tp {
 namespace {
 
 // The shape of one expert's matrix in a stack, or of all experts' matrices, one below the other. A vector is
-// a matrix with one row. Returns nothing for other shapes.
+// a matrix with one row. Returns nothing for other shapes, apart from extents of 1 that files may have.
 std::optional<MatrixShape> matrix_shape(const GgufPlace& place, const std::vector<std::size_t>& stored) {
   if (place.is_stack)
     return stored.size() == 3 ? std::optional(MatrixShape{stored[0] * stored[1], stored[2]}) : std::nullopt;
+  const std::size_t elements =
+      std::accumulate(stored.begin(), stored.end(), std::size_t{1}, std::multiplies<>());
+  if (place.vector_row != 0) return MatrixShape{1, elements};
+  if (place.has_extent_1 && elements != 0) return MatrixShape{elements / stored.back(), stored.back()};
   const std::size_t dimensions = stored.size() - (place.expert ? 1 : 0);
   if (dimensions < 1 || dimensions > 2 || (place.expert && *place.expert >= stored.front()))
     return std::nullopt;
-  if (place.vector_row != 0)
-    return MatrixShape{1, std::accumulate(stored.begin(), stored.end(), std::size_t{1}, std::multiplies<>())};
   const std::size_t rows = dimensions == 2 ? stored[stored.size() - 2] : 1;
   if (place.is_transposed) return MatrixShape{stored.back(), rows};
   return MatrixShape{rows, stored.back()};

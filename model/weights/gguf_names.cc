@@ -291,7 +291,15 @@ void GgufNames::add_delta_net(const GatedDeltaNetNames& names, const GgufTensorN
   add_rows(&Names::in_proj_z, values(heads.delta_value_dim));
   for (const auto layer : {&Names::in_proj_b, &Names::in_proj_a, &Names::decay_bias})
     add_rows(layer, values(1));
-  add(names.decay, {.tensor = kBlock + stored.decay, .rows = values(1), .is_negative_exp = true});
+  const bool is_kimi = !names.decay_up.empty();  // its file stores the numbers of heads as a column
+  add(names.decay, {.tensor = kBlock + stored.decay,
+                    .rows = values(1),
+                    .vector_row = is_kimi ? 1U : 0U,
+                    .is_negative_exp = true});
+  for (const auto layer : {&Names::q_conv, &Names::k_conv, &Names::v_conv})
+    add(names.*layer, {.tensor = kBlock + stored.*layer, .has_extent_1 = true});
+  for (const auto layer : {&Names::decay_down, &Names::decay_up, &Names::gate_down, &Names::gate_up})
+    add_rows(layer, {});
   add(names.out_proj, {.tensor = kBlock + stored.out_proj, .columns = values(heads.delta_value_dim)});
 }
 

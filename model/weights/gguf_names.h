@@ -66,6 +66,7 @@ struct GgufPlace {
   std::string second_half{};  // the tensor with the second half of the rows; `tensor` contains the first
   // The length of the rows in which the file stores a vector as a matrix; 0: as a vector.
   std::size_t vector_row = 0;
+  bool has_extent_1 = false;     // the file stores a matrix as [rows, 1, columns]
   bool is_transposed = false;    // the checkpoint's matrix is the transpose of the file's
   float addend = 0.0F;           // add to the file's values to get the checkpoint's
   bool is_negative_exp = false;  // the file stores -exp(value)

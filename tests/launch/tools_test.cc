@@ -274,6 +274,15 @@ TEST(Inspect, ShowsTheStatesOfRecurrentLayers) {
   expect_success(convolutions);
   EXPECT_EQ(json::parse(convolutions.out).at("recurrent_layers"), 3);
   EXPECT_EQ(json::parse(convolutions.out).at("ranks").at(1).at("state_bytes"), 64 * 3 * 2 * 32 * 4);
+  // Of four heads: 3 inputs of three convolutions, and 12 rows of 16.
+  const Finished delta_attention =
+      run(kNoMpirun, {"inspect", "--model", fixture_folder("kimilinear"), "--ranks", "2", "--json"});
+  expect_success(delta_attention);
+  EXPECT_EQ(json::parse(delta_attention.out).at("recurrent_layers"), 4);
+  EXPECT_EQ(json::parse(delta_attention.out).at("ranks").at(1).at("state_bytes"),
+            64 * 4 * (3 * 3 * 4 * 12 + 4 * 12 * 16) * 4);
+  const Finished kimi = run(kNoMpirun, {"inspect", "--model", fixture_folder("kimilinear")});
+  EXPECT_CONTAINS(kimi.out, "mixers                    Kimi delta attention, 8 heads, states of 12 x 12\n");
   const Finished text = run(kNoMpirun, {"inspect", "--model", fixture_folder("qwen3next")});
   expect_success(text);
   EXPECT_CONTAINS(text.out, "recurrent layers          3, 64 states for 16 sequences and their snapshots\n");

@@ -110,7 +110,6 @@ const std::map<std::string, std::string>& waiting_fixtures() {
       {"deepseekv4", "compressed attention"},
       {"glm52dsa", "attention to keys that an indexer chooses"},
       {"glm5dsa", "attention to keys that an indexer chooses"},
-      {"kimilinear", "Kimi delta attention"},
       {"minimaxm3", "attention to blocks that an indexer chooses"},
   };
   return fixtures;

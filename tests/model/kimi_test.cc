@@ -1,10 +1,12 @@
-// Kimi K2 without K2.5's wrapper, under the class names in its repositories.
+// Kimi K2 without K2.5's wrapper, under the class names in its repositories; configs of Kimi-Linear.
+#include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/model/model_under_test.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tp/error.h"
 
 #include <fstream>
 
@@ -40,6 +42,33 @@ TEST(Kimi, HasTheSameLogitsWithoutAWrapper) {
     EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.rows), 1e-3) << architecture;
     EXPECT_TRUE(decoder.model().unused_tensors().empty());
   }
+}
+
+// Kimi-Linear's config with other fields.
+nlohmann::json linear_config_with(const nlohmann::json& fields) {
+  nlohmann::json config;
+  std::ifstream(reference::fixture("kimilinear").folder / "config.json") >> config;
+  config.merge_patch(fields);
+  return config;
+}
+
+ModelSpec linear_spec_with(const nlohmann::json& fields) {
+  return make_spec(parse_config(linear_config_with(fields).dump(), "config.json"));
+}
+
+TEST(KimiLinear, CountsLayersFromOne) {
+  const ModelSpec spec = linear_spec_with({{"linear_attn_config", {{"full_attn_layers", {2, 5}}}}});
+  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer)
+    EXPECT_EQ(keeps_state(spec.blocks[layer]), layer != 1 && layer != 4) << layer;
+  for (const std::size_t layer : {0U, 6U})
+    EXPECT_THROW(linear_spec_with({{"linear_attn_config", {{"full_attn_layers", {layer}}}}}), ConfigError);
+}
+
+TEST(KimiLinear, RefusesOtherVariants) {
+  for (const nlohmann::json& fields :
+       {nlohmann::json{{"linear_attn_config", {{"gate_lower_bound", -5.0}}}},
+        nlohmann::json{{"mla_use_nope", false}}, nlohmann::json{{"num_nextn_predict_layers", 1}}})
+    EXPECT_THROW(linear_spec_with(fields), ConfigError) << fields;
 }
 
 }  // namespace

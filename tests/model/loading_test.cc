@@ -35,7 +35,8 @@ std::size_t replicated_parameters(const LatentAttentionSpec& spec, std::size_t h
   return (ranks - 1) * rows * hidden_size;
 }
 
-// Key heads that several ranks need are on each of them, and all taps of the convolution everywhere.
+// Key heads that several ranks need are on each of them, and all taps of the convolution everywhere. Every
+// rank computes the vectors from which gates are projected.
 std::size_t replicated_parameters(const GatedDeltaNetSpec& spec, std::size_t hidden_size, std::size_t ranks) {
   std::size_t held = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank)
@@ -43,7 +44,7 @@ std::size_t replicated_parameters(const GatedDeltaNetSpec& spec, std::size_t hid
   const std::size_t channels =
       2 * spec.num_key_heads * spec.key_head_dim + spec.num_value_heads * spec.value_head_dim;
   return 2 * (held - spec.num_key_heads) * spec.key_head_dim * hidden_size +
-         (ranks - 1) * channels * spec.conv_kernel;
+         (ranks - 1) * (channels * spec.conv_kernel + 2 * spec.gate_rank * hidden_size);
 }
 
 // All taps of the convolution.

@@ -7,19 +7,20 @@
 
 namespace tp::reference {
 
-// One head. A token: S *= decay; S += k (strength (v - S^T k))^T; its result is S^T q.
+// One head. A token: S *= decay; S += k (strength (v - S^T k))^T; its result is S^T q. A decay is a number,
+// or one for each row of S.
 class DeltaHead {
  public:
   DeltaHead(std::size_t key_dim, std::size_t value_dim)
       : value_dim_(value_dim), state_(key_dim, std::vector<double>(value_dim, 0.0)) {}
 
   template <class Vector>
-  std::vector<double> next(const Vector& query, const Vector& key, const Vector& value, double decay,
+  std::vector<double> next(const Vector& query, const Vector& key, const Vector& value, const Vector& decay,
                            double strength) {
     std::vector<double> known(value_dim_, 0.0);
     for (std::size_t i = 0; i < state_.size(); ++i) {
       for (std::size_t j = 0; j < value_dim_; ++j) {
-        state_[i][j] *= decay;
+        state_[i][j] *= decay[decay.size() == 1 ? 0 : i];
         known[j] += state_[i][j] * key[i];
       }
     }

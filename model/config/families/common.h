@@ -20,6 +20,7 @@ ModelSpec granite_spec(const CheckpointConfig& config);
 ModelSpec ernie_spec(const CheckpointConfig& config);
 ModelSpec gpt2_spec(const CheckpointConfig& config);
 ModelSpec glm_spec(const CheckpointConfig& config);
+ModelSpec deepseek_spec(const CheckpointConfig& config);
 
 // A family like another one. Null: the other family's spec and names of blocks.
 Family derived(Family family, const std::string& architecture,
@@ -40,6 +41,7 @@ TensorNames gpt2_names();
 BlockNames post_norm_block(const std::string& prefix);
 // Mixtral's names: experts under block_sparse_moe.
 BlockNames mixtral_block(const std::string& prefix);
+BlockNames deepseek_block(const std::string& prefix);
 
 // A layer norm with gain and bias.
 NormSpec layer_norm_of(const CheckpointConfig& config);
@@ -126,6 +128,9 @@ nlohmann::json gguf_next_token_layers(const ModelMetadata& model);
 // experts. Both functions throw CheckpointError or ConfigError for invalid sizes.
 nlohmann::json gated_delta_net_config(const ModelMetadata& model);
 nlohmann::json qwen3_next_config(const ModelMetadata& model);
+
+// DeepSeek's fields of config.json in a GGUF file. Throws CheckpointError or ConfigError.
+nlohmann::json deepseek_config(const ModelMetadata& model);
 
 // GGUF metadata about windows, as fields of config.json.
 nlohmann::json gguf_windows(const ModelMetadata& model);

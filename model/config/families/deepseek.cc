@@ -58,6 +58,8 @@ RouterSpec router(const CheckpointConfig& config) {
   return spec;
 }
 
+}  // namespace
+
 ModelSpec deepseek_spec(const CheckpointConfig& config) {
   ModelSpec spec = llama_spec(config);
   MixtureOfExpertsSpec experts;
@@ -73,9 +75,13 @@ ModelSpec deepseek_spec(const CheckpointConfig& config) {
   return spec;
 }
 
+namespace {
+
 ModelSpec deepseek_next_token_spec(const CheckpointConfig& config) {
   return next_token_spec(config, deepseek_spec);
 }
+
+}  // namespace
 
 BlockNames deepseek_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
@@ -93,6 +99,8 @@ BlockNames deepseek_block(const std::string& prefix) {
   return names;
 }
 
+namespace {
+
 // Version 3 chooses experts by a sigmoid (2 in the file). Early files of version 3 may lack this number, but
 // have a bias.
 bool is_version_3(const ModelMetadata& model) {
@@ -100,6 +108,8 @@ bool is_version_3(const ModelMetadata& model) {
   const bool has_bias = model.has_tensor(fmt::format("blk.{}.exp_probs_b.bias", dense));
   return model.whole_or("expert_gating_func", has_bias ? 2 : 1) == 2;
 }
+
+}  // namespace
 
 // In newer files, keys that end in _mla describe the model's heads; keys without _mla describe the compressed
 // cache.
@@ -137,8 +147,6 @@ nlohmann::json deepseek_config(const ModelMetadata& model) {
                  {"topk_group", model.whole_or("expert_group_used_count", groups)}});
   return config;
 }
-
-}  // namespace
 
 Family deepseek2() {
   Family family = llama_like("DeepseekV2ForCausalLM", deepseek_spec, deepseek_block);

@@ -1,4 +1,4 @@
-// The recurrence of the gated delta rule and of Mamba-2, for simd_kernels.cc.
+// The recurrence of the gated delta rule, of Kimi delta attention and of Mamba-2, for simd_kernels.cc.
 #pragma once
 
 #include "model/kernels/simd/simd.h"
@@ -46,20 +46,24 @@ inline void for_state_rows(float* state, std::size_t stride, std::size_t rows, V
   }
 }
 
-// Without corrections, S^T k is not needed, and one pass over S is enough.
-template <std::size_t kVectors, bool kCorrects>
+// Without corrections, S^T k is not needed, and one pass over S is enough. With kChannels, each row of S has
+// its own decay.
+template <std::size_t kVectors, bool kCorrects, bool kChannels>
 void delta_rule_of(const DeltaTokens& tokens, std::size_t first, std::size_t columns, float* state,
                    std::size_t stride) {
   for (std::size_t token = 0; token < tokens.tokens; ++token) {
     const float* const query = tokens.query + token * tokens.key_stride;
     const float* const key = tokens.key + token * tokens.key_stride;
-    const float decay = tokens.decay[token * tokens.gate_stride];
-    const float strength = tokens.strength[token * tokens.gate_stride];
+    const float* const decay = tokens.decay + token * tokens.decay_stride;
+    const float strength = tokens.strength[token * tokens.strength_stride];
+    const auto fade = [&](Vector& s, std::size_t i) {
+      for (FloatRegister& part : s.part) part *= decay[kChannels ? i : 0];
+    };
     Vector known[kVectors] = {};  // S^T k
     if constexpr (kCorrects) {
       for_state_rows(state, stride, tokens.key_dim, known,
                      [&](Vector& s, std::size_t i, std::size_t, Vector& sum) {
-                       for (FloatRegister& part : s.part) part *= decay;
+                       fade(s, i);
                        multiply_add(s, key[i], sum);
                      });
     }
@@ -72,9 +76,7 @@ void delta_rule_of(const DeltaTokens& tokens, std::size_t first, std::size_t col
     Vector out[kVectors];  // S^T q
     for_state_rows(state, stride, tokens.key_dim, out,
                    [&](Vector& s, std::size_t i, std::size_t j, Vector& sum) {
-                     if constexpr (!kCorrects) {
-                       for (FloatRegister& part : s.part) part *= decay;
-                     }
+                     if constexpr (!kCorrects) fade(s, i);
                      multiply_add(correction[j], key[i], s);
                      multiply_add(s, query[i], sum);
                    });
@@ -82,10 +84,16 @@ void delta_rule_of(const DeltaTokens& tokens, std::size_t first, std::size_t col
   }
 }
 
+template <std::size_t kVectors>
+constexpr auto delta_rule_for(const DeltaTokens& tokens) {
+  if (tokens.decays_channels)
+    return tokens.corrects ? delta_rule_of<kVectors, true, true> : delta_rule_of<kVectors, false, true>;
+  return tokens.corrects ? delta_rule_of<kVectors, true, false> : delta_rule_of<kVectors, false, false>;
+}
+
 void delta_rule(const DeltaTokens& tokens, std::size_t first, std::size_t columns, float* state,
                 std::size_t state_stride) {
-  const auto rule = columns > kLanes ? (tokens.corrects ? delta_rule_of<2, true> : delta_rule_of<2, false>)
-                                     : (tokens.corrects ? delta_rule_of<1, true> : delta_rule_of<1, false>);
+  const auto rule = columns > kLanes ? delta_rule_for<2>(tokens) : delta_rule_for<1>(tokens);
   rule(tokens, first, columns, state, state_stride);
 }
 

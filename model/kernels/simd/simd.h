@@ -21,14 +21,16 @@ struct DeltaTokens {
   std::size_t key_stride;
   const float* value;  // [tokens, value_dim]
   std::size_t value_stride;
-  const float* decay;     // [tokens]
+  const float* decay;  // [tokens], or [tokens, key_dim]
+  std::size_t decay_stride;
   const float* strength;  // [tokens]
-  std::size_t gate_stride;
+  std::size_t strength_stride;
   float* out;  // [tokens, value_dim]
   std::size_t out_stride;
   std::size_t tokens;
   std::size_t key_dim;
   bool corrects;
+  bool decays_channels;  // each element of a key has its own decay
 };
 
 // One token in one KV head of attention by random features.

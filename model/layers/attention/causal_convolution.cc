@@ -7,24 +7,35 @@ namespace tp {
 
 CausalConvolution::CausalConvolution(WeightLoader& loader, const StoredLayer& layer,
                                      const std::vector<Range>& own, bool bias)
-    : taps_(layer.shape.columns) {
-  for (const Range& range : own) channels_ += range.size();
+    : CausalConvolution(loader, {{layer, own}}, bias) {}
+
+CausalConvolution::CausalConvolution(WeightLoader& loader, const std::vector<OwnedChannels>& layers,
+                                     bool bias)
+    : taps_(layers.front().layer.shape.columns) {
+  std::vector<float> by_channel;  // [channels, taps]
+  for (const OwnedChannels& part : layers) append(loader, part, bias, by_channel);
+  channels_ = by_channel.size() / taps_;
+  weight_.resize(by_channel.size());
+  for (std::size_t i = 0; i < by_channel.size(); ++i)
+    weight_[i % taps_ * channels_ + i / taps_] = by_channel[i];
+}
+
+void CausalConvolution::append(WeightLoader& loader, const OwnedChannels& part, bool bias,
+                               std::vector<float>& by_channel) {
+  const StoredLayer& layer = part.layer;
   const Buffer<float> stored = loader.whole_weight(layer);
-  weight_.resize(taps_ * channels_);
-  if (bias) {
-    const std::vector<float> all =
-        loader.whole_vector(tensor_names::bias_of(layer.name), layer.shape.rows, layer.out_reason);
-    for (const Range& range : own)
-      bias_.insert(bias_.end(), all.begin() + static_cast<std::ptrdiff_t>(range.begin),
-                   all.begin() + static_cast<std::ptrdiff_t>(range.end));
-  }
-  if (!loader.reads()) return;
-  std::size_t local = 0;
-  for (const Range& range : own) {
-    for (std::size_t channel = range.begin; channel < range.end; ++channel, ++local) {
-      for (std::size_t tap = 0; tap < taps_; ++tap)
-        weight_[tap * channels_ + local] = stored[channel * taps_ + tap];
-    }
+  std::vector<float> biases;
+  if (bias)
+    biases = loader.whole_vector(tensor_names::bias_of(layer.name), layer.shape.rows, layer.out_reason);
+  for (const Range& range : part.own) {
+    const auto copy = [&](const float* from, std::size_t size, std::vector<float>& to) {
+      to.insert(to.end(), from + range.begin * size, from + range.end * size);
+    };
+    if (loader.reads())
+      copy(stored.data(), taps_, by_channel);
+    else
+      by_channel.resize(by_channel.size() + range.size() * taps_);
+    if (bias) copy(biases.data(), 1, bias_);
   }
 }
 

@@ -13,13 +13,20 @@
 
 namespace tp {
 
+// A stored convolution, and the channels that this rank owns.
+struct OwnedChannels {
+  StoredLayer layer;
+  std::vector<Range> own;
+};
+
 // The layer's state begins with the convolution's last inputs, [taps - 1, local channels].
 class CausalConvolution {
  public:
-  // `layer`: all channels' weights, [channels, taps], and perhaps biases, which every rank reads because they
-  // are small. `own`: the channels that this rank owns. Throws CheckpointError.
+  // Layers: all channels' weights, [channels, taps], and perhaps biases, which every rank reads because they
+  // are small. `own`: the channels of these layers that this rank owns. Throws CheckpointError.
   CausalConvolution(WeightLoader& loader, const StoredLayer& layer, const std::vector<Range>& own,
                     bool bias = false);
+  CausalConvolution(WeightLoader& loader, const std::vector<OwnedChannels>& layers, bool bias);
 
   // x: [tokens, local channels] -> [tokens, local channels]. Advances the states of the batch's sequences.
   TensorView<float> operator()(TensorView<const float> x, std::optional<Activation> activation,
@@ -29,7 +36,10 @@ class CausalConvolution {
   std::size_t state_floats() const;
 
  private:
-  std::size_t taps_;
+  // Appends the owned channels' weights, [channels, taps], and biases.
+  void append(WeightLoader& loader, const OwnedChannels& part, bool bias, std::vector<float>& by_channel);
+
+  std::size_t taps_ = 0;
   std::size_t channels_ = 0;   // local channels
   std::vector<float> weight_;  // [taps, channels]
   std::vector<float> bias_;    // [channels], or empty

@@ -12,13 +12,19 @@ namespace {
 // Added to a query's or key's sum of squares before the square root is taken, as in the original code.
 constexpr float kSquaresEps = 1e-6F;
 
+constexpr const char* kGateRank = "linear_key_head_dim";
+constexpr const char* kKeyRows = "linear_num_key_heads x linear_key_head_dim";
+constexpr const char* kValueRows = "linear_num_value_heads x linear_value_head_dim";
+constexpr const char* kChannelRows =
+    "2 x linear_num_key_heads x linear_key_head_dim + linear_num_value_heads x linear_value_head_dim";
+
 struct StoredDeltaNet {
-  StoredProjection query{};     // [num_key_heads * key_head_dim, hidden_size]
-  StoredProjection key{};       // [num_key_heads * key_head_dim, hidden_size]
-  StoredProjection value{};     // [num_value_heads * value_head_dim, hidden_size]
-  StoredProjection gate{};      // [num_value_heads * value_head_dim, hidden_size]
+  StoredProjection query{};  // [num_key_heads * key_head_dim, hidden_size]
+  StoredProjection key{};    // [num_key_heads * key_head_dim, hidden_size]
+  StoredProjection value{};  // [num_value_heads * value_head_dim, hidden_size]
+  StoredProjection gate{};   // [num_value_heads * value_head_dim, hidden_size], or [gate_rank, hidden_size]
   StoredProjection strength{};  // [num_value_heads, hidden_size]
-  StoredProjection decay{};     // [num_value_heads, hidden_size]
+  StoredProjection decay{};     // [num_value_heads, hidden_size], or [gate_rank, hidden_size]
 };
 
 StoredLayer delta_layer(const std::string& name, std::size_t rows, std::size_t hidden_size,
@@ -26,13 +32,18 @@ StoredLayer delta_layer(const std::string& name, std::size_t rows, std::size_t h
   return {name, {rows, hidden_size}, reason, "hidden_size"};
 }
 
+StoredProjection whole_layer(const std::string& name, std::size_t rows, std::size_t hidden_size,
+                             const char* reason) {
+  return {delta_layer(name, rows, hidden_size, reason), 0, rows, rows};
+}
+
 void find_gates(const WeightSource& source, const GatedDeltaNetNames& names, const GatedDeltaNetSpec& spec,
                 std::size_t hidden_size, StoredDeltaNet& stored) {
   const std::size_t all = spec.num_value_heads;
   if (source.contains(tensor_names::weight_of(names.in_proj_b))) {
     const char* const reason = "linear_num_value_heads";
-    stored.strength = {delta_layer(names.in_proj_b, all, hidden_size, reason), 0, all, all};
-    stored.decay = {delta_layer(names.in_proj_a, all, hidden_size, reason), 0, all, all};
+    stored.strength = whole_layer(names.in_proj_b, all, hidden_size, reason);
+    stored.decay = whole_layer(names.in_proj_a, all, hidden_size, reason);
     return;
   }
   const std::size_t heads = all / spec.num_key_heads;  // value heads per key head
@@ -41,10 +52,25 @@ void find_gates(const WeightSource& source, const GatedDeltaNetNames& names, con
   stored.decay = {ba, heads, heads, 2 * heads};
 }
 
+// Kimi delta attention stores each projection as a layer.
+StoredDeltaNet stored_separately(const GatedDeltaNetNames& names, const GatedDeltaNetSpec& spec,
+                                 std::size_t hidden_size) {
+  const std::size_t keys = spec.num_key_heads * spec.key_head_dim;
+  const std::size_t values = spec.num_value_heads * spec.value_head_dim;
+  return {
+      .query = whole_layer(names.q_proj, keys, hidden_size, kKeyRows),
+      .key = whole_layer(names.k_proj, keys, hidden_size, kKeyRows),
+      .value = whole_layer(names.v_proj, values, hidden_size, kValueRows),
+      .gate = whole_layer(names.gate_down, spec.gate_rank, hidden_size, kGateRank),
+      .strength = whole_layer(names.in_proj_b, spec.num_value_heads, hidden_size, "linear_num_value_heads"),
+      .decay = whole_layer(names.decay_down, spec.gate_rank, hidden_size, kGateRank)};
+}
+
 // Rows of in_proj_qkvz and in_proj_ba are grouped by key head; a group includes the value heads that read its
 // key head. in_proj_qkv contains all queries, then all keys, then all values.
 StoredDeltaNet stored_delta_net(const WeightSource& source, const GatedDeltaNetNames& names,
                                 const GatedDeltaNetSpec& spec, std::size_t hidden_size) {
+  if (spec.gate_rank != 0) return stored_separately(names, spec, hidden_size);
   const std::size_t key = spec.key_head_dim;
   const std::size_t value = spec.num_value_heads / spec.num_key_heads * spec.value_head_dim;
   const std::size_t all_keys = spec.num_key_heads * key;
@@ -62,15 +88,12 @@ StoredDeltaNet stored_delta_net(const WeightSource& source, const GatedDeltaNetN
     stored.gate = {all, 2 * key + value, value, stride};
     return stored;
   }
-  const StoredLayer qkv = delta_layer(
-      names.in_proj_qkv, 2 * all_keys + all_values, hidden_size,
-      "2 x linear_num_key_heads x linear_key_head_dim + linear_num_value_heads x linear_value_head_dim");
+  const StoredLayer qkv =
+      delta_layer(names.in_proj_qkv, 2 * all_keys + all_values, hidden_size, kChannelRows);
   stored.query = {qkv, 0, all_keys, all_keys};
   stored.key = {qkv, all_keys, all_keys, all_keys};
   stored.value = {qkv, 2 * all_keys, all_values, all_values};
-  stored.gate = {
-      delta_layer(names.in_proj_z, all_values, hidden_size, "linear_num_value_heads x linear_value_head_dim"),
-      0, all_values, all_values};
+  stored.gate = whole_layer(names.in_proj_z, all_values, hidden_size, kValueRows);
   return stored;
 }
 
@@ -86,27 +109,41 @@ std::vector<OwnedRows> delta_rows(const WeightLoader& loader, const GatedDeltaNe
   stored.query.append_rows(keys, rows);
   stored.key.append_rows(keys, rows);
   stored.value.append_rows(values, rows);
-  stored.gate.append_rows(values, rows);
+  const Range rank{0, spec.gate_rank};
+  stored.gate.append_rows(spec.gate_rank == 0 ? values : rank, rows);
   stored.strength.append_rows(heads.query_heads, rows);
-  stored.decay.append_rows(heads.query_heads, rows);
+  stored.decay.append_rows(spec.gate_rank == 0 ? heads.query_heads : rank, rows);
   return rows;
 }
 
-CausalConvolution load_conv(WeightLoader& loader, const std::string& name, const GatedDeltaNetSpec& spec,
-                            const DeltaNetSizes& sizes) {
+// The second layer of a pair; nothing if there is only one layer.
+std::optional<ColumnParallelLinear> load_up(WeightLoader& loader, const GatedDeltaNetSpec& spec,
+                                            const std::string& name, Range heads, std::size_t head_rows,
+                                            const char* reason) {
+  if (spec.gate_rank == 0) return std::nullopt;
+  const StoredLayer layer{name, {spec.num_value_heads * head_rows, spec.gate_rank}, reason, kGateRank};
+  const std::vector<OwnedRows> rows = {{layer, elements_of(heads, head_rows)}};
+  return ColumnParallelLinear(loader, rows, false);
+}
+
+std::vector<OwnedChannels> delta_channels(const GatedDeltaNetNames& names, const GatedDeltaNetSpec& spec,
+                                          const HeadShard& heads) {
   const std::size_t all_keys = spec.num_key_heads * spec.key_head_dim;
-  const std::size_t total = 2 * all_keys + spec.num_value_heads * spec.value_head_dim;
-  const Range keys = elements_of(sizes.heads.kv_heads, spec.key_head_dim);
-  const Range values = elements_of(sizes.heads.query_heads, spec.value_head_dim);
+  const std::size_t all_values = spec.num_value_heads * spec.value_head_dim;
+  const Range keys = elements_of(heads.kv_heads, spec.key_head_dim);
+  const Range values = elements_of(heads.query_heads, spec.value_head_dim);
+  const auto layer = [&](const std::string& name, std::size_t channels, const char* reason) {
+    return StoredLayer{name, {channels, spec.conv_kernel}, reason, "linear_conv_kernel_dim"};
+  };
+  if (spec.gate_rank != 0)
+    return {{layer(names.q_conv, all_keys, kKeyRows), {keys}},
+            {layer(names.k_conv, all_keys, kKeyRows), {keys}},
+            {layer(names.v_conv, all_values, kValueRows), {values}}};
   const auto from = [](std::size_t first, Range channels) {
     return Range{first + channels.begin, first + channels.end};
   };
-  return {loader,
-          {name,
-           {total, spec.conv_kernel},
-           "2 x linear_num_key_heads x linear_key_head_dim + linear_num_value_heads x linear_value_head_dim",
-           "linear_conv_kernel_dim"},
-          {keys, from(all_keys, keys), from(2 * all_keys, values)}};
+  return {{layer(names.conv, 2 * all_keys + all_values, kChannelRows),
+           {keys, from(all_keys, keys), from(2 * all_keys, values)}}};
 }
 
 }  // namespace
@@ -114,7 +151,9 @@ CausalConvolution load_conv(WeightLoader& loader, const std::string& name, const
 DeltaNetSizes::DeltaNetSizes(const GatedDeltaNetSpec& spec, TpRank tp)
     : heads(shard_heads_of_some(spec.num_value_heads, spec.num_key_heads, tp)),
       key(heads.local_kv_heads() * spec.key_head_dim),
-      value(heads.local_heads() * spec.value_head_dim) {}
+      value(heads.local_heads() * spec.value_head_dim),
+      gate(spec.gate_rank != 0 ? spec.gate_rank : value),
+      decay(spec.gate_rank != 0 ? spec.gate_rank : heads.local_heads()) {}
 
 GatedDeltaNet::GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec, std::size_t hidden_size,
                              const BlockNames& names)
@@ -125,20 +164,25 @@ GatedDeltaNet::GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec
     : spec_(spec),
       sizes_(sizes),
       in_proj_(loader, delta_rows(loader, names.delta_net, spec, hidden_size, sizes.heads), false),
-      conv_(load_conv(loader, names.delta_net.conv, spec, sizes)),
-      decay_rate_(loader.part_of_vector(names.delta_net.decay, spec.num_value_heads, sizes.heads.query_heads,
-                                        "linear_num_value_heads")),
-      decay_bias_(loader.part_of_vector(names.delta_net.decay_bias, spec.num_value_heads,
-                                        sizes.heads.query_heads, "linear_num_value_heads")),
+      gate_up_(load_up(loader, spec, names.delta_net.gate_up, sizes.heads.query_heads, spec.value_head_dim,
+                       kValueRows)),
+      decay_up_(load_up(loader, spec, names.delta_net.decay_up, sizes.heads.query_heads, spec.decays(),
+                        "linear_num_value_heads x linear_key_head_dim")),
+      conv_(loader, delta_channels(names.delta_net, spec, sizes.heads), false),
+      decay_bias_(loader.part_of_vector(names.delta_net.decay_bias, spec.num_value_heads * spec.decays(),
+                                        elements_of(sizes.heads.query_heads, spec.decays()),
+                                        "the number of decays")),
       norm_(loader, names.delta_net.norm, spec.value_head_dim, spec.norm),
       out_proj_(loader,
                 {names.delta_net.out_proj,
                  {hidden_size, spec.num_value_heads * spec.value_head_dim},
                  "hidden_size",
-                 "linear_num_value_heads x linear_value_head_dim"},
+                 kValueRows},
                 elements_of(sizes.heads.query_heads, spec.value_head_dim), false,
                 loader.leaf_of_heads(spec.value_head_dim)) {
-  for (float& rate : decay_rate_) rate = std::exp(rate);
+  for (const float rate : loader.part_of_vector(names.delta_net.decay, spec.num_value_heads,
+                                                sizes.heads.query_heads, "linear_num_value_heads"))
+    decay_rate_.insert(decay_rate_.end(), spec.decays(), std::exp(rate));
   for (std::size_t head = 0; head < sizes.heads.local_heads(); ++head)
     key_of_head_.push_back(sizes.heads.local_kv_of(head));
   // With key_gain_, an RMS norm scales keys to length 1. query_gain_ also includes attention's scale, 1 /
@@ -175,29 +219,29 @@ std::vector<StatePart> GatedDeltaNet::state_parts() const {
 
 PartialSum GatedDeltaNet::operator()(TensorView<const float> x, const StepContext& step) const {
   const std::size_t heads = key_of_head_.size();
-  const TensorView<float> projected = in_proj_(x, step);  // [tokens, 2 key + 2 value + 2 heads]
-  const TensorView<float> gate = projected.columns_from(sizes_.channels(), sizes_.value);
-  const TensorView<float> gates = projected.columns_from(sizes_.channels() + sizes_.value, 2 * heads);
+  const TensorView<float> projected = in_proj_(x, step);  // [tokens, channels + gate + heads + decay]
+  const std::size_t strengths = sizes_.channels() + sizes_.gate;
+  const auto expand = [&](const std::optional<ColumnParallelLinear>& up, TensorView<float> part) {
+    return up ? (*up)(part, step) : part;
+  };
+  const TensorView<float> gate = expand(gate_up_, projected.columns_from(sizes_.channels(), sizes_.gate));
+  const TensorView<float> decay = expand(decay_up_, projected.columns_from(strengths + heads, sizes_.decay));
   const TensorView<float> mixed = conv_(projected.columns_from(0, sizes_.channels()), Activation::silu, step);
-  const TensorView<float> result = step.workspace.take(x.rows(), sizes_.value);
-  recur(mixed, gates, step, result);
+  const TensorView<float> result = recur(mixed, decay, projected.columns_from(strengths, heads), step);
   norm_.apply_in_place(result);
-  kernels::multiply_activated(kernels::Activation::silu, gate, result);
+  kernels::multiply_activated(spec_.gate, gate, result);
   return out_proj_(result, step);
 }
 
-// mixed: [tokens, channels], gates (strengths, then decays): [tokens, 2 * heads] -> out: [tokens, value]
-void GatedDeltaNet::recur(TensorView<float> mixed, TensorView<float> gates, const StepContext& step,
-                          TensorView<float> out) const {
-  if (mixed.empty()) return;
+TensorView<float> GatedDeltaNet::recur(TensorView<float> mixed, TensorView<float> decay,
+                                       TensorView<float> strength, const StepContext& step) const {
+  const TensorView<float> out = step.workspace.take(mixed.rows(), sizes_.value);
+  if (mixed.empty()) return out;
   const TensorView<float> query = mixed.columns_from(0, sizes_.key);
   const TensorView<float> key = mixed.columns_from(sizes_.key, sizes_.key);
   const float eps = kSquaresEps / static_cast<float>(spec_.key_head_dim);
   kernels::rms_norm(query, query_gain_, eps, query);
   kernels::rms_norm(key, key_gain_, eps, key);
-  const std::size_t heads = key_of_head_.size();
-  const TensorView<float> strength = gates.columns_from(0, heads);
-  const TensorView<float> decay = gates.columns_from(heads, heads);
   kernels::delta_gates(decay_rate_, decay_bias_, decay, strength);
   kernels::delta_rule({.query = query,
                        .key = key,
@@ -209,6 +253,7 @@ void GatedDeltaNet::recur(TensorView<float> mixed, TensorView<float> gates, cons
                        .value_dim = spec_.value_head_dim,
                        .out = out},
                       RecurrentRuns(step, conv_.state_floats()).all());
+  return out;
 }
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// The gated delta net, a recurrent layer that replaces attention.
+// The gated delta net and Kimi delta attention, recurrent layers that replace attention.
 #pragma once
 
 #include "model/config/spec.h"
@@ -12,6 +12,7 @@
 #include "parallel/shard/shard.h"
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace tp {
@@ -23,6 +24,8 @@ struct DeltaNetSizes {
   HeadShard heads;    // query_heads are value heads, kv_heads are key heads
   std::size_t key;    // local key heads * key_head_dim
   std::size_t value;  // local value heads * value_head_dim
+  std::size_t gate;   // projections to output gates: value, or gate_rank
+  std::size_t decay;  // projections to decays: local value heads, or gate_rank
 
   std::size_t channels() const { return 2 * key + value; }  // channels of queries, keys and values
 };
@@ -48,17 +51,22 @@ class GatedDeltaNet {
   GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec, std::size_t hidden_size,
                 const BlockNames& names, const DeltaNetSizes& sizes);
 
-  void recur(TensorView<float> mixed, TensorView<float> gates, const StepContext& step,
-             TensorView<float> out) const;
+  // mixed: [tokens, channels], decay: [tokens, heads * decays], strength: [tokens, heads] -> [tokens, value].
+  // Overwrites the arguments.
+  TensorView<float> recur(TensorView<float> mixed, TensorView<float> decay, TensorView<float> strength,
+                          const StepContext& step) const;
 
   GatedDeltaNetSpec spec_;
   DeltaNetSizes sizes_;
   std::vector<std::size_t> key_of_head_;  // [local value heads]
-  // [2 * key + 2 * value + 2 * heads, hidden_size]: queries, keys, values, output gates, strengths, decays
+  // [channels + gate + heads + decay, hidden_size]: queries, keys, values, output gates, strengths, decays
   ColumnParallelLinear in_proj_;
+  // [value, gate_rank] and [heads * decays, gate_rank], if the spec has a gate_rank
+  std::optional<ColumnParallelLinear> gate_up_;
+  std::optional<ColumnParallelLinear> decay_up_;
   CausalConvolution conv_;         // over queries, keys and values
-  std::vector<float> decay_rate_;  // [local value heads]
-  std::vector<float> decay_bias_;  // [local value heads]
+  std::vector<float> decay_rate_;  // [local value heads * decays]
+  std::vector<float> decay_bias_;  // [local value heads * decays]
   std::vector<float> query_gain_;  // [key_head_dim]
   std::vector<float> key_gain_;    // [key_head_dim]
   HeadNorm norm_;

@@ -13,8 +13,7 @@
 namespace tp {
 namespace {
 
-// To normalize latents, the original code uses this epsilon instead of the config's.
-constexpr NormSpec kLatentNorm{.eps = 1e-6F};
+NormSpec latent_norm(const LatentAttentionSpec& spec) { return {.eps = spec.latent_norm_eps}; }
 
 // Appends a layer's rows for elements [begin, begin + size) of each head.
 void append_heads(std::vector<OwnedRows>& parts, const StoredLayer& layer, Range heads, std::size_t head_size,
@@ -121,7 +120,7 @@ LatentAttention::LatentAttention(WeightLoader& loader, const LatentAttentionSpec
       sizes_(sizes),
       latent_of_head_(sizes.heads.size(), 0),
       down_proj_(loader, down_rows(spec, hidden_size, names, sizes.heads), false),
-      kv_a_norm_(loader, names.kv_a_norm, spec.kv_lora_rank, kLatentNorm, "kv_lora_rank"),
+      kv_a_norm_(loader, names.kv_a_norm, spec.kv_lora_rank, latent_norm(spec), "kv_lora_rank"),
       absorb_proj_(load_absorb_proj(loader, spec, names, sizes.heads)),
       value_proj_(load_value_proj(loader, spec, names, sizes.heads)),
       o_proj_(loader,
@@ -133,7 +132,7 @@ LatentAttention::LatentAttention(WeightLoader& loader, const LatentAttentionSpec
               loader.leaf_of_heads(spec.v_head_dim)) {
   if (!spec.q_lora_rank) return;
   q_proj_ = QueryExpansion{
-      Norm(loader, names.q_a_norm, *spec.q_lora_rank, kLatentNorm, "q_lora_rank"),
+      Norm(loader, names.q_a_norm, *spec.q_lora_rank, latent_norm(spec), "q_lora_rank"),
       ColumnParallelLinear(loader, query_rows(spec, names.q_b_proj, *spec.q_lora_rank, sizes.heads), false)};
 }
 

@@ -26,7 +26,9 @@ using reference::RandomTensor;
 // Tokens of two sequences, the heads of which share key heads in twos and ones.
 class DeltaProblem {
  public:
-  DeltaProblem(std::size_t key_dim, std::size_t value_dim, std::size_t tokens, bool corrects = true)
+  // `decays`: per head, 1 or key_dim.
+  DeltaProblem(std::size_t key_dim, std::size_t value_dim, std::size_t tokens, bool corrects = true,
+               std::size_t decays = 1)
       : random_(key_dim * 100 + value_dim),
         corrects_(corrects),
         key_dim_(key_dim),
@@ -34,12 +36,12 @@ class DeltaProblem {
         query_(random_, tokens, 2 * key_dim, 3),
         key_(random_, tokens, 2 * key_dim, 3),
         value_(random_, tokens, 3 * value_dim, 1),
-        decay_(random_, tokens, 3, 2),
+        decay_(random_, tokens, 3 * decays, 2),
         strength_(random_, tokens, 3, 2) {
     for (std::size_t token = 0; token < tokens; ++token) {
-      for (std::size_t head = 0; head < 3; ++head) {
-        for (const TensorView<float>& gate : {decay_.view(), strength_.view()})
-          gate(token, head) = 0.5F + gate(token, head) / 2;  // [0, 1)
+      for (const TensorView<float>& gates : {decay_.view(), strength_.view()}) {
+        for (std::size_t i = 0; i < gates.columns(); ++i)
+          gates(token, i) = 0.5F + gates(token, i) / 2;  // [0, 1)
       }
       // As short as they are in models, or states would grow.
       for (std::size_t i = 0; i < 2 * key_dim; ++i)
@@ -80,11 +82,12 @@ class DeltaProblem {
           const std::span query(query_.view().row(token) + first, key_dim_);
           const std::span key(key_.view().row(token) + first, key_dim_);
           const std::span value(value_.view().row(token) + head * value_dim_, value_dim_);
-          const double decay = decay_.view()(token, head);
+          const std::size_t decays = decay_.view().columns() / 3;
+          const std::span decay(decay_.view().row(token) + head * decays, decays);
           const double strength = strength_.view()(token, head);
           const std::vector<double> result =
               corrects_ ? state.next(query, key, value, decay, strength)
-                        : sums.next(value, key, query, strength, std::log(decay) / strength);
+                        : sums.next(value, key, query, strength, std::log(decay.front()) / strength);
           for (std::size_t i = 0; i < value_dim_; ++i) all(token, head * value_dim_ + i) = result[i];
         }
       }
@@ -108,10 +111,10 @@ std::vector<float> used_memory(std::size_t floats) { return std::vector<float>(f
 // Results are sums of some tens of numbers below 1.
 constexpr double kStateTolerance = 2e-5;
 
-void expect_reference_for_every_width(bool corrects) {
+void expect_reference_for_every_width(bool corrects, bool decays_channels = false) {
   for (const std::size_t key_dim : {1U, 2U, 7U, 16U, 33U}) {
     for (std::size_t value_dim = 1; value_dim <= 67; value_dim += value_dim < 18 ? 1 : 7) {
-      const DeltaProblem problem(key_dim, value_dim, 9, corrects);
+      const DeltaProblem problem(key_dim, value_dim, 9, corrects, decays_channels ? key_dim : 1);
       std::vector<float> first = used_memory(problem.state_floats());
       std::vector<float> second = used_memory(problem.state_floats());
       const std::vector<RecurrentRun> runs = {
@@ -129,10 +132,12 @@ TEST(DeltaRule, EqualsTheReferenceForEveryWidth) { expect_reference_for_every_wi
 
 TEST(DeltaRule, EqualsMambasReferenceWithoutCorrections) { expect_reference_for_every_width(false); }
 
+TEST(DeltaRule, EqualsTheReferenceWithADecayForEachChannel) { expect_reference_for_every_width(true, true); }
+
 // Rounding errors decay with the state, so they do not grow with the number of tokens.
-TEST(DeltaRule, StaysCloseToMambasReferenceOverManyTokens) {
+void expect_reference_over_many_tokens(bool corrects, std::size_t decays) {
   constexpr std::size_t kTokens = 4000;
-  const DeltaProblem problem(32, 16, kTokens, false);
+  const DeltaProblem problem(32, 16, kTokens, corrects, decays);
   std::vector<float> state = used_memory(problem.state_floats());
   const std::vector<RecurrentRun> run = {{.tokens = kTokens, .begins = true, .state = state.data()}};
   const Matrix expected = problem.expected(run);
@@ -141,9 +146,14 @@ TEST(DeltaRule, StaysCloseToMambasReferenceOverManyTokens) {
     ASSERT_NEAR(found.values[i], expected.values[i], kStateTolerance) << i / expected.columns;
 }
 
+TEST(DeltaRule, StaysCloseToTheReferenceOverManyTokens) {
+  expect_reference_over_many_tokens(false, 1);
+  expect_reference_over_many_tokens(true, 32);
+}
+
 // One run of all tokens, and the same tokens in pieces, on more threads and beside another sequence.
-void expect_same_bits_in_any_pieces(bool corrects) {
-  const DeltaProblem problem(64, 96, 40, corrects);
+void expect_same_bits_in_any_pieces(bool corrects, std::size_t decays = 1) {
+  const DeltaProblem problem(64, 96, 40, corrects, decays);
   std::vector<float> whole_state = used_memory(problem.state_floats());
   const std::vector<RecurrentRun> whole = {{.tokens = 40, .begins = true, .state = whole_state.data()}};
   const Matrix expected = problem.run(whole);
@@ -167,6 +177,7 @@ void expect_same_bits_in_any_pieces(bool corrects) {
 TEST(DeltaRule, GivesTheSameBitsInAnyPieces) {
   expect_same_bits_in_any_pieces(true);
   expect_same_bits_in_any_pieces(false);
+  expect_same_bits_in_any_pieces(true, 64);
 }
 
 TEST(DeltaRule, CopiesTheStateBehindAToken) {

@@ -2,16 +2,14 @@
 // conversion/mamba.py, granite.py, falcon_h1.py and nemotron.py.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "model/quantize/quantize_model.h"
-#include "model/weights/gguf/gguf_files.h"
 #include "tests/model/gguf_conversion.h"
+#include "tests/model/quantize/expect_written.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -264,26 +262,7 @@ class GgufMamba : public testing::TestWithParam<std::pair<const char*, MakeFile>
 
 TEST_P(GgufMamba, GivesTheLogitsOfTheCheckpoint) { test::expect_logits(file_, fixture_); }
 
-// Compares the file itself, because the reader would reverse any change that the writer makes.
-TEST_P(GgufMamba, IsWrittenAsLlamaCppWritesIt) {
-  const test::TemporaryDirectory directory;
-  const std::filesystem::path written = directory.path() / "written.gguf";
-  quantize_model({.model = fixture_.folder, .name = "model", .weights = "f32", .output = written},
-                 [](std::uint64_t, std::uint64_t) {});
-  const GgufFiles files(written);
-  EXPECT_EQ(files.tensors().size(), file_.tensors().size());
-  for (const auto& [name, values] : file_.tensors()) {
-    const GgufFiles::Entry* const entry = files.find(name);
-    ASSERT_NE(entry, nullptr) << name;
-    EXPECT_EQ(entry->tensor.shape, values.shape) << name;
-    ASSERT_EQ(entry->tensor.bytes.size(), values.elements.size() * sizeof(float)) << name;
-    std::vector<float> found(values.elements.size());
-    std::memcpy(found.data(), entry->file.bytes().data() + entry->tensor.bytes.begin,
-                entry->tensor.bytes.size());
-    for (std::size_t i = 0; i < found.size(); ++i)  // one product of factors is rounded, or two
-      ASSERT_NEAR(found[i], values.elements[i], 3e-7 * std::abs(values.elements[i])) << name << ", " << i;
-  }
-}
+TEST_P(GgufMamba, IsWrittenAsLlamaCppWritesIt) { test::expect_written_as(file_, fixture_); }
 
 // The layer is a block after the model's layers, which has attention and experts.
 TEST(GgufNemotron, MayHaveALayerForMultiTokenPrediction) {

@@ -56,7 +56,8 @@ Results results_of(Engine& engine, const Fixture& fixture) {
 // with short convolutions.
 TEST(EngineOverlap, GivesTheSameBitsAsWholeSteps) {
   Communicator& comm = test::world();
-  for (const char* const model : {"llama-gqa", "qwen2moe", "qwen3next", "olmo3", "lfm2", "granite4h"}) {
+  for (const char* const model :
+       {"llama-gqa", "qwen2moe", "qwen3next", "olmo3", "lfm2", "granite4h", "kimilinear"}) {
     const Fixture fixture = reference::fixture(model);
     std::vector<Results> results;
     for (const TwoBatchOverlap mode : {TwoBatchOverlap::off, TwoBatchOverlap::on}) {

@@ -1,0 +1,99 @@
+// Kimi-Linear: DeepSeek-V3 without RoPE, and Kimi delta attention instead of attention in most layers.
+#include "model/config/families/common.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tp::families {
+namespace {
+
+GatedDeltaNetSpec delta_attention(const CheckpointConfig& config) {
+  return {.num_key_heads = config.linear_num_key_heads,
+          .num_value_heads = config.linear_num_value_heads,
+          .key_head_dim = config.linear_key_head_dim,
+          .value_head_dim = config.linear_value_head_dim,
+          .conv_kernel = config.linear_conv_kernel_dim,
+          .norm = {.eps = static_cast<float>(config.rms_norm_eps)},
+          .gate = Activation::sigmoid,
+          .gate_rank = config.linear_value_head_dim};
+}
+
+ModelSpec kimi_linear_spec(const CheckpointConfig& config) {
+  ModelSpec spec = deepseek_spec(config);
+  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
+    AttentionPartSpec& attention = spec.blocks[layer].attention;
+    if (config.layer_types.empty() || config.layer_types[layer] == "linear_attention") {
+      attention = delta_attention(config);
+    } else {
+      auto& latent = std::get<LatentAttentionSpec>(attention);
+      latent.rope.reset();
+      latent.latent_norm_eps = static_cast<float>(config.rms_norm_eps);
+    }
+  }
+  return spec;
+}
+
+BlockNames kimi_linear_block(const std::string& prefix) {
+  BlockNames names = deepseek_block(prefix);
+  const std::string attention = prefix + "self_attn.";
+  names.delta_net = {.in_proj_b = attention + "b_proj",
+                     .q_proj = attention + "q_proj",
+                     .k_proj = attention + "k_proj",
+                     .v_proj = attention + "v_proj",
+                     .q_conv = attention + "q_conv1d",
+                     .k_conv = attention + "k_conv1d",
+                     .v_conv = attention + "v_conv1d",
+                     .decay_down = attention + "f_a_proj",
+                     .decay_up = attention + "f_b_proj",
+                     .gate_down = attention + "g_a_proj",
+                     .gate_up = attention + "g_b_proj",
+                     .decay = attention + "A_log",
+                     .decay_bias = attention + "dt_bias",
+                     .norm = attention + "o_norm",
+                     .out_proj = attention + "o_proj"};
+  names.experts = mixtral_block(prefix).experts;
+  names.experts.correction_bias = prefix + "block_sparse_moe.gate.e_score_correction_bias";
+  names.experts.shared_expert = gated_mlp(prefix + "block_sparse_moe.shared_experts.");
+  names.next_token = {};
+  return names;
+}
+
+// Layers without KV heads have Kimi delta attention.
+nlohmann::json kimi_linear_config(const ModelMetadata& model) {
+  nlohmann::json config = deepseek_config(model);
+  nlohmann::json attention = nlohmann::json::array();
+  std::size_t layer = 0;
+  for (const std::uint64_t heads : model.wholes("attention.head_count_kv")) {
+    ++layer;
+    if (heads != 0) attention.push_back(layer);
+  }
+  config.update({{"linear_attn_config",
+                  {{"full_attn_layers", attention},
+                   {"num_heads", model.heads()},
+                   {"head_dim", model.whole("kda.head_dim")},
+                   {"short_conv_kernel_size", model.whole("ssm.conv_kernel")}}},
+                 {"norm_topk_prob", model.boolean_or("expert_weights_norm", true)},
+                 {"topk_method", "noaux_tc"}});
+  return config;
+}
+
+}  // namespace
+
+Family kimi_linear() {
+  Family family = derived(deepseek3(), "KimiLinearForCausalLM", kimi_linear_spec, kimi_linear_block);
+  family.make_next_token_spec = nullptr;
+  family.fixed_fields.push_back({"mla_use_nope", "true"});
+  family.fixed_fields.push_back({"num_nextn_predict_layers", "0"});
+  family.fixed_fields.push_back({"linear_attn_config.gate_lower_bound", "null"});
+  family.names.gguf.block.delta_net.out_proj = "attn_output";
+  family.gguf = {.architecture = "kimi-linear", .config = kimi_linear_config};
+  family.defaults.routed_scaling_factor = 1.0;
+  family.defaults.linear_num_key_heads = 32;
+  family.defaults.linear_num_value_heads = 32;
+  family.defaults.linear_key_head_dim = 128;
+  family.defaults.linear_value_head_dim = 128;
+  family.defaults.linear_conv_kernel_dim = 4;
+  return family;
+}
+
+}  // namespace tp::families

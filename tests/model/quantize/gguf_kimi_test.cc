@@ -1,0 +1,125 @@
+// GGUF files of Kimi-Linear. Source of names, shapes and values: llama.cpp, conversion/kimi_linear.py and
+// src/models/kimi-linear.cpp.
+#include "model/config/config.h"
+#include "tests/model/gguf_conversion.h"
+#include "tests/model/quantize/expect_written.h"
+#include "tests/mpi_test.h"
+#include "tests/reference/fixture.h"
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using test::GgufConversion;
+using test::TensorValues;
+
+void write_metadata(GgufConversion& to) {
+  const CheckpointConfig& config = to.config();
+  std::vector<std::int32_t> kv_heads;
+  for (const std::string& type : config.layer_types) kv_heads.push_back(type == "full_attention" ? 1 : 0);
+  to.numbers("attention.head_count_kv", GgufKind::i32, kv_heads);
+  to.whole("ssm.conv_kernel", config.linear_conv_kernel_dim);
+  to.whole("kda.head_dim", config.linear_key_head_dim);
+  to.whole("rope.dimension_count", config.qk_rope_head_dim);
+  to.whole("attention.kv_lora_rank", config.kv_lora_rank);
+  to.whole("attention.key_length_mla", config.qk_nope_head_dim + config.qk_rope_head_dim);
+  to.whole("attention.value_length_mla", config.v_head_dim);
+  to.whole("leading_dense_block_count", config.first_k_dense_replace);
+  to.whole("expert_shared_count", config.n_shared_experts);
+  to.number("expert_weights_scale", config.routed_scaling_factor);
+  to.whole("expert_gating_func", 2);
+}
+
+// Convolutions are [channels, 1, taps], and decays are a column of negative numbers.
+void write_delta_attention(GgufConversion& to, std::size_t layer) {
+  const std::string prefix = fmt::format("model.layers.{}.self_attn.", layer);
+  const std::string block = fmt::format("blk.{}.", layer);
+  if (!to.contains(prefix + "A_log")) return;
+  to.copy_block(layer,
+                {{"ssm_conv1d_q.weight", "q_conv1d.weight"},
+                 {"ssm_conv1d_k.weight", "k_conv1d.weight"},
+                 {"ssm_conv1d_v.weight", "v_conv1d.weight"},
+                 {"ssm_f_a.weight", "f_a_proj.weight"},
+                 {"ssm_f_b.weight", "f_b_proj.weight"},
+                 {"ssm_g_a.weight", "g_a_proj.weight"},
+                 {"ssm_g_b.weight", "g_b_proj.weight"},
+                 {"ssm_beta.weight", "b_proj.weight"},
+                 {"ssm_a", "A_log"},
+                 {"ssm_dt.bias", "dt_bias"},
+                 {"ssm_norm.weight", "o_norm.weight"}},
+                prefix);
+  for (const char* const conv : {"ssm_conv1d_q", "ssm_conv1d_k", "ssm_conv1d_v"}) {
+    to.change(block + conv + ".weight", [](TensorValues& values) {
+      values.shape = {values.shape.front(), 1, values.shape.back()};
+    });
+  }
+  to.change(block + "ssm_a", [](TensorValues& logs) {
+    logs.shape = {logs.elements.size(), 1};
+    for (float& value : logs.elements) value = -std::exp(value);
+  });
+}
+
+// Each head's key rows, transposed, and its value rows.
+void write_latent_attention(GgufConversion& to, std::size_t layer) {
+  const CheckpointConfig& config = to.config();
+  const std::string prefix = fmt::format("model.layers.{}.self_attn.", layer);
+  const std::string block = fmt::format("blk.{}.", layer);
+  if (!to.contains(prefix + "kv_b_proj.weight")) return;
+  to.copy(block + "attn_kv_a_mqa.weight", prefix + "kv_a_proj_with_mqa.weight");
+  to.copy(block + "attn_kv_a_norm.weight", prefix + "kv_a_layernorm.weight");
+  TensorValues both = to.read(prefix + "kv_b_proj.weight");
+  both.shape = {config.num_attention_heads, config.qk_nope_head_dim + config.v_head_dim, config.kv_lora_rank};
+  to.write(block + "attn_k_b.weight", transposed(rows_of(both, 0, config.qk_nope_head_dim)));
+  to.write(block + "attn_v_b.weight", rows_of(both, config.qk_nope_head_dim, config.v_head_dim));
+}
+
+GgufConversion kimi_file(const reference::Fixture& fixture) {
+  GgufConversion to(fixture, "kimi-linear");
+  write_metadata(to);
+  for (std::size_t layer = 0; layer < to.config().num_hidden_layers; ++layer) {
+    to.copy_block(layer, test::kLlamaBlock);
+    to.copy_block(layer, {{"ffn_norm.weight", "post_attention_layernorm.weight"},
+                          {"ffn_gate_inp.weight", "block_sparse_moe.gate.weight"},
+                          {"exp_probs_b.bias", "block_sparse_moe.gate.e_score_correction_bias"},
+                          {"ffn_gate_shexp.weight", "block_sparse_moe.shared_experts.gate_proj.weight"},
+                          {"ffn_up_shexp.weight", "block_sparse_moe.shared_experts.up_proj.weight"},
+                          {"ffn_down_shexp.weight", "block_sparse_moe.shared_experts.down_proj.weight"}});
+    write_experts_one_by_one(to, layer, "block_sparse_moe.experts.", {"w1", "w3", "w2"});
+    write_delta_attention(to, layer);
+    write_latent_attention(to, layer);
+  }
+  return to;
+}
+
+class GgufKimi : public testing::Test {
+ protected:
+  reference::Fixture fixture_ = reference::fixture("kimilinear");
+  GgufConversion file_ = kimi_file(fixture_);
+};
+
+TEST_F(GgufKimi, GivesTheLogitsOfTheCheckpoint) { test::expect_logits(file_, fixture_); }
+
+TEST_F(GgufKimi, IsWrittenAsLlamaCppWritesIt) { test::expect_written_as(file_, fixture_); }
+
+// llama.cpp's converter keeps all extents of these tensors.
+TEST_F(GgufKimi, MayHaveMoreExtents) {
+  for (std::size_t layer = 0; layer < file_.config().num_hidden_layers; ++layer) {
+    const std::string block = fmt::format("blk.{}.", layer);
+    for (const char* const name : {"ssm_conv1d_q.weight", "ssm_conv1d_k.weight", "ssm_conv1d_v.weight"})
+      file_.change(block + name, [](TensorValues& values) { values.shape.insert(values.shape.begin(), 1); });
+    file_.change(block + "ssm_a", [](TensorValues& values) {
+      values.shape = {1, 1, values.elements.size(), 1};
+    });
+  }
+  test::expect_logits(file_, fixture_);
+}
+
+}  // namespace
+}  // namespace tp
