@@ -105,6 +105,9 @@ void add_heads(const Inspection& found, Lines& lines) {
     lines.add("mixers", fmt::format("{}, {} heads, states of {} x {}",
                                     net->gate_rank != 0 ? "Kimi delta attention" : "gated delta net",
                                     net->num_value_heads, net->key_head_dim, net->value_head_dim));
+  if (const IndexerSpec* const indexer = indexer_of(found.model.spec().blocks.front()))
+    lines.add("indexers", fmt::format("{} heads of {}, {} positions", indexer->num_heads, indexer->head_dim,
+                                      indexer->top_k));
   if (std::ranges::none_of(found.model.spec().blocks, keeps_keys)) return;
   lines.add("num_attention_heads", config.num_attention_heads);
   lines.add("num_key_value_heads",

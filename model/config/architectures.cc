@@ -115,10 +115,17 @@ const MambaSpec* first_mixer(const ModelSpec& spec) {
   return nullptr;
 }
 
+const IndexerSpec* indexer_of(const BlockSpec& block) {
+  const auto* const latent = std::get_if<LatentAttentionSpec>(&block.attention);
+  return latent != nullptr && latent->indexer ? &*latent->indexer : nullptr;
+}
+
 bool can_divide_layers(const ModelSpec& spec) {
   return !spec.per_layer_inputs && std::ranges::none_of(spec.blocks, [](const BlockSpec& block) {
     const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
-    return attention != nullptr && attention->shared_kv_layer.has_value();
+    const IndexerSpec* const indexer = indexer_of(block);
+    return (attention != nullptr && attention->shared_kv_layer.has_value()) ||
+           (indexer != nullptr && indexer->is_shared);
   });
 }
 

@@ -129,6 +129,14 @@ struct CheckpointConfig : ModelConfig {
   std::size_t v_head_dim = 0;
   bool rope_interleave = true;
 
+  // Indexers, which choose the positions that latent attention reads.
+  std::size_t index_topk = 0;  // 0: no indexers
+  std::size_t index_n_heads = 0;
+  std::size_t index_head_dim = 0;
+  bool indexer_rope_interleave = false;
+  // [layers] or empty (all "full"): "shared" layers use the choice of the last "full" layer.
+  std::vector<std::string> indexer_types{};
+
   // Layers with a recurrence instead of attention ("linear_attention" in layer_types).
   std::size_t full_attention_interval = 0;  // without layer_types: every n-th layer has attention
   std::size_t linear_num_key_heads = 0;

@@ -4,6 +4,7 @@
 #include "model/config/encoder_config.h"
 #include "model/config/expert_config.h"
 #include "model/config/gguf_config.h"
+#include "model/config/indexer_config.h"
 #include "model/config/layer_config.h"
 #include "model/config/mamba_config.h"
 #include "model/config/mixed_layer_config.h"
@@ -355,6 +356,7 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   read_multipliers(fields, name, config);
   read_query_scaling(fields, name, config);
   read_latent_attention(fields, config);
+  if (config.index_topk != 0) read_indexer(fields, name, config);
   read_experts(fields, config);
   read_norms(fields, name, config);
   require_causal(family.kind, name, config);

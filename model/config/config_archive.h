@@ -40,6 +40,8 @@ void serialize(Archive& archive, tp::CheckpointConfig& config, unsigned /*versio
       .attn_scale& config.floor_scale& config.llama_4_scaling_beta;
   archive& config.q_lora_rank& config.kv_lora_rank& config.qk_nope_head_dim& config.qk_rope_head_dim& config
       .v_head_dim& config.rope_interleave;
+  archive& config.index_topk& config.index_n_heads& config.index_head_dim& config
+      .indexer_rope_interleave& config.indexer_types;
   archive& config.rope_local_base_freq& config.sliding_window_pattern& config.no_rope_layers& config
       .no_rope_layer_interval& config.embedding_multiplier& config.residual_multiplier& config
       .attention_multiplier& config.logits_scaling;

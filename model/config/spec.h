@@ -105,6 +105,19 @@ struct LshAttentionSpec {
   bool operator==(const LshAttentionSpec&) const = default;
 };
 
+// Chooses the positions that latent attention reads in contexts of more than `top_k` positions: those with
+// the highest scores, which a few small heads compute. Source: DeepSeek-AI, DeepSeek-V3.2, 2025.
+struct IndexerSpec {
+  std::size_t num_heads = 0;
+  std::size_t head_dim = 0;
+  std::size_t top_k = 0;
+  bool interleaved_rope = false;  // pairs (2 i, 2 i + 1), not halves, of a head's first elements
+  // The layer uses the choice of the last layer before it that has an indexer.
+  bool is_shared = false;
+
+  bool operator==(const IndexerSpec&) const = default;
+};
+
 // Multi-head latent attention: keys and values of all heads are projected from one shared latent.
 struct LatentAttentionSpec {
   std::size_t num_attention_heads = 0;
@@ -117,7 +130,8 @@ struct LatentAttentionSpec {
   std::optional<RopeSpec> rope;
   bool interleaved_rope = true;  // pairs (2 i, 2 i + 1), not halves
   std::optional<QueryScalingSpec> query_scaling;
-  float latent_norm_eps = 1e-6F;  // in the norms of latents; DeepSeek's code ignores the config's here
+  std::optional<IndexerSpec> indexer{};  // nullopt: a token attends to all earlier tokens
+  float latent_norm_eps = 1e-6F;         // in the norms of latents; DeepSeek's code ignores the config's here
 
   bool operator==(const LatentAttentionSpec&) const = default;
 };
@@ -466,6 +480,9 @@ const Part* first_part(const ModelSpec& spec) {
 
 // The first Mamba-2 mixer, instead of attention or beside it; null if there is none.
 const MambaSpec* first_mixer(const ModelSpec& spec);
+
+// A block's indexer, its own or one that it shares; null if it has none.
+const IndexerSpec* indexer_of(const BlockSpec& block);
 
 // With same_bits, the largest number of attention heads in a block, which determines the sizes of leaves (see
 // leaf_of); else 0.

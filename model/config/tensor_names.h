@@ -49,6 +49,13 @@ struct ExpertNames {
   ExpertStackNames all_experts() const;
 };
 
+struct IndexerNames {
+  std::string q_b_proj;
+  std::string k_proj;
+  std::string k_norm;
+  std::string weights_proj;
+};
+
 struct LatentAttentionNames {
   std::string q_proj;  // if there is no q_lora_rank
   std::string q_a_proj;
@@ -58,6 +65,7 @@ struct LatentAttentionNames {
   std::string kv_a_norm;
   std::string kv_b_proj;
   std::string o_proj;
+  IndexerNames indexer{};
 };
 
 struct CrossAttentionNames {

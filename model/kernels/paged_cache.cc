@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace tp::kernels {
 namespace {
 
 constexpr std::size_t kCacheLine = 64;
+
+std::size_t whole_lines(std::size_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine; }
 
 // `size` elements of a key, or positions, padded to whole steps.
 std::size_t whole_steps(const KvLayout& layout, std::size_t size) {
@@ -127,6 +130,25 @@ void store_int8(const Slot& to, const float* key, const float* value) {
   store(to, key, key_cells, value, value_cells);
 }
 
+// A position's latent in one block, copied to a slot of another block.
+void copy_row(const Slot& from, const Slot& to) {
+  const std::size_t columns = from.layout.row_columns();
+  switch (from.layout.type) {
+    case KvType::f32:
+      std::copy_n(from.row<F32Cells>(0), columns, to.row<F32Cells>(0));
+      return;
+    case KvType::bf16:
+      for (std::size_t i = 0; i < 2 * columns; i += 2) to.row<Bf16Cells>(0)[i] = from.row<Bf16Cells>(0)[i];
+      return;
+    case KvType::int8:
+      std::copy_n(from.row<Int8Cells<1>>(0), columns, to.row<Int8Cells<1>>(0));
+      for (const std::size_t scales : {from.layout.key_scales_offset(), from.layout.value_scales_offset()})
+        reinterpret_cast<float*>(to.head + scales)[to.slot] =
+            reinterpret_cast<const float*>(from.head + scales)[from.slot];
+      return;
+  }
+}
+
 }  // namespace
 
 std::size_t KvLayout::element_bytes() const {
@@ -150,10 +172,12 @@ std::size_t KvLayout::key_scales_offset() const {
   return values_offset() + whole_steps(*this, block_size) * row_columns() * element_bytes();
 }
 
+std::size_t KvLayout::index_offset() const {
+  return whole_lines(key_scales_offset() + (type == KvType::int8 ? 2 * padded_block() * sizeof(float) : 0));
+}
+
 std::size_t KvLayout::head_bytes() const {
-  const std::size_t end =
-      key_scales_offset() + (type == KvType::int8 ? 2 * padded_block() * sizeof(float) : 0);
-  return (end + kCacheLine - 1) / kCacheLine * kCacheLine;
+  return index_offset() + whole_lines(panels() * index_panel_bytes());
 }
 
 void store_keys_values(TensorView<const float> key, TensorView<const float> value,
@@ -185,6 +209,19 @@ void store_keys_values(TensorView<const float> key, TensorView<const float> valu
         }
       }
     }
+  }
+}
+
+void copy_latents(const PagedCache& from, std::span<const std::int32_t> block_table,
+                  std::span<const std::int32_t> positions, const PagedCache& to, std::size_t first_block) {
+  const std::size_t size = from.layout.block_size;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const auto position = static_cast<std::size_t>(positions[i]);
+    const auto block = static_cast<std::size_t>(block_table[position / size]);
+    std::byte* const copy = to.head(first_block + i / size, 0);
+    const bool is_filled = i + size <= positions.size() && size % from.layout.step() == 0;
+    if (i % size == 0 && !is_filled) std::memset(copy, 0, to.layout.head_bytes());
+    copy_row({from.layout, from.head(block, 0), position % size}, {to.layout, copy, i % size});
   }
 }
 

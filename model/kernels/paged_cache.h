@@ -23,6 +23,9 @@ namespace kernels {
 // Latents: a key begins with its value. Only rows are stored: the value, then the rest of the key, each
 // padded with zeros to whole vectors. int8 has steps of one element, and its key scales belong to the rest of
 // the key.
+//
+// Index keys (see index_keys.h) follow everything else. They are columns of floats, or of bf16 if `type` is
+// not f32: [panels][index_dim][16]
 struct KvLayout {
   static constexpr std::size_t kPanel = 16;  // positions
 
@@ -32,6 +35,7 @@ struct KvLayout {
   std::size_t key_dim = 0;
   std::size_t value_dim = 0;
   bool latent = false;
+  std::size_t index_dim = 0;  // elements of an index key; 0: none
 
   std::size_t element_bytes() const;
   // Elements of a key, or positions of values, that are stored together.
@@ -49,6 +53,10 @@ struct KvLayout {
   std::size_t values_offset() const { return latent ? 0 : panels() * key_panel_bytes(); }
   std::size_t key_scales_offset() const;
   std::size_t value_scales_offset() const { return key_scales_offset() + padded_block() * sizeof(float); }
+  std::size_t index_offset() const;
+  std::size_t index_panel_bytes() const {
+    return index_dim * kPanel * (type == KvType::f32 ? sizeof(float) : sizeof(std::uint16_t));
+  }
   // Bytes of one KV head in one block: whole cache lines.
   std::size_t head_bytes() const;
   std::size_t block_bytes() const { return kv_heads * head_bytes(); }
@@ -102,6 +110,11 @@ struct AttentionSpan {
 // stored_key_dim()].
 void store_keys_values(TensorView<const float> key, TensorView<const float> value,
                        std::span<const AttentionSpan> spans, const PagedCache& cache);
+
+// Copies the latents of these positions of a sequence to the first slots of the blocks of `to`, from block
+// `first_block` on. Other slots of these blocks become zeros. The layouts differ at most in index_dim.
+void copy_latents(const PagedCache& from, std::span<const std::int32_t> block_table,
+                  std::span<const std::int32_t> positions, const PagedCache& to, std::size_t first_block);
 
 }  // namespace kernels
 

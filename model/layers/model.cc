@@ -57,6 +57,7 @@ void Model::compute(Communicator* comm, const Batch& batch, const KvCache& cache
                    .tally = tally};
   TensorView<float> inputs;  // inputs of all layers, [tokens, layers * size]
   if (per_layer_inputs_) inputs = workspace.take(batch.tokens.size(), per_layer_inputs_->columns());
+  if (most_chosen_ != 0) step.chosen = workspace.take(batch.tokens.size(), most_chosen_);
   Residual residual = begin(comm, step, links);
   if (per_layer_inputs_) per_layer_inputs_->compute(comm, residual.rows(), step, inputs);
   const std::size_t input_size = inputs.columns() / std::max<std::size_t>(1, blocks_.size());

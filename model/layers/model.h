@@ -156,6 +156,7 @@ class Model {
   std::optional<RelativeBias> relative_bias_;
   std::optional<PerLayerInputs> per_layer_inputs_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
+  std::size_t most_chosen_ = 0;           // positions that an indexer chooses; 0: there are no indexers
   std::size_t first_layer_ = 0;           // cache index of the first block; above 0 only in `encoder_`
   std::shared_ptr<const Model> encoder_;  // null: the model has no encoder
   std::optional<Norm> final_norm_;

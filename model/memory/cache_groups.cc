@@ -25,7 +25,8 @@ CacheWindow window_of(const BlockSpec& block) {
 // About the elements of a token's keys and values on one rank.
 std::size_t cached_elements(const AttentionPartSpec& part, std::size_t ranks) {
   if (const auto* const latent = std::get_if<LatentAttentionSpec>(&part))
-    return latent->kv_lora_rank + latent->qk_rope_head_dim;
+    return latent->kv_lora_rank + latent->qk_rope_head_dim +
+           (latent->indexer && !latent->indexer->is_shared ? latent->indexer->head_dim : 0);
   const auto* const attention = std::get_if<AttentionSpec>(&part);
   if (attention == nullptr) return 0;
   return 2 * attention->head_dim * ((attention->num_key_value_heads + ranks - 1) / ranks);

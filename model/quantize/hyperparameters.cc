@@ -89,6 +89,20 @@ void write_latent_attention(const LatentAttentionSpec& attention, ArchitectureVa
   if (!attention.rope) values.whole("rope.dimension_count", attention.qk_rope_head_dim);
 }
 
+// Files list the layers that have an indexer only if not all layers have one.
+void write_indexers(const ModelSpec& spec, const std::string& architecture, GgufValues& all) {
+  const IndexerSpec* const first = indexer_of(spec.blocks.front());
+  if (first == nullptr) return;
+  ArchitectureValues values(architecture, all);
+  values.whole("attention.indexer.head_count", first->num_heads);
+  values.whole("attention.indexer.key_length", first->head_dim);
+  values.whole("attention.indexer.top_k", first->top_k);
+  std::vector<bool> own;
+  for (const BlockSpec& block : spec.blocks) own.push_back(!indexer_of(block)->is_shared);
+  if (std::ranges::find(own, false) != own.end())
+    all.booleans(architecture + ".attention.indexer.types", own);
+}
+
 const RouterSpec* router_of(const ModelSpec& spec) {
   for (const BlockSpec& block : spec.blocks) {
     if (const MixtureOfExpertsSpec* const experts = experts_in(block)) return &experts->router;
@@ -359,6 +373,7 @@ void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec
   if (latent != nullptr) {
     write_kv_heads(spec, values);
     write_latent_attention(*latent, values);
+    write_indexers(spec, architecture, all);
   }
   values.number(spec.final_norm->kind == NormSpec::Kind::rms ? "attention.layer_norm_rms_epsilon"
                                                              : "attention.layer_norm_epsilon",

@@ -237,6 +237,9 @@ void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
   for (const auto layer : {&Latent::q_a_proj, &Latent::q_a_norm, &Latent::q_b_proj, &Latent::kv_a_proj,
                            &Latent::kv_a_norm, &Latent::kv_b_proj})
     add(block.latent_attention.*layer, {.tensor = kBlock + stored.latent_attention.*layer});
+  using Indexer = IndexerNames;
+  for (const auto layer : {&Indexer::q_b_proj, &Indexer::k_proj, &Indexer::k_norm, &Indexer::weights_proj})
+    add(block.latent_attention.indexer.*layer, {.tensor = kBlock + stored.latent_attention.indexer.*layer});
   using NextToken = NextTokenNames;
   for (const auto layer : {&NextToken::projection, &NextToken::embed_tokens, &NextToken::lm_head})
     add(block.next_token.*layer, {.tensor = kBlock + stored.next_token.*layer});

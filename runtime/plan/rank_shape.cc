@@ -69,6 +69,14 @@ void add_layer(const AttentionShape& shape, std::vector<AttentionShape>& shapes)
     same->layers += 1;
 }
 
+// The scores of an indexer, which every rank computes for all positions.
+AttentionShape indexer_shape(const IndexerSpec& indexer, const kernels::KvLayout& layout) {
+  return {.layers = 1,
+          .bytes_per_position = static_cast<double>(layout.index_panel_bytes()) /
+                                static_cast<double>(kernels::KvLayout::kPanel),
+          .multiplications = static_cast<double>(indexer.num_heads * indexer.head_dim)};
+}
+
 // Returns one entry per kind of layer, in the order of first appearance.
 std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan& plan, const Model& model,
                                          const CacheGroups& groups, TpRank tp, Stage stage) {
@@ -91,7 +99,10 @@ std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan
     const auto* const mixer = std::get_if<MambaSpec>(&part);
     const auto& place = groups.places[layers.begin + layer];
     const auto* const hashed = std::get_if<LshAttentionSpec>(&part);
-    const CacheWindow window = place ? groups.windows[place->group] : std::nullopt;
+    const IndexerSpec* const indexer = indexer_of(block);
+    const CacheWindow window = indexer != nullptr ? indexer->top_k
+                               : place            ? groups.windows[place->group]
+                                                  : std::nullopt;
     const double kv_heads = window ? static_cast<double>(layouts[layer].kv_heads)
                                    : slices.owned_heads(layer, layouts[layer].kv_heads);
     const AttentionShape shape =
@@ -101,6 +112,7 @@ std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan
         : hashed != nullptr      ? hashed_shape(*hashed, heads)
                                  : shape_of_layer(layouts[layer], kv_heads, heads, window, is_chunked(part));
     add_layer(shape, shapes);
+    if (indexer != nullptr && !indexer->is_shared) add_layer(indexer_shape(*indexer, layouts[layer]), shapes);
   }
   return shapes;
 }

@@ -106,10 +106,7 @@ TEST(ExpectedRows, KnowEveryElementByItsValueOrByTheSums) {
 // model runs.
 const std::map<std::string, std::string>& waiting_fixtures() {
   static const std::map<std::string, std::string> fixtures = {
-      {"deepseekv32", "attention to keys that an indexer chooses"},
       {"deepseekv4", "compressed attention"},
-      {"glm52dsa", "attention to keys that an indexer chooses"},
-      {"glm5dsa", "attention to keys that an indexer chooses"},
       {"minimaxm3", "attention to blocks that an indexer chooses"},
   };
   return fixtures;

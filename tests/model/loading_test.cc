@@ -28,11 +28,16 @@ std::size_t replicated_parameters(const AttentionSpec& spec, std::size_t hidden_
          (hidden_size + (spec.qkv_bias ? 1 : 0));
 }
 
-// Every rank computes the latents.
+// Every rank computes the latents, and everything of an indexer.
 std::size_t replicated_parameters(const LatentAttentionSpec& spec, std::size_t hidden_size,
                                   std::size_t ranks) {
-  const std::size_t rows = spec.q_lora_rank.value_or(0) + spec.kv_lora_rank + spec.qk_rope_head_dim;
-  return (ranks - 1) * rows * hidden_size;
+  std::size_t rows = spec.q_lora_rank.value_or(0) + spec.kv_lora_rank + spec.qk_rope_head_dim;
+  std::size_t queries = 0;
+  if (spec.indexer && !spec.indexer->is_shared) {
+    rows += spec.indexer->head_dim + spec.indexer->num_heads;
+    queries = spec.indexer->num_heads * spec.indexer->head_dim * *spec.q_lora_rank;
+  }
+  return (ranks - 1) * (rows * hidden_size + queries);
 }
 
 // Key heads that several ranks need are on each of them, and all taps of the convolution everywhere. Every

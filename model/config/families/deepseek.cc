@@ -1,5 +1,5 @@
-// DeepSeek-V2 and V3: latent attention and experts, including shared experts. GLM-4.7-Flash is a V3 with
-// different sizes.
+// DeepSeek-V2, V3 and V3.2: latent attention and experts, including shared experts. V3.2 has indexers.
+// GLM-4.7-Flash is a V3, and GLM-5 a V3.2, with different sizes.
 #include "model/config/config.h"
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
@@ -14,7 +14,20 @@
 namespace tp::families {
 namespace {
 
-LatentAttentionSpec latent_attention(const CheckpointConfig& config) {
+std::optional<IndexerSpec> indexer(const CheckpointConfig& config, std::size_t layer) {
+  if (config.index_topk == 0) return std::nullopt;
+  require<ConfigError>(config.q_lora_rank != 0, "q_lora_rank is not given, which the indexers of {} need",
+                       config.architecture);
+  return IndexerSpec{
+      .num_heads = config.index_n_heads,
+      .head_dim = config.index_head_dim,
+      .top_k = config.index_topk,
+      .interleaved_rope = config.indexer_rope_interleave,
+      // Layers for multi-token prediction are not listed.
+      .is_shared = layer < config.indexer_types.size() && config.indexer_types[layer] == "shared"};
+}
+
+LatentAttentionSpec latent_attention(const CheckpointConfig& config, std::size_t layer) {
   require<ConfigError>(!config.attention_bias, "attention_bias is not supported for {}; expected false",
                        config.architecture);
   require<ConfigError>(config.kv_lora_rank != 0, "kv_lora_rank is not given, which {} needs",
@@ -32,6 +45,7 @@ LatentAttentionSpec latent_attention(const CheckpointConfig& config) {
   spec.rope = {config.rope_theta, config.rope_scaling, rotary_dim(config)};
   spec.interleaved_rope = config.rope_interleave;
   spec.query_scaling = query_scaling_of(config);
+  spec.indexer = indexer(config, layer);
   return spec;
 }
 
@@ -67,7 +81,8 @@ ModelSpec deepseek_spec(const CheckpointConfig& config) {
   experts.intermediate_size = config.moe_intermediate_size;
   experts.shared_intermediate_size = config.n_shared_experts * config.moe_intermediate_size;
   ignore_next_token_layers(config, spec.names);
-  for (BlockSpec& block : spec.blocks) block.attention = latent_attention(config);
+  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer)
+    spec.blocks[layer].attention = latent_attention(config, layer);
   if (config.num_experts == 0) return spec;
   set_experts(config, experts, spec, [&](std::size_t layer) {
     return layer >= config.first_k_dense_replace && layer % config.moe_layer_freq == 0;
@@ -93,7 +108,11 @@ BlockNames deepseek_block(const std::string& prefix) {
                             .kv_a_proj = attention + "kv_a_proj_with_mqa",
                             .kv_a_norm = attention + "kv_a_layernorm",
                             .kv_b_proj = attention + "kv_b_proj",
-                            .o_proj = attention + "o_proj"};
+                            .o_proj = attention + "o_proj",
+                            .indexer = {.q_b_proj = attention + "indexer.wq_b",
+                                        .k_proj = attention + "indexer.wk",
+                                        .k_norm = attention + "indexer.k_norm",
+                                        .weights_proj = attention + "indexer.weights_proj"}};
   names.experts.shared_expert = gated_mlp(prefix + "mlp.shared_experts.");
   names.next_token = next_token_names(prefix);
   return names;
@@ -148,6 +167,34 @@ nlohmann::json deepseek_config(const ModelMetadata& model) {
   return config;
 }
 
+namespace {
+
+nlohmann::json indexer_config(const ModelMetadata& model) {
+  nlohmann::json config = deepseek_config(model);
+  config.update({{"index_topk", model.whole("attention.indexer.top_k")},
+                 {"index_n_heads", model.whole("attention.indexer.head_count")},
+                 {"index_head_dim", model.whole("attention.indexer.key_length")},
+                 {"topk_method", "noaux_tc"}});
+  return config;
+}
+
+// attention.indexer.types tells whether a layer has an indexer. Files without it have tensors of those that
+// exist.
+nlohmann::json glm_dsa_config(const ModelMetadata& model) {
+  nlohmann::json config = indexer_config(model);
+  const char* const key = "attention.indexer.types";
+  const std::vector<bool> types = model.has(key) ? model.booleans(key) : std::vector<bool>();
+  for (std::size_t layer = 0; layer < config.at("num_hidden_layers").get<std::size_t>(); ++layer) {
+    const bool has_indexer = layer < types.size()
+                                 ? types[layer]
+                                 : model.has_tensor(fmt::format("blk.{}.indexer.attn_k.weight", layer));
+    config["indexer_types"].push_back(has_indexer ? "full" : "shared");
+  }
+  return config;
+}
+
+}  // namespace
+
 Family deepseek2() {
   Family family = llama_like("DeepseekV2ForCausalLM", deepseek_spec, deepseek_block);
   family.make_next_token_spec = deepseek_next_token_spec;
@@ -181,6 +228,28 @@ Family glm4_moe_lite() {
   family.defaults.n_shared_experts = 1;
   family.defaults.first_k_dense_replace = 1;
   family.defaults.routed_scaling_factor = 1.8;
+  return family;
+}
+
+Family deepseek_v32() {
+  Family family = derived(deepseek3(), "DeepseekV32ForCausalLM");
+  family.gguf = {.architecture = "deepseek32", .config = indexer_config};
+  family.defaults.max_position_embeddings = 163840;
+  family.defaults.index_topk = 2048;
+  family.defaults.index_n_heads = 64;
+  family.defaults.index_head_dim = 128;
+  return family;
+}
+
+Family glm_moe_dsa() {
+  Family family = derived(deepseek_v32(), "GlmMoeDsaForCausalLM");
+  family.gguf = {.architecture = "glm-dsa", .config = glm_dsa_config};
+  family.defaults.max_position_embeddings = 202752;
+  family.defaults.rms_norm_eps = 1e-5;
+  family.defaults.n_shared_experts = 1;
+  family.defaults.first_k_dense_replace = 3;
+  family.defaults.index_n_heads = 32;
+  family.defaults.indexer_rope_interleave = true;
   return family;
 }
 

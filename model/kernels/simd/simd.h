@@ -33,6 +33,22 @@ struct DeltaTokens {
   bool decays_channels;  // each element of a key has its own decay
 };
 
+// Queries of consecutive tokens, and the index keys of a block.
+struct IndexTile {
+  const unsigned char* keys;  // [panels, dim, 16], floats or bf16
+  std::size_t panels;
+  std::size_t dim;
+  bool is_bf16;
+  const float* query;  // [tokens, heads, dim]
+  std::size_t query_stride;
+  const float* weight;  // [tokens, heads]
+  std::size_t weight_stride;
+  std::size_t tokens;
+  std::size_t heads;
+  float* widened;  // scratch: [index_panels, dim, 16]
+  float* scores;   // [tokens, panels, 16]
+};
+
 // One token in one KV head of attention by random features.
 struct FavorStep {
   float* state;        // [features, columns]
@@ -64,6 +80,8 @@ struct SimdKernels {
   void (*exponentials)(float* x, std::size_t size, float less);
   // state = kept * state + key value^T; out = query state.
   void (*favor)(const FavorStep& step);
+  void (*index_scores)(const IndexTile& tile);
+  std::size_t index_panels;  // largest number of panels that index_scores widens at a time
 };
 
 // The kernels of the active instruction set.

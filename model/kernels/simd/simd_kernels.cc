@@ -2,6 +2,7 @@
 
 #include "model/kernels/simd/delta_rule.h"
 #include "model/kernels/simd/favor.h"
+#include "model/kernels/simd/index_scores.h"
 #include "model/kernels/simd/simd.h"
 #include "model/kernels/simd/vector/vector.h"
 
@@ -56,6 +57,7 @@ void rotate_halves(float* x, const float* cosine, const float* sine, std::size_t
 }  // namespace
 
 extern const SimdKernels kKernels;
-const SimdKernels kKernels = {matvec, rotate_halves, delta_rule, largest_of, exponentials, favor_step};
+const SimdKernels kKernels = {matvec,       rotate_halves, delta_rule,   largest_of,
+                              exponentials, favor_step,    index_scores, kIndexPanels};
 
 }  // namespace tp::kernels::TP_ISA_NAMESPACE

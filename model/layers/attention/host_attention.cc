@@ -127,4 +127,10 @@ void attend(const AttentionArgs& args, const StepContext& step) {
   if (step.comm != nullptr && step.comm->overlaps()) step.shared_cache->region->synchronize();
 }
 
+void wait_for_keys(const StepContext& step) {
+  if (step.shared_cache == nullptr) return;
+  use_huge_pages(*step.shared_cache, step.spans());
+  step.shared_cache->region->synchronize();
+}
+
 }  // namespace tp

@@ -11,4 +11,8 @@ namespace tp {
 // paged_attention. Throws CommError.
 void attend(const kernels::AttentionArgs& args, const StepContext& step);
 
+// Waits until the ranks of the host that keep one copy of the layer's cache have written the keys of the
+// step's tokens. Throws CommError.
+void wait_for_keys(const StepContext& step);
+
 }  // namespace tp

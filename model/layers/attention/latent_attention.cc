@@ -2,6 +2,7 @@
 
 #include "model/kernels/attention.h"
 #include "model/kernels/rope.h"
+#include "model/layers/attention/chosen_attention.h"
 #include "model/layers/attention/host_attention.h"
 #include "model/layers/attention/query_scaling.h"
 #include "tp/internal/threads.h"
@@ -14,6 +15,8 @@ namespace tp {
 namespace {
 
 NormSpec latent_norm(const LatentAttentionSpec& spec) { return {.eps = spec.latent_norm_eps}; }
+
+bool has_indexer(const LatentAttentionSpec& spec) { return spec.indexer && !spec.indexer->is_shared; }
 
 // Appends a layer's rows for elements [begin, begin + size) of each head.
 void append_heads(std::vector<OwnedRows>& parts, const StoredLayer& layer, Range heads, std::size_t head_size,
@@ -50,6 +53,10 @@ std::vector<OwnedRows> down_rows(const LatentAttentionSpec& spec, std::size_t hi
   const std::size_t latent = spec.kv_lora_rank + spec.qk_rope_head_dim;
   parts.push_back({{names.kv_a_proj, {latent, hidden_size}, "kv_lora_rank + qk_rope_head_dim", "hidden_size"},
                    {0, latent}});
+  if (has_indexer(spec)) {
+    const std::vector<OwnedRows> more = Indexer::down_rows(*spec.indexer, hidden_size, names.indexer);
+    parts.insert(parts.end(), more.begin(), more.end());
+  }
   return parts;
 }
 
@@ -130,6 +137,7 @@ LatentAttention::LatentAttention(WeightLoader& loader, const LatentAttentionSpec
                "num_attention_heads x v_head_dim"},
               {sizes.heads.begin * spec.v_head_dim, sizes.heads.end * spec.v_head_dim}, false,
               loader.leaf_of_heads(spec.v_head_dim)) {
+  if (has_indexer(spec)) indexer_.emplace(loader, *spec.indexer, spec.rope, *spec.q_lora_rank, names.indexer);
   if (!spec.q_lora_rank) return;
   q_proj_ = QueryExpansion{
       Norm(loader, names.q_a_norm, *spec.q_lora_rank, latent_norm(spec), "q_lora_rank"),
@@ -138,9 +146,11 @@ LatentAttention::LatentAttention(WeightLoader& loader, const LatentAttentionSpec
 
 PartialSum LatentAttention::operator()(TensorView<const float> x, const StepContext& step,
                                        const kernels::PagedCache& cache) const {
-  const TensorView<float> down = down_proj_(x, step);  // [tokens, query_in + latent]
-  TensorView<float> query = down.columns_from(0, sizes_.query_in);
-  if (q_proj_) query = q_proj_->b_proj(q_proj_->norm(query, step.workspace), step);
+  const TensorView<float> down = down_proj_(x, step);  // [tokens, query_in + latent + for the indexer]
+  const TensorView<float> query_latent =
+      q_proj_ ? q_proj_->norm(down.columns_from(0, sizes_.query_in), step.workspace) : TensorView<float>();
+  const TensorView<float> query =
+      q_proj_ ? q_proj_->b_proj(query_latent, step) : down.columns_from(0, sizes_.query_in);
   const TensorView<float> query_nope = query.columns_from(0, sizes_.query_nope);
   const TensorView<float> query_rope = query.columns_from(sizes_.query_nope, sizes_.query_rope);
   const TensorView<float> latent =
@@ -154,6 +164,12 @@ PartialSum LatentAttention::operator()(TensorView<const float> x, const StepCont
     rotate(rope_key, spec_.qk_rope_head_dim, angles.cosine, angles.sine);
   }
   kernels::store_keys_values(rope_key, latent, step.spans(), cache);
+  if (indexer_) {
+    const TensorView<float> for_indexer =
+        down.columns_from(sizes_.query_in + sizes_.latent, Indexer::down_size(*spec_.indexer));
+    indexer_->remember(for_indexer, step, cache);
+    indexer_->choose(query_latent, for_indexer, step, cache);
+  }
 
   // For each head: the absorbed query, then the rotated part, in the same order as in the cache. [tokens,
   // heads * latent]
@@ -174,15 +190,19 @@ void LatentAttention::attend(TensorView<const float> query, const StepContext& s
   std::size_t max_blocks = 0;
   for (const auto& span : step.spans()) max_blocks = std::max(max_blocks, span.block_table.size());
   const std::size_t scratch = kernels::attention_scratch(latent_of_head_, cache.layout, max_blocks);
-  tp::attend({.query = query,
-              .cache = cache,
-              .spans = step.spans(),
-              .kv_of_head = latent_of_head_,
-              .pattern = {},
-              .scale = spec_.scale,
-              .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
-              .out = out},
-             step);
+  const kernels::AttentionArgs args{
+      .query = query,
+      .cache = cache,
+      .spans = step.spans(),
+      .kv_of_head = latent_of_head_,
+      .pattern = {},
+      .scale = spec_.scale,
+      .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
+      .out = out};
+  if (spec_.indexer)
+    attend_to_chosen(args, spec_.indexer->top_k, step);
+  else
+    tp::attend(args, step);
 }
 
 kernels::KvLayout LatentAttention::kv_layout(KvType type, std::size_t block_size) const {
@@ -191,7 +211,8 @@ kernels::KvLayout LatentAttention::kv_layout(KvType type, std::size_t block_size
           .block_size = block_size,
           .key_dim = sizes_.latent,
           .value_dim = spec_.kv_lora_rank,
-          .latent = true};
+          .latent = true,
+          .index_dim = has_indexer(spec_) ? spec_.indexer->head_dim : 0};
 }
 
 }  // namespace tp

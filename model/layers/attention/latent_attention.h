@@ -4,6 +4,7 @@
 #include "model/config/spec.h"
 #include "model/config/tensor_names.h"
 #include "model/kernels/paged_cache.h"
+#include "model/layers/attention/indexer.h"
 #include "model/layers/linear/headwise_linear.h"
 #include "model/layers/linear/linear.h"
 #include "model/layers/linear/norm.h"
@@ -67,8 +68,9 @@ class LatentAttention {
   LatentAttentionSpec spec_;
   LatentAttentionSizes sizes_;
   std::vector<std::size_t> latent_of_head_;  // all 0: all heads share one latent
-  ColumnParallelLinear down_proj_;           // [query_in + latent, hidden_size]
+  ColumnParallelLinear down_proj_;           // [query_in + latent, and what the indexer reads, hidden_size]
   std::optional<QueryExpansion> q_proj_;     // set if the spec has a q_lora_rank
+  std::optional<Indexer> indexer_;           // nullopt also if the layer shares another layer's indexer
   Norm kv_a_norm_;                           // [kv_lora_rank]
   HeadwiseLinear absorb_proj_;               // W_uk^T of every head: [kv_lora_rank, qk_nope_head_dim]
   HeadwiseLinear value_proj_;                // W_uv of every head: [v_head_dim, kv_lora_rank]

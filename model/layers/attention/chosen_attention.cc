@@ -1,0 +1,107 @@
+#include "model/layers/attention/chosen_attention.h"
+
+#include "model/layers/attention/host_attention.h"
+#include "tp/internal/threads.h"
+
+#include <vector>
+
+#include <omp.h>
+
+namespace tp {
+namespace {
+
+using kernels::AttentionSpan;
+
+// A cache for copies of the latents that the tokens of a group attend to. Each token has its own blocks.
+class ChosenLatents {
+ public:
+  ChosenLatents(const kernels::PagedCache& cache, std::size_t top_k, std::size_t tokens, Workspace& workspace)
+      : blocks_((top_k + cache.layout.block_size - 1) / cache.layout.block_size) {
+    copy_.layout = cache.layout;
+    copy_.layout.index_dim = 0;
+    copy_.stride = copy_.layout.head_bytes();
+    const TensorView<float> memory = workspace.take(tokens * blocks_, copy_.stride / sizeof(float));
+    copy_.base = reinterpret_cast<std::byte*>(memory.data());
+    for (std::size_t block = 0; block < tokens * blocks_; ++block)
+      table_.push_back(static_cast<std::int32_t>(block));
+  }
+
+  const kernels::PagedCache& cache() const { return copy_; }
+  std::size_t blocks() const { return blocks_; }
+
+  // Copies the positions that a token has chosen. `token`: its number in the group.
+  void copy(const kernels::PagedCache& from, std::span<const std::int32_t> block_table,
+            std::span<const std::int32_t> positions, std::size_t token) const {
+    kernels::copy_latents(from, block_table, positions, copy_, token * blocks_);
+  }
+
+  // A span of one token, which sees all copies of its latents.
+  AttentionSpan span_of(std::size_t row, std::size_t top_k, std::size_t token) const {
+    return {.first_token = row,
+            .tokens = 1,
+            .start_position = top_k - 1,
+            .block_table = std::span(table_).subspan(token * blocks_, blocks_)};
+  }
+
+ private:
+  std::size_t blocks_;  // per token
+  kernels::PagedCache copy_;
+  std::vector<std::int32_t> table_;
+};
+
+void attend_to_copies(const kernels::AttentionArgs& args, std::size_t top_k, const StepContext& step) {
+  const std::size_t group = std::min(tokens_per_group(), args.query.rows());
+  const ChosenLatents latents(args.cache, top_k, group, step.workspace);
+  kernels::AttentionArgs of_group = args;
+  of_group.cache = latents.cache();
+  of_group.scratch =
+      step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()),
+                          kernels::attention_scratch(args.kv_of_head, args.cache.layout, latents.blocks()));
+  if (args.query.empty()) return;
+  for_chosen_groups(args.spans, top_k, [&](const ChosenGroup& tokens) {
+    std::vector<AttentionSpan> spans;
+    for (std::size_t i = 0; i < tokens.count; ++i)
+      spans.push_back(latents.span_of(tokens.row() + i, top_k, i));
+    for_thread_parts(tokens.count, tokens.count * top_k * args.cache.layout.row_columns(),
+                     [&](std::size_t begin, std::size_t end) {
+                       for (std::size_t i = begin; i < end; ++i)
+                         latents.copy(args.cache, tokens.span->block_table,
+                                      chosen_by(step, tokens.row() + i, top_k), i);
+                     });
+    of_group.spans = spans;
+    kernels::paged_attention(of_group);
+  });
+}
+
+}  // namespace
+
+std::size_t tokens_per_group() {
+  constexpr std::size_t kLeast = 8;
+  return std::max(kLeast, static_cast<std::size_t>(omp_get_max_threads()));
+}
+
+std::size_t most_positions(std::span<const AttentionSpan> spans, std::size_t block_size) {
+  std::size_t blocks = 0;
+  for (const AttentionSpan& span : spans) blocks = std::max(blocks, span.block_table.size());
+  return blocks * block_size;
+}
+
+void attend_to_chosen(const kernels::AttentionArgs& args, std::size_t top_k, const StepContext& step) {
+  std::vector<AttentionSpan> dense;
+  for (const AttentionSpan& span : args.spans) {
+    AttentionSpan first = span;
+    first.tokens = dense_tokens(span, top_k);
+    if (first.tokens != 0) dense.push_back(first);
+  }
+  kernels::AttentionArgs of_dense = args;
+  of_dense.spans = dense;
+  if (most_positions(args.spans, args.cache.layout.block_size) <= top_k) return attend(of_dense, step);
+  if (dense.empty())
+    wait_for_keys(step);
+  else
+    attend(of_dense, step);
+  const Workspace::Frame frame(step.workspace);
+  attend_to_copies(args, top_k, step);
+}
+
+}  // namespace tp

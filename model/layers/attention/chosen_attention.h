@@ -1,0 +1,53 @@
+// Latent attention to positions that an indexer has chosen.
+#pragma once
+
+#include "model/kernels/attention.h"
+#include "model/layers/linear/step_context.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace tp {
+
+// Consecutive tokens of a span.
+struct ChosenGroup {
+  const kernels::AttentionSpan* span;
+  std::size_t first;  // index in the span
+  std::size_t count;
+
+  std::size_t row() const { return span->first_token + first; }  // row of the first token in the batch
+  std::size_t position(std::size_t token) const { return span->start_position + first + token; }
+};
+
+// Most tokens of a group: enough for all threads, and to read index keys less often.
+std::size_t tokens_per_group();
+
+// The first tokens of a span, which see at most top_k positions.
+inline std::size_t dense_tokens(const kernels::AttentionSpan& span, std::size_t top_k) {
+  return std::min(span.tokens, top_k - std::min(top_k, span.start_position));
+}
+
+// Calls body(group) for groups of the tokens that see more than top_k positions.
+template <class Body>
+void for_chosen_groups(std::span<const kernels::AttentionSpan> spans, std::size_t top_k, const Body& body) {
+  for (const kernels::AttentionSpan& span : spans) {
+    for (std::size_t first = dense_tokens(span, top_k); first < span.tokens; first += tokens_per_group())
+      body(ChosenGroup{&span, first, std::min(tokens_per_group(), span.tokens - first)});
+  }
+}
+
+// Room of the longest block table, in positions.
+std::size_t most_positions(std::span<const kernels::AttentionSpan> spans, std::size_t block_size);
+
+// A token's part of step.chosen. `row`: of the batch.
+inline std::span<std::int32_t> chosen_by(const StepContext& step, std::size_t row, std::size_t top_k) {
+  return {reinterpret_cast<std::int32_t*>(step.chosen.row(row)), top_k};
+}
+
+// Computes attention for all tokens of the step: tokens that see at most top_k positions attend to all of
+// them, other tokens to those in step.chosen. `args` has spans for all tokens. Throws CommError.
+void attend_to_chosen(const kernels::AttentionArgs& args, std::size_t top_k, const StepContext& step);
+
+}  // namespace tp

@@ -1,0 +1,46 @@
+// The indexer of latent attention: it chooses the positions that attention reads.
+#pragma once
+
+#include "model/config/spec.h"
+#include "model/config/tensor_names.h"
+#include "model/kernels/paged_cache.h"
+#include "model/layers/linear/linear.h"
+#include "model/layers/linear/norm.h"
+#include "model/layers/linear/step_context.h"
+#include "model/weights/weight_loader.h"
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace tp {
+
+// Every rank has all index heads and computes the same choice.
+class Indexer {
+ public:
+  // `rope`: of the layer's attention. Throws CheckpointError.
+  Indexer(WeightLoader& loader, const IndexerSpec& spec, const std::optional<RopeSpec>& rope,
+          std::size_t q_lora_rank, const IndexerNames& names);
+
+  // The rows of the hidden state's projection that the indexer reads: its key, then the weights of its heads.
+  static std::vector<OwnedRows> down_rows(const IndexerSpec& spec, std::size_t hidden_size,
+                                          const IndexerNames& names);
+  static std::size_t down_size(const IndexerSpec& spec) { return spec.head_dim + spec.num_heads; }
+
+  // Writes the tokens' index keys to the cache. down: [tokens, down_size()], which it overwrites.
+  void remember(TensorView<float> down, const StepContext& step, const kernels::PagedCache& cache) const;
+  // Writes the choice of each token that sees more than top_k positions to step.chosen. query_latent:
+  // [tokens, q_lora_rank], down: as it was given to remember().
+  void choose(TensorView<const float> query_latent, TensorView<float> down, const StepContext& step,
+              const kernels::PagedCache& cache) const;
+
+ private:
+  void rotate(TensorView<float> x, const StepContext& step) const;
+
+  IndexerSpec spec_;
+  std::optional<RopeSpec> rope_;
+  Norm k_norm_;                    // [head_dim]
+  ColumnParallelLinear q_b_proj_;  // [num_heads * head_dim, q_lora_rank]
+};
+
+}  // namespace tp

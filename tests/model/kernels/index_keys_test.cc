@@ -1,0 +1,241 @@
+// Scores of index keys, the choice of the highest, and copies of the chosen latents.
+#include "model/kernels/index_keys.h"
+
+#include "model/kernels/half.h"
+#include "tests/reference/index_keys.h"
+#include "tests/reference/random.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <omp.h>
+
+namespace tp {
+namespace {
+
+using kernels::AttentionSpan;
+using kernels::KvLayout;
+using reference::Random;
+using reference::RandomTensor;
+
+// A sequence whose blocks lie in the cache in descending order. Memory that nobody wrote contains NaN.
+class IndexedSequence {
+ public:
+  IndexedSequence(const KvLayout& layout, std::size_t tokens)
+      : layout_(layout),
+        tokens_(tokens),
+        table_((tokens + layout.block_size - 1) / layout.block_size),
+        memory_(table_.size() * layout.block_bytes(), std::byte{0xff}) {
+    for (std::size_t i = 0; i < table_.size(); ++i)
+      table_[i] = static_cast<std::int32_t>(table_.size() - 1 - i);
+  }
+
+  kernels::PagedCache cache() { return {layout_, memory_.data(), layout_.block_bytes()}; }
+  // The last `tokens` tokens.
+  AttentionSpan last(std::size_t tokens) const { return {0, tokens, tokens_ - tokens, table_}; }
+  AttentionSpan all() const { return last(tokens_); }
+  const std::vector<std::int32_t>& table() const { return table_; }
+
+ private:
+  KvLayout layout_;
+  std::size_t tokens_;
+  std::vector<std::int32_t> table_;
+  std::vector<std::byte> memory_;
+};
+
+KvLayout layout_of(KvType type, std::size_t block_size, std::size_t index_dim) {
+  return {.type = type,
+          .kv_heads = 1,
+          .block_size = block_size,
+          .key_dim = 40,
+          .value_dim = 24,
+          .latent = true,
+          .index_dim = index_dim};
+}
+
+struct IndexInputs {
+  RandomTensor key;     // [positions, dim]
+  RandomTensor query;   // [tokens, heads * dim]
+  RandomTensor weight;  // [tokens, heads]
+
+  IndexInputs(std::size_t positions, std::size_t tokens, std::size_t heads, std::size_t dim)
+      : IndexInputs(Random(dim), positions, tokens, heads, dim) {}
+
+ private:
+  IndexInputs(Random random, std::size_t positions, std::size_t tokens, std::size_t heads, std::size_t dim)
+      : key(random, positions, dim),
+        query(random, tokens, heads * dim, 3),
+        weight(random, tokens, heads, 5) {}
+};
+
+// The scores of some tokens, which are the last of the sequence: [tokens, positions].
+std::vector<float> scores_of(const KvLayout& layout, const IndexInputs& inputs, std::size_t first,
+                             std::size_t tokens) {
+  const std::size_t positions = inputs.key.view().rows();
+  IndexedSequence sequence(layout, positions);
+  const AttentionSpan all = sequence.all();
+  kernels::store_index_keys(inputs.key.view(), {&all, 1}, sequence.cache());
+  std::vector<float> scores(tokens * positions, NAN);
+  std::vector<float> scratch(static_cast<std::size_t>(omp_get_max_threads()) *
+                             kernels::index_scratch(layout, tokens));
+  kernels::index_scores(
+      {inputs.query.view().rows_from(first, tokens), inputs.weight.view().rows_from(first, tokens)},
+      sequence.last(tokens), sequence.cache(),
+      {scratch.data(), static_cast<std::size_t>(omp_get_max_threads()),
+       kernels::index_scratch(layout, tokens)},
+      {scores.data(), tokens, positions});
+  return scores;
+}
+
+// Sums of some hundreds of products below 1; weights are below 1.
+constexpr double kScoreTolerance = 1e-4;
+
+// A row of keys as the cache contains it.
+std::vector<float> cached(const float* key, std::size_t dim, KvType type) {
+  std::vector<float> row(key, key + dim);
+  if (type == KvType::f32) return row;
+  for (float& element : row) element = kernels::bf16_to_float(kernels::float_to_bf16(element));
+  return row;
+}
+
+TEST(IndexKeys, HaveTheReferencesScoresForEverySizeTypeAndBlock) {
+  for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
+    for (const std::size_t block_size : {1U, 3U, 16U, 21U, 32U, 48U}) {
+      for (const std::size_t heads : {1U, 2U, 3U, 7U, 8U, 9U, 16U, 21U}) {
+        const std::size_t dim = heads == 8 ? 128 : 1 + 5 * heads;
+        SCOPED_TRACE(fmt::format("blocks of {}, {} heads of {}", block_size, heads, dim));
+        const IndexInputs inputs(70, 3, heads, dim);
+        const std::vector<float> scores = scores_of(layout_of(type, block_size, dim), inputs, 0, 3);
+        for (std::size_t i = 0; i < scores.size(); ++i) {
+          const std::size_t token = i / 70;
+          const double expected = reference::index_score({inputs.query.view().row(token), heads * dim},
+                                                         {inputs.weight.view().row(token), heads},
+                                                         cached(inputs.key.view().row(i % 70), dim, type));
+          ASSERT_NEAR(scores[i], expected, kScoreTolerance) << token << ", " << i % 70;
+        }
+      }
+    }
+  }
+}
+
+// A token's scores depend neither on the tokens beside it, nor on the number of threads or the size of
+// blocks.
+TEST(IndexKeys, HaveScoresWithTheSameBitsInAnyGroup) {
+  constexpr std::size_t kPositions = 600;
+  const IndexInputs inputs(kPositions, 6, 11, 64);
+  // The scores of the last token, computed together with the tokens before it.
+  const auto bits_of = [&](std::size_t block_size, std::size_t tokens) {
+    const std::vector<float> all =
+        scores_of(layout_of(KvType::bf16, block_size, 64), inputs, 6 - tokens, tokens);
+    return std::vector<float>(all.end() - kPositions, all.end());
+  };
+  const std::vector<float> alone = bits_of(32, 1);
+  EXPECT_EQ(bits_of(32, 6), alone);
+  EXPECT_EQ(bits_of(16, 2), alone);
+  EXPECT_EQ(bits_of(7, 3), alone);
+  omp_set_num_threads(3);
+  EXPECT_EQ(bits_of(32, 4), alone);
+  omp_set_num_threads(1);
+}
+
+std::vector<std::int32_t> chosen_of(std::vector<float> scores, std::size_t count) {
+  std::vector<float> scratch(scores.size());
+  std::vector<std::int32_t> chosen(count, -1);
+  kernels::choose_highest(scores, scratch, chosen);
+  return chosen;
+}
+
+TEST(ChooseHighest, EqualsASortWithManyEqualScores) {
+  Random random(5);
+  for (const std::size_t size : {1U, 2U, 9U, 100U, 1000U}) {
+    for (const std::size_t values : {1U, 2U, 7U, 100000U}) {
+      std::vector<float> scores(size);
+      for (float& score : scores)
+        score = static_cast<float>(random.integer(0, values - 1)) - static_cast<float>(values) / 2;
+      for (const std::size_t count : {std::size_t{0}, std::size_t{1}, size / 2, size - 1, size})
+        EXPECT_EQ(chosen_of(scores, count), reference::highest<float>(scores, count)) << size << " " << count;
+    }
+  }
+}
+
+TEST(ChooseHighest, TakesZerosOfBothSignsAsEqualAndNumbersThatAreNone) {
+  EXPECT_EQ(chosen_of({-0.0F, 0.0F, -0.0F, 0.0F}, 2), (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(chosen_of({-1.0F, -0.0F, 0.0F, 1.0F, -2.0F}, 2), (std::vector<std::int32_t>{1, 3}));
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(chosen_of({kNan, 1.0F, kNan, -INFINITY, 2.0F}, 5), (std::vector<std::int32_t>{0, 1, 2, 3, 4}));
+}
+
+// Blocks with the latents of these tokens alone, in memory that contains `before`.
+std::vector<std::byte> blocks_with(const KvLayout& layout, const RandomTensor& key, const RandomTensor& value,
+                                   std::span<const std::int32_t> tokens, std::byte before) {
+  std::vector<float> keys;
+  std::vector<float> values;
+  for (const std::int32_t token : tokens) {
+    const auto row = static_cast<std::size_t>(token);
+    keys.insert(keys.end(), key.view().row(row), key.view().row(row) + layout.stored_key_dim());
+    values.insert(values.end(), value.view().row(row), value.view().row(row) + layout.value_dim);
+  }
+  std::vector<std::int32_t> table((tokens.size() + layout.block_size - 1) / layout.block_size);
+  std::iota(table.begin(), table.end(), 0);
+  std::vector<std::byte> memory(table.size() * layout.block_bytes(), before);
+  const AttentionSpan span{0, tokens.size(), 0, table};
+  kernels::store_keys_values({keys.data(), tokens.size(), layout.stored_key_dim()},
+                             {values.data(), tokens.size(), layout.value_dim}, {&span, 1},
+                             {layout, memory.data(), layout.block_bytes()});
+  return memory;
+}
+
+TEST(CopyLatents, GivesTheCacheOfTheChosenTokensAlone) {
+  const std::vector<std::int32_t> chosen = {0, 1, 4, 7, 8, 17, 31, 32, 33, 60, 61, 88, 89};
+  for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
+    for (const std::size_t block_size : {1U, 2U, 5U, 16U, 32U}) {
+      SCOPED_TRACE(fmt::format("blocks of {}", block_size));
+      const KvLayout layout = layout_of(type, block_size, 16);
+      Random random(block_size);
+      const RandomTensor key(random, 90, layout.stored_key_dim());
+      const RandomTensor value(random, 90, layout.value_dim);
+      IndexedSequence sequence(layout, 90);
+      const AttentionSpan all = sequence.all();
+      kernels::store_keys_values(key.view(), value.view(), {&all, 1}, sequence.cache());
+      KvLayout plain = layout;
+      plain.index_dim = 0;
+      const std::vector<std::byte> expected = blocks_with(plain, key, value, chosen, std::byte{0});
+      std::vector<std::byte> copied(expected.size() + plain.block_bytes(), std::byte{0});
+      kernels::copy_latents(sequence.cache(), sequence.table(), chosen,
+                            {plain, copied.data(), plain.block_bytes()}, 1);
+      EXPECT_TRUE(std::equal(expected.begin(), expected.end(),
+                             copied.begin() + static_cast<std::ptrdiff_t>(plain.block_bytes())));
+    }
+  }
+}
+
+// Attention multiplies rows behind the last one by weights of zero, in pairs.
+TEST(CopyLatents, LeavesNothingBehindTheLastRowOfABlock) {
+  const std::vector<std::int32_t> chosen = {3, 4, 9};
+  for (const std::size_t block_size : {3U, 8U}) {
+    const KvLayout layout = layout_of(KvType::bf16, block_size, 16);
+    Random random(block_size);
+    const RandomTensor key(random, 10, layout.stored_key_dim());
+    const RandomTensor value(random, 10, layout.value_dim);
+    IndexedSequence sequence(layout, 10);
+    const AttentionSpan all = sequence.all();
+    kernels::store_keys_values(key.view(), value.view(), {&all, 1}, sequence.cache());
+    KvLayout plain = layout;
+    plain.index_dim = 0;
+    std::vector<std::byte> copied(plain.block_bytes(), std::byte{0xff});
+    kernels::copy_latents(sequence.cache(), sequence.table(), chosen,
+                          {plain, copied.data(), plain.block_bytes()}, 0);
+    EXPECT_EQ(copied, blocks_with(plain, key, value, chosen, std::byte{0}));
+  }
+}
+
+}  // namespace
+}  // namespace tp
