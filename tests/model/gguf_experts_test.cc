@@ -197,6 +197,42 @@ void write_mistral4(GgufConversion& to) {
   }
 }
 
+void write_indexers(GgufConversion& to) {
+  const CheckpointConfig& config = to.config();
+  to.whole("attention.indexer.head_count", config.index_n_heads);
+  to.whole("attention.indexer.key_length", config.index_head_dim);
+  to.whole("attention.indexer.top_k", config.index_topk);
+  for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer)
+    to.copy_block(layer, {{"indexer.attn_q_b.weight", "self_attn.indexer.wq_b.weight"},
+                          {"indexer.attn_k.weight", "self_attn.indexer.wk.weight"},
+                          {"indexer.k_norm.weight", "self_attn.indexer.k_norm.weight"},
+                          {"indexer.k_norm.bias", "self_attn.indexer.k_norm.bias"},
+                          {"indexer.proj.weight", "self_attn.indexer.weights_proj.weight"}});
+}
+
+// Experts are chosen from groups. The logarithm's factor is a tenth of mscale_all_dim.
+void write_deepseek_v32(GgufConversion& to) {
+  write_glm4_moe_lite(to);
+  write_indexers(to);
+  write_mistral_rope(to, 0.1);
+  to.remove("attention.temperature_scale");
+  to.whole("expert_group_count", to.config().n_group);
+  to.whole("expert_group_used_count", to.config().topk_group);
+}
+
+void write_glm_dsa(GgufConversion& to) {
+  write_glm4_moe_lite(to);
+  write_indexers(to);
+}
+
+// Layers that share an indexer are listed as false.
+void write_glm_dsa_with_types(GgufConversion& to) {
+  write_glm_dsa(to);
+  std::vector<std::uint8_t> types;
+  for (const std::string& type : to.config().indexer_types) types.push_back(type == "full" ? 1 : 0);
+  to.numbers("attention.indexer.types", GgufKind::boolean, types);
+}
+
 struct Case {
   std::string fixture;
   std::string architecture;
@@ -214,6 +250,10 @@ const Case kCases[] = {
     {"ministral3", "mistral3", write_mistral3},
     {"mistral4", "mistral4", write_mistral4},
     {"glm4moelite", "deepseek2", write_glm4_moe_lite},
+    {"deepseekv32", "deepseek32", write_deepseek_v32},
+    {"glm5dsa", "glm-dsa", write_glm_dsa},
+    {"glm52dsa", "glm-dsa", write_glm_dsa},
+    {"glm52dsa", "glm-dsa", write_glm_dsa_with_types},
     {"dots1", "dots1", [](GgufConversion& to) { write_deepseek_experts(to, "ffn_norm.weight"); }},
 };
 
