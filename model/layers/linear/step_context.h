@@ -46,14 +46,10 @@ struct StepContext {
   Communicator* comm = nullptr;                 // null in shape-only steps, or if no layer communicates
   const RelativeBias* relative_bias = nullptr;  // null: the model has none
   SumTally* tally = nullptr;                    // counts a shape-only step's sums; null: no counting
-<<<<<<< HEAD
-  // The current layer's cache on the whole host; null: the cache is private.
-=======
   // Room for the positions that indexers choose, integers in [tokens, the most of any indexer]. A layer that
   // shares an indexer finds the choice of an earlier layer here. Empty: no layer has an indexer.
   TensorView<float> chosen{};
-  // The current layer's cache on the whole host; null: other ranks don't read its KV heads.
->>>>>>> 2da04026 (DeepSeek-V3.2 and GLM-5: attention reads the positions that an indexer chooses)
+  // The current layer's cache on the whole host; null: the cache is private.
   const SharedLayer* shared_cache = nullptr;
 
   // Counts a sum over ranks that a shape-only step skips.
