@@ -130,7 +130,7 @@ void attend(const AttentionArgs& args, const StepContext& step) {
 void wait_for_keys(const StepContext& step) {
   if (step.shared_cache == nullptr) return;
   use_huge_pages(*step.shared_cache, step.spans());
-  step.shared_cache->region->synchronize();
+  if (step.shared_cache->queries != nullptr) step.shared_cache->region->synchronize();
 }
 
 }  // namespace tp
