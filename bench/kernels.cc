@@ -176,7 +176,7 @@ LocalWeight quantized_weight(WeightType type) {
   std::mt19937 engine(1);
   std::vector<std::uint8_t> elements(kOutFeatures * kInFeatures);
   for (std::uint8_t& element : elements)
-    element = static_cast<std::uint8_t>(engine() % (1U << (format.low_bits + format.high_bits)));
+    element = static_cast<std::uint8_t>(engine() % (1U << format.element_bits()));
   std::vector<std::uint8_t> scales(groups);
   for (std::uint8_t& scale : scales)
     scale = static_cast<std::uint8_t>(format.scales == kernels::ScaleKind::e8m0 ? 120 : engine() % 16);
@@ -233,13 +233,15 @@ void run(bool json, const std::vector<std::size_t>& token_counts,
   const std::vector<float> activations = numbers(kMostTokens * kInFeatures);
   const TensorView<const float> rows(elements.data(), kOutFeatures, kInFeatures);
   const std::vector<double> openblas = measure_openblas(rows, activations, token_counts);
-  constexpr WeightType kTypes[] = {WeightType::f32,     WeightType::f16,         WeightType::bf16,
-                                   WeightType::int8,    WeightType::int4,        WeightType::q4_k,
-                                   WeightType::q5_k,    WeightType::q6_k,        WeightType::q3_k,
-                                   WeightType::q2_k,    WeightType::q4_1,        WeightType::q5_0,
-                                   WeightType::q5_1,    WeightType::iq4_nl,      WeightType::iq4_xs,
-                                   WeightType::mxfp4,   WeightType::int4_g128,   WeightType::int4_g128_bf16,
-                                   WeightType::f8_e4m3, WeightType::int8_scaled, WeightType::int4_scaled};
+  constexpr WeightType kTypes[] = {
+      WeightType::f32,         WeightType::f16,        WeightType::bf16,           WeightType::int8,
+      WeightType::int4,        WeightType::q4_k,       WeightType::q5_k,           WeightType::q6_k,
+      WeightType::q3_k,        WeightType::q2_k,       WeightType::q4_1,           WeightType::q5_0,
+      WeightType::q5_1,        WeightType::iq4_nl,     WeightType::iq4_xs,         WeightType::mxfp4,
+      WeightType::iq2_xxs,     WeightType::iq2_xs,     WeightType::iq2_s,          WeightType::iq3_xxs,
+      WeightType::iq3_s,       WeightType::iq1_s,      WeightType::iq1_m,          WeightType::tq1_0,
+      WeightType::tq2_0,       WeightType::int4_g128,  WeightType::int4_g128_bf16, WeightType::f8_e4m3,
+      WeightType::int8_scaled, WeightType::int4_scaled};
   const auto is_wanted = [&](WeightType type) {
     return types.empty() || std::find(types.begin(), types.end(), name_of(type)) != types.end();
   };

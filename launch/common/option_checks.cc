@@ -2,8 +2,11 @@
 
 #include "model/files/parse_number.h"
 #include "model/files/similar_name.h"
+#include "model/weights/gguf/gguf_quantize.h"
+#include "model/weights/gguf/gguf_type.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -23,6 +26,12 @@ const std::vector<WeightType> kWeightTypes = [] {
 
 std::string expected(const std::string& what, const std::string& found) {
   return fmt::format("expected {}, found {}", what, found.empty() ? "an empty text" : found);
+}
+
+bool is_written_by_quantize(std::string type) {
+  for (char& c : type) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  const GgufType* const stored = find_gguf_type(std::string_view(type));
+  return stored != nullptr && can_quantize(*stored);
 }
 
 }  // namespace
@@ -79,8 +88,8 @@ CLI::Validator weight_type() {
       if (text == name_of(type)) {
         return fmt::format(
             "expected a type to which weights can be converted, found {}; files that store "
-            "{} weights keep it with auto, and `tp-infer quantize` writes such files",
-            text, text);
+            "{} weights keep it with auto{}",
+            text, text, is_written_by_quantize(text) ? ", and `tp-infer quantize` writes such files" : "");
       }
     }
     return known(text);

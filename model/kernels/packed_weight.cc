@@ -1,5 +1,6 @@
 #include "model/kernels/packed_weight.h"
 
+#include "model/kernels/code_string.h"
 #include "model/kernels/half.h"
 #include "model/kernels/scaled_weight.h"
 #include "model/kernels/simd/pack/pack.h"
@@ -120,7 +121,16 @@ struct QuantizedRow {
     const unsigned char byte = plane[(quad % vectors * kPanel + row) * 4 + column % 4];
     return byte >> (static_cast<int>(quad / vectors) * count) & ((1 << count) - 1);
   }
+  auto codes() const {
+    return CodeString(format, [this, strings = format.strings()](std::size_t index) {
+      return strings.byte(block, row, index);
+    });
+  }
   float element(std::size_t column) const {
+    if (format.has_codes()) {
+      const std::uint32_t byte = codes().elements(column / 4) >> (column % 4 * 8) & 255;
+      return static_cast<float>(byte) - static_cast<float>(format.zero);
+    }
     int value = bits(block, format.low_bits, column);
     if (format.high_bits > 0)
       value |= bits(block + format.low_bytes(), format.high_bits, column) << format.low_bits;
@@ -153,6 +163,10 @@ struct QuantizedRow {
         return half(scales(), group * (format.has_offsets ? 2 : 1));
       case ScaleKind::bf16:
         return bf16_to_float(half_at(scales() + (group * kPanel + row) * sizeof(std::uint16_t)));
+      case ScaleKind::super:
+        return half(super, 0);
+      case ScaleKind::in_codes:
+        return half(super, 0) * codes().factor(group);
       case ScaleKind::e8m0:
         return std::bit_cast<float>(half_of_e8m0(static_cast<std::uint32_t>(byte(group))));
       case ScaleKind::bytes:

@@ -64,7 +64,7 @@ void use_groups(WeightType type, const Use& use) {
 void use_quantized(WeightType type, const QuantFormat& format, const Use& use) {
   constexpr std::size_t kElements = kRows * QuantizedRows::kColumns;
   std::vector<std::uint8_t> elements =
-      numbers<std::uint8_t>(kElements, static_cast<unsigned>(format.low_bits + format.high_bits));
+      numbers<std::uint8_t>(kElements, static_cast<unsigned>(format.element_bits()));
   std::vector<std::uint8_t> scales =
       numbers<std::uint8_t>(kElements, format.scales == ScaleKind::six_bits ? 6 : 8);
   std::vector<std::uint8_t> offsets(scales.rbegin(), scales.rend());

@@ -6,6 +6,7 @@
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "parallel/exchange/mpi_call.h"
+#include "tests/model/mixed_gguf.h"
 #include "tests/model/model_under_test.h"
 #include "tests/model/quantized_model.h"
 #include "tests/mpi_test.h"
@@ -13,6 +14,7 @@
 #include "tests/reference/random.h"
 #include "tp/mpi.h"
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -214,6 +216,21 @@ TEST(SameBits, OfGgufModelsAsStored) {
     expect_same_bits(groups, {spec, *source, fixture.prompt, std::nullopt},
                      std::min(leaf_heads(spec), test::world().size()), fixture.name);
   }
+}
+
+// Types whose elements are codes, in super-blocks that ranks cut.
+TEST(SameBits, OfGgufModelsWithCodes) {
+  Groups groups;
+  constexpr std::array<std::string_view, 5> kTypes = {"IQ3_XXS", "IQ2_S", "IQ1_M", "TQ1_0", "TQ2_0"};
+  const test::TemporaryDirectory directory;
+  directory.write("model.gguf", test::MixedGguf(kTypes).stored());
+  const auto source = GgufCheckpoint::open(directory.path() / "model.gguf");
+  ModelSpec spec = make_spec(load_config(directory.path() / "model.gguf"));
+  spec.same_bits = true;
+  std::vector<TokenId> tokens;
+  for (std::size_t i = 0; i < 21; ++i) tokens.push_back(static_cast<TokenId>(i * 97 % test::kMixedVocab));
+  expect_same_bits(groups, {spec, *source, tokens, std::nullopt},
+                   std::min(leaf_heads(spec), test::world().size()), "codes");
 }
 
 // FP8 whose blocks ranks cut, columns in the order of activations, int8.

@@ -1,5 +1,7 @@
 #include "tests/reference/gguf.h"
 
+#include "model/kernels/simd/pack/grid_entries.h"
+
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
@@ -94,6 +96,112 @@ float mxfp4(const std::uint8_t* block, std::size_t i) {
   return static_cast<float>(std::ldexp(bits > 8 ? -magnitude : magnitude, block[0] - 127));
 }
 
+std::uint32_t word(const std::uint8_t* from) {
+  return from[0] + (std::uint32_t{from[1]} << 8) + (std::uint32_t{from[2]} << 16) +
+         (std::uint32_t{from[3]} << 24);
+}
+
+// The sign of element i of eight: a bit each of seven, of which an even number is negative with the eighth.
+float sign_or_parity(std::uint32_t bits, std::size_t i) {
+  int ones = 0;
+  for (int k = 0; k < 7; ++k) ones += static_cast<int>(bits >> k & 1);
+  const bool is_negative = i < 7 ? (bits >> i & 1) == 1 : ones % 2 == 1;
+  return is_negative ? -1.0F : 1.0F;
+}
+
+float sign_of(std::uint8_t bits, std::size_t i) { return bit(&bits, i) == 1 ? -1.0F : 1.0F; }
+
+// Levels of a grid's row, at two or three bits each.
+float iq2_level(unsigned entry, std::size_t i) {
+  constexpr int kLevels[] = {8, 25, 43};
+  return f(kLevels[entry >> (2 * i) & 3]);
+}
+float iq3_xxs_level(unsigned entry, std::size_t i) {
+  constexpr int kLevels[] = {4, 12, 20, 28, 36, 44, 52, 62};
+  return f(kLevels[entry >> (3 * i) & 7]);
+}
+
+float iq2_xxs(const std::uint8_t* block, std::size_t i) {
+  const std::uint8_t* group = block + 2 + i / 32 * 8;
+  const std::uint32_t signs = word(group + 4) >> (i % 32 / 8 * 7) & 127;
+  const float scale = half(block) * (0.5F + f(group[7] / 16)) * 0.25F;
+  return scale * iq2_level(kernels::kIq2XxsEntries[group[i % 32 / 8]], i % 8) * sign_or_parity(signs, i % 8);
+}
+
+float iq2_xs(const std::uint8_t* block, std::size_t i) {
+  const std::uint8_t* both = block + 2 + i / 8 * 2;
+  const unsigned index = both[0] + 256U * (both[1] % 2U);
+  const float scale = half(block) * (0.5F + f(block[66 + i / 32] >> (i % 32 / 16 * 4) & 15)) * 0.25F;
+  return scale * iq2_level(kernels::kIq2XsEntries[index], i % 8) * sign_or_parity(both[1] / 2, i % 8);
+}
+
+float iq2_s(const std::uint8_t* block, std::size_t i) {
+  const unsigned high = block[66 + i / 32] >> (i % 32 / 8 * 2) & 3;
+  const float scale = half(block) * (0.5F + f(block[74 + i / 32] >> (i % 32 / 16 * 4) & 15)) * 0.25F;
+  return scale * iq2_level(kernels::kIq2SEntries[block[2 + i / 8] + 256U * high], i % 8) *
+         sign_of(block[34 + i / 8], i % 8);
+}
+
+float iq3_xxs(const std::uint8_t* block, std::size_t i) {
+  const std::uint32_t group = word(block + 66 + i / 32 * 4);
+  const float scale = half(block) * (0.5F + f(static_cast<int>(group >> 28))) * 0.5F;
+  return scale * iq3_xxs_level(kernels::kIq3XxsEntries[block[2 + i / 4]], i % 4) *
+         sign_or_parity(group >> (i % 32 / 8 * 7) & 127, i % 8);
+}
+
+float iq3_s(const std::uint8_t* block, std::size_t i) {
+  const int high = bit(block + 66, i / 4);
+  const unsigned entry = kernels::kIq3SEntries[block[2 + i / 4] + 256 * high];
+  const float level = f(static_cast<int>(1 + 2 * (entry >> (i % 4 * 3) & 7)));
+  const float scale = half(block) * f(1 + 2 * (block[106 + i / 64] >> (i % 64 / 32 * 4) & 15));
+  return scale * level * sign_of(block[74 + i / 8], i % 8);
+}
+
+// A row of IQ1's grid has -1, 0 and 1; an eighth is added or subtracted.
+float iq1(unsigned index, std::size_t i, int scale, bool is_less, float d) {
+  const int level = static_cast<int>(kernels::kIq1Entries[index] >> (2 * i) & 3) - 1;
+  return d * f(2 * scale + 1) * (f(level) + (is_less ? -0.125F : 0.125F));
+}
+
+float iq1_s(const std::uint8_t* block, std::size_t i) {
+  const unsigned group = block[34 + i / 32 * 2] + 256U * block[35 + i / 32 * 2];
+  const unsigned high = group >> (i % 32 / 8 * 3) & 7;
+  return iq1(block[2 + i / 8] + 256 * high, i % 8, static_cast<int>(group >> 12 & 7), group >= 32768,
+             half(block));
+}
+
+float iq1_m(const std::uint8_t* block, std::size_t i) {
+  const std::uint8_t d[2] = {static_cast<std::uint8_t>(block[49] / 16 + block[51] / 16 * 16),
+                             static_cast<std::uint8_t>(block[53] / 16 + block[55] / 16 * 16)};
+  const int high = block[32 + i / 16] >> (i % 16 / 8 * 4) & 15;
+  const int scales = block[48 + i / 64 * 2] + 256 * block[49 + i / 64 * 2];
+  return iq1(static_cast<unsigned>(block[i / 8] + 256 * (high % 8)), i % 8, scales >> (i % 64 / 16 * 3) & 7,
+             high >= 8, half(d));
+}
+
+// A byte is a fraction of 256 with digits of base 3, of which element i has the digit `digit`, counted from
+// 0.
+int ternary_digit(int byte, std::size_t digit) {
+  for (std::size_t i = 0; i < digit; ++i) byte = byte * 3 % 256;
+  return byte * 3 / 256;
+}
+
+float tq1_0(const std::uint8_t* block, std::size_t i) {
+  int digit = 0;
+  if (i < 160) {
+    digit = ternary_digit(block[i % 32], i / 32);
+  } else if (i < 240) {
+    digit = ternary_digit(block[32 + (i - 160) % 16], (i - 160) / 16);
+  } else {
+    digit = ternary_digit(block[48 + (i - 240) % 4], (i - 240) / 4);
+  }
+  return half(block + 52) * f(digit - 1);
+}
+
+float tq2_0(const std::uint8_t* block, std::size_t i) {
+  return half(block + 64) * f((block[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) - 1);
+}
+
 }  // namespace
 
 float gguf_element(std::string_view type, const std::uint8_t* block, std::size_t i) {
@@ -118,6 +226,15 @@ float gguf_element(std::string_view type, const std::uint8_t* block, std::size_t
   if (type == "IQ4_NL") return half(block) * iq4(nibble(block + 2, i));
   if (type == "IQ4_XS") return iq4_xs(block, i);
   if (type == "MXFP4") return mxfp4(block, i);
+  if (type == "IQ2_XXS") return iq2_xxs(block, i);
+  if (type == "IQ2_XS") return iq2_xs(block, i);
+  if (type == "IQ2_S") return iq2_s(block, i);
+  if (type == "IQ3_XXS") return iq3_xxs(block, i);
+  if (type == "IQ3_S") return iq3_s(block, i);
+  if (type == "IQ1_S") return iq1_s(block, i);
+  if (type == "IQ1_M") return iq1_m(block, i);
+  if (type == "TQ1_0") return tq1_0(block, i);
+  if (type == "TQ2_0") return tq2_0(block, i);
   throw std::logic_error("no such type");
 }
 

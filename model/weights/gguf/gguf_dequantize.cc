@@ -1,6 +1,8 @@
 #include "model/weights/gguf/gguf_dequantize.h"
 
+#include "model/kernels/code_string.h"
 #include "model/weights/gguf/gguf_codebooks.h"
+#include "model/weights/gguf/gguf_codes.h"
 #include "model/weights/source/widen.h"
 
 #include <algorithm>
@@ -217,6 +219,32 @@ void block_q6_k(const std::uint8_t* block, float* out) {
   }
 }
 
+void block_tq2_0(const std::uint8_t* block, float* out) {
+  const float scale = f16_at(block + 64);
+  for (std::size_t i = 0; i < kSuper; ++i) {
+    const int value = block[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+    out[i] = scale * static_cast<float>(value - 1);
+  }
+}
+
+// Types with codes: decodes the strings that panels store. Products of scales and elements are exact.
+template <const kernels::QuantFormat& kFormat, CodesReader kRead>
+void block_of_codes(const std::uint8_t* block, float* out) {
+  constexpr std::size_t kString = 64;
+  std::array<std::uint8_t, kSuper> strings;
+  std::uint16_t d = 0;
+  kRead(block, strings.data(), &d);
+  for (std::size_t i = 0; i < kSuper; i += kString) {
+    const kernels::CodeString string(kFormat, [&](std::size_t index) { return strings[i + index]; });
+    for (std::size_t column = 0; column < kString; column += 4) {
+      const float scale = float_from_f16(d) * string.factor(column / kFormat.group);
+      const std::uint32_t elements = string.elements(column / 4);
+      for (std::size_t j = 0; j < 4; ++j)
+        *out++ = scale * static_cast<float>(static_cast<int>(elements >> (8 * j) & 255) - 128);
+    }
+  }
+}
+
 using BlockFunction = void (*)(const std::uint8_t* block, float* out);
 using IntegersFunction = void (*)(const std::uint8_t* block, std::int8_t* out);
 
@@ -241,6 +269,15 @@ constexpr std::array kFormats = {
     Format{"IQ4_NL", block_iq4_nl},
     Format{"IQ4_XS", block_iq4_xs},
     Format{"MXFP4", block_mxfp4},
+    Format{"IQ2_XXS", block_of_codes<kernels::kIq2Xxs, read_iq2_xxs>},
+    Format{"IQ2_XS", block_of_codes<kernels::kIq2Xs, read_iq2_xs>},
+    Format{"IQ2_S", block_of_codes<kernels::kIq2S, read_iq2_s>},
+    Format{"IQ3_XXS", block_of_codes<kernels::kIq3Xxs, read_iq3_xxs>},
+    Format{"IQ3_S", block_of_codes<kernels::kIq3S, read_iq3_s>},
+    Format{"IQ1_S", block_of_codes<kernels::kIq1S, read_iq1_s>},
+    Format{"IQ1_M", block_of_codes<kernels::kIq1M, read_iq1_m>},
+    Format{"TQ1_0", block_of_codes<kernels::kTq10, read_tq1_0>},
+    Format{"TQ2_0", block_tq2_0},
 };
 
 const Format* find_format(const GgufType& type) {

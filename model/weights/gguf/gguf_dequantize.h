@@ -7,6 +7,8 @@
 //   Q2_K, Q4_K, Q5_K  256 elements in groups, each with a small scale s and offset t: (d s) q - (m t)
 //   Q3_K, Q6_K  256 elements in groups of 16 with small signed scales s: (d s) (q - 4), (d s) (q - 32)
 //   IQ4_NL, IQ4_XS  4 bits that index a table of 16 values v: d v, (d s) v in groups of 32
+//   TQ2_0  256 elements of 2 bits and one scale: d (q - 1)
+//   IQ1, IQ2, IQ3, TQ1_0  see gguf_codes.h
 //   MXFP4  like IQ4_NL with another table; the scale of 32 elements is a power of two
 #pragma once
 

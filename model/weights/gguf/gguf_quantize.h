@@ -8,7 +8,7 @@
 
 namespace tp {
 
-// Whether a type has an encoder. All readable types have one.
+// Whether a type has an encoder. Types that can be read have one, except IQ1, IQ2, IQ3 and TQ.
 bool can_quantize(const GgufType& type);
 
 // Writes a row as type.bytes_of(row.size()) bytes. Its elements must be finite and form whole blocks of the

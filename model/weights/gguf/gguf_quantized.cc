@@ -1,5 +1,7 @@
 #include "model/weights/gguf/gguf_quantized.h"
 
+#include "model/weights/gguf/gguf_codes.h"
+
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -123,6 +125,16 @@ void iq4_xs_block(const std::uint8_t* block, std::size_t, const Out& out) {
   }
 }
 
+void tq2_0_block(const std::uint8_t* block, std::size_t, const Out& out) {
+  two_bits(block, out.elements);
+  copy_halves(block + 64, 1, out.halves);
+}
+
+template <CodesReader kRead>
+void codes_block(const std::uint8_t* block, std::size_t, const Out& out) {
+  kRead(block, out.elements, out.halves);
+}
+
 struct Reader {
   std::string_view name;
   WeightType type;
@@ -141,6 +153,15 @@ constexpr std::array kReaders = {
     Reader{"IQ4_NL", WeightType::iq4_nl, simple_block<1, false>},
     Reader{"IQ4_XS", WeightType::iq4_xs, iq4_xs_block},
     Reader{"MXFP4", WeightType::mxfp4, mxfp4_block},
+    Reader{"IQ2_XXS", WeightType::iq2_xxs, codes_block<read_iq2_xxs>},
+    Reader{"IQ2_XS", WeightType::iq2_xs, codes_block<read_iq2_xs>},
+    Reader{"IQ2_S", WeightType::iq2_s, codes_block<read_iq2_s>},
+    Reader{"IQ3_XXS", WeightType::iq3_xxs, codes_block<read_iq3_xxs>},
+    Reader{"IQ3_S", WeightType::iq3_s, codes_block<read_iq3_s>},
+    Reader{"IQ1_S", WeightType::iq1_s, codes_block<read_iq1_s>},
+    Reader{"IQ1_M", WeightType::iq1_m, codes_block<read_iq1_m>},
+    Reader{"TQ1_0", WeightType::tq1_0, codes_block<read_tq1_0>},
+    Reader{"TQ2_0", WeightType::tq2_0, tq2_0_block},
 };
 
 const Reader* find_reader(const GgufType& type) {

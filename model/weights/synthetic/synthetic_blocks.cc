@@ -1,5 +1,6 @@
 #include "model/weights/synthetic/synthetic_blocks.h"
 
+#include "model/kernels/code_string.h"
 #include "model/kernels/half.h"
 #include "parallel/machine/hash.h"
 
@@ -21,8 +22,34 @@ struct Spread {
   double deviation = 0.0;
 };
 
+// Elements below this are values.
+unsigned levels_of(const QuantFormat& format) {
+  return format.codebook == kernels::Codebook::ternary ? 3 : 1U << format.element_bits();
+}
+
+// The spread of values before the factor of the super-block, over random strings.
+Spread spread_of_codes(const QuantFormat& format) {
+  constexpr std::size_t kStrings = 256;
+  constexpr std::size_t kQuads = 16;
+  double squares = 0.0;
+  for (std::size_t i = 0; i < kStrings; ++i) {
+    const kernels::CodeString string(
+        format, [i](std::size_t index) { return static_cast<std::uint32_t>(mixed(i * 64 + index) & 255); });
+    for (std::size_t quad = 0; quad < kQuads; ++quad) {
+      const std::uint32_t elements = string.elements(quad);
+      const double factor = string.factor(4 * quad / format.group);
+      for (std::size_t j = 0; j < 4; ++j) {
+        const double value = factor * (static_cast<int>(elements >> (8 * j) & 255) - format.zero);
+        squares += value * value;
+      }
+    }
+  }
+  return {0.0, std::sqrt(squares / (kStrings * kQuads * 4))};
+}
+
 Spread spread_of(const QuantFormat& format) {
-  const std::size_t levels = std::size_t{1} << (format.low_bits + format.high_bits);
+  if (format.has_codes()) return spread_of_codes(format);
+  const std::size_t levels = levels_of(format);
   const std::uint8_t* const values = kernels::values_of(format.codebook);
   double sum = 0.0;
   double squares = 0.0;
@@ -90,10 +117,11 @@ class BlockMaker {
 
   // A hash contains the bytes of eight elements.
   void make_elements(std::uint64_t key, std::uint8_t* elements) const {
-    const auto mask = static_cast<std::uint8_t>((1U << (format_.low_bits + format_.high_bits)) - 1);
+    const unsigned levels = levels_of(format_);
     for (std::size_t i = 0; i < kSuper; i += 8) {
       const std::uint64_t bits = mixed(key + i);
-      for (std::size_t j = 0; j < 8; ++j) elements[i + j] = static_cast<std::uint8_t>(bits >> (8 * j)) & mask;
+      for (std::size_t j = 0; j < 8; ++j)
+        elements[i + j] = static_cast<std::uint8_t>((bits >> (8 * j) & 255) % levels);
     }
   }
 

@@ -1,6 +1,7 @@
 // Random rows of the quantized types of checkpoints, and their values by definition.
 #pragma once
 
+#include "model/kernels/code_string.h"
 #include "model/kernels/half.h"
 #include "model/kernels/packed_weight.h"
 #include "tests/reference/random.h"
@@ -17,7 +18,10 @@ inline constexpr WeightType kQuantizedTypes[] = {
     WeightType::q4_k,           WeightType::q5_k,          WeightType::q6_k,
     WeightType::q3_k,           WeightType::q2_k,          WeightType::q4_1,
     WeightType::q5_0,           WeightType::q5_1,          WeightType::iq4_nl,
-    WeightType::iq4_xs,         WeightType::mxfp4,         WeightType::int4_g32,
+    WeightType::iq4_xs,         WeightType::mxfp4,         WeightType::iq2_xxs,
+    WeightType::iq2_xs,         WeightType::iq2_s,         WeightType::iq3_xxs,
+    WeightType::iq3_s,          WeightType::iq1_s,         WeightType::iq1_m,
+    WeightType::tq1_0,          WeightType::tq2_0,         WeightType::int4_g32,
     WeightType::int4_g64,       WeightType::int4_g128,     WeightType::int4_g256,
     WeightType::int4_g32_bf16,  WeightType::int4_g64_bf16, WeightType::int4_g128_bf16,
     WeightType::int4_g256_bf16, WeightType::int4_sym_g32,  WeightType::int4_sym_g32_bf16};
@@ -31,7 +35,7 @@ class RandomQuantized {
     const auto below = [&](std::size_t end) { return static_cast<std::uint8_t>(random.integer(0, end - 1)); };
     const std::size_t blocks = rows * super_blocks;
     for (std::size_t i = 0; i < blocks * kSuper; ++i)
-      elements_.push_back(below(std::size_t{1} << (format_.low_bits + format_.high_bits)));
+      elements_.push_back(below(std::size_t{1} << format_.element_bits()));
     for (std::size_t i = 0; i < blocks * kernels::QuantizedRows::groups(format_); ++i) {
       const std::size_t end = format_.scales == kernels::ScaleKind::six_bits ? 64 : 256;
       scales_.push_back(format_.scales == kernels::ScaleKind::e8m0
@@ -52,6 +56,12 @@ class RandomQuantized {
     return {rows_, super_blocks_, elements_.data(), scales_.data(), offsets_.data(), halves_.data()};
   }
 
+  // gguf_quantized_test compares these strings' values with the formats of files.
+  auto string_of(std::size_t row, std::size_t column) const {
+    const std::uint8_t* const bytes = elements_.data() + row * super_blocks_ * kSuper + column / 64 * 64;
+    return kernels::CodeString(format_, [bytes](std::size_t index) { return std::uint32_t{bytes[index]}; });
+  }
+
   // The value of an element is its scale times its number, and its offset added.
   double scale(std::size_t row, std::size_t column) const {
     const std::size_t group = group_of(row, column);
@@ -69,6 +79,10 @@ class RandomQuantized {
         return of_super(row, column, 0) * (byte % 16);
       case kernels::ScaleKind::bf16:
         return kernels::bf16_to_float(halves_[group]);
+      case kernels::ScaleKind::super:
+        return of_super(row, column, 0);
+      case kernels::ScaleKind::in_codes:
+        return of_super(row, column, 0) * string_of(row, column).factor(column % 64 / format_.group);
       case kernels::ScaleKind::zero_point_f16:
         return half(group);
       case kernels::ScaleKind::zero_point_bf16:
@@ -82,6 +96,9 @@ class RandomQuantized {
     const int element = elements_[row * super_blocks_ * kSuper + column];
     if (type_ == WeightType::iq4_nl || type_ == WeightType::iq4_xs) return kIq4[element];
     if (type_ == WeightType::mxfp4) return kMxfp4[element];
+    if (format_.has_codes())
+      return (string_of(row, column).elements(column % 64 / 4) >> (column % 4 * 8) & 255) - 128.0;
+    if (type_ == WeightType::tq2_0) return element - 1;
     if (type_ == WeightType::q6_k) return element - 32;
     if (type_ == WeightType::q3_k) return element - 4;
     if (type_ == WeightType::int4_sym_g32 || type_ == WeightType::int4_sym_g32_bf16) return element - 8;

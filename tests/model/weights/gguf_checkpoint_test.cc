@@ -86,7 +86,7 @@ TEST_F(GgufCheckpointTest, OffersGroupsOnlyForWholeOnes) {
   const auto source = open(model("qwen2")
                                .tensor("token_embd.weight", {1, 96}, "Q8_0", std::string(102, '\1'))
                                .tensor("output.weight", {1, 96}, "Q4_0", std::string(54, '\1'))
-                               .tensor("output_norm.weight", {256}, "TQ2_0", std::string(66, '\1'))
+                               .tensor("output_norm.weight", {256}, "Q8_K", std::string(292, '\1'))
                                .tensor("blk.0.ffn_up.weight", {1, 256}, "Q6_K", std::string(210, '\1'))
                                .tensor("blk.0.ffn_gate.weight", {1, 256}, "Q4_K", std::string(144, '\1')));
   EXPECT_EQ(source->group_type("model.embed_tokens.weight", {32, 96}), WeightType::int8);
@@ -104,14 +104,14 @@ TEST_F(GgufCheckpointTest, OffersGroupsOnlyForWholeOnes) {
 TEST_F(GgufCheckpointTest, SaysWhatIsMissingOfAnotherShapeOrOfAnUnreadableType) {
   const auto source = open(model("qwen2")
                                .tensor("blk.0.attn_q.weight", {2, 32}, "F32", counting(64))
-                               .tensor("blk.0.attn_k.weight", {1, 256}, "TQ1_0", std::string(54, '\1'))
+                               .tensor("blk.0.attn_k.weight", {1, 256}, "Q8_K", std::string(292, '\1'))
                                .tensor("blk.0.attn_v.weight", {1, 2, 16}, "F32", counting(32)));
   const std::string block = "model.layers.0.self_attn.";
   const auto error = [&](const std::string& name) {
     return error_of<CheckpointError>([&] { source->expect(block + name, {2, 16}, "heads"); });
   };
   EXPECT_CONTAINS(error("q_proj.weight"), "m.gguf: blk.0.attn_q.weight is [2, 32], expected [2, 16] (heads)");
-  EXPECT_CONTAINS(error("k_proj.weight"), "has the type TQ1_0, expected one of F32, F16, Q4_0");
+  EXPECT_CONTAINS(error("k_proj.weight"), "has the type Q8_K, expected one of F32, F16, Q4_0");
   EXPECT_CONTAINS(error("v_proj.weight"), "is [1, 2, 16], expected a matrix or a vector");
   EXPECT_CONTAINS(error("o_proj.weight"), "there is no tensor blk.0.attn_output.weight");
 }
@@ -122,7 +122,7 @@ TEST_F(GgufCheckpointTest, TellsTheTypesAndHowTheyAreHeld) {
                                .tensor("b", {2, 32}, "Q4_0", std::string(36, '\1'))
                                .tensor("c", {32}, "F32", counting(32))
                                .tensor("d", {256}, "Q6_K", std::string(210, '\1'))
-                               .tensor("e", {256}, "IQ2_S", std::string(82, '\1'))
+                               .tensor("e", {256}, "Q8_K", std::string(292, '\1'))
                                .tensor("f", {2, 512}, "Q4_K", std::string(576, '\1')));
   const std::vector<TypeUse> types = source->types();
   ASSERT_EQ(types.size(), 5U);

@@ -1,10 +1,10 @@
 #include "model/weights/gguf/gguf_dequantize.h"
 
 #include "model/kernels/half.h"
+#include "tests/model/weights/random_gguf_rows.h"
 #include "tests/reference/gguf.h"
 
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -14,33 +14,11 @@
 namespace tp {
 namespace {
 
-constexpr std::string_view kBlockTypes[] = {"Q4_0", "Q4_1", "Q5_0", "Q5_1",   "Q8_0",   "Q2_K", "Q3_K",
-                                            "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"};
+using test::random_gguf_row;
 
-// Where a block has its scales (f16), which must be numbers.
-std::vector<std::size_t> scales_of(std::string_view type) {
-  if (type == "Q4_1" || type == "Q5_1" || type == "Q4_K" || type == "Q5_K") return {0, 2};
-  if (type == "Q2_K") return {80, 82};
-  if (type == "Q3_K") return {108};
-  if (type == "Q6_K") return {208};
-  if (type == "MXFP4") return {};
-  return {0};
-}
-
-std::vector<std::uint8_t> random_row(const GgufType& type, std::size_t blocks, std::mt19937& random) {
-  std::vector<std::uint8_t> row(blocks * type.block_bytes);
-  for (std::uint8_t& byte : row) byte = static_cast<std::uint8_t>(random());
-  for (std::size_t block = 0; block < blocks; ++block) {
-    for (const std::size_t place : scales_of(type.name)) {
-      // Subnormal ones, too.
-      const double scale =
-          std::ldexp(static_cast<double>(random() % 2001) - 1000.0, -10 - static_cast<int>(random() % 14));
-      const std::uint16_t bits = kernels::float_to_f16(static_cast<float>(scale));
-      std::memcpy(row.data() + block * type.block_bytes + place, &bits, sizeof bits);
-    }
-  }
-  return row;
-}
+constexpr std::string_view kBlockTypes[] = {
+    "Q4_0",   "Q4_1",  "Q5_0",    "Q5_1",   "Q8_0",  "Q2_K",    "Q3_K",  "Q4_K",  "Q5_K",  "Q6_K",  "IQ4_NL",
+    "IQ4_XS", "MXFP4", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "TQ1_0", "TQ2_0"};
 
 const std::byte* bytes(const std::vector<std::uint8_t>& row) {
   return reinterpret_cast<const std::byte*>(row.data());
@@ -51,7 +29,7 @@ TEST(GgufDequantize, GivesTheFormatsValuesBitForBit) {
   for (const std::string_view name : kBlockTypes) {
     const GgufType& type = *find_gguf_type(name);
     for (int round = 0; round < 50; ++round) {
-      const std::vector<std::uint8_t> row = random_row(type, 2, random);
+      const std::vector<std::uint8_t> row = random_gguf_row(type, 2 * type.block_elements, random);
       std::vector<float> values(2 * type.block_elements);
       dequantize(type, bytes(row), {0, values.size()}, values.data());
       for (std::size_t i = 0; i < values.size(); ++i) {
@@ -75,7 +53,7 @@ TEST(GgufDequantize, APartOfARowHasTheValuesOfTheWholeRow) {
   for (const GgufType& type : kGgufTypes) {
     if (!type.readable) continue;
     const std::size_t columns = 768;
-    const std::vector<std::uint8_t> row = random_row(type, columns / type.block_elements, random);
+    const std::vector<std::uint8_t> row = random_gguf_row(type, columns, random);
     std::vector<float> whole(columns);
     dequantize(type, bytes(row), {0, columns}, whole.data());
     for (const Range part : {Range{0, 1}, Range{31, 33}, Range{32, 96}, Range{250, 262}, Range{256, 768},
@@ -94,7 +72,7 @@ TEST(GgufDequantize, GroupsAreTheSameValuesNotYetMultiplied) {
   for (const std::string_view name : {"Q8_0", "Q4_0"}) {
     const GgufType& type = *find_gguf_type(name);
     ASSERT_TRUE(has_groups(type));
-    const std::vector<std::uint8_t> row = random_row(type, 4, random);
+    const std::vector<std::uint8_t> row = random_gguf_row(type, 4 * type.block_elements, random);
     std::vector<float> values(64);
     dequantize(type, bytes(row), {32, 96}, values.data());
     std::vector<std::int8_t> elements(64);

@@ -1,10 +1,8 @@
 #include "model/weights/gguf/gguf_quantized.h"
 
-#include "model/kernels/half.h"
+#include "tests/model/weights/random_gguf_rows.h"
 #include "tests/reference/gguf.h"
 
-#include <bit>
-#include <cstring>
 #include <random>
 #include <vector>
 
@@ -15,28 +13,6 @@ namespace {
 
 using kernels::PackedLayout;
 using kernels::QuantizedRows;
-
-// Where a block has f16 numbers.
-std::vector<std::size_t> halves_of(std::string_view type) {
-  if (type == "Q4_1" || type == "Q5_1" || type == "Q4_K" || type == "Q5_K") return {0, 2};
-  if (type == "Q2_K") return {80, 82};
-  if (type == "Q3_K") return {108};
-  if (type == "Q6_K") return {208};
-  return type == "MXFP4" ? std::vector<std::size_t>{} : std::vector<std::size_t>{0};
-}
-
-std::vector<std::uint8_t> random_row(const GgufType& type, std::size_t elements, std::mt19937& random) {
-  std::vector<std::uint8_t> row(type.bytes_of(elements));
-  for (std::uint8_t& byte : row) byte = static_cast<std::uint8_t>(random());
-  for (std::size_t block = 0; block < row.size(); block += type.block_bytes) {
-    for (const std::size_t place : halves_of(type.name)) {
-      const double number = (static_cast<double>(random() % 2001) - 1000.0) * 0x1p-14;
-      const std::uint16_t bits = kernels::float_to_f16(static_cast<float>(number));
-      std::memcpy(row.data() + block + place, &bits, sizeof bits);
-    }
-  }
-  return row;
-}
 
 // Columns that cut super-blocks and rows that end within one, as types with blocks of 32 allow.
 TEST(GgufQuantized, RowsInMemoryHaveTheFormatsValuesBitForBit) {
@@ -60,7 +36,7 @@ TEST(GgufQuantized, RowsInMemoryHaveTheFormatsValuesBitForBit) {
       const QuantizedRows rows{kRows, supers, elements.data(), scales.data(), offsets.data(), halves.data()};
       std::vector<std::vector<std::uint8_t>> stored;
       for (std::size_t row = 0; row < kRows; ++row) {
-        stored.push_back(random_row(type, columns, random));
+        stored.push_back(test::random_gguf_row(type, columns, random));
         read_quantized(type, reinterpret_cast<const std::byte*>(stored.back().data()), columns, part, rows,
                        row);
       }
@@ -80,7 +56,7 @@ TEST(GgufQuantized, RowsInMemoryHaveTheFormatsValuesBitForBit) {
       }
     }
   }
-  EXPECT_EQ(types, 11U);
+  EXPECT_EQ(types, 20U);
 }
 
 }  // namespace

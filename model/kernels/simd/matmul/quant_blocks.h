@@ -3,39 +3,15 @@
 #pragma once
 
 #include "model/kernels/simd/matmul/quad_sums.h"
+#include "model/kernels/simd/matmul/quant_codes.h"
 #include "model/kernels/simd/pack/quant_format.h"
+#include "model/kernels/simd/vector/bytes.h"
 #include "model/kernels/simd/vector/vector.h"
 
 namespace tp::kernels {
 namespace {
 
 constexpr std::size_t kQuads = 16;  // quads of a block
-
-// 16 unsigned bytes as integers.
-inline IntVector load_bytes(const unsigned char* p) {
-  IntVector out;
-#if defined(__AVX512VNNI__)
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  out.part[0] = (IntRegister)_mm512_maskz_cvtepu8_epi32(0xffff, bytes);
-#elif defined(__AVX2__)
-  for (std::size_t i = 0; i < kParts; ++i) {
-    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8 * i));
-    out.part[i] = (IntRegister)_mm256_cvtepu8_epi32(bytes);
-  }
-#else
-  for (std::size_t i = 0; i < kParts; ++i) {
-    for (std::size_t j = 0; j < kLanes / kParts; ++j) out.part[i][j] = p[i * kLanes / kParts + j];
-  }
-#endif
-  return out;
-}
-
-// 16 signed bytes as integers.
-inline IntVector load_signed_bytes(const unsigned char* p) {
-  IntVector out = load_bytes(p);
-  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = (out.part[i] << 24) >> 24;
-  return out;
-}
 
 // Products of numbers and factors. They are exact, because numbers have 8 bits and factors 11.
 inline Vector scaled(const IntVector& numbers, const Vector& factors) {
@@ -95,33 +71,6 @@ inline Vector load_e8m0(const unsigned char* p) {
   return out;
 }
 
-// Replaces each byte, which must be below 16, by the byte at this place of the table.
-inline WordVector look_up(const std::uint8_t* table, const WordVector& places) {
-  WordVector out;
-#if defined(__AVX2__)
-  const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
-  for (std::size_t i = 0; i < kParts; ++i) {
-#if defined(__AVX512VNNI__)
-    const __m512i all = _mm512_maskz_broadcast_i32x4(0xffff, values);
-    out.part[i] = (WordRegister)_mm512_shuffle_epi8(all, (__m512i)places.part[i]);
-#else
-    const __m256i all = _mm256_broadcastsi128_si256(values);
-    out.part[i] = (WordRegister)_mm256_shuffle_epi8(all, (__m256i)places.part[i]);
-#endif
-  }
-#else
-  for (std::size_t i = 0; i < kParts; ++i) {
-    for (std::size_t j = 0; j < kLanes / kParts; ++j) {
-      std::uint32_t word = 0;
-      for (int b = 0; b < 32; b += 8)
-        word |= static_cast<std::uint32_t>(table[places.part[i][j] >> b & 15U]) << b;
-      out.part[i][j] = word;
-    }
-  }
-#endif
-  return out;
-}
-
 // Quad q of a plane of kBits bits, shifted up by kShift bits.
 template <int kBits, int kShift, std::size_t q>
 inline WordVector bits_of(const unsigned char* plane) {
@@ -153,9 +102,11 @@ inline WordVector elements_of(const unsigned char* block) {
 
 // The largest value of an element before subtraction of `zero`.
 template <const QuantFormat& F>
-constexpr int kLargestElement = F.codebook == Codebook::iq4     ? 241
-                                : F.codebook == Codebook::mxfp4 ? 24
-                                                                : (1 << (F.low_bits + F.high_bits)) - 1;
+constexpr int kLargestElement = F.has_codes()                     ? 255
+                                : F.codebook == Codebook::iq4     ? 241
+                                : F.codebook == Codebook::mxfp4   ? 24
+                                : F.codebook == Codebook::ternary ? 130
+                                                                  : (1 << (F.low_bits + F.high_bits)) - 1;
 
 // The scales of a block's groups, and their offsets if the format has offsets.
 template <const QuantFormat& F>
@@ -180,6 +131,8 @@ struct BlockScales {
         scales[g] = load_group_scales<F.scales>(p + g * F.scale_bytes() / 2);
         if constexpr (F.has_offsets) offsets[g] = load_f16(p + g * F.scale_bytes() / 2 + 2 * kLanes);
       }
+    } else if constexpr (F.scales == ScaleKind::super) {
+      for (Vector& scale : scales) scale = load_f16(super);
     } else if constexpr (F.scales == ScaleKind::e8m0) {
       for (std::size_t g = 0; g < F.groups(); ++g) scales[g] = load_e8m0(p + g * kLanes);
     } else {
@@ -243,13 +196,17 @@ using UnpackedOf =
 
 template <const QuantFormat& F>
 inline void unpack(const unsigned char* block, const unsigned char* super, UnpackedOf<F>& out) {
-  for_known<0, kQuads>([&](auto q) __attribute__((always_inline)) {
-    store(elements_of<F, decltype(q)::value>(block), out.quads[decltype(q)::value]);
-  });
-  const BlockScales<F> scales(block, super);
-  for (std::size_t g = 0; g < F.groups(); ++g) {
-    store(scales.scales[g], out.numbers[g]);
-    if constexpr (F.has_offsets) store(scales.offsets[g], out.numbers[F.groups() + g]);
+  if constexpr (F.has_codes()) {
+    unpack_codes(F, block, super, out);
+  } else {
+    for_known<0, kQuads>([&](auto q) __attribute__((always_inline)) {
+      store(elements_of<F, decltype(q)::value>(block), out.quads[decltype(q)::value]);
+    });
+    const BlockScales<F> scales(block, super);
+    for (std::size_t g = 0; g < F.groups(); ++g) {
+      store(scales.scales[g], out.numbers[g]);
+      if constexpr (F.has_offsets) store(scales.offsets[g], out.numbers[F.groups() + g]);
+    }
   }
 }
 

@@ -14,6 +14,7 @@ namespace tp::kernels::TP_ISA_NAMESPACE {
 // is missing.
 inline constexpr std::size_t kKQuantProducts = 5;
 inline constexpr std::size_t kBlockQuantProducts = 6;
+inline constexpr std::size_t kCodeQuantProducts = 9;
 inline constexpr std::size_t kInt4Products = 10;
 
 using QuantProduct = void (*)(const PanelProduct&);
@@ -21,6 +22,7 @@ using QuantProduct = void (*)(const PanelProduct&);
 // The product with panels of a format; null if another file contains it.
 QuantProduct k_quant_product(const QuantFormat* format);
 QuantProduct block_quant_product(const QuantFormat* format);
+QuantProduct code_quant_product(const QuantFormat* format);
 QuantProduct int4_product(const QuantFormat* format);
 void multiply_int4(const PanelProduct& p);  // see QuantKernels
 

@@ -7,12 +7,12 @@
 namespace tp::kernels::TP_ISA_NAMESPACE {
 namespace {
 
-static_assert(kKQuantProducts + kBlockQuantProducts + kInt4Products ==
+static_assert(kKQuantProducts + kBlockQuantProducts + kCodeQuantProducts + kInt4Products ==
               sizeof(kQuantFormats) / sizeof(kQuantFormats[0]));
 
 void multiply(const PanelProduct& p) {
   constexpr QuantProduct (*kFind[])(const QuantFormat*) = {k_quant_product, block_quant_product,
-                                                           int4_product};
+                                                           code_quant_product, int4_product};
   for (const auto& find : kFind) {
     if (const QuantProduct product = find(p.format)) return product(p);
   }

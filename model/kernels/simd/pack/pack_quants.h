@@ -49,7 +49,7 @@ inline unsigned char* write_scales(const QuantSource& source, std::size_t block,
   const auto byte = [&](const std::uint8_t* numbers, std::size_t group, std::size_t row) {
     return numbers[row * row_groups + first + group];
   };
-  if (format.has_zero_points()) return to;
+  if (format.has_zero_points() || format.has_only_super_scale()) return to;
   if (format.has_own_scales()) {
     const std::size_t each = format.has_offsets ? 2 : 1;
     for (std::size_t i = 0; i < groups * each; ++i) {
@@ -98,6 +98,32 @@ inline unsigned char* write_super(const QuantSource& source, std::size_t block, 
   return to;
 }
 
+// Writes the planes of the elements [16][64].
+inline unsigned char* write_elements(const QuantFormat& format,
+                                     const std::uint8_t (&elements)[kPanel][kStrip], unsigned char* to) {
+  std::uint32_t quads[kQuads][kPanel];
+  transpose(elements, sizeof(elements[0]), kQuads, quads);
+  to = write_plane(quads, 0, format.low_bits, to);
+  return format.high_bits > 0 ? write_plane(quads, format.low_bits, format.high_bits, to) : to;
+}
+
+// Writes the strings of 16 rows; see StringLayout.
+inline unsigned char* write_strings(const StringLayout& layout, const std::uint8_t (&strings)[kPanel][kStrip],
+                                    unsigned char* to) {
+  for (std::size_t word = 0; word < layout.words; ++word) {
+    for (std::size_t r = 0; r < kPanel; ++r, to += 4) __builtin_memcpy(to, strings[r] + 4 * word, 4);
+  }
+  const std::size_t end = 4 * layout.words + layout.bytes;
+  for (std::size_t i = 4 * layout.words; i < end; ++i) {
+    for (std::size_t r = 0; r < kPanel; ++r) *to++ = strings[r][i];
+  }
+  if (layout.has_half) {
+    for (std::size_t r = 0; r < kPanel / 2; ++r)
+      *to++ = static_cast<unsigned char>((strings[r][end] & 15) | strings[r + kPanel / 2][end] << 4);
+  }
+  return to;
+}
+
 void quantized(const QuantSource& source, unsigned char* panel) {
   const QuantFormat& format = source.format;
   const std::size_t stride = source.super_blocks * kSuper;
@@ -108,10 +134,8 @@ void quantized(const QuantSource& source, unsigned char* panel) {
     std::uint8_t elements[kPanel][kStrip] = {};
     for (std::size_t r = 0; r < source.rows; ++r)
       __builtin_memcpy(elements[r], source.elements + r * stride + block * kStrip, kStrip);
-    std::uint32_t quads[kQuads][kPanel];
-    transpose(elements, sizeof(elements[0]), kQuads, quads);
-    panel = write_plane(quads, 0, format.low_bits, panel);
-    if (format.high_bits > 0) panel = write_plane(quads, format.low_bits, format.high_bits, panel);
+    panel = format.has_codes() ? write_strings(format.strings(), elements, panel)
+                               : write_elements(format, elements, panel);
     panel = write_scales(source, block, panel);
   }
 }

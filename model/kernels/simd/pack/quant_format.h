@@ -1,6 +1,9 @@
 // Layouts of panels with the quantized types of checkpoints; see simd.h for the rules.
 #pragma once
 
+#include "model/kernels/simd/pack/grid_format.h"
+#include "model/kernels/simd/pack/grids.h"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -16,10 +19,13 @@ enum class ScaleKind : std::uint8_t {
   half_bytes,      // scale in the low half of a byte, offset in the high half; each is multiplied by an f16
   zero_point_f16,  // an f16, and the byte of a zero point: the offset is their product
   zero_point_bf16,
+  super,     // only the f16 of the super-block
+  in_codes,  // in the strings of a GridFormat, multiplied by an f16 of the super-block
 };
 
-// The table of values for the stored 4 bits of an element; none: the bits are the value.
-enum class Codebook : std::uint8_t { none, iq4, mxfp4 };
+// How stored bits become an element. none: the bits are the value. iq4, mxfp4, ternary: the value in a table.
+// grid, trits: elements have no bits of their own; see GridFormat and kTritBytes.
+enum class Codebook : std::uint8_t { none, iq4, mxfp4, ternary, grid, trits };
 
 // An element's value is scale * (element - zero) + offset; with `subtracts`, the offset is subtracted.
 //
@@ -31,6 +37,7 @@ enum class Codebook : std::uint8_t { none, iq4, mxfp4 };
 //     half_bytes: [16] for each group. six_bits: [3][16] bytes, whose low six bits are numbers 0 to 2, and
 //     whose high bits are number 3, lowest bits first. The numbers are the scales of four groups, or the
 //     scales, then the offsets, of two groups.
+// With Codebook::grid or trits, it consists only of the strings of 16 rows: see StringLayout.
 // Up to four blocks of GGUF's types form a super-block: [16] f16 by which all of its scales are multiplied,
 // [16] f16 for its offsets, if any, then the blocks. Super-blocks are those of the file. If a panel begins or
 // ends inside a super-block, its first or last super-block has fewer blocks.
@@ -52,22 +59,36 @@ struct QuantFormat {
   bool subtracts = false;
   Codebook codebook = Codebook::none;
   std::size_t scale_group = 256;  // columns of a super-block of types with zero points
+  const GridFormat* grid = nullptr;
 
+  constexpr bool has_codes() const { return codebook == Codebook::grid || codebook == Codebook::trits; }
+  // Bits of a row of a block of a type with codes.
+  constexpr std::size_t code_bits() const {
+    return codebook == Codebook::grid ? grid->bits(groups()) : 8 * kTritBytes;
+  }
+  constexpr StringLayout strings() const { return StringLayout(code_bits()); }
+  // Bits of one of QuantizedRows::elements.
+  constexpr int element_bits() const { return has_codes() ? 8 : low_bits + high_bits; }
   constexpr bool has_zero_points() const {
     return scales == ScaleKind::zero_point_f16 || scales == ScaleKind::zero_point_bf16;
   }
   constexpr std::size_t groups() const { return 64 / group; }  // groups of a block
   constexpr std::size_t low_bytes() const { return 128 * static_cast<std::size_t>(low_bits); }
   constexpr std::size_t plane_bytes() const {
+    if (has_codes()) return 2 * code_bits();
     return low_bytes() + 128 * static_cast<std::size_t>(high_bits);
   }
   constexpr std::size_t scale_bytes() const {
-    return has_zero_points()               ? 0
-           : has_own_scales()              ? (has_offsets ? 128 : 64)
-           : scales == ScaleKind::six_bits ? 48
-                                           : 16 * groups();
+    return has_zero_points() || has_only_super_scale() ? 0
+           : has_own_scales()                          ? (has_offsets ? 128 : 64)
+           : scales == ScaleKind::six_bits             ? 48
+                                                       : 16 * groups();
   }
   constexpr std::size_t block_bytes() const { return plane_bytes() + scale_bytes(); }
+  // Whether blocks have no scales, apart from those in codes.
+  constexpr bool has_only_super_scale() const {
+    return scales == ScaleKind::super || scales == ScaleKind::in_codes;
+  }
   constexpr bool has_own_scales() const { return scales == ScaleKind::f16 || scales == ScaleKind::bf16; }
   constexpr bool has_super_blocks() const { return !has_own_scales() && scales != ScaleKind::e8m0; }
   // Blocks of a super-block, and the bytes before them.
@@ -117,6 +138,33 @@ inline constexpr QuantFormat kIq4Nl{4, 0, 32, ScaleKind::f16, 128, 0, false, fal
 inline constexpr QuantFormat kIq4Xs{4, 0, 32, ScaleKind::bytes, 128, 0, false, false, Codebook::iq4};
 inline constexpr QuantFormat kMxfp4{4, 0, 32, ScaleKind::e8m0, 12, 0, false, false, Codebook::mxfp4};
 
+inline constexpr GridFormat kIq2XxsGrid{kIq2XxsWords.words, 8, 0, Signs::seven_bits, 4, 1.0F / 8};
+inline constexpr GridFormat kIq2XsGrid{kIq2XsWords.words, 8, 1, Signs::seven_bits, 4, 1.0F / 8};
+inline constexpr GridFormat kIq2SGrid{kIq2SWords.words, 8, 2, Signs::eight_bits, 4, 1.0F / 8};
+inline constexpr GridFormat kIq3XxsGrid{kIq3XxsWords.words, 4, 0, Signs::seven_bits, 4, 1.0F / 4};
+inline constexpr GridFormat kIq3SGrid{kIq3SWords.words, 4, 1, Signs::eight_bits, 4, 1.0F};
+inline constexpr GridFormat kIq1SGrid{kIq1Words.words, 8, 3, Signs::shift_of_group, 4, 1.0F / 8};
+inline constexpr GridFormat kIq1MGrid{kIq1Words.words, 8, 3, Signs::shift_of_eight, 3, 1.0F / 8};
+
+constexpr QuantFormat with_grid(const GridFormat& grid, std::size_t group) {
+  return {.low_bits = 0,
+          .high_bits = 0,
+          .group = group,
+          .scales = ScaleKind::in_codes,
+          .zero = 128,
+          .codebook = Codebook::grid,
+          .grid = &grid};
+}
+inline constexpr QuantFormat kIq2Xxs = with_grid(kIq2XxsGrid, 32);
+inline constexpr QuantFormat kIq2Xs = with_grid(kIq2XsGrid, 16);
+inline constexpr QuantFormat kIq2S = with_grid(kIq2SGrid, 16);
+inline constexpr QuantFormat kIq3Xxs = with_grid(kIq3XxsGrid, 32);
+inline constexpr QuantFormat kIq3S = with_grid(kIq3SGrid, 32);
+inline constexpr QuantFormat kIq1S = with_grid(kIq1SGrid, 32);
+inline constexpr QuantFormat kIq1M = with_grid(kIq1MGrid, 16);
+inline constexpr QuantFormat kTq10{0, 0, 32, ScaleKind::super, 128, 0, false, false, Codebook::trits};
+inline constexpr QuantFormat kTq20{2, 0, 32, ScaleKind::super, 128, 0, false, false, Codebook::ternary};
+
 constexpr QuantFormat with_zero_points(std::size_t scale_group, ScaleKind scales) {
   return {4, 0, 32, scales, 0, 0, true, true, Codebook::none, scale_group};
 }
@@ -134,16 +182,23 @@ inline constexpr QuantFormat kInt4SymG32Bf16{4, 0, 32, ScaleKind::bf16, 8};
 
 // In the order of WeightType.
 inline constexpr const QuantFormat* kQuantFormats[] = {
-    &kQ4K,      &kQ5K,         &kQ6K,         &kQ3K,          &kQ2K,          &kQ41,        &kQ50,
-    &kQ51,      &kIq4Nl,       &kIq4Xs,       &kMxfp4,        &kInt4G32,      &kInt4G64,    &kInt4G128,
-    &kInt4G256, &kInt4G32Bf16, &kInt4G64Bf16, &kInt4G128Bf16, &kInt4G256Bf16, &kInt4SymG32, &kInt4SymG32Bf16};
+    &kQ4K,         &kQ5K,         &kQ6K,          &kQ3K,          &kQ2K,        &kQ41,
+    &kQ50,         &kQ51,         &kIq4Nl,        &kIq4Xs,        &kMxfp4,      &kIq2Xxs,
+    &kIq2Xs,       &kIq2S,        &kIq3Xxs,       &kIq3S,         &kIq1S,       &kIq1M,
+    &kTq10,        &kTq20,        &kInt4G32,      &kInt4G64,      &kInt4G128,   &kInt4G256,
+    &kInt4G32Bf16, &kInt4G64Bf16, &kInt4G128Bf16, &kInt4G256Bf16, &kInt4SymG32, &kInt4SymG32Bf16};
 
 // Values of 4 bits, plus the format's `zero`. Source: ggml, kvalues_iq4nl and kvalues_mxfp4.
 inline constexpr std::uint8_t kIq4Values[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                                 129, 141, 153, 166, 181, 197, 217, 241};
 inline constexpr std::uint8_t kMxfp4Values[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+// Only the first four count; a table has 16 bytes.
+inline constexpr std::uint8_t kTernaryValues[16] = {127, 128, 129, 130};
 constexpr const std::uint8_t* values_of(Codebook codebook) {
-  return codebook == Codebook::iq4 ? kIq4Values : codebook == Codebook::mxfp4 ? kMxfp4Values : nullptr;
+  return codebook == Codebook::iq4       ? kIq4Values
+         : codebook == Codebook::mxfp4   ? kMxfp4Values
+         : codebook == Codebook::ternary ? kTernaryValues
+                                         : nullptr;
 }
 
 // The bits of half an E8M0 scale as float32: 2^(exponent - 128). The first two are subnormal.

@@ -5,6 +5,10 @@
 #include "model/kernels/simd/matmul/quant_blocks.h"
 #include "model/kernels/simd/tiles/tile_weights.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
 namespace tp::kernels {
 namespace {
 
@@ -43,6 +47,17 @@ void convert_block(const unsigned char* elements, const unsigned char* super, st
   }
 }
 
+constexpr std::size_t kFormats = sizeof(kQuantFormats) / sizeof(kQuantFormats[0]);
+
+// convert_block for each of kQuantFormats.
+struct Converters {
+  void (*of_format[kFormats])(const unsigned char*, const unsigned char*, std::uint32_t*);
+};
+template <std::size_t... kIndices>
+constexpr Converters converters(std::index_sequence<kIndices...>) {
+  return {{convert_block<*kQuantFormats[kIndices]>...}};
+}
+
 struct QuantWeights {
   static constexpr std::size_t kSummands = 1;
   static constexpr bool kConverts = true;
@@ -52,15 +67,7 @@ struct QuantWeights {
 
   static void convert(const TileProduct& p, const unsigned char* panel, std::size_t begin, std::size_t end,
                       std::uint32_t* out, std::uint32_t*) {
-    constexpr void (*kConvert[])(const unsigned char*, const unsigned char*, std::uint32_t*) = {
-        convert_block<kQ4K>,          convert_block<kQ5K>,         convert_block<kQ6K>,
-        convert_block<kQ3K>,          convert_block<kQ2K>,         convert_block<kQ41>,
-        convert_block<kQ50>,          convert_block<kQ51>,         convert_block<kIq4Nl>,
-        convert_block<kIq4Xs>,        convert_block<kMxfp4>,       convert_block<kInt4G32>,
-        convert_block<kInt4G64>,      convert_block<kInt4G128>,    convert_block<kInt4G256>,
-        convert_block<kInt4G32Bf16>,  convert_block<kInt4G64Bf16>, convert_block<kInt4G128Bf16>,
-        convert_block<kInt4G256Bf16>, convert_block<kInt4SymG32>,  convert_block<kInt4SymG32Bf16>};
-    static_assert(sizeof(kConvert) / sizeof(kConvert[0]) == sizeof(kQuantFormats) / sizeof(kQuantFormats[0]));
+    constexpr auto kConvert = converters(std::make_index_sequence<kFormats>{});
     std::size_t format = 0;
     while (kQuantFormats[format] != p.format) ++format;
     for (std::size_t k = begin; k < end; k += kBlock, out += kBlock / 2 * kPanel) {
@@ -68,7 +75,7 @@ struct QuantWeights {
       const unsigned char* elements = panel + p.format->place(p.first_block, block);
       for (std::size_t i = 0; i < p.format->block_bytes(); i += kVectorBytes)
         __builtin_prefetch(elements + i + kPrefetchBytes);
-      kConvert[format](elements, panel + p.format->super_place(p.first_block, block), out);
+      kConvert.of_format[format](elements, panel + p.format->super_place(p.first_block, block), out);
     }
   }
 };

@@ -1,0 +1,38 @@
+// The grids are those of ggml's files.
+#include "model/kernels/simd/pack/grids.h"
+
+#include <cstddef>
+#include <cstdint>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+// FNV-1a of the bytes of a table in ggml-common.h, little endian. `step`: an element's difference from 128 is
+// this times ggml's, plus step / 8.
+template <class Grid>
+std::uint64_t hash_of_elements(const Grid& grid, int step = 1) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const std::uint32_t word : grid.words) {
+    for (int shift = 0; shift < 32; shift += 8) {
+      const int element = static_cast<int>(word >> shift & 255U) - 128;
+      EXPECT_EQ((element - step / 8) % step, 0);
+      hash = (hash ^ static_cast<std::uint8_t>((element - step / 8) / step)) * 0x100000001b3U;
+    }
+  }
+  return hash;
+}
+
+// Computed from ggml-common.h of llama.cpp, as in node-llama-cpp 3.22.1: iq2xxs_grid ... iq1s_grid.
+TEST(Grids, HaveTheChecksumsOfGgmlsTables) {
+  EXPECT_EQ(hash_of_elements(kernels::kIq2XxsWords), 0xbb4ee025b5ac6e8eU);
+  EXPECT_EQ(hash_of_elements(kernels::kIq2XsWords), 0xc9b1ee61e79909bdU);
+  EXPECT_EQ(hash_of_elements(kernels::kIq2SWords), 0x123edd38a3b62b90U);
+  EXPECT_EQ(hash_of_elements(kernels::kIq3XxsWords), 0xdfa5dc83d6a155d5U);
+  EXPECT_EQ(hash_of_elements(kernels::kIq3SWords), 0xfa37020c25b44829U);
+  EXPECT_EQ(hash_of_elements(kernels::kIq1Words, 8), 0x6703ed863501ae2eU);
+}
+
+}  // namespace
+}  // namespace tp

@@ -1,0 +1,106 @@
+// Small Llama models in GGUF files whose matrices are random blocks of several types, and the same values in
+// float32.
+#pragma once
+
+#include "model/kernels/half.h"
+#include "tests/model/weights/gguf_builder.h"
+#include "tests/model/weights/random_gguf_rows.h"
+#include "tests/reference/gguf.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace tp::test {
+
+// Two ranks cut a super-block of the columns of ffn_down, four cut one between blocks of 64, and eight cut
+// blocks.
+inline constexpr std::size_t kMixedHidden = 256;
+inline constexpr std::size_t kMixedIntermediate = 768;
+inline constexpr std::size_t kMixedVocab = 320;
+inline constexpr std::size_t kMixedLayers = 2;
+
+class MixedGguf {
+ public:
+  // Matrices have the types in turns.
+  explicit MixedGguf(std::span<const std::string_view> types) : types_(types.begin(), types.end()) {
+    for (GgufBuilder* const builder : {&stored_, &plain_}) {
+      builder->text("general.architecture", "llama").whole("llama.block_count", kMixedLayers);
+      builder->whole("llama.context_length", 256).whole("llama.embedding_length", kMixedHidden);
+      builder->whole("llama.feed_forward_length", kMixedIntermediate).whole("llama.attention.head_count", 8);
+      builder->whole("llama.attention.head_count_kv", 4);
+      builder->value("llama.attention.layer_norm_rms_epsilon", GgufKind::f32, le(1e-5F));
+    }
+    matrix("token_embd.weight", kMixedVocab, kMixedHidden);
+    for (std::size_t layer = 0; layer < kMixedLayers; ++layer) add_layer(fmt::format("blk.{}.", layer));
+    norm("output_norm.weight");
+    matrix("output.weight", kMixedVocab, kMixedHidden);
+  }
+
+  std::string stored() const { return stored_.file(); }
+  // All values in float32, by the formats' definitions.
+  std::string plain() const { return plain_.file(); }
+
+ private:
+  void add_layer(const std::string& block) {
+    norm(block + "attn_norm.weight");
+    matrix(block + "attn_q.weight", kMixedHidden, kMixedHidden);
+    matrix(block + "attn_k.weight", kMixedHidden / 2, kMixedHidden);
+    matrix(block + "attn_v.weight", kMixedHidden / 2, kMixedHidden);
+    matrix(block + "attn_output.weight", kMixedHidden, kMixedHidden);
+    norm(block + "ffn_norm.weight");
+    matrix(block + "ffn_gate.weight", kMixedIntermediate, kMixedHidden);
+    matrix(block + "ffn_up.weight", kMixedIntermediate, kMixedHidden);
+    matrix(block + "ffn_down.weight", kMixedHidden, kMixedIntermediate);
+  }
+
+  void norm(const std::string& name) {
+    const std::string ones = bytes_of(std::vector<float>(kMixedHidden, 1.0F));
+    stored_.tensor(name, {kMixedHidden}, "F32", ones);
+    plain_.tensor(name, {kMixedHidden}, "F32", ones);
+  }
+
+  // Values' mean square is about 1 / columns.
+  void matrix(const std::string& name, std::size_t rows, std::size_t columns) {
+    const GgufType& type = *find_gguf_type(types_[next_++ % types_.size()]);
+    std::string bytes;
+    std::vector<float> values;
+    for (std::size_t i = 0; i < rows * columns / type.block_elements; ++i) {
+      std::vector<std::uint8_t> block(type.block_bytes);
+      for (std::uint8_t& byte : block) byte = static_cast<std::uint8_t>(random_());
+      set_halves(type, block.data(), [] { return kernels::float_to_f16(1.0F); });
+      double squares = 0.0;
+      for (const float value : values_of(type, block)) squares += static_cast<double>(value) * value;
+      const double root = std::sqrt(squares / static_cast<double>(type.block_elements));
+      const auto scale = static_cast<float>(1.0 / (root * std::sqrt(static_cast<double>(columns))));
+      set_halves(type, block.data(), [scale] { return kernels::float_to_f16(scale); });
+      bytes.append(block.begin(), block.end());
+      for (const float value : values_of(type, block)) values.push_back(value);
+    }
+    stored_.tensor(name, {rows, columns}, type.name, bytes);
+    plain_.tensor(name, {rows, columns}, "F32", bytes_of(values));
+  }
+
+  static std::vector<float> values_of(const GgufType& type, const std::vector<std::uint8_t>& block) {
+    std::vector<float> values(type.block_elements);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = reference::gguf_element(type.name, block.data(), i);
+    return values;
+  }
+
+  std::vector<std::string_view> types_;
+  std::size_t next_ = 0;
+  std::mt19937 random_{9};
+  GgufBuilder stored_;
+  GgufBuilder plain_;
+};
+
+}  // namespace tp::test
