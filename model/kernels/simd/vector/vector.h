@@ -293,11 +293,11 @@ inline void dot_bytes(const WordVector& w, const std::int8_t* x, IntVector& sum)
   sum.part[0] = (IntRegister)_mm512_dpbusd_epi32((__m512i)sum.part[0], (__m512i)w.part[0],
                                                  _mm512_set1_epi32(four_bytes(x)));
 #elif defined(TP_VNNI_256)
-  // An assembler instruction, because the same file is compiled for both encodings: TP_VNNI_256 is "{vex}"
-  // (AVX-VNNI) or "{evex}" (AVX512_VNNI with AVX512VL).
+  // An assembler instruction, because the same file is compiled for both encodings: TP_VNNI_256 is "vex"
+  // (AVX-VNNI) or "evex" (AVX512_VNNI with AVX512VL).
   const __m256i x4 = _mm256_set1_epi32(four_bytes(x));
   for (std::size_t i = 0; i < kParts; ++i)
-    asm(TP_VNNI_256 " vpdpbusd %2, %1, %0" : "+x"(sum.part[i]) : "x"(w.part[i]), "x"(x4));
+    asm("%{" TP_VNNI_256 "%} vpdpbusd %2, %1, %0" : "+x"(sum.part[i]) : "x"(w.part[i]), "x"(x4));
 #elif defined(__AVX2__)
   const __m256i x4 = _mm256_set1_epi32(four_bytes(x));
   for (std::size_t i = 0; i < kParts; ++i) {
