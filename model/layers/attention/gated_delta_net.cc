@@ -126,6 +126,15 @@ std::optional<ColumnParallelLinear> load_up(WeightLoader& loader, const GatedDel
   return ColumnParallelLinear(loader, rows, false);
 }
 
+// A head's rate, for each of its decays. The checkpoint contains logarithms.
+std::vector<float> load_rates(WeightLoader& loader, const std::string& name, const GatedDeltaNetSpec& spec,
+                              Range heads) {
+  std::vector<float> rates;
+  for (const float log : loader.part_of_vector(name, spec.num_value_heads, heads, "linear_num_value_heads"))
+    rates.insert(rates.end(), spec.decays(), std::exp(log));
+  return rates;
+}
+
 std::vector<OwnedChannels> delta_channels(const GatedDeltaNetNames& names, const GatedDeltaNetSpec& spec,
                                           const HeadShard& heads) {
   const std::size_t all_keys = spec.num_key_heads * spec.key_head_dim;
@@ -169,6 +178,7 @@ GatedDeltaNet::GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec
       decay_up_(load_up(loader, spec, names.delta_net.decay_up, sizes.heads.query_heads, spec.decays(),
                         "linear_num_value_heads x linear_key_head_dim")),
       conv_(loader, delta_channels(names.delta_net, spec, sizes.heads), false),
+      decay_rate_(load_rates(loader, names.delta_net.decay, spec, sizes.heads.query_heads)),
       decay_bias_(loader.part_of_vector(names.delta_net.decay_bias, spec.num_value_heads * spec.decays(),
                                         elements_of(sizes.heads.query_heads, spec.decays()),
                                         "the number of decays")),
@@ -180,9 +190,6 @@ GatedDeltaNet::GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec
                  kValueRows},
                 elements_of(sizes.heads.query_heads, spec.value_head_dim), false,
                 loader.leaf_of_heads(spec.value_head_dim)) {
-  for (const float rate : loader.part_of_vector(names.delta_net.decay, spec.num_value_heads,
-                                                sizes.heads.query_heads, "linear_num_value_heads"))
-    decay_rate_.insert(decay_rate_.end(), spec.decays(), std::exp(rate));
   for (std::size_t head = 0; head < sizes.heads.local_heads(); ++head)
     key_of_head_.push_back(sizes.heads.local_kv_of(head));
   // With key_gain_, an RMS norm scales keys to length 1. query_gain_ also includes attention's scale, 1 /

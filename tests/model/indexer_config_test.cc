@@ -1,0 +1,68 @@
+// Configs of models with indexers: the layers that have one, and sizes that are not possible.
+#include "model/config/architectures.h"
+#include "model/config/config.h"
+#include "tests/reference/fixture.h"
+#include "tp/error.h"
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+using nlohmann::json;
+
+// The config of a fixture with other fields; null removes one.
+ModelSpec indexed_spec_with(const std::string& fixture, const json& fields) {
+  json config;
+  std::ifstream(reference::seeded_folder("logits", fixture) / "config.json") >> config;
+  config.merge_patch(fields);
+  return make_spec(parse_config(config.dump(), "config.json"));
+}
+
+// F for a layer with an indexer, S for one that shares it.
+std::string layers_with(const json& fields) {
+  std::string letters;
+  json all = {{"index_topk_pattern", nullptr}};
+  all.update(fields);
+  for (const BlockSpec& block : indexed_spec_with("glm52dsa", all).blocks)
+    letters += indexer_of(block)->is_shared ? 'S' : 'F';
+  return letters;
+}
+
+TEST(IndexerConfig, HasAnIndexerInTheLayersThatAListAPatternOrADistanceNames) {
+  EXPECT_EQ(layers_with({}), "FFFFF");
+  EXPECT_EQ(layers_with({{"indexer_types", {"full", "shared", "full", "shared", "shared"}}}), "FSFSS");
+  EXPECT_EQ(layers_with({{"index_topk_pattern", "FSSFSFF"}}), "FSSFS");
+  EXPECT_EQ(layers_with({{"index_topk_freq", 1}}), "FFFFF");
+  // Layer i has one if max(i - offset + 1, 0) is a multiple of the distance.
+  EXPECT_EQ(layers_with({{"index_topk_freq", 2}}), "FFSFS");
+  EXPECT_EQ(layers_with({{"index_topk_freq", 3}, {"index_skip_topk_offset", 1}}), "FSSFS");
+}
+
+TEST(IndexerConfig, RefusesPatternsWithoutAFirstIndexerAndSizesThatDontFit) {
+  for (const json& fields :
+       {json{{"index_topk_pattern", "SFFFF"}}, json{{"index_topk_pattern", "FFF"}},
+        json{{"index_topk_pattern", "FXFFF"}}, json{{"indexer_types", {"full"}}}, json{{"index_head_dim", 4}},
+        json{{"index_topk", 1U << 30}}, json{{"q_lora_rank", nullptr}}})
+    EXPECT_THROW(indexed_spec_with("glm52dsa", fields), ConfigError) << fields;
+}
+
+TEST(IndexerConfig, PairsHalvesInDeepseekAndNeighboursInGlm) {
+  for (const auto& [fixture, is_interleaved] : {std::pair{"deepseekv32", false}, {"glm5dsa", true}}) {
+    const ModelSpec spec = indexed_spec_with(fixture, {{"indexer_rope_interleave", nullptr}});
+    EXPECT_EQ(indexer_of(spec.blocks.front())->interleaved_rope, is_interleaved) << fixture;
+  }
+}
+
+TEST(IndexerConfig, KeepsLayersThatShareAChoiceInOneStage) {
+  EXPECT_TRUE(can_divide_layers(indexed_spec_with("glm5dsa", {})));
+  EXPECT_FALSE(can_divide_layers(indexed_spec_with("glm52dsa", {})));
+}
+
+}  // namespace
+}  // namespace tp
