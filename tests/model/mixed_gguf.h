@@ -68,25 +68,40 @@ class MixedGguf {
     plain_.tensor(name, {kMixedHidden}, "F32", ones);
   }
 
-  // Values' mean square is about 1 / columns.
+  // Values' mean square is about 1 / columns. The matrix repeats a few blocks, because defining values takes
+  // long; rows differ, because their number is prime.
   void matrix(const std::string& name, std::size_t rows, std::size_t columns) {
+    constexpr std::size_t kBlocks = 61;
     const GgufType& type = *find_gguf_type(types_[next_++ % types_.size()]);
+    std::vector<Block> blocks;
+    for (std::size_t i = 0; i < kBlocks; ++i) blocks.push_back(random_block(type, columns));
     std::string bytes;
     std::vector<float> values;
     for (std::size_t i = 0; i < rows * columns / type.block_elements; ++i) {
-      std::vector<std::uint8_t> block(type.block_bytes);
-      for (std::uint8_t& byte : block) byte = static_cast<std::uint8_t>(random_());
-      set_halves(type, block.data(), [] { return kernels::float_to_f16(1.0F); });
-      double squares = 0.0;
-      for (const float value : values_of(type, block)) squares += static_cast<double>(value) * value;
-      const double root = std::sqrt(squares / static_cast<double>(type.block_elements));
-      const auto scale = static_cast<float>(1.0 / (root * std::sqrt(static_cast<double>(columns))));
-      set_halves(type, block.data(), [scale] { return kernels::float_to_f16(scale); });
-      bytes.append(block.begin(), block.end());
-      for (const float value : values_of(type, block)) values.push_back(value);
+      const Block& block = blocks[i % kBlocks];
+      bytes.append(block.bytes.begin(), block.bytes.end());
+      values.insert(values.end(), block.values.begin(), block.values.end());
     }
     stored_.tensor(name, {rows, columns}, type.name, bytes);
     plain_.tensor(name, {rows, columns}, "F32", bytes_of(values));
+  }
+
+  struct Block {
+    std::vector<std::uint8_t> bytes;
+    std::vector<float> values;
+  };
+
+  Block random_block(const GgufType& type, std::size_t columns) {
+    Block block{std::vector<std::uint8_t>(type.block_bytes), {}};
+    for (std::uint8_t& byte : block.bytes) byte = static_cast<std::uint8_t>(random_());
+    set_halves(type, block.bytes.data(), [] { return kernels::float_to_f16(1.0F); });
+    double squares = 0.0;
+    for (const float value : values_of(type, block.bytes)) squares += static_cast<double>(value) * value;
+    const double root = std::sqrt(squares / static_cast<double>(type.block_elements));
+    const auto scale = static_cast<float>(1.0 / (root * std::sqrt(static_cast<double>(columns))));
+    set_halves(type, block.bytes.data(), [scale] { return kernels::float_to_f16(scale); });
+    block.values = values_of(type, block.bytes);
+    return block;
   }
 
   static std::vector<float> values_of(const GgufType& type, const std::vector<std::uint8_t>& block) {
