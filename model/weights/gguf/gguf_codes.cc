@@ -1,6 +1,6 @@
 #include "model/weights/gguf/gguf_codes.h"
 
-#include "model/kernels/simd/pack/quant_format.h"
+#include "model/kernels/code_string.h"
 
 #include <array>
 #include <cstddef>
