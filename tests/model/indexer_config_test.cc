@@ -35,7 +35,7 @@ std::string layers_with(const json& fields) {
 }
 
 TEST(IndexerConfig, HasAnIndexerInTheLayersThatAListAPatternOrADistanceNames) {
-  EXPECT_EQ(layers_with({}), "FFFFF");
+  EXPECT_EQ(layers_with(json::object()), "FFFFF");
   EXPECT_EQ(layers_with({{"indexer_types", {"full", "shared", "full", "shared", "shared"}}}), "FSFSS");
   EXPECT_EQ(layers_with({{"index_topk_pattern", "FSSFSFF"}}), "FSSFS");
   EXPECT_EQ(layers_with({{"index_topk_freq", 1}}), "FFFFF");
@@ -60,8 +60,8 @@ TEST(IndexerConfig, PairsHalvesInDeepseekAndNeighboursInGlm) {
 }
 
 TEST(IndexerConfig, KeepsLayersThatShareAChoiceInOneStage) {
-  EXPECT_TRUE(can_divide_layers(indexed_spec_with("glm5dsa", {})));
-  EXPECT_FALSE(can_divide_layers(indexed_spec_with("glm52dsa", {})));
+  EXPECT_TRUE(can_divide_layers(indexed_spec_with("glm5dsa", json::object())));
+  EXPECT_FALSE(can_divide_layers(indexed_spec_with("glm52dsa", json::object())));
 }
 
 }  // namespace
