@@ -98,10 +98,12 @@ Json& text_of(Json& config) {
   return config.contains("text_config") ? config["text_config"] : config;
 }
 
-// The last layer that is not recurrent.
+// The last layer that is not recurrent and has an indexer of its own, if the model has indexers.
 inline std::size_t last_with_attention(const nlohmann::json& text) {
   std::size_t layer = text["num_hidden_layers"].get<std::size_t>() - 1;
   while (text.contains("layer_types") && text["layer_types"][layer] != "full_attention") --layer;
+  const std::string indexers = text.value("index_topk_pattern", "");
+  while (!indexers.empty() && indexers[layer] == 'S') --layer;
   return layer;
 }
 
