@@ -16,7 +16,7 @@ void use(const Tokenizer& tokenizer) {
   const std::vector<TokenId> ids =
       tokenizer.encode("Ab  ab's 123 \xC3\xA9\xE2\x96\x81\xF0\x9F\xA6\x99</s>\n\n\xFF.", AddSpecial::yes);
   tokenizer.decode(ids, SkipSpecial::no);
-  TokenDecoder decoder = tokenizer.model();
+  TokenDecoder decoder = tokenizer.decoder();
   std::string text;
   for (std::size_t id = 0; id < std::min<std::size_t>(tokenizer.vocab_size(), 300); ++id) {
     try {
