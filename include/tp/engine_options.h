@@ -43,7 +43,8 @@ struct EngineOptions {
   // a whole input in one step (encoders, encoder-decoders and others).
   TwoBatchOverlap two_batch_overlap = TwoBatchOverlap::automatic;
   // If true, the ranks of a host that read the same KV head keep one copy of its cache, provided that they
-  // can share memory. If false, each rank keeps its own copy. Results don't depend on this option.
+  // can share memory. If false, each rank keeps its own copy. Results don't depend on this option, except in
+  // the last bits if the processor lacks AVX2 and same_bits is false.
   bool kv_slices = true;
   // Number of random features that approximate attention in layers without a window; 0: exact attention. The
   // cost of a token then doesn't grow with its position, but results are approximate.

@@ -175,12 +175,12 @@ void status(Service& service, const Exchange& exchange) {
   service.respond_json(*exchange, 200, body);
 }
 
-// Anybody may use a server without keys, but not remove what others wait for.
+// Anybody may use a server without keys, but nobody may remove the prompts of others there.
 void clear_store(Service& service, const Exchange& exchange) {
   if (service.options.access.api_keys.empty()) {
     throw ApiException({.status = 403,
                         .message = "expected a server with API keys, found none; start it with --api-key, or "
-                                   "remove stored prompts with `tp-infer kv-store DIR --prune`"});
+                                   "remove stored prompts with `tp-infer kv-store DIR --prune-model NAME`"});
   }
   if (!service.model.engine->clear_store()) {
     throw ApiException({.status = 404,

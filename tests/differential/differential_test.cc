@@ -141,10 +141,10 @@ std::size_t expect_same(const Answer& found, const Answer& expected) {
   return tokens;
 }
 
-// What was compared, what was read from stores, and what a layer for multi-token prediction guessed.
+// Counts of all trials, to check that they tested something.
 struct Comparison {
   std::size_t tokens = 0;
-  std::size_t restored = 0;
+  std::size_t restored = 0;  // tokens that were read from stores
   std::size_t drafted_by_layer = 0;
   std::size_t accepted_of_layer = 0;
 

@@ -274,7 +274,7 @@ TEST(Inspect, ShowsTheStatesOfRecurrentLayers) {
   expect_success(convolutions);
   EXPECT_EQ(json::parse(convolutions.out).at("recurrent_layers"), 3);
   EXPECT_EQ(json::parse(convolutions.out).at("ranks").at(1).at("state_bytes"), 64 * 3 * 2 * 32 * 4);
-  // Of four heads: 3 inputs of three convolutions, and 12 rows of 16.
+  // The state of four heads: 3 inputs of three convolutions, and 12 rows of 16.
   const Finished delta_attention =
       run(kNoMpirun, {"inspect", "--model", fixture_folder("kimilinear"), "--ranks", "2", "--json"});
   expect_success(delta_attention);

@@ -153,7 +153,7 @@ TEST(GenerateStore, WritesTheSameTextOnAnyRanks) {
   }
 }
 
-// TP_STORE_KILLS: how often; the 20 take half a minute.
+// TP_STORE_KILLS: number of kills; 20 take half a minute.
 TEST(GenerateStore, SurvivesRanksThatAreKilledWhileTheyWrite) {
   const char* const wanted = std::getenv("TP_STORE_KILLS");
   const int kills = wanted == nullptr ? 6 : std::atoi(wanted);

@@ -14,7 +14,7 @@
 
 namespace tp::test {
 
-// Where a block has f16 numbers. IQ1_M's is in parts.
+// The places of a block's f16 numbers, in bytes. Blocks of IQ1_M have one f16 number in four parts.
 inline std::vector<std::size_t> halves_of(std::string_view type) {
   if (type == "Q4_1" || type == "Q5_1" || type == "Q4_K" || type == "Q5_K") return {0, 2};
   if (type == "Q2_K") return {80, 82};
