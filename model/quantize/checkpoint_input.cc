@@ -4,6 +4,7 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/config/generation_config.h"
+#include "model/quantize/header_check.h"
 #include "model/quantize/model_tensors.h"
 #include "model/tokenizer/embed_vocabulary.h"
 #include "model/tokenizer/gguf_vocabulary.h"

@@ -5,7 +5,6 @@
 #include "model/config/spec.h"
 #include "model/weights/gguf/gguf_values.h"
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -23,13 +22,5 @@ struct DescribingVector {
   std::vector<float> values;
 };
 std::vector<DescribingVector> describing_vectors(const ModelSpec& spec);
-
-// Checks that a GGUF file's header describes this model, else throws ConfigError. Only windows may be
-// missing, because the architecture "llama" has none; `misses_windows` reports missing windows.
-struct HeaderCheck {
-  bool misses_windows = false;
-};
-HeaderCheck check_header(const ModelSpec& spec, const std::string& model,
-                         const std::filesystem::path& header);
 
 }  // namespace tp

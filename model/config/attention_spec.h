@@ -1,0 +1,201 @@
+// Attention and its replacements, and their norms and positions, as data.
+#pragma once
+
+#include "model/config/checkpoint_config.h"
+#include "model/kernels/attention_pattern.h"
+#include "model/kernels/simd/vector/activation.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+namespace tp {
+
+struct NormSpec {
+  enum class Kind : std::uint8_t { rms, layer };
+
+  Kind kind = Kind::rms;
+  float eps = 1e-6F;
+  float gain_offset = 0.0F;  // added to the stored gain
+  bool gain = true;          // false: the gain is 1
+  bool bias = true;          // layer norms only; false: the bias is 0
+
+  bool operator==(const NormSpec&) const = default;
+};
+
+struct RopeSpec {
+  double theta = 10000.0;
+  RopeScaling scaling;
+  std::size_t rotary_dim = 0;  // number of rotated elements at the start of each head
+
+  bool operator==(const RopeSpec&) const = default;
+};
+
+using kernels::Activation;
+using kernels::AttentionPattern;
+
+// Scales queries, in addition to AttentionSpec::scale, by 1 + factor * ln(1 + floor((position + first) /
+// step)). Source: Nakanishi, Scalable-Softmax Is Superior for Attention, 2025, as in Llama 4 and Mistral.
+struct QueryScalingSpec {
+  double factor = 0.0;
+  double step = 1.0;      // tokens
+  std::size_t first = 0;  // number of the first token; Llama 4 counts from 1
+
+  bool operator==(const QueryScalingSpec&) const = default;
+};
+
+struct AttentionSpec {
+  std::size_t num_attention_heads = 0;
+  std::size_t num_key_value_heads = 0;
+  std::size_t head_dim = 0;
+  float scale = 1.0F;  // factor of query . key
+  bool qkv_bias = false;
+  bool o_bias = false;
+  std::optional<RopeSpec> rope;            // nullopt: no RoPE
+  AttentionPattern pattern;                // the tokens that a token attends to
+  std::optional<float> softcap;            // scaled scores become softcap * tanh(score / softcap)
+  std::optional<NormSpec> query_key_norm;  // per head, before RoPE, unless the next fields differ
+  bool query_key_norm_per_head = false;    // a gain for each head, [heads, head_dim]
+  bool norms_after_rope = false;
+  bool norms_whole_projections = false;  // one norm over all heads
+  bool interleaved_rope = false;         // pairs (2 i, 2 i + 1), not halves
+  std::optional<float> clip_qkv;         // queries, keys and values are clipped to [-clip_qkv, clip_qkv]
+  // ALiBi: added to scores per position of their key, for each head; empty: no ALiBi.
+  std::vector<float> alibi_slopes;  // [num_attention_heads]
+  bool sinks = false;               // adds a learned logit per head to the softmax's denominator
+  std::optional<QueryScalingSpec> query_scaling;
+  bool output_gate = false;              // sigmoids of gates scale attention's output
+  float output_scale = 1.0F;             // factor of attention's output
+  bool relative_bias = false;            // add the decoder's relative_bias to scores
+  bool global_projections = false;       // global tokens have separate projections of queries, keys, values
+  std::optional<NormSpec> value_norm{};  // per head
+  bool values_are_keys = false;          // values are the keys before their norm and RoPE
+  // The earlier layer whose keys and values this layer attends to. The layer has only queries of its own.
+  std::optional<std::size_t> shared_kv_layer{};
+  // Set by the user, not by the model: the number of random features that approximate the softmax. Sums over
+  // earlier tokens then replace keys and values (see kernels/favor.h). 0: exact softmax.
+  std::size_t favor_features = 0;
+
+  bool operator==(const AttentionSpec&) const = default;
+};
+
+// Attention among tokens whose queries fall into the same hash bucket. Sorting by bucket makes these tokens
+// adjacent. Queries are also the keys. Source: Kitaev et al., Reformer, 2020.
+struct LshAttentionSpec {
+  std::size_t num_attention_heads = 0;
+  std::size_t head_dim = 0;
+  std::size_t chunk_length = 0;   // sorted tokens attend to their own chunk,
+  std::size_t chunks_before = 1;  // to this many chunks before it,
+  std::size_t chunks_after = 0;   // and to this many after it
+  std::size_t num_hashes = 1;
+  std::vector<std::size_t> num_buckets{};  // even factors of the bucket count; empty: set by sequence length
+  std::size_t max_buckets = 0;             // if num_buckets is empty: the largest count with one factor
+  std::uint64_t hash_seed = 0;
+  std::size_t padded_to = 1;  // pads sequences to multiples of this
+  std::size_t unpadded = 0;   // largest sequence that is not padded
+
+  bool operator==(const LshAttentionSpec&) const = default;
+};
+
+// Chooses the positions that latent attention reads in contexts of more than `top_k` positions: those with
+// the highest scores, which a few small heads compute. Source: DeepSeek-AI, DeepSeek-V3.2, 2025.
+struct IndexerSpec {
+  std::size_t num_heads = 0;
+  std::size_t head_dim = 0;
+  std::size_t top_k = 0;
+  bool interleaved_rope = false;  // pairs (2 i, 2 i + 1), not halves, of a head's first elements
+  // The layer uses the choice of the last layer before it that has an indexer.
+  bool is_shared = false;
+
+  bool operator==(const IndexerSpec&) const = default;
+};
+
+// Multi-head latent attention: keys and values of all heads are projected from one shared latent.
+struct LatentAttentionSpec {
+  std::size_t num_attention_heads = 0;
+  std::optional<std::size_t> q_lora_rank;  // nullopt: the hidden state is projected to queries directly
+  std::size_t kv_lora_rank = 0;
+  std::size_t qk_nope_head_dim = 0;
+  std::size_t qk_rope_head_dim = 0;
+  std::size_t v_head_dim = 0;
+  float scale = 1.0F;  // factor of query . key
+  std::optional<RopeSpec> rope;
+  bool interleaved_rope = true;  // pairs (2 i, 2 i + 1), not halves
+  std::optional<QueryScalingSpec> query_scaling;
+  std::optional<IndexerSpec> indexer{};  // nullopt: a token attends to all earlier tokens
+  float latent_norm_eps = 1e-6F;         // in the norms of latents; DeepSeek's code ignores the config's here
+
+  bool operator==(const LatentAttentionSpec&) const = default;
+};
+
+// A recurrence that replaces attention. The state of each value head is a matrix that maps keys to values.
+// Each token decays the matrix, then corrects it towards the token's value. Source: Yang, Kautz and
+// Hatamizadeh, Gated Delta Networks, 2024, as in Qwen3-Next. Kimi delta attention decays each channel of a
+// key separately. Source: Moonshot AI, Kimi Linear, 2025.
+struct GatedDeltaNetSpec {
+  std::size_t num_key_heads = 0;
+  std::size_t num_value_heads = 0;
+  std::size_t key_head_dim = 0;
+  std::size_t value_head_dim = 0;
+  std::size_t conv_kernel = 0;         // width in tokens, including the current token
+  NormSpec norm;                       // norm of each head's output, before the output gate
+  Activation gate = Activation::silu;  // activation of output gates
+  // If it isn't 0, each element of a key has its own decay, and decays and output gates are projected from
+  // vectors of this size, which are projections of the hidden state.
+  std::size_t gate_rank = 0;
+
+  // The decays of a head.
+  std::size_t decays() const { return gate_rank == 0 ? 1 : key_head_dim; }
+
+  bool operator==(const GatedDeltaNetSpec&) const = default;
+};
+
+// A convolution that replaces attention: it combines each channel's values at the current and earlier tokens.
+// Source: Liquid AI, LFM2 Technical Report, 2025.
+struct ShortConvolutionSpec {
+  std::size_t channels = 0;
+  std::size_t conv_kernel = 0;  // width in tokens, including the current token
+
+  bool operator==(const ShortConvolutionSpec&) const = default;
+};
+
+// A recurrence that replaces attention. The state of each head is a matrix, which each token decays and to
+// which it adds an outer product. Source: Dao and Gu, Transformers are SSMs (Mamba-2), 2024.
+struct MambaSpec {
+  std::size_t num_heads = 0;
+  std::size_t head_dim = 0;
+  std::size_t num_groups = 0;  // groups of heads that share B and C
+  std::size_t state_size = 0;
+  std::size_t conv_kernel = 0;   // width in tokens, including the current token
+  std::optional<NormSpec> norm;  // norm of the gated output
+  std::size_t norm_groups = 1;   // the norm covers each of these groups of heads; 1: all heads
+  std::array<float, 5> scales = {1.0F, 1.0F, 1.0F, 1.0F, 1.0F};  // factors of the projections z, x, B, C, dt
+  float output_scale = 1.0F;
+
+  bool operator==(const MambaSpec&) const = default;
+};
+
+// The absent half of a block that has only the other one.
+struct NoPartSpec {
+  bool operator==(const NoPartSpec&) const = default;
+};
+
+// Attention, or a replacement.
+using AttentionPartSpec = std::variant<AttentionSpec, LatentAttentionSpec, GatedDeltaNetSpec,
+                                       LshAttentionSpec, ShortConvolutionSpec, MambaSpec, NoPartSpec>;
+
+// Head counts that determine how ranks divide the part. Ranks may share KV heads.
+struct HeadCounts {
+  std::size_t heads = 0;
+  std::size_t kv_heads = 0;
+  std::size_t granule = 1;  // heads that stay together, if there are enough granules for all ranks
+};
+HeadCounts head_counts(const AttentionPartSpec& spec);
+
+// Whether the part has a state instead of keys and values.
+bool is_recurrent(const AttentionPartSpec& spec);
+
+}  // namespace tp
