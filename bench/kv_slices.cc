@@ -3,6 +3,7 @@
 //
 //   mpirun -np 2 build/bin/bench_kv_slices [--latents] [--context 32768] [--sequences 1] [--pairs 12]
 
+#include "bench/interval.h"
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/model.h"
@@ -212,12 +213,10 @@ void measure(Communicator& comm, const Options& options) {
     ratios.push_back(seconds_off.back() / seconds_on.back());
   }
   if (!comm.is_root()) return;
-  for (std::vector<double>* values : {&ratios, &seconds_on, &seconds_off}) std::ranges::sort(*values);
-  // With at least 12 pairs, the interval contains the median with at least 96 %.
-  const std::size_t edge = options.pairs / 5;
+  const Interval ratio = interval_of(ratios);
   fmt::print("off {:.2f} ms, on {:.2f} ms, off/on {:.2f} [{:.2f}, {:.2f}]\n",
-             1e3 * seconds_off[options.pairs / 2], 1e3 * seconds_on[options.pairs / 2],
-             ratios[options.pairs / 2], ratios[edge], ratios[options.pairs - 1 - edge]);
+             1e3 * interval_of(seconds_off).median, 1e3 * interval_of(seconds_on).median, ratio.median,
+             ratio.low, ratio.high);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 //   mpirun -np 2 build/bin/bench_kv_store --store DIR [--config bench/shapes/llama-1b.json] [--weights int8]
 //     [--prompts 1000,4000,20000] [--pairs 12] [--threads 1]
 
+#include "bench/interval.h"
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/model.h"
@@ -183,7 +184,7 @@ class PlainFiles {
   std::uintmax_t bytes_ = 0;
 };
 
-// The median of `pairs` alternating measurements, and an interval that contains it with 96 % from 12 pairs.
+// Measures both in turns, and prints the speed of `one` and its ratio to `other`.
 template <class One, class Other>
 void compare(const char* what, double bytes, std::size_t pairs, const One& one, const Other& other) {
   std::vector<double> ratios;
@@ -194,11 +195,9 @@ void compare(const char* what, double bytes, std::size_t pairs, const One& one, 
     seconds.push_back(i % 2 == 0 ? first : second);
     ratios.push_back(i % 2 == 0 ? second / first : first / second);
   }
-  std::ranges::sort(ratios);
-  std::ranges::sort(seconds);
-  const std::size_t edge = pairs / 5;
+  const Interval ratio = interval_of(ratios);
   fmt::print("{}: {:.2f} GB/s, {:.2f} [{:.2f}, {:.2f}] of plain files\n", what,
-             bytes / seconds[pairs / 2] / 1e9, ratios[pairs / 2], ratios[edge], ratios[pairs - 1 - edge]);
+             bytes / interval_of(seconds).median / 1e9, ratio.median, ratio.low, ratio.high);
   std::fflush(stdout);
 }
 

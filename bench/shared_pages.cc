@@ -4,6 +4,7 @@
 //
 //   mpirun -np 2 build/bin/bench_shared_pages [--megabytes 512] [--pairs 12]
 
+#include "bench/interval.h"
 #include "parallel/exchange/collectives.h"
 #include "parallel/exchange/host_region.h"
 #include "parallel/exchange/mpi_session.h"
@@ -119,12 +120,11 @@ void measure(Communicator& comm, const Options& options) {
         way.seconds.push_back(watch.seconds());
       }
     }
-    for (Way& way : ways) {
-      std::ranges::sort(way.seconds);
+    for (const Way& way : ways) {
+      const Interval seconds = interval_of(way.seconds);
       const double gigabytes = static_cast<double>(bytes) / 1e9;
-      const std::size_t edge = options.pairs / 5;
-      fmt::print("{}: {:.2f} GB/s [{:.2f}, {:.2f}]\n", way.name, gigabytes / way.seconds[options.pairs / 2],
-                 gigabytes / way.seconds[options.pairs - 1 - edge], gigabytes / way.seconds[edge]);
+      fmt::print("{}: {:.2f} GB/s [{:.2f}, {:.2f}]\n", way.name, gigabytes / seconds.median,
+                 gigabytes / seconds.high, gigabytes / seconds.low);
     }
   }
   barrier(comm);

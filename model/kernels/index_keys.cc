@@ -96,7 +96,7 @@ void choose_highest(std::span<const float> scores, std::span<float> scratch, std
   const auto last = ranks.begin() + static_cast<std::ptrdiff_t>(chosen.size()) - 1;
   std::ranges::nth_element(ranks, last, std::greater<>());
   const std::uint32_t least = *last;
-  // The chosen positions whose scores equal the least one's.
+  // The number of chosen positions with the least score.
   auto equal = static_cast<std::size_t>(std::count(ranks.begin(), last + 1, least));
   std::size_t count = 0;
   for (std::size_t position = 0; count < chosen.size(); ++position) {
