@@ -1,5 +1,7 @@
 // Decoding with one copy of the cache per host and with a copy on each rank, alternately. The cache is filled
-// without computing a prompt. The logits of both are compared first: they have the same bits.
+// without computing a prompt. The logits of both are compared first: they have the same bits. The bound of a
+// step is the larger of reading a rank's part of the cache and multiplying it by the queries, at rates that
+// all ranks measure at the same time, before each pair.
 //
 //   mpirun -np 2 build/bin/bench_kv_slices [--latents] [--context 32768] [--sequences 1] [--pairs 12]
 
@@ -10,6 +12,7 @@
 #include "model/memory/cache_slices.h"
 #include "model/memory/kv_cache.h"
 #include "model/memory/workspace.h"
+#include "model/rates/peak_rates.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "parallel/exchange/collectives.h"
 #include "parallel/exchange/mpi_session.h"
@@ -27,6 +30,7 @@
 #include <exception>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -126,6 +130,21 @@ class Decoder {
     return (options_.cpu_time ? most : watch.seconds()) / static_cast<double>(options_.steps);
   }
 
+  // Bytes that a rank reads in a step. `ranks`: those that divide the cache.
+  double bytes(std::size_t ranks) const {
+    const kernels::KvLayout layout = layouts().front();
+    const double positions = static_cast<double>(options_.context * options_.sequences);
+    return positions / static_cast<double>(layout.block_size * ranks) *
+           static_cast<double>(layout.block_bytes() * spec_.blocks.size());
+  }
+  // Multiplications and additions of a rank in a step.
+  double operations() const {
+    const kernels::KvLayout layout = layouts().front();
+    const double positions = static_cast<double>(options_.context * options_.sequences);
+    return 2.0 * positions * static_cast<double>((layout.key_dim + layout.value_dim) * spec_.blocks.size()) *
+           static_cast<double>(options_.heads) / static_cast<double>(comm_.size());
+  }
+
  private:
   static constexpr std::size_t kTogether = 16;  // blocks of a split
 
@@ -191,6 +210,17 @@ class Decoder {
   std::vector<std::vector<std::int32_t>> tables_;
 };
 
+// Seconds in which a rank could at best attend, by this rank's rates now.
+double bound_of(const Decoder& decoder, const PeakRates& rates, std::size_t ranks) {
+  return std::max(decoder.bytes(ranks) / rates.streaming_bytes_per_second,
+                  decoder.operations() / std::max(rates.bf16_per_second, rates.f32_per_second));
+}
+
+void print_bound(const char* setting, std::vector<double> shares) {
+  const Interval share = interval_of(std::move(shares));
+  fmt::print("{}: {:.2f} [{:.2f}, {:.2f}] of the bound\n", setting, share.median, share.low, share.high);
+}
+
 void measure(Communicator& comm, const Options& options) {
   omp_set_num_threads(1);
   const ModelSpec spec = make_spec(config_of(options));
@@ -204,19 +234,27 @@ void measure(Communicator& comm, const Options& options) {
   std::vector<double> ratios;
   std::vector<double> seconds_on;
   std::vector<double> seconds_off;
+  std::vector<double> shares_on;
+  std::vector<double> shares_off;
   for (std::size_t pair = 0; pair < options.pairs; ++pair) {
     const bool first = pair % 2 == 0;
+    barrier(comm);
+    const PeakRates rates = local_peak_rates();
     const double before = first ? on.seconds() : off.seconds();
     const double after = first ? off.seconds() : on.seconds();
     seconds_on.push_back(first ? before : after);
     seconds_off.push_back(first ? after : before);
     ratios.push_back(seconds_off.back() / seconds_on.back());
+    shares_on.push_back(bound_of(on, rates, comm.size()) / seconds_on.back());
+    shares_off.push_back(bound_of(off, rates, 1) / seconds_off.back());
   }
   if (!comm.is_root()) return;
   const Interval ratio = interval_of(ratios);
   fmt::print("off {:.2f} ms, on {:.2f} ms, off/on {:.2f} [{:.2f}, {:.2f}]\n",
              1e3 * interval_of(seconds_off).median, 1e3 * interval_of(seconds_on).median, ratio.median,
              ratio.low, ratio.high);
+  print_bound("off", shares_off);
+  print_bound("on", shares_on);
 }
 
 }  // namespace
