@@ -33,12 +33,12 @@ std::string text_of(const Announcement& announcement) {
   const Json json = {{"host", announcement.host},       {"port", announcement.port},
                      {"process", announcement.process}, {"machine", announcement.machine},
                      {"isa", announcement.isa},         {"model", announcement.model},
-                     {"ranks", announcement.ranks}};
+                     {"ranks", announcement.ranks},     {"origins", announcement.origins}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Announcement parse_announcement(std::string_view text) {
-  constexpr std::size_t kMost = 16384;
+  constexpr std::size_t kMost = std::size_t{256} << 10;
   require<RequestError>(text.size() <= kMost, "the announcement is too long");
   const Json json = Json::parse(text, nullptr, false);
   require<RequestError>(json.is_object(), "expected a JSON object, found none");
@@ -52,7 +52,8 @@ Announcement parse_announcement(std::string_view text) {
             .isa = short_text(json, "isa"),
             .model = short_text(json, "model"),
             .ranks = static_cast<std::size_t>(
-                whole_number(json, "ranks", std::numeric_limits<std::int32_t>::max()))};
+                whole_number(json, "ranks", std::numeric_limits<std::int32_t>::max())),
+            .origins = json.at("origins").get<std::vector<std::string>>()};
   } catch (const Json::exception& error) {
     throw_error<RequestError>("the announcement is not valid: {}", error.what());
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tp {
 
@@ -20,6 +21,7 @@ struct Announcement {
   std::string isa{};         // instruction set of the kernels: "avx2"
   std::string model{};       // differs between models, so that no answer continues another model's
   std::size_t ranks = 0;
+  std::vector<std::string> origins{};  // web pages that may use the server
 };
 
 std::string text_of(const Announcement& announcement);

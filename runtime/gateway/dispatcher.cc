@@ -19,7 +19,8 @@ constexpr std::size_t kMostDeaths = 2;  // jobs that die before a request is tri
 
 void Dispatcher::add(std::shared_ptr<HttpExchange> exchange, const std::function<std::string()>& append) {
   const Number number = next_++;
-  const auto request = std::make_shared<KeptRequest>(std::move(exchange));
+  HttpHeaders error_headers = supervisor_.origins().headers(exchange->request());
+  const auto request = std::make_shared<KeptRequest>(std::move(exchange), std::move(error_headers));
   if (append) request->appended = append();
   requests_[number] = request;
   bytes_ += request->bytes();

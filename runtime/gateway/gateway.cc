@@ -102,8 +102,20 @@ HttpDecision Gateway::route(const HttpRequest& head) {
   if (path == "/metrics") return [this](const Exchange& exchange) { answer_metrics(exchange); };
   if (path.starts_with(kAnnouncePath))
     return [this](const Exchange& exchange) { take_announcement(*exchange); };
-  if (const std::optional<ApiError> error = refusal(head)) return response_of(*error);
+  if (const std::optional<ApiError> error = refusal(head)) return refuse(head, *error);
   return [this](const Exchange& exchange) { dispatcher_->add(exchange); };
+}
+
+// A browser sends no request after an OPTIONS that fails, and would hide the reason from the page.
+HttpResponse Gateway::refuse(const HttpRequest& head, const ApiError& error) const {
+  const Origins origins = supervisor_->origins();
+  if (head.method == "OPTIONS")
+    return {.status = 204,
+            .content_type = "",
+            .headers = origins.preflight_headers(head, "GET, POST, DELETE, OPTIONS")};
+  HttpResponse response = response_of(error);
+  for (const auto& header : origins.headers(head)) response.headers.push_back(header);
+  return response;
 }
 
 // The reason why a request cannot be kept.
@@ -134,7 +146,7 @@ ApiError Gateway::unavailable() const {
 }
 
 void Gateway::answer_health(HttpExchange& exchange) const {
-  if (!supervisor_->is_ready()) return exchange.respond(response_of(unavailable()));
+  if (!supervisor_->is_ready()) return exchange.respond(refuse(exchange.request(), unavailable()));
   exchange.respond({.body = json_text({{"status", "ok"}, {"state", name_of(supervisor_->state())}})});
 }
 

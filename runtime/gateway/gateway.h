@@ -52,6 +52,7 @@ class Gateway {
   HttpOptions http_options();
   Supervisor::Events events();
   HttpDecision route(const HttpRequest& head);
+  HttpResponse refuse(const HttpRequest& head, const ApiError& error) const;
   std::optional<ApiError> refusal(const HttpRequest& head) const;
   ApiError unavailable() const;
   void answer_health(HttpExchange& exchange) const;

@@ -46,8 +46,9 @@ Record new_record() {
           .seed = draw_seed()};
 }
 
-KeptRequest::KeptRequest(std::shared_ptr<HttpExchange> exchange)
+KeptRequest::KeptRequest(std::shared_ptr<HttpExchange> exchange, HttpHeaders error_headers)
     : exchange_(std::move(exchange)),
+      error_headers_(std::move(error_headers)),
       body_(std::make_shared<const std::string>(exchange_->take_body())),
       generates_(generates_text(exchange_->request())),
       record_(new_record()),
@@ -160,7 +161,8 @@ void KeptRequest::fail(const ApiError& error) {
     return exchange_->end_stream();
   }
   HttpResponse response{.status = error.status,
-                        .body = json_text(is_openai ? openai_error(error) : format->error(error))};
+                        .body = json_text(is_openai ? openai_error(error) : format->error(error)),
+                        .headers = error_headers_};
   if (error.retry_after)
     response.headers.emplace_back("Retry-After", fmt::format("{:.0f}", std::max(1.0, *error.retry_after)));
   exchange_->respond(std::move(response));

@@ -20,7 +20,8 @@ Record new_record();
 
 class KeptRequest {
  public:
-  explicit KeptRequest(std::shared_ptr<HttpExchange> exchange);
+  // `error_headers`: headers of errors that are not the server's.
+  KeptRequest(std::shared_ptr<HttpExchange> exchange, HttpHeaders error_headers);
 
   // The request for a server that accepts the secret.
   HttpCallRequest call_request(const HttpUrl& server, const std::string& secret) const;
@@ -64,6 +65,7 @@ class KeptRequest {
   HttpResponse response(std::string body) const;
 
   std::shared_ptr<HttpExchange> exchange_;
+  HttpHeaders error_headers_;
   std::shared_ptr<const std::string> body_;
   bool generates_ = false;  // the answer has tokens, and thus a record
   Record record_{};

@@ -4,6 +4,7 @@
 #include "runtime/gateway/announcement.h"
 #include "runtime/gateway/job.h"
 #include "runtime/http/http_server.h"
+#include "runtime/http/origins.h"
 
 #include <chrono>
 #include <cstddef>
@@ -67,6 +68,8 @@ class Supervisor {
   const HttpUrl& server() const { return server_; }
   const std::string& secret() const { return secret_; }
   const std::string& model() const { return announcement_.model; }
+  // Of the last job that was ready; only localhost's pages before it.
+  Origins origins() const { return Origins(announcement_.origins); }
   // Whether the job computes the same bits as all jobs before it.
   bool is_exact() const { return options_.same_bits && announcement_.isa == isa_; }
   // The reason why the last job was lost or did not start.

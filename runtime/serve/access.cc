@@ -9,37 +9,16 @@
 namespace tp {
 namespace {
 
-// "node1:8080" -> "node1", "[::1]:8080" -> "::1".
-std::string without_port(std::string_view host) {
-  if (host.starts_with('[')) return lower_case(host.substr(1, host.find(']') - 1));
-  return lower_case(host.substr(0, host.find(':')));
-}
-
 bool is_address(const std::string& host) {
   in6_addr address{};
   return ::inet_pton(AF_INET, host.c_str(), &address) == 1 ||
          ::inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
-bool is_local(const std::string& host) {
-  return host == "localhost" || host.ends_with(".localhost") || host == "127.0.0.1" || host == "::1";
-}
-
 std::string name_of_machine() {
   char name[256] = "";
   ::gethostname(name, sizeof(name) - 1);
   return lower_case(name);
-}
-
-// "http://localhost:3000" -> "localhost:3000".
-std::string_view authority_of(std::string_view origin) {
-  const std::size_t scheme = origin.find("://");
-  return scheme == std::string_view::npos ? std::string_view() : origin.substr(scheme + 3);
-}
-
-bool contains(const std::vector<std::string>& list, std::string_view wanted) {
-  return std::ranges::any_of(
-      list, [&](const std::string& entry) { return entry == "*" || lower_case(entry) == wanted; });
 }
 
 }  // namespace
@@ -53,21 +32,13 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-Access::Access(AccessRules rules) : rules_(std::move(rules)) {}
+Access::Access(AccessRules rules) : rules_(std::move(rules)), origins_(rules_.origins) {}
 
 // An attacker can redirect a name to this machine, but not an address.
 bool Access::is_own_host(std::string_view host) const {
   const std::string name = without_port(host);
-  return is_local(name) || is_address(name) || name == name_of_machine() || contains(rules_.hosts, name) ||
-         contains(rules_.hosts, lower_case(host));
-}
-
-bool Access::is_allowed_origin(const HttpRequest& request) const {
-  const std::string origin = lower_case(request.header("origin"));
-  if (origin.empty() || contains(rules_.origins, origin)) return true;
-  const std::string_view authority = authority_of(origin);
-  if (authority.find('@') != std::string_view::npos) return false;
-  return is_local(without_port(authority)) || authority == lower_case(request.header("host"));
+  return is_local(name) || is_address(name) || name == name_of_machine() || lists(rules_.hosts, name) ||
+         lists(rules_.hosts, lower_case(host));
 }
 
 bool Access::has_key(const HttpRequest& request) const {
@@ -89,7 +60,7 @@ std::optional<ApiError> Access::refusal(const HttpRequest& request, bool is_publ
                         "this server is not known as {}; start it with --allowed-hosts {} if it should be",
                         host, without_port(host))};
   }
-  if (!is_allowed_origin(request)) {
+  if (!origins_.allow(request)) {
     const std::string_view origin = request.header("origin");
     return ApiError{
         .status = 403,
@@ -100,14 +71,6 @@ std::optional<ApiError> Access::refusal(const HttpRequest& request, bool is_publ
   if (is_public || rules_.api_keys.empty() || has_key(request)) return std::nullopt;
   return ApiError{.status = 401,
                   .message = "expected a valid API key in the header `Authorization: Bearer KEY`"};
-}
-
-HttpHeaders Access::cors_headers(const HttpRequest& request) const {
-  const std::string_view origin = request.header("origin");
-  if (origin.empty() || !is_allowed_origin(request)) return {};
-  return {{"Access-Control-Allow-Origin", std::string(origin)},
-          {"Vary", "Origin"},
-          {"Access-Control-Expose-Headers", "x-request-id, retry-after"}};
 }
 
 }  // namespace tp

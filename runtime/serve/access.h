@@ -3,6 +3,7 @@
 
 #include "runtime/api/api_error.h"
 #include "runtime/http/http_message.h"
+#include "runtime/http/origins.h"
 
 #include <optional>
 #include <string>
@@ -31,15 +32,14 @@ class Access {
   // this machine.
   std::optional<ApiError> refusal(const HttpRequest& request, bool is_public) const;
 
-  // The headers that let a web page of an allowed origin read the response.
-  HttpHeaders cors_headers(const HttpRequest& request) const;
+  const Origins& origins() const { return origins_; }
 
  private:
   bool is_own_host(std::string_view host) const;
-  bool is_allowed_origin(const HttpRequest& request) const;
   bool has_key(const HttpRequest& request) const;
 
   AccessRules rules_;
+  Origins origins_;
 };
 
 // Compares in a time that depends only on the lengths.

@@ -153,18 +153,12 @@ HttpResponse error_response(const Service& service, const HttpRequest& head, con
   return response;
 }
 
-// The answer to a browser's preflight request.
 HttpResponse answer_options(const Service& service, const HttpRequest& head, const Route* route) {
-  HttpResponse response{.status = 204, .content_type = "", .headers = service.headers_for(head)};
   const std::string methods = fmt::format("{}, OPTIONS", route != nullptr ? route->method : "GET");
+  HttpResponse response{.status = 204,
+                        .content_type = "",
+                        .headers = service.access.origins().preflight_headers(head, methods)};
   response.headers.emplace_back("Allow", methods);
-  if (head.header("origin").empty()) return response;
-  const std::string_view wanted = head.header("access-control-request-headers");
-  response.headers.emplace_back("Access-Control-Allow-Methods", methods);
-  response.headers.emplace_back("Access-Control-Allow-Headers", wanted.empty()
-                                                                    ? "authorization, content-type, x-api-key"
-                                                                    : std::string(wanted));
-  response.headers.emplace_back("Access-Control-Max-Age", "3600");
   return response;
 }
 

@@ -129,7 +129,8 @@ void Server::announce(const HttpUrl& gateway, std::size_t ranks,
       .isa = std::string(kernels::name_of(kernels::active_isa())),
       .model = fmt::format("{} {} {} {} {}", model_name(), info.config.architecture, info.parameters,
                            info.config.vocab_size, name_of(info.weights)),
-      .ranks = ranks};
+      .ranks = ranks,
+      .origins = service_.options.access.origins};
   HttpCallRequest request{.server = gateway,
                           .head = {.method = "POST", .target = gateway.path},
                           .begin_of_body = text_of(announcement),

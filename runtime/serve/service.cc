@@ -23,7 +23,7 @@ void Service::require_model(const std::string& asked) const {
 }
 
 HttpHeaders Service::headers_for(const HttpRequest& request) const {
-  HttpHeaders headers = access.cors_headers(request);
+  HttpHeaders headers = access.origins().headers(request);
   if (const std::string_view id = request.header("x-request-id"); !id.empty())
     headers.emplace_back("x-request-id", id);
   return headers;

@@ -63,12 +63,12 @@ TEST(Access, RefusesWebPagesOfOtherOrigins) {
 
 TEST(Access, LetsPagesOfAllowedOriginsReadResponses) {
   const Access access({.origins = {"https://chat.example.com"}});
-  const HttpHeaders headers = access.cors_headers(request_with({{"origin", "https://chat.example.com"}}));
+  const HttpHeaders headers = access.origins().headers(request_with({{"origin", "https://chat.example.com"}}));
   ASSERT_FALSE(headers.empty());
   EXPECT_EQ(headers.front(),
             (std::pair<std::string, std::string>("Access-Control-Allow-Origin", "https://chat.example.com")));
-  EXPECT_TRUE(access.cors_headers(request_with({{"origin", "https://evil.example.com"}})).empty());
-  EXPECT_TRUE(access.cors_headers(request_with({})).empty());
+  EXPECT_TRUE(access.origins().headers(request_with({{"origin", "https://evil.example.com"}})).empty());
+  EXPECT_TRUE(access.origins().headers(request_with({})).empty());
 }
 
 }  // namespace

@@ -122,7 +122,8 @@ void announce(const HttpUrl& gateway) {
                                   .machine = "here",
                                   .isa = isa != nullptr ? isa : "portable",
                                   .model = "fake",
-                                  .ranks = 1};
+                                  .ranks = 1,
+                                  .origins = {"https://chat.example.com"}};
   server->call({.server = gateway,
                 .head = {.method = "POST", .target = gateway.path, .headers = {{"Host", "gateway"}}},
                 .begin_of_body = text_of(announcement)},

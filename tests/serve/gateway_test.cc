@@ -176,6 +176,31 @@ TEST(Gateway, SaysWhyNoJobBecomesReady) {
   gateway.end();
 }
 
+// A browser shows a page nothing of a response without these headers.
+TEST(Gateway, TellsPagesOfAllowedOriginsWhyNoJobIsReady) {
+  const TemporaryDirectory folder;
+  const std::string down = (folder.path() / "down").string();
+  GatewayProgram gateway({"sh", "-c", "test -e " + down + " && exit 1; exec " TP_FAKE_JOB});
+  ASSERT_TRUE(gateway.is_ready());
+  std::ofstream(down) << "";
+  const Headers page = {{"Origin", "https://chat.example.com"}};
+  const HttpReply waiting = post(gateway.port(), kPath, {{"tokens", 5}, {"die_at", 0}}, page);
+  EXPECT_EQ(waiting.status, 503);
+  EXPECT_EQ(waiting.headers.at("access-control-allow-origin"), "https://chat.example.com");
+  const HttpReply refused = post(gateway.port(), kPath, {{"tokens", 5}}, page);
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.headers.at("access-control-allow-origin"), "https://chat.example.com");
+  HttpClient browser(gateway.port());
+  browser.send(request_text("OPTIONS", kPath, "", page));
+  const HttpReply asked = browser.read();
+  EXPECT_EQ(asked.status, 204);
+  EXPECT_EQ(asked.headers.at("access-control-allow-origin"), "https://chat.example.com");
+  const HttpReply foreign =
+      post(gateway.port(), kPath, {{"tokens", 5}}, {{"Origin", "https://evil.example.com"}});
+  EXPECT_FALSE(foreign.headers.contains("access-control-allow-origin"));
+  gateway.end();
+}
+
 TEST(Gateway, ForgetsAClientThatLeavesWhileNoJobIsReady) {
   GatewayProgram gateway({"sleep", "1000"});
   HttpClient client(gateway.port());
@@ -255,8 +280,9 @@ TEST(Gateway, DropsAClientThatDoesNotRead) {
 TEST(Gateway, RefusesAnnouncementsWithoutItsSecret) {
   GatewayProgram gateway(fake_command());
   ASSERT_TRUE(gateway.is_ready());
-  const json announcement = {{"host", "127.0.0.1"}, {"port", 1},    {"process", 1}, {"machine", "x"},
-                             {"isa", "x"},          {"model", "x"}, {"ranks", 1}};
+  const json announcement = {
+      {"host", "127.0.0.1"}, {"port", 1},    {"process", 1}, {"machine", "x"},
+      {"isa", "x"},          {"model", "x"}, {"ranks", 1},   {"origins", json::array()}};
   EXPECT_EQ(gateway.post("/tp-infer/announce/0123", announcement).status, 403);
   EXPECT_EQ(gateway.post("/tp-infer/announce/0123", 1).status, 400);
   EXPECT_EQ(gateway.post(kPath, {{"tokens", 5}}).events(), expected_events(5));

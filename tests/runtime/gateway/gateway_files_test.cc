@@ -41,10 +41,12 @@ TEST(Announcement, IsReadAsItWasWritten) {
                              .machine = "node\"1",
                              .isa = "avx2",
                              .model = "m",
-                             .ranks = 3};
+                             .ranks = 3,
+                             .origins = {"https://chat.example.com", "*"}};
   const Announcement read = parse_announcement(text_of(written));
   EXPECT_EQ(text_of(read), text_of(written));
   EXPECT_EQ(read.port, 4000);
+  EXPECT_EQ(read.origins, written.origins);
   EXPECT_EQ(secret_in("/tp-infer/announce/abc"), "abc");
 }
 
@@ -52,7 +54,8 @@ TEST(Announcement, MustBeComplete) {
   for (const char* text :
        {"", "1", "{}", R"({"host":"a","port":0,"process":1,"machine":"","isa":"","model":"","ranks":1})",
         R"({"host":"a","port":70000,"process":1,"machine":"","isa":"","model":"","ranks":1})",
-        R"({"host":1,"port":1,"process":1,"machine":"","isa":"","model":"","ranks":1})"})
+        R"({"host":1,"port":1,"process":1,"machine":"","isa":"","model":"","ranks":1})",
+        R"({"host":"a","port":1,"process":1,"machine":"","isa":"","model":"","ranks":1,"origins":[1]})"})
     EXPECT_THROW(parse_announcement(text), RequestError) << text;
 }
 
