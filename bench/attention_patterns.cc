@@ -162,7 +162,7 @@ class RandomFeatures {
 
   void run() {
     const std::vector<kernels::RecurrentRun> runs = {
-        {.first_token = 0, .tokens = problem_.tokens(), .begins = true, .state = state_.data()}};
+        {.first_token = 0, .tokens = problem_.tokens(), .state = state_.data()}};
     const std::vector<std::size_t> kv_of_head(kHeads, 0);
     kernels::favor_attention(
         {.query = problem_.query(),

@@ -1,64 +1,64 @@
-// Kernels for the recurrence of the gated delta rule, of Kimi delta attention and of Mamba-2. They compute
-// tokens one by one, in order, so results do not depend on the rest of the batch.
+// The recurrence of the gated delta rule, of Kimi delta attention and of Mamba-2. README.md has its form,
+// which makes results independent of the steps in which tokens are computed.
 #pragma once
 
-#include "model/kernels/simd/vector/activation.h"
+#include "model/kernels/recurrent_run.h"
 #include "tp/tensor.h"
 
 #include <cstddef>
-#include <optional>
 #include <span>
 
 namespace tp::kernels {
 
-// A copy of the recurrent state after the first `tokens` tokens of a run.
-struct StateCopy {
-  std::size_t tokens = 0;
-  float* state = nullptr;
-};
+// Positions from one anchor to the next.
+inline constexpr std::size_t kAnchorTokens = 64;
 
-// Consecutive tokens of one sequence in a batch, and the memory of its state.
-struct RecurrentRun {
-  std::size_t first_token = 0;  // row in the batch
-  std::size_t tokens = 0;
-  bool begins = false;  // the sequence starts here: the state is zero, whatever is in memory
-  float* state = nullptr;
-  std::span<const StateCopy> copies{};  // in ascending order
-};
+// The floats of a state: the matrices of all value heads at the last anchor, then what has come since. Rows
+// are padded to whole vectors.
+struct DeltaShape {
+  std::size_t key_heads = 0;
+  std::size_t value_heads = 0;
+  std::size_t key_dim = 0;
+  std::size_t value_dim = 0;
+  bool decays_rows = false;  // each row of a matrix has its own decay
 
-// For each channel: out[token] = activation(bias + sum over j < taps of weight[j] * x[token - (taps - 1 -
-// j)]); without an activation, the sum itself. x, out: [tokens, channels], weight: [taps, channels], bias:
-// [channels], or empty. A state is the last taps - 1 rows of x: [taps - 1, channels].
-void causal_convolution(TensorView<const float> x, TensorView<const float> weight,
-                        std::span<const float> bias, std::optional<Activation> activation,
-                        std::span<const RecurrentRun> runs, TensorView<float> out);
+  std::size_t decays() const { return decays_rows ? key_dim : 1; }  // per value head
+  std::size_t key_stride() const;                                   // floats of a key
+  std::size_t value_stride() const;                                 // floats of a row of a matrix
+  std::size_t decay_stride() const;                                 // floats of a token's decays
+  std::size_t matrix_floats() const { return key_dim * value_stride(); }
+  // Floats that a head keeps of all tokens since the anchor.
+  std::size_t keys_floats() const;
+  std::size_t decays_floats() const;
+  std::size_t additions_floats() const;
+  // The first float of a head.
+  std::size_t matrix(std::size_t head) const { return head * matrix_floats(); }
+  std::size_t keys(std::size_t key_head) const { return matrix(value_heads) + key_head * keys_floats(); }
+  std::size_t decays_of(std::size_t head) const { return keys(key_heads) + head * decays_floats(); }
+  std::size_t additions(std::size_t head) const { return decays_of(value_heads) + head * additions_floats(); }
+  std::size_t floats() const { return additions(value_heads); }
+};
 
 struct DeltaRule {
   TensorView<const float> query;             // [tokens, key heads * key_dim]
   TensorView<const float> key;               // [tokens, key heads * key_dim]
   TensorView<const float> value;             // [tokens, value heads * value_dim]
-  TensorView<const float> decay;             // [tokens, value heads], or [tokens, value heads * key_dim]
+  TensorView<const float> decay;             // [tokens, value heads * shape.decays()]
   TensorView<const float> strength;          // [tokens, value heads]
   std::span<const std::size_t> key_of_head;  // [value heads]
-  std::size_t key_dim = 0;
-  std::size_t value_dim = 0;
-  bool corrects = true;   // false: values are added without a correction, as in Mamba-2
-  TensorView<float> out;  // [tokens, value heads * value_dim]
+  DeltaShape shape{};
+  bool corrects = true;       // false: values are added without a correction, as in Mamba-2
+  TensorView<float> scratch;  // [threads, delta_scratch(shape)]
+  TensorView<float> dots;     // [tokens, delta_dots(shape, corrects)]
+  TensorView<float> out;      // [tokens, value heads * value_dim]
 };
 
-// Floats of a state: a matrix [key_dim, value_dim] for each value head, with rows padded to whole vectors.
-std::size_t delta_state_floats(std::size_t value_heads, std::size_t key_dim, std::size_t value_dim);
+// Floats of memory for each thread, and for each token.
+std::size_t delta_scratch(const DeltaShape& shape);
+std::size_t delta_dots(const DeltaShape& shape, bool corrects);
 
 // For each token of a run: S *= decay; S += k (strength (v - S^T k))^T; out = S^T q. Without corrections: S
-// += k (strength v)^T. If `decay` has key_dim columns for each head, each row of S has its own decay.
+// += k (strength v)^T.
 void delta_rule(const DeltaRule& rule, std::span<const RecurrentRun> runs);
-
-// decay = exp(-rate * softplus(x + bias)) in place, strength = sigmoid(strength) in place. decay: [tokens,
-// decays], strength: [tokens, heads], rate, bias: [decays].
-void delta_gates(std::span<const float> rate, std::span<const float> bias, TensorView<float> decay,
-                 TensorView<float> strength);
-// Mamba-2's gates: strength = softplus(x + bias), decay = exp(-rate * strength). x: [tokens, heads]
-void mamba_gates(std::span<const float> rate, std::span<const float> bias, TensorView<const float> x,
-                 TensorView<float> decay, TensorView<float> strength);
 
 }  // namespace tp::kernels

@@ -59,7 +59,7 @@ class FavorHead {
 
   void run() const {
     float* const state = state_of(run_.state);
-    if (run_.begins) {
+    if (run_.begins()) {
       std::fill_n(state, state_floats_, 0.0F);
       state[0] = -INFINITY;
     }

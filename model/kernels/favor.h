@@ -2,7 +2,7 @@
 // token. Source: Choromanski et al., Rethinking Attention with Performers, 2021 (FAVOR+).
 #pragma once
 
-#include "model/kernels/delta_rule.h"
+#include "model/kernels/recurrent_run.h"
 #include "tp/tensor.h"
 
 #include <cstddef>

@@ -22,10 +22,14 @@ std::size_t products_of(const ShortConvolutionSpec& spec, std::size_t channels) 
   return channels * (spec.conv_kernel + 2);
 }
 
-AttentionShape recurrent_shape(std::size_t products, std::size_t state_floats) {
+// A token reads the matrices of the last anchor and, on average, half of what has come since.
+constexpr double kScanPasses = 0.8;
+
+// `passes`: how often a token reads or writes the state.
+AttentionShape recurrent_shape(std::size_t products, std::size_t state_floats, double passes) {
   return {.layers = 1,
           .window = 1,
-          .bytes_per_sequence = 2.0 * static_cast<double>(state_floats * sizeof(float)),
+          .bytes_per_sequence = passes * static_cast<double>(state_floats * sizeof(float)),
           .multiplications = static_cast<double>(products)};
 }
 
@@ -89,7 +93,8 @@ std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan
     const BlockSpec& block = spec.blocks[layers.begin + layer];
     if (block.parallel_mixer) {
       const std::size_t heads = owned_heads(*block.parallel_mixer, tp).local_heads();
-      add_layer(recurrent_shape(products_of(*block.parallel_mixer, heads), states[layer]), shapes);
+      add_layer(recurrent_shape(products_of(*block.parallel_mixer, heads), states[layer], kScanPasses),
+                shapes);
     }
     const AttentionPartSpec& part = block.attention;
     if (std::holds_alternative<NoPartSpec>(part)) continue;
@@ -106,9 +111,9 @@ std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan
     const double kv_heads = window ? static_cast<double>(layouts[layer].kv_heads)
                                    : slices.owned_heads(layer, layouts[layer].kv_heads);
     const AttentionShape shape =
-        recurrence != nullptr    ? recurrent_shape(products_of(*recurrence, heads), states[layer])
-        : convolution != nullptr ? recurrent_shape(products_of(*convolution, heads), states[layer])
-        : mixer != nullptr       ? recurrent_shape(products_of(*mixer, heads), states[layer])
+        recurrence != nullptr ? recurrent_shape(products_of(*recurrence, heads), states[layer], kScanPasses)
+        : convolution != nullptr ? recurrent_shape(products_of(*convolution, heads), states[layer], 2.0)
+        : mixer != nullptr       ? recurrent_shape(products_of(*mixer, heads), states[layer], kScanPasses)
         : hashed != nullptr      ? hashed_shape(*hashed, heads)
                                  : shape_of_layer(layouts[layer], kv_heads, heads, window, is_chunked(part));
     add_layer(shape, shapes);

@@ -5,6 +5,7 @@
 #include "model/kernels/elementwise.h"
 #include "model/kernels/favor.h"
 #include "model/kernels/matmul.h"
+#include "model/kernels/recurrent_inputs.h"
 #include "model/kernels/rope.h"
 #include "model/memory/buffer.h"
 #include "model/weights/packing_fingerprint.h"
@@ -106,28 +107,40 @@ std::uint64_t hash_of_attention(const KvLayout& layout, std::uint64_t hash) {
   return hash_of_numbers(std::span<const std::byte>(memory.data(), memory.size()), hash);
 }
 
-std::uint64_t hash_of_recurrence(std::uint64_t hash) {
-  Numbers x(kTokens, 3 * kHeadDim, 4);
+// `decays_rows`: Kimi delta attention. The tokens reach beyond an anchor.
+std::uint64_t hash_of_recurrence(bool decays_rows, std::uint64_t hash) {
+  constexpr std::size_t kScanTokens = kAnchorTokens + 36;
+  const DeltaShape shape{.key_heads = 1,
+                         .value_heads = 1,
+                         .key_dim = kHeadDim,
+                         .value_dim = kHeadDim,
+                         .decays_rows = decays_rows};
+  Numbers x(kScanTokens, 3 * kHeadDim, 4);
   Numbers weight(4, 3 * kHeadDim, 5);
   Numbers inputs(3, 3 * kHeadDim);
-  Numbers mixed_inputs(kTokens, 3 * kHeadDim);
-  const RecurrentRun inputs_run{.tokens = kTokens, .begins = true, .state = inputs.view().data()};
+  Numbers mixed_inputs(kScanTokens, 3 * kHeadDim);
+  const RecurrentRun inputs_run{.tokens = kScanTokens, .state = inputs.view().data()};
   causal_convolution(x.view(), weight.view(), {}, Activation::silu, {&inputs_run, 1}, mixed_inputs.view());
-  Numbers state(1, delta_state_floats(1, kHeadDim, kHeadDim));
-  Numbers gates(kTokens, 2, 6);
-  Numbers out(kTokens, kHeadDim);
-  const std::array<float, 1> rate = {0.7F};
-  delta_gates(rate, rate, gates.view().columns_from(0, 1), gates.view().columns_from(1, 1));
+  Numbers state(1, shape.floats());
+  Numbers scratch(static_cast<std::size_t>(omp_get_max_threads()), delta_scratch(shape));
+  Numbers dots(kScanTokens, delta_dots(shape, true));
+  Numbers gates(kScanTokens, shape.decays() + 1, 6);
+  Numbers out(kScanTokens, kHeadDim);
+  const std::vector<float> rate(shape.decays(), 0.7F);
+  const TensorView<float> decay = gates.view().columns_from(0, shape.decays());
+  const TensorView<float> strength = gates.view().columns_from(shape.decays(), 1);
+  delta_gates(rate, rate, decay, strength);
   const std::array<std::size_t, 1> key_of_head = {0};
-  const RecurrentRun run{.tokens = kTokens, .begins = true, .state = state.view().data()};
+  const RecurrentRun run{.tokens = kScanTokens, .state = state.view().data()};
   delta_rule({.query = mixed_inputs.view().columns_from(0, kHeadDim),
               .key = mixed_inputs.view().columns_from(kHeadDim, kHeadDim),
               .value = mixed_inputs.view().columns_from(2 * kHeadDim, kHeadDim),
-              .decay = gates.view().columns_from(0, 1),
-              .strength = gates.view().columns_from(1, 1),
+              .decay = decay,
+              .strength = strength,
               .key_of_head = key_of_head,
-              .key_dim = kHeadDim,
-              .value_dim = kHeadDim,
+              .shape = shape,
+              .scratch = scratch.view(),
+              .dots = dots.view(),
               .out = out.view()},
              {&run, 1});
   for (Numbers* const result : {&inputs, &state, &out})
@@ -143,7 +156,7 @@ std::uint64_t hash_of_favor(std::uint64_t hash) {
   Numbers out(kTokens, kHeadDim);
   Numbers state(1, favor_state_floats(1, kFeatures, kHeadDim));
   Numbers scratch(static_cast<std::size_t>(omp_get_max_threads()), favor_scratch(1, kFeatures, kHeadDim));
-  const RecurrentRun run{.tokens = kTokens, .begins = true, .state = state.view().data()};
+  const RecurrentRun run{.tokens = kTokens, .state = state.view().data()};
   favor_attention({.query = query.view(),
                    .key = query.view(),
                    .value = query.view(),
@@ -185,7 +198,7 @@ std::uint64_t arithmetic_fingerprint(KvType type, std::size_t block_size) {
   std::uint64_t hash = hash_of_products(hash_of(""));
   hash = hash_of_attention({type, 1, block_size, kHeadDim, kHeadDim}, hash);
   hash = hash_of_attention({type, 1, block_size, kHeadDim + 32, kHeadDim, true}, hash);
-  return hash_of_elements(hash_of_favor(hash_of_recurrence(hash)));
+  return hash_of_elements(hash_of_favor(hash_of_recurrence(true, hash_of_recurrence(false, hash))));
 }
 
 }  // namespace tp

@@ -8,7 +8,7 @@
 namespace tp::reference {
 
 // One head. A token: S *= decay; S += k (strength (v - S^T k))^T; its result is S^T q. A decay is a number,
-// or one for each row of S.
+// or one for each row of S. Without corrections, the value itself is added.
 class DeltaHead {
  public:
   DeltaHead(std::size_t key_dim, std::size_t value_dim)
@@ -16,7 +16,7 @@ class DeltaHead {
 
   template <class Vector>
   std::vector<double> next(const Vector& query, const Vector& key, const Vector& value, const Vector& decay,
-                           double strength) {
+                           double strength, bool corrects = true) {
     std::vector<double> known(value_dim_, 0.0);
     for (std::size_t i = 0; i < state_.size(); ++i) {
       for (std::size_t j = 0; j < value_dim_; ++j) {
@@ -27,7 +27,7 @@ class DeltaHead {
     std::vector<double> result(value_dim_, 0.0);
     for (std::size_t i = 0; i < state_.size(); ++i) {
       for (std::size_t j = 0; j < value_dim_; ++j) {
-        state_[i][j] += key[i] * strength * (value[j] - known[j]);
+        state_[i][j] += key[i] * strength * (value[j] - (corrects ? known[j] : 0.0));
         result[j] += state_[i][j] * query[i];
       }
     }

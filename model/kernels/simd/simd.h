@@ -10,27 +10,62 @@
 
 namespace tp::kernels {
 
-// With this many columns, a matrix of 128 rows stays in the first-level cache.
-constexpr std::size_t kDeltaColumns = 32;
+// Rows of vectors or keys are padded with zeros to whole vectors of 16. `..._stride`: floats from one row to
+// the next. See kernels/README.md for the recurrence.
 
-// Consecutive tokens of one sequence in one head of a gated delta rule. `..._stride`: floats from one token's
-// row to the next.
-struct DeltaTokens {
-  const float* query;  // [tokens, key_dim]
-  const float* key;    // [tokens, key_dim]
-  std::size_t key_stride;
-  const float* value;  // [tokens, value_dim]
-  std::size_t value_stride;
-  const float* decay;  // [tokens], or [tokens, key_dim]
-  std::size_t decay_stride;
-  const float* strength;  // [tokens]
-  std::size_t strength_stride;
-  float* out;  // [tokens, value_dim]
+// out = left right, or out += left right, for `columns`, a multiple of 16.
+struct ScanProducts {
+  const float* left;  // [rows, inner]
+  std::size_t left_stride;
+  std::size_t rows;
+  std::size_t inner;
+  const float* right;  // [inner, columns]
+  std::size_t right_stride;
+  std::size_t columns;
+  float* out;  // [rows, columns]
   std::size_t out_stride;
+  bool adds;
+};
+
+// out[r][k] = rows[r] . keys[k]
+struct ScanDots {
+  const float* const* keys;  // [count], of `size` floats, a multiple of 16
+  std::size_t count;
+  std::size_t size;
+  float* rows;  // [num_rows, size]
+  std::size_t stride;
+  std::size_t num_rows;
+  float* out;  // [num_rows, count]
+  std::size_t out_stride;
+};
+
+// A token of a block in some columns of a head's values: addition = strength * (value - known - sum of
+// known_weights[i]
+// * additions[i]); out = seen + sum of seen_weights[i] * additions[i], this token's included.
+struct ScanToken {
+  const float* known;          // [whole vectors], or null without corrections
+  const float* seen;           // [whole vectors]
+  const float* known_weights;  // [tokens]
+  const float* seen_weights;   // [tokens + 1]
+  float* const* additions;     // [tokens + 1], of whole vectors; the last one is written
+  std::size_t tokens;          // earlier ones of the block
+  const float* value;          // [columns]
+  float strength;
+  std::size_t columns;
+  float* out;  // [columns]
+};
+
+// matrix[r] = decay[r] * matrix[r] + sum over i of keys[i][r] * additions[i]
+struct ScanAnchor {
+  float* matrix;  // [rows, columns]
+  std::size_t stride;
+  std::size_t rows;
+  std::size_t columns;  // whole vectors
+  const float* decay;   // [rows]
+  const float* keys;    // [tokens, rows]
+  std::size_t key_stride;
+  float* const* additions;  // [tokens]
   std::size_t tokens;
-  std::size_t key_dim;
-  bool corrects;
-  bool decays_channels;  // each element of a key has its own decay
 };
 
 // Queries of consecutive tokens, and the index keys of a block.
@@ -69,11 +104,13 @@ struct SimdKernels {
                  const float* x, float* y);
   // Rotates the pairs (x[i], x[i + half]) by angles with these cosines and sines.
   void (*rotate_halves)(float* x, const float* cosine, const float* sine, std::size_t half);
-  // For each token in order: S *= decay; S += k (strength (v - S^T k))^T; out = S^T q, in the columns [first,
-  // first + columns) of the values. Without corrections: S += k (strength v)^T. columns <= kDeltaColumns.
-  // state: these columns of S, [key_dim, whole vectors].
-  void (*delta_rule)(const DeltaTokens& tokens, std::size_t first, std::size_t columns, float* state,
-                     std::size_t state_stride);
+  void (*scan_products)(const ScanProducts& products);
+  void (*scan_dots)(const ScanDots& dots);
+  // Two rows. After the product with a key, beginning with the last one, the rows are multiplied by the key's
+  // decays, [count] of `size` floats.
+  void (*scan_faded_dots)(const ScanDots& dots, const float* const* decays);
+  void (*scan_token)(const ScanToken& token);
+  void (*scan_anchor)(const ScanAnchor& anchor);
   // largest: the largest element of x, [whole vectors]. exponentials: x = exp(x - less) plus a very small
   // number.
   float (*largest)(const float* x, std::size_t size);

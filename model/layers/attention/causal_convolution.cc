@@ -1,6 +1,6 @@
 #include "model/layers/attention/causal_convolution.h"
 
-#include "model/kernels/delta_rule.h"
+#include "model/kernels/recurrent_inputs.h"
 #include "model/layers/attention/recurrent_runs.h"
 
 namespace tp {

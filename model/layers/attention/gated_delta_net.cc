@@ -1,10 +1,14 @@
 #include "model/layers/attention/gated_delta_net.h"
 
 #include "model/kernels/elementwise.h"
+#include "model/kernels/recurrent_inputs.h"
 #include "model/layers/attention/recurrent_runs.h"
 #include "model/weights/stored_projection.h"
 
 #include <cmath>
+#include <utility>
+
+#include <omp.h>
 
 namespace tp {
 namespace {
@@ -164,6 +168,14 @@ DeltaNetSizes::DeltaNetSizes(const GatedDeltaNetSpec& spec, TpRank tp)
       gate(spec.gate_rank != 0 ? spec.gate_rank : value),
       decay(spec.gate_rank != 0 ? spec.gate_rank : heads.local_heads()) {}
 
+kernels::DeltaShape DeltaNetSizes::shape(const GatedDeltaNetSpec& spec) const {
+  return {.key_heads = heads.local_kv_heads(),
+          .value_heads = heads.local_heads(),
+          .key_dim = spec.key_head_dim,
+          .value_dim = spec.value_head_dim,
+          .decays_rows = spec.decays() != 1};
+}
+
 GatedDeltaNet::GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec, std::size_t hidden_size,
                              const BlockNames& names)
     : GatedDeltaNet(loader, spec, hidden_size, names, DeltaNetSizes(spec, loader.tp())) {}
@@ -200,8 +212,7 @@ GatedDeltaNet::GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec
 }
 
 std::size_t GatedDeltaNet::state_floats() const {
-  return conv_.state_floats() +
-         kernels::delta_state_floats(key_of_head_.size(), spec_.key_head_dim, spec_.value_head_dim);
+  return conv_.state_floats() + sizes_.shape(spec_).floats();
 }
 
 std::vector<StatePart> GatedDeltaNet::state_parts() const {
@@ -210,16 +221,19 @@ std::vector<StatePart> GatedDeltaNet::state_parts() const {
   const auto inputs = [&](std::size_t channel, std::size_t count) {
     return StatePart::Rows{channel, spec_.conv_kernel - 1, sizes_.channels(), count};
   };
+  const kernels::DeltaShape shape = sizes_.shape(spec_);
   std::vector<StatePart> parts;
-  for (std::size_t head = 0; head < sizes_.heads.local_kv_heads(); ++head) {
-    parts.push_back({sizes_.heads.kv_heads.begin + head,
-                     {inputs(head * key_dim, key_dim), inputs(sizes_.key + head * key_dim, key_dim)}});
+  for (std::size_t head = 0; head < shape.key_heads; ++head) {
+    StatePart part{sizes_.heads.kv_heads.begin + head, rows_of_key_head(shape, conv_.state_floats(), head)};
+    part.rows.push_back(inputs(head * key_dim, key_dim));
+    part.rows.push_back(inputs(sizes_.key + head * key_dim, key_dim));
+    parts.push_back(std::move(part));
   }
-  const std::size_t matrix = kernels::delta_state_floats(1, key_dim, value_dim);
-  for (std::size_t head = 0; head < sizes_.heads.local_heads(); ++head) {
-    parts.push_back({spec_.num_key_heads + sizes_.heads.query_heads.begin + head,
-                     {inputs(2 * sizes_.key + head * value_dim, value_dim),
-                      {conv_.state_floats() + head * matrix, 1, matrix, matrix}}});
+  for (std::size_t head = 0; head < shape.value_heads; ++head) {
+    StatePart part{spec_.num_key_heads + sizes_.heads.query_heads.begin + head,
+                   rows_of_value_head(shape, conv_.state_floats(), head)};
+    part.rows.push_back(inputs(2 * sizes_.key + head * value_dim, value_dim));
+    parts.push_back(std::move(part));
   }
   return parts;
 }
@@ -242,7 +256,11 @@ PartialSum GatedDeltaNet::operator()(TensorView<const float> x, const StepContex
 
 TensorView<float> GatedDeltaNet::recur(TensorView<float> mixed, TensorView<float> decay,
                                        TensorView<float> strength, const StepContext& step) const {
+  const kernels::DeltaShape shape = sizes_.shape(spec_);
   const TensorView<float> out = step.workspace.take(mixed.rows(), sizes_.value);
+  const TensorView<float> scratch =
+      step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), kernels::delta_scratch(shape));
+  const TensorView<float> dots = step.workspace.take(mixed.rows(), kernels::delta_dots(shape, true));
   if (mixed.empty()) return out;
   const TensorView<float> query = mixed.columns_from(0, sizes_.key);
   const TensorView<float> key = mixed.columns_from(sizes_.key, sizes_.key);
@@ -256,8 +274,9 @@ TensorView<float> GatedDeltaNet::recur(TensorView<float> mixed, TensorView<float
                        .decay = decay,
                        .strength = strength,
                        .key_of_head = key_of_head_,
-                       .key_dim = spec_.key_head_dim,
-                       .value_dim = spec_.value_head_dim,
+                       .shape = shape,
+                       .scratch = scratch,
+                       .dots = dots,
                        .out = out},
                       RecurrentRuns(step, conv_.state_floats()).all());
   return out;

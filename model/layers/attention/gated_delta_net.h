@@ -28,9 +28,10 @@ struct DeltaNetSizes {
   std::size_t decay;  // projections to decays: local value heads, or gate_rank
 
   std::size_t channels() const { return 2 * key + value; }  // channels of queries, keys and values
+  kernels::DeltaShape shape(const GatedDeltaNetSpec& spec) const;
 };
 
-// A state contains the convolution's last inputs, [conv_kernel - 1, channels], then the value heads' matrices
+// A state contains the convolution's last inputs, [conv_kernel - 1, channels], then that of the recurrence
 // (see delta_rule.h).
 class GatedDeltaNet {
  public:

@@ -2,10 +2,14 @@
 
 #include "model/kernels/delta_rule.h"
 #include "model/kernels/elementwise.h"
+#include "model/kernels/recurrent_inputs.h"
 #include "model/layers/attention/recurrent_runs.h"
 
 #include <array>
 #include <cmath>
+#include <utility>
+
+#include <omp.h>
 
 namespace tp {
 namespace {
@@ -106,26 +110,33 @@ Mamba::Mamba(WeightLoader& loader, const MambaSpec& spec, std::size_t hidden_siz
     group_of_head_.push_back(sizes.heads.local_kv_of(head));
 }
 
-std::size_t Mamba::state_floats() const {
-  return conv_.state_floats() +
-         kernels::delta_state_floats(group_of_head_.size(), spec_.state_size, spec_.head_dim);
+kernels::DeltaShape MambaSizes::shape(const MambaSpec& spec) const {
+  return {.key_heads = heads.local_kv_heads(),
+          .value_heads = heads.local_heads(),
+          .key_dim = spec.state_size,
+          .value_dim = spec.head_dim};
 }
+
+std::size_t Mamba::state_floats() const { return conv_.state_floats() + sizes_.shape(spec_).floats(); }
 
 std::vector<StatePart> Mamba::state_parts() const {
   const auto inputs = [&](std::size_t channel, std::size_t count) {
     return StatePart::Rows{channel, spec_.conv_kernel - 1, sizes_.channels(), count};
   };
+  const kernels::DeltaShape shape = sizes_.shape(spec_);
   std::vector<StatePart> parts;
-  for (std::size_t group = 0; group < sizes_.heads.local_kv_heads(); ++group) {
+  for (std::size_t group = 0; group < shape.key_heads; ++group) {
+    StatePart part{sizes_.heads.kv_heads.begin + group, rows_of_key_head(shape, conv_.state_floats(), group)};
     const std::size_t b = sizes_.inner + group * spec_.state_size;
-    parts.push_back({sizes_.heads.kv_heads.begin + group,
-                     {inputs(b, spec_.state_size), inputs(b + sizes_.state, spec_.state_size)}});
+    part.rows.push_back(inputs(b, spec_.state_size));
+    part.rows.push_back(inputs(b + sizes_.state, spec_.state_size));
+    parts.push_back(std::move(part));
   }
-  const std::size_t matrix = kernels::delta_state_floats(1, spec_.state_size, spec_.head_dim);
-  for (std::size_t head = 0; head < sizes_.heads.local_heads(); ++head) {
-    parts.push_back({spec_.num_groups + sizes_.heads.query_heads.begin + head,
-                     {inputs(head * spec_.head_dim, spec_.head_dim),
-                      {conv_.state_floats() + head * matrix, 1, matrix, matrix}}});
+  for (std::size_t head = 0; head < shape.value_heads; ++head) {
+    StatePart part{spec_.num_groups + sizes_.heads.query_heads.begin + head,
+                   rows_of_value_head(shape, conv_.state_floats(), head)};
+    part.rows.push_back(inputs(head * spec_.head_dim, spec_.head_dim));
+    parts.push_back(std::move(part));
   }
   return parts;
 }
@@ -160,6 +171,10 @@ TensorView<float> Mamba::recur(TensorView<const float> mixed, TensorView<const f
   const TensorView<float> gates = step.workspace.take(mixed.rows(), 2 * heads);
   const TensorView<float> decay = gates.columns_from(0, heads);
   const TensorView<float> strength = gates.columns_from(heads, heads);
+  const kernels::DeltaShape shape = sizes_.shape(spec_);
+  const TensorView<float> scratch =
+      step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), kernels::delta_scratch(shape));
+  const TensorView<float> dots = step.workspace.take(mixed.rows(), kernels::delta_dots(shape, false));
   if (y.empty()) return y;
   kernels::mamba_gates(rate_, dt_bias_, dt, decay, strength);
   const TensorView<const float> x = mixed.columns_from(0, sizes_.inner);
@@ -169,9 +184,10 @@ TensorView<float> Mamba::recur(TensorView<const float> mixed, TensorView<const f
                        .decay = decay,
                        .strength = strength,
                        .key_of_head = group_of_head_,
-                       .key_dim = spec_.state_size,
-                       .value_dim = spec_.head_dim,
+                       .shape = shape,
                        .corrects = false,
+                       .scratch = scratch,
+                       .dots = dots,
                        .out = y},
                       RecurrentRuns(step, conv_.state_floats()).all());
   kernels::add_products(direct_, x, y);

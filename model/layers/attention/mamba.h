@@ -3,6 +3,7 @@
 
 #include "model/config/spec.h"
 #include "model/config/tensor_names.h"
+#include "model/kernels/delta_rule.h"
 #include "model/layers/attention/causal_convolution.h"
 #include "model/layers/linear/group_norm.h"
 #include "model/layers/linear/linear.h"
@@ -25,11 +26,12 @@ struct MambaSizes {
   std::size_t state;  // local groups * state_size
 
   std::size_t channels() const { return inner + 2 * state; }  // channels of x, B and C
+  kernels::DeltaShape shape(const MambaSpec& spec) const;
 };
 
 // For each head, where x, B and C have passed a convolution: S = exp(-rate dt) S + B (dt x)^T; y = S^T C +
 // direct x. The output is y silu(z), after its norm, if any. A state contains the convolution's last inputs,
-// [conv_kernel - 1, channels], then the heads' matrices (see delta_rule.h).
+// [conv_kernel - 1, channels], then that of the recurrence (see delta_rule.h).
 class Mamba {
  public:
   // If ranks outnumber heads, some ranks have none. Throws CheckpointError.

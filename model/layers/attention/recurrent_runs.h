@@ -2,7 +2,9 @@
 #pragma once
 
 #include "model/kernels/delta_rule.h"
+#include "model/kernels/recurrent_run.h"
 #include "model/layers/linear/step_context.h"
+#include "model/memory/state_cache.h"
 
 #include <cassert>
 #include <cstddef>
@@ -24,7 +26,7 @@ class RecurrentRuns {
         copies_[i].push_back({save.tokens, step.states.at(save.slot) + offset});
       runs_.push_back({.first_token = spans[i].first_token,
                        .tokens = spans[i].tokens,
-                       .begins = spans[i].start_position == 0,
+                       .position = spans[i].start_position,
                        .state = step.states.at(states.slot) + offset,
                        .copies = copies_[i]});
     }
@@ -36,5 +38,17 @@ class RecurrentRuns {
   std::vector<std::vector<kernels::StateCopy>> copies_;
   std::vector<kernels::RecurrentRun> runs_;
 };
+
+// A head's floats in a state whose recurrence begins at float `offset`.
+inline std::vector<StatePart::Rows> rows_of_key_head(const kernels::DeltaShape& shape, std::size_t offset,
+                                                     std::size_t head) {
+  return {{offset + shape.keys(head), 1, 0, shape.keys_floats()}};
+}
+inline std::vector<StatePart::Rows> rows_of_value_head(const kernels::DeltaShape& shape, std::size_t offset,
+                                                       std::size_t head) {
+  return {{offset + shape.matrix(head), 1, 0, shape.matrix_floats()},
+          {offset + shape.decays_of(head), 1, 0, shape.decays_floats()},
+          {offset + shape.additions(head), 1, 0, shape.additions_floats()}};
+}
 
 }  // namespace tp

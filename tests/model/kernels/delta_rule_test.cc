@@ -1,5 +1,6 @@
 #include "model/kernels/delta_rule.h"
 
+#include "model/kernels/recurrent_inputs.h"
 #include "tests/model/kernels/expect_close.h"
 #include "tests/reference/delta_rule.h"
 #include "tests/reference/kernels.h"
@@ -49,22 +50,36 @@ class DeltaProblem {
     }
   }
 
-  std::size_t state_floats() const { return kernels::delta_state_floats(3, key_dim_, value_dim_); }
+  kernels::DeltaShape shape() const {
+    return {.key_heads = 2,
+            .value_heads = 3,
+            .key_dim = key_dim_,
+            .value_dim = value_dim_,
+            .decays_rows = decay_.view().columns() != 3};
+  }
+  std::size_t state_floats() const { return shape().floats(); }
   std::size_t tokens() const { return query_.view().rows(); }
+
+  TensorView<float> decays() const { return decay_.view(); }
 
   // Results: [tokens, 3 * value_dim].
   Matrix run(std::span<const RecurrentRun> runs) const {
     std::vector<float> out(tokens() * 3 * value_dim_, NAN);
     const TensorView<float> view(out.data(), tokens(), 3 * value_dim_);
+    const auto threads = static_cast<std::size_t>(omp_get_max_threads());
+    std::vector<float> scratch(threads * kernels::delta_scratch(shape()), NAN);
+    const std::size_t per_token = kernels::delta_dots(shape(), corrects_);
+    std::vector<float> dots(tokens() * per_token, NAN);
     kernels::delta_rule({.query = query_.view(),
                          .key = key_.view(),
                          .value = value_.view(),
                          .decay = decay_.view(),
                          .strength = strength_.view(),
                          .key_of_head = kKeyOfHead,
-                         .key_dim = key_dim_,
-                         .value_dim = value_dim_,
+                         .shape = shape(),
                          .corrects = corrects_,
+                         .scratch = {scratch.data(), threads, kernels::delta_scratch(shape())},
+                         .dots = {dots.data(), tokens(), per_token},
                          .out = view},
                         runs);
     return Matrix(view);
@@ -117,9 +132,8 @@ void expect_reference_for_every_width(bool corrects, bool decays_channels = fals
       const DeltaProblem problem(key_dim, value_dim, 9, corrects, decays_channels ? key_dim : 1);
       std::vector<float> first = used_memory(problem.state_floats());
       std::vector<float> second = used_memory(problem.state_floats());
-      const std::vector<RecurrentRun> runs = {
-          {.first_token = 0, .tokens = 4, .begins = true, .state = first.data()},
-          {.first_token = 4, .tokens = 5, .begins = true, .state = second.data()}};
+      const std::vector<RecurrentRun> runs = {{.first_token = 0, .tokens = 4, .state = first.data()},
+                                              {.first_token = 4, .tokens = 5, .state = second.data()}};
       const Matrix expected = problem.expected(runs);
       const Matrix found = problem.run(runs);
       for (std::size_t i = 0; i < expected.values.size(); ++i)
@@ -139,7 +153,7 @@ void expect_reference_over_many_tokens(bool corrects, std::size_t decays) {
   constexpr std::size_t kTokens = 4000;
   const DeltaProblem problem(32, 16, kTokens, corrects, decays);
   std::vector<float> state = used_memory(problem.state_floats());
-  const std::vector<RecurrentRun> run = {{.tokens = kTokens, .begins = true, .state = state.data()}};
+  const std::vector<RecurrentRun> run = {{.tokens = kTokens, .state = state.data()}};
   const Matrix expected = problem.expected(run);
   const Matrix found = problem.run(run);
   for (std::size_t i = 0; i < expected.values.size(); ++i)
@@ -148,58 +162,125 @@ void expect_reference_over_many_tokens(bool corrects, std::size_t decays) {
 
 TEST(DeltaRule, StaysCloseToTheReferenceOverManyTokens) {
   expect_reference_over_many_tokens(false, 1);
+  expect_reference_over_many_tokens(true, 1);
   expect_reference_over_many_tokens(true, 32);
 }
 
-// One run of all tokens, and the same tokens in pieces, on more threads and beside another sequence.
-void expect_same_bits_in_any_pieces(bool corrects, std::size_t decays = 1) {
-  const DeltaProblem problem(64, 96, 40, corrects, decays);
-  std::vector<float> whole_state = used_memory(problem.state_floats());
-  const std::vector<RecurrentRun> whole = {{.tokens = 40, .begins = true, .state = whole_state.data()}};
-  const Matrix expected = problem.run(whole);
-  std::vector<float> state = used_memory(problem.state_floats());
-  std::vector<float> other = used_memory(problem.state_floats());
-  omp_set_num_threads(3);
-  for (std::size_t begin = 0, size = 1; begin < 40; begin += size, size += 2) {
-    const std::size_t tokens = std::min<std::size_t>(size, 40 - begin);
-    std::vector<RecurrentRun> runs;
-    if (begin > 0) runs.push_back({.tokens = begin, .begins = true, .state = other.data()});
-    runs.push_back({.first_token = begin, .tokens = tokens, .begins = begin == 0, .state = state.data()});
-    const Matrix found = problem.run(runs);
-    for (std::size_t token = begin; token < begin + tokens; ++token) {
-      for (std::size_t i = 0; i < found.columns; ++i) ASSERT_EQ(found(token, i), expected(token, i)) << token;
-    }
+// The floats that a state of this position consists of.
+std::vector<float> kept_floats(const kernels::DeltaShape& shape, const std::vector<float>& state,
+                               std::size_t position) {
+  const std::size_t since = position % kernels::kAnchorTokens;
+  std::vector<float> kept;
+  const auto keep = [&](std::size_t begin, std::size_t floats) {
+    kept.insert(kept.end(), state.begin() + static_cast<std::ptrdiff_t>(begin),
+                state.begin() + static_cast<std::ptrdiff_t>(begin + floats));
+  };
+  for (std::size_t head = 0; head < shape.key_heads; ++head)
+    keep(shape.keys(head), since * shape.key_stride());
+  for (std::size_t head = 0; head < shape.value_heads; ++head) {
+    keep(shape.matrix(head), shape.matrix_floats());
+    keep(shape.decays_of(head), since * shape.decay_stride());
+    keep(shape.additions(head), since * shape.value_stride());
   }
-  omp_set_num_threads(1);
-  EXPECT_EQ(state, whole_state);
+  return kept;
 }
 
-TEST(DeltaRule, GivesTheSameBitsInAnyPieces) {
-  expect_same_bits_in_any_pieces(true);
-  expect_same_bits_in_any_pieces(false);
-  expect_same_bits_in_any_pieces(true, 64);
+void expect_equal_rows(const Matrix& found, const Matrix& expected, std::size_t begin, std::size_t end) {
+  for (std::size_t token = begin; token < end; ++token) {
+    for (std::size_t i = 0; i < found.columns; ++i)
+      ASSERT_EQ(found(token, i), expected(token, i)) << token << " " << i;
+  }
+}
+
+constexpr std::size_t kPieceTokens = 300;
+
+struct WholeRun {
+  explicit WholeRun(const DeltaProblem& problem)
+      : state(used_memory(problem.state_floats())),
+        out(problem.run({{{.tokens = problem.tokens(), .state = state.data()}}})) {}
+
+  std::vector<float> state;
+  Matrix out;
+};
+
+// The same tokens in pieces of a size, beside another sequence. Stale floats are NaN.
+void expect_same_bits_in_pieces(const DeltaProblem& problem, const WholeRun& whole, std::size_t size) {
+  std::vector<float> state = used_memory(problem.state_floats());
+  std::vector<float> other = used_memory(problem.state_floats());
+  for (std::size_t begin = 0; begin < kPieceTokens; begin += size) {
+    const std::size_t tokens = std::min(size, kPieceTokens - begin);
+    std::vector<RecurrentRun> runs;
+    if (begin > 0) runs.push_back({.tokens = begin, .state = other.data()});
+    runs.push_back({.first_token = begin, .tokens = tokens, .position = begin, .state = state.data()});
+    ASSERT_NO_FATAL_FAILURE(expect_equal_rows(problem.run(runs), whole.out, begin, begin + tokens))
+        << "pieces of " << size;
+  }
+  EXPECT_EQ(kept_floats(problem.shape(), state, kPieceTokens),
+            kept_floats(problem.shape(), whole.state, kPieceTokens));
+}
+
+void expect_same_bits_in_any_pieces(bool corrects, std::size_t decays = 1) {
+  const DeltaProblem problem(40, 96, kPieceTokens, corrects, decays);
+  const WholeRun whole(problem);
+  for (const int threads : {1, 3, 8}) {
+    omp_set_num_threads(threads);
+    for (const std::size_t size : {1U, 7U, 63U, 64U, 65U, 300U})
+      expect_same_bits_in_pieces(problem, whole, size);
+  }
+  omp_set_num_threads(1);
+}
+
+TEST(DeltaRule, GivesTheSameBitsInAnyPieces) { expect_same_bits_in_any_pieces(true); }
+TEST(DeltaRule, GivesTheSameBitsInAnyPiecesWithoutCorrections) { expect_same_bits_in_any_pieces(false); }
+TEST(DeltaRule, GivesTheSameBitsInAnyPiecesWithADecayForEachChannel) {
+  expect_same_bits_in_any_pieces(true, 40);
+}
+
+// Positions before, at and after anchors, of a run that begins after an anchor.
+void expect_copies(std::size_t decays) {
+  constexpr std::size_t kBefore = 70;
+  constexpr std::size_t kTokens = 210;
+  const DeltaProblem problem(12, 20, kTokens, true, decays);
+  const WholeRun whole(problem);
+  std::vector<float> state = used_memory(problem.state_floats());
+  problem.run({{{.tokens = kBefore, .state = state.data()}}});
+  const std::size_t positions[] = {71, 127, 128, 130, 200, 210};
+  std::vector<std::vector<float>> kept(std::size(positions), used_memory(problem.state_floats()));
+  std::vector<kernels::StateCopy> copies;
+  for (std::size_t i = 0; i < kept.size(); ++i) copies.push_back({positions[i] - kBefore, kept[i].data()});
+  problem.run({{{.first_token = kBefore,
+                 .tokens = kTokens - kBefore,
+                 .position = kBefore,
+                 .state = state.data(),
+                 .copies = copies}}});
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    const std::size_t begin = positions[i];
+    if (begin < kTokens) {
+      const Matrix rest = problem.run(
+          {{{.first_token = begin, .tokens = kTokens - begin, .position = begin, .state = kept[i].data()}}});
+      expect_equal_rows(rest, whole.out, begin, kTokens);
+    }
+    EXPECT_EQ(kept_floats(problem.shape(), kept[i], kTokens),
+              kept_floats(problem.shape(), whole.state, kTokens))
+        << begin;
+  }
 }
 
 TEST(DeltaRule, CopiesTheStateBehindAToken) {
-  const DeltaProblem problem(12, 20, 10);
+  expect_copies(1);
+  expect_copies(12);
+}
+
+// Products of decays become zero, not NaN.
+TEST(DeltaRule, ForgetsWhatVeryStrongDecaysLeaveNothingOf) {
+  const DeltaProblem problem(16, 16, 130, true, 1);
+  for (std::size_t token = 0; token < 130; ++token) problem.decays()(token, 0) = 1e-30F;
   std::vector<float> state = used_memory(problem.state_floats());
-  std::vector<std::vector<float>> kept(3, used_memory(problem.state_floats()));
-  const std::vector<kernels::StateCopy> copies = {
-      {1, kept[0].data()}, {6, kept[1].data()}, {10, kept[2].data()}};
-  const std::vector<RecurrentRun> whole = {
-      {.tokens = 10, .begins = true, .state = state.data(), .copies = copies}};
-  const Matrix expected = problem.run(whole);
-  EXPECT_EQ(kept[2], state);
-  for (const std::size_t i : {0U, 1U}) {
-    const std::size_t begin = copies[i].tokens;
-    const std::vector<RecurrentRun> rest = {
-        {.first_token = begin, .tokens = 10 - begin, .state = kept[i].data()}};
-    const Matrix found = problem.run(rest);
-    for (std::size_t token = begin; token < 10; ++token) {
-      for (std::size_t j = 0; j < found.columns; ++j) ASSERT_EQ(found(token, j), expected(token, j)) << begin;
-    }
-    EXPECT_EQ(kept[i], state);
-  }
+  const std::vector<RecurrentRun> run = {{.tokens = 130, .state = state.data()}};
+  const Matrix expected = problem.expected(run);
+  const Matrix found = problem.run(run);
+  for (std::size_t i = 0; i < expected.values.size(); ++i)
+    ASSERT_NEAR(found.values[i], expected.values[i], kStateTolerance) << i;
 }
 
 // The convolution of all tokens of a run, channel by channel, plus the bias if it is not empty, and perhaps
@@ -229,7 +310,7 @@ TEST(CausalConvolution, EqualsTheReferenceForEveryNumberOfTapsAndChannels) {
       const RandomTensor out(random, 9, channels, 1);
       for (const bool activated : {true, false}) {
         std::vector<float> state = used_memory((taps - 1) * channels);
-        const std::vector<RecurrentRun> runs = {{.tokens = 9, .begins = true, .state = state.data()}};
+        const std::vector<RecurrentRun> runs = {{.tokens = 9, .state = state.data()}};
         const std::optional<Activation> activation =
             activated ? std::optional(Activation::silu) : std::nullopt;
         kernels::causal_convolution(x.view(), weight.view(), {}, activation, runs, out.view());
@@ -254,8 +335,7 @@ TEST(CausalConvolution, RemembersWhatPiecesNeedOfEarlierOnes) {
   std::vector<float> whole_state = used_memory((kTaps - 1) * 24);
   std::vector<float> kept = used_memory((kTaps - 1) * 24);
   const std::vector<kernels::StateCopy> copies = {{2, kept.data()}};
-  const std::vector<RecurrentRun> all = {
-      {.tokens = 20, .begins = true, .state = whole_state.data(), .copies = copies}};
+  const std::vector<RecurrentRun> all = {{.tokens = 20, .state = whole_state.data(), .copies = copies}};
   kernels::causal_convolution(x.view(), weight.view(), {}, Activation::silu, all, whole.view());
   for (const bool from_copy : {false, true}) {
     std::vector<float> state = from_copy ? kept : used_memory((kTaps - 1) * 24);
@@ -263,7 +343,7 @@ TEST(CausalConvolution, RemembersWhatPiecesNeedOfEarlierOnes) {
     for (std::size_t begin = from_copy ? 2 : 0; begin < 20; begin += size++) {
       const std::vector<RecurrentRun> run = {{.first_token = begin,
                                               .tokens = std::min<std::size_t>(size, 20 - begin),
-                                              .begins = begin == 0,
+                                              .position = begin,
                                               .state = state.data()}};
       kernels::causal_convolution(x.view(), weight.view(), {}, Activation::silu, run, out.view());
     }

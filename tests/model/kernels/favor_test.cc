@@ -55,11 +55,8 @@ struct FavorProblem {
 
   // The tokens [first, first + count), with copies of the state on the way.
   void run(std::size_t first, std::size_t count, std::span<const kernels::StateCopy> copies = {}) {
-    const std::vector<kernels::RecurrentRun> runs = {{.first_token = first,
-                                                      .tokens = count,
-                                                      .begins = first == 0,
-                                                      .state = state.data(),
-                                                      .copies = copies}};
+    const std::vector<kernels::RecurrentRun> runs = {
+        {.first_token = first, .tokens = count, .position = first, .state = state.data(), .copies = copies}};
     const std::size_t columns = kernels::favor_scratch(heads(), num_features, head_dim);
     const auto threads = static_cast<std::size_t>(omp_get_max_threads());
     std::vector<float> scratch(threads * columns);

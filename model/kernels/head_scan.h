@@ -1,0 +1,92 @@
+// The recurrence of one head of a run, from anchor to anchor.
+#pragma once
+
+#include "model/kernels/delta_rule.h"
+
+#include <array>
+#include <cstddef>
+
+namespace tp::kernels {
+
+// Most tokens between two anchors that a state keeps.
+inline constexpr std::size_t kKeptTokens = kAnchorTokens - 1;
+
+// Rounded up to whole vectors.
+constexpr std::size_t padded(std::size_t count) { return (count + 15) / 16 * 16; }
+
+// [begin, end)
+struct Stretch {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+
+  std::size_t size() const { return end - begin; }
+};
+
+// A thread's memory. Rows are padded to whole vectors.
+struct ScanScratch {
+  static constexpr std::size_t kBlock = 16;  // tokens that are multiplied together
+
+  // `memory`: [floats], or null to count them.
+  ScanScratch(const DeltaShape& shape, float* memory);
+
+  std::size_t key_stride;
+  float* keys;           // [kAnchorTokens, key_stride]
+  float* decays;         // [kAnchorTokens, key_stride], if rows have decays
+  float* faded_keys;     // [kAnchorTokens, key_stride]
+  float* row_decay;      // [key_stride]
+  float* rows;           // [2 * kBlock, key_stride]: a key and a query for each token
+  float* weights;        // [2 * kBlock, kAnchorTokens]: of additions in `known` and `seen`
+  float* products;       // [2 * kBlock, value_stride]: the matrix, multiplied by `rows`
+  float* last_addition;  // [value_stride]: the one before an anchor, which no state keeps
+  std::size_t floats = 0;
+};
+
+// Products of the keys and queries of a run's tokens with the keys since their anchor, for one key head. They
+// have no decays, so all value heads that read the key head share them. Writes rule.dots.
+void multiply_keys(const DeltaRule& rule, const RecurrentRun& run, std::size_t key_head,
+                   const ScanScratch& scratch);
+
+// One head of a run, in some columns of its values.
+class HeadScan {
+ public:
+  HeadScan(const DeltaRule& rule, const RecurrentRun& run, std::size_t head, Stretch columns,
+           const ScanScratch& scratch);
+
+  // Writes the outputs, and the matrices and additions of all states.
+  void run();
+
+ private:
+  float* matrix(float* state) const { return state + shape_.matrix(head_) + columns_.begin; }
+  float* addition(float* state, std::size_t token) const {
+    return state + shape_.additions(head_) + token * shape_.value_stride() + columns_.begin;
+  }
+  std::size_t stored_columns() const { return padded(columns_.size()); }
+
+  void clear() const;
+  void copy_to(float* state) const;
+  void advance(Stretch tokens);
+  void advance_block(std::size_t row, std::size_t count);
+  void fetch(std::size_t row) const;
+  void take_token(std::size_t row, std::size_t i);
+  void weigh(std::size_t row, std::size_t i) const;
+  void weigh_rows(std::size_t row, std::size_t i) const;
+  void multiply(std::size_t count) const;
+  void add_token(std::size_t row, std::size_t i) const;
+  void fade_keys() const;
+  void move_anchor();
+
+  const DeltaRule& rule_;
+  const DeltaShape& shape_;
+  const RecurrentRun& run_;
+  std::size_t head_;
+  std::size_t key_head_;
+  Stretch columns_;
+  const ScanScratch& scratch_;
+  std::size_t since_;  // tokens since the anchor
+  // Rows of the tokens since the anchor.
+  std::array<const float*, kAnchorTokens> keys_{};
+  std::array<const float*, kAnchorTokens> decays_{};
+  std::array<float*, kAnchorTokens> additions_{};
+};
+
+}  // namespace tp::kernels

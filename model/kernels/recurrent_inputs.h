@@ -1,0 +1,28 @@
+// Kernels for the inputs of a recurrence: a convolution, decays and strengths.
+#pragma once
+
+#include "model/kernels/recurrent_run.h"
+#include "model/kernels/simd/vector/activation.h"
+#include "tp/tensor.h"
+
+#include <optional>
+#include <span>
+
+namespace tp::kernels {
+
+// For each channel: out[token] = activation(bias + sum over j < taps of weight[j] * x[token - (taps - 1 -
+// j)]); without an activation, the sum itself. x, out: [tokens, channels], weight: [taps, channels], bias:
+// [channels], or empty. A state is the last taps - 1 rows of x: [taps - 1, channels].
+void causal_convolution(TensorView<const float> x, TensorView<const float> weight,
+                        std::span<const float> bias, std::optional<Activation> activation,
+                        std::span<const RecurrentRun> runs, TensorView<float> out);
+
+// decay = exp(-rate * softplus(x + bias)) in place, strength = sigmoid(strength) in place. decay: [tokens,
+// decays], strength: [tokens, heads], rate, bias: [decays].
+void delta_gates(std::span<const float> rate, std::span<const float> bias, TensorView<float> decay,
+                 TensorView<float> strength);
+// Mamba-2's gates: strength = softplus(x + bias), decay = exp(-rate * strength). x: [tokens, heads]
+void mamba_gates(std::span<const float> rate, std::span<const float> bias, TensorView<const float> x,
+                 TensorView<float> decay, TensorView<float> strength);
+
+}  // namespace tp::kernels
