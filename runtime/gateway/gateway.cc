@@ -66,7 +66,10 @@ std::string Gateway::url() const {
 
 void Gateway::run() {
   http_->post([this] { supervisor_->start(); });
-  ended_.get_future().wait();
+  {
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, [this] { return has_ended_; });
+  }
   http_->flush(kFlushTime);
 }
 
@@ -77,7 +80,9 @@ Supervisor::Events Gateway::events() {
   events.on_failing = [this](const std::string&) { dispatcher_->fail_all(unavailable()); };
   events.on_ended = [this] {
     dispatcher_->fail_all({.status = 503, .message = "the server is shutting down", .retry_after = 10.0});
-    ended_.set_value();
+    const std::lock_guard lock(mutex_);
+    has_ended_ = true;
+    ended_.notify_one();
   };
   events.log = [this](const std::string& line) {
     if (options_.log)

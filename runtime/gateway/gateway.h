@@ -5,11 +5,13 @@
 #include "runtime/gateway/supervisor.h"
 #include "runtime/http/http_server.h"
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -62,7 +64,10 @@ class Gateway {
   std::string url() const;
 
   const GatewayOptions options_;
-  std::promise<void> ended_;
+  // A condition, because the thread sanitizer delivers no signals to a thread that waits for a future.
+  std::condition_variable ended_;
+  std::mutex mutex_;
+  bool has_ended_ = false;
   // The server's thread may get a request before the constructor has ended.
   std::promise<void> constructed_;
   std::shared_future<void> is_constructed_ = constructed_.get_future().share();

@@ -68,7 +68,7 @@ class Supervisor {
   const HttpUrl& server() const { return server_; }
   const std::string& secret() const { return secret_; }
   const std::string& model() const { return announcement_.model; }
-  // Of the last job that was ready; only localhost's pages before it.
+  // Rules of the last job that was ready; only localhost's pages before it.
   Origins origins() const { return Origins(announcement_.origins); }
   // Whether the job computes the same bits as all jobs before it.
   bool is_exact() const { return options_.same_bits && announcement_.isa == isa_; }

@@ -63,7 +63,8 @@ TEST(Access, RefusesWebPagesOfOtherOrigins) {
 
 TEST(Access, LetsPagesOfAllowedOriginsReadResponses) {
   const Access access({.origins = {"https://chat.example.com"}});
-  const HttpHeaders headers = access.origins().headers(request_with({{"origin", "https://chat.example.com"}}));
+  const HttpHeaders headers =
+      access.origins().headers(request_with({{"origin", "https://chat.example.com"}}));
   ASSERT_FALSE(headers.empty());
   EXPECT_EQ(headers.front(),
             (std::pair<std::string, std::string>("Access-Control-Allow-Origin", "https://chat.example.com")));
