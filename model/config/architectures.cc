@@ -120,12 +120,25 @@ const IndexerSpec* indexer_of(const BlockSpec& block) {
   return latent != nullptr && latent->indexer ? &*latent->indexer : nullptr;
 }
 
+std::size_t most_chosen(const ModelSpec& spec) {
+  std::size_t most = 0;
+  for (const BlockSpec& block : spec.blocks) {
+    if (const IndexerSpec* const indexer = indexer_of(block)) most = std::max(most, indexer->top_k);
+  }
+  return most;
+}
+
+bool shares_indexers(const ModelSpec& spec) {
+  return std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {
+    const IndexerSpec* const indexer = indexer_of(block);
+    return indexer != nullptr && indexer->is_shared;
+  });
+}
+
 bool can_divide_layers(const ModelSpec& spec) {
   return !spec.per_layer_inputs && std::ranges::none_of(spec.blocks, [](const BlockSpec& block) {
     const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
-    const IndexerSpec* const indexer = indexer_of(block);
-    return (attention != nullptr && attention->shared_kv_layer.has_value()) ||
-           (indexer != nullptr && indexer->is_shared);
+    return attention != nullptr && attention->shared_kv_layer.has_value();
   });
 }
 

@@ -75,6 +75,9 @@ struct MixtureOfExpertsSpec {
   bool gated = true;                         // false: experts are plain MLPs
   bool bias = false;                         // in the layers of routed experts
   bool weigh_input = false;                  // scale an expert's input by its weight, instead of the output
+  // Size of the vectors that the routed experts read and write, which are projections of the hidden state; 0:
+  // they read the hidden state itself.
+  std::size_t latent_size = 0;
   std::size_t shared_intermediate_size = 0;  // width of the expert that every token uses; 0: none
   bool shared_expert_gate = false;           // a gate scales the shared expert's output
 
@@ -298,6 +301,10 @@ const MambaSpec* first_mixer(const ModelSpec& spec);
 
 // A block's indexer, its own or one that it shares; null if it has none.
 const IndexerSpec* indexer_of(const BlockSpec& block);
+// The most positions that any indexer chooses for a token; 0 if there are no indexers.
+std::size_t most_chosen(const ModelSpec& spec);
+// Whether any layer uses the choice of another layer's indexer.
+bool shares_indexers(const ModelSpec& spec);
 
 // With same_bits, the largest number of attention heads in a block, which determines the sizes of leaves (see
 // leaf_of); else 0.

@@ -38,8 +38,16 @@ Residual Model::begin(Communicator* comm, const StepContext& step, const StageLi
   if (stage_.is_first())
     return {comm, (*embedding_)(step), embedding_norm_, embedding_projection_.get(), streams_, step};
   const TensorView<float> x = step.workspace.take(step.batch.tokens.size(), hidden_size_);
-  if (comm != nullptr) links.receive(x);
+  if (comm != nullptr) {
+    links.receive(x);
+    if (sends_choice(step.batch)) links.receive(step.chosen);
+  }
   return {comm, x, step};
+}
+
+// A token at position p sees p + 1 positions.
+bool Model::sends_choice(const Batch& batch) const {
+  return shares_indexers_ && std::ranges::max(batch.positions) >= most_chosen_;
 }
 
 template <class Use>
@@ -104,7 +112,9 @@ void Model::run(Communicator* comm, const Batch& batch, const KvCache& cache, Wo
   compute(comm, batch, cache, workspace, links, tally,
           [&](TensorView<const float> x, const StepContext& step) {
             if (!stage_.is_last()) {
-              if (comm != nullptr) links.send(x);
+              if (comm == nullptr) return;
+              links.send(x);
+              if (sends_choice(batch)) links.send(step.chosen);
               return;
             }
             for_rows(x, batch.hidden_rows, workspace, on_hidden);

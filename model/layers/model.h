@@ -67,8 +67,9 @@ class Model {
   // CommError.
   using OnLogits = std::function<void(std::size_t first_output, TensorView<const float> local_logits)>;
   using OnHidden = std::function<void(std::size_t first_output, TensorView<const float> hidden)>;
-  // Passes the residual stream, [tokens, hidden_size], from stage to stage. All stages except the first
-  // receive it. All stages except the last send it and have no outputs.
+  // Passes the residual stream, [tokens, hidden_size], from stage to stage, and after it the choice of shared
+  // indexers (StepContext::chosen), if the step has any. All stages except the first receive both. All stages
+  // except the last send both and have no outputs.
   struct StageLinks {
     std::function<void(TensorView<float> x)> receive{};
     std::function<void(TensorView<const float> x)> send{};
@@ -141,6 +142,8 @@ class Model {
   void encode(Communicator* comm, const Batch& inputs, const KvCache& cache, Workspace& workspace,
               const OnHidden& on_hidden) const;
   Residual begin(Communicator* comm, const StepContext& step, const StageLinks& links) const;
+  // Whether a stage also sends the positions that indexers have chosen, which the next stage may need.
+  bool sends_choice(const Batch& batch) const;
 
   // Members that this stage does not need are null or empty.
   Stage stage_;
@@ -157,6 +160,7 @@ class Model {
   std::optional<PerLayerInputs> per_layer_inputs_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
   std::size_t most_chosen_ = 0;           // positions that an indexer chooses; 0: there are no indexers
+  bool shares_indexers_ = false;          // whether layers use the choice of an earlier layer's indexer
   std::size_t first_layer_ = 0;           // cache index of the first block; above 0 only in `encoder_`
   std::shared_ptr<const Model> encoder_;  // null: the model has no encoder
   std::optional<Norm> final_norm_;

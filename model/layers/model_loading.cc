@@ -196,8 +196,7 @@ void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const
   require<ConfigError>(
       stage.is_whole() || can_divide_layers(spec),
       "cannot divide the layers into {} stages: layers of this model read more than the "
-      "output of the layer before (keys and values, choices of positions, or inputs, of other layers); leave "
-      "`pipeline` out",
+      "output of the layer before (keys and values, or inputs, of other layers); leave `pipeline` out",
       stage.count);
   stage_ = stage;
   hidden_size_ = spec.hidden_size;
@@ -225,10 +224,8 @@ void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const
   relative_bias_ = load_relative_bias(loader, spec, names.relative_bias);
   per_layer_inputs_ = load_per_layer_inputs(loader, spec, names.per_layer_inputs);
   blocks_ = load_blocks(loader, spec, names, stage.layers(spec.blocks.size()));
-  for (const BlockSpec& block : spec.blocks) {
-    if (const IndexerSpec* const indexer = indexer_of(block))
-      most_chosen_ = std::max(most_chosen_, indexer->top_k);
-  }
+  most_chosen_ = most_chosen(spec);
+  shares_indexers_ = shares_indexers(spec);
   if (stage.is_last()) {
     final_norm_ = load_if_present(loader, names.final_norm, state_size(spec), spec.final_norm);
     output_tokens_ = predicts_with_embedding ? embed_tokens_ : others.head;

@@ -33,6 +33,13 @@ double speed_of(const EnginePlan& plan, std::size_t rank) {
   return plan.options.split[rank] * static_cast<double>(plan.options.split.size()) / sum;
 }
 
+// Elements per token that a stage sends to the next stage: the residual stream, and the positions that shared
+// indexers have chosen.
+std::size_t stage_output(const ModelSpec& spec, std::size_t context) {
+  const std::size_t chosen = shares_indexers(spec) ? most_chosen(spec) : 0;
+  return spec.hidden_size + (context >= chosen ? chosen : 0);
+}
+
 }  // namespace
 
 EnginePlan Prediction::divided(Division division) const {
@@ -158,7 +165,7 @@ StepTime Prediction::all_stages(Division division, const StepLoad& load, std::si
   if (division.stages > 2) add(1, static_cast<double>(division.stages) - 2.0);
   if (division.stages > 1) add(division.stages - 1, 1.0);
   const auto hops = static_cast<double>(division.stages - 1);
-  const double bytes = static_cast<double>(load.tokens * spec_.hidden_size * sizeof(float));
+  const double bytes = static_cast<double>(load.tokens * stage_output(spec_, load.context) * sizeof(float));
   through.sums += hops * message_time(cluster_, bytes);
   StepTime control;
   control.control = control_time(cluster_, division.all_ranks()).total();
