@@ -30,7 +30,8 @@ CacheSlices CacheSlices::of(const ModelSpec& spec, Range layers, TpRank tp, std:
                             std::size_t blocks) {
   if (host.size() < 2) return {};
   CacheSlices slices{.rank = static_cast<std::size_t>(std::ranges::find(host, tp.rank) - host.begin()),
-                     .ranks = host.size()};
+                     .ranks = host.size(),
+                     .most_chosen = tp::most_chosen(spec)};
   for (std::size_t layer = layers.begin; layer < layers.end; ++layer) {
     std::vector<HeadShard> shards;
     std::vector<Range> read;

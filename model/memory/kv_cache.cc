@@ -85,10 +85,20 @@ std::size_t whole_lines(std::size_t bytes) {
   return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
+std::size_t list_bytes(const CacheSlices& slices) {
+  return TopLists::elements(slices.ranks, slices.most_chosen) * sizeof(kernels::ScoredPosition);
+}
+
 std::size_t bytes_of_block(const std::vector<Range>& parts) { return parts.empty() ? 0 : parts.back().end; }
 
 std::size_t bytes_of_block(const LayerBytes& layers, const CacheGroups& groups) {
   return bytes_of_block(parts_of_block(all_slots(layers, groups)));
+}
+
+std::unique_ptr<TopLists> lists_at(std::byte* memory, const CacheSlices& slices) {
+  const std::span elements(reinterpret_cast<kernels::ScoredPosition*>(memory),
+                           TopLists::elements(slices.ranks, slices.most_chosen));
+  return std::make_unique<TopLists>(elements, slices.rank, slices.ranks);
 }
 
 }  // namespace
@@ -104,15 +114,17 @@ std::size_t host_block_bytes(const Layouts& layers, const CacheGroups& groups, c
 std::size_t HostCache::region_bytes(const Layouts& layers, const CacheGroups& groups,
                                     std::size_t blocks) const {
   return whole_lines(blocks * host_block_bytes(layers, groups, slices)) +
-         exchange_floats(on_host(layers, slices), slices, max_blocks) * sizeof(float);
+         whole_lines(exchange_floats(on_host(layers, slices), slices, max_blocks) * sizeof(float)) +
+         list_bytes(slices);
 }
 
 std::size_t HostCache::exchange_bytes(const Layouts& layers) const {
   if (slices.layers.empty()) return 0;
   const Layouts layouts = on_host(layers, slices);
   const std::size_t threads = static_cast<std::size_t>(omp_get_max_threads());
-  return sizeof(float) * (threads * host_attention_scratch(layouts, slices, max_blocks) +
-                          exchange_floats(layouts, slices, max_blocks) / slices.ranks);
+  return sizeof(float) * (threads * host_scratch(layouts, slices, max_blocks) +
+                          exchange_floats(layouts, slices, max_blocks) / slices.ranks) +
+         list_bytes(slices) / slices.ranks;
 }
 
 // Each part of the blocks is contiguous in memory, so that a layer's blocks are as close together as
@@ -160,10 +172,12 @@ std::vector<std::span<const std::byte>> KvCache::own_shared_memory() const {
 void KvCache::share_layers(const Layouts& host_layouts, std::size_t blocks) {
   const CacheSlices& slices = host_.slices;
   const auto threads = static_cast<std::size_t>(omp_get_max_threads());
-  const std::size_t scratch = host_attention_scratch(host_layouts, slices, host_.max_blocks);
+  const std::size_t scratch = host_scratch(host_layouts, slices, host_.max_blocks);
   scratch_ = {threads * scratch, "attention of all heads of a host"};
-  const std::span<float> exchange(reinterpret_cast<float*>(host_.region->data() + whole_lines(blocks)),
+  std::byte* const after_blocks = host_.region->data() + whole_lines(blocks);
+  const std::span<float> exchange(reinterpret_cast<float*>(after_blocks),
                                   exchange_floats(host_layouts, slices, host_.max_blocks));
+  if (slices.most_chosen != 0) lists_ = lists_at(after_blocks + whole_lines(exchange.size_bytes()), slices);
   shared_.resize(layers_.size());
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
     if (layers_[layer].base == nullptr) continue;
@@ -185,7 +199,8 @@ void KvCache::share_layers(const Layouts& host_layouts, std::size_t blocks) {
                       heads.are_shared() ? &slices.queries[layer] : nullptr,
                       owners,
                       exchange,
-                      {scratch_.data(), threads, scratch}};
+                      {scratch_.data(), threads, scratch},
+                      heads.are_shared() ? lists_.get() : nullptr};
   }
 }
 

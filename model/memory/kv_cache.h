@@ -39,7 +39,8 @@ struct HostCache {
   std::size_t max_blocks = 0;            // largest number of blocks of a sequence
   std::unique_ptr<HostRegion> region{};  // has region_bytes() bytes; null: the cache is private
 
-  // Bytes for `blocks` blocks of layers with these layouts, and for the exchange of queries and results.
+  // Bytes for `blocks` blocks of layers with these layouts, and for the exchange of queries, results and
+  // lists.
   std::size_t region_bytes(const std::vector<kernels::KvLayout>& layers, const CacheGroups& groups,
                            std::size_t blocks) const;
   // Bytes of memory, besides the blocks, that this rank needs for the exchange.
@@ -85,6 +86,7 @@ class KvCache {
   std::size_t block_bytes_;                              // bytes of all blocks
   std::vector<std::vector<kernels::BlockRange>> owned_;  // [layers][the host's KV heads], see PagedCache
   Buffer<float> scratch_;                                // see SharedLayer
+  std::unique_ptr<TopLists> lists_;                      // see SharedLayer
   std::vector<SharedLayer> shared_;                      // [layers]; empty if the cache is private
   std::vector<kernels::PagedCache> layers_;
   StateCache states_;

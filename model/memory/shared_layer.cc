@@ -39,9 +39,9 @@ std::size_t exchange_floats(std::span<const kernels::KvLayout> host_layouts, con
   return kSequences * most;
 }
 
-std::size_t host_attention_scratch(std::span<const kernels::KvLayout> host_layouts, const CacheSlices& slices,
-                                   std::size_t max_blocks) {
-  std::size_t most = 0;
+std::size_t host_scratch(std::span<const kernels::KvLayout> host_layouts, const CacheSlices& slices,
+                         std::size_t max_blocks) {
+  std::size_t most = slices.ranks * slices.most_chosen * sizeof(kernels::ScoredPosition) / sizeof(float);
   for (std::size_t layer = 0; layer < slices.layers.size(); ++layer) {
     if (slices.are_shared(layer))
       most = std::max(most, kernels::attention_scratch(slices.queries[layer].kv_of_head, host_layouts[layer],

@@ -73,12 +73,12 @@ void add_layer(const AttentionShape& shape, std::vector<AttentionShape>& shapes)
     same->layers += 1;
 }
 
-// The scores of an indexer, which every rank computes for all positions.
-AttentionShape indexer_shape(const IndexerSpec& indexer, const kernels::KvLayout& layout) {
+// The scores of an indexer. `owned`: the rank's share of the positions.
+AttentionShape indexer_shape(const IndexerSpec& indexer, const kernels::KvLayout& layout, double owned) {
   return {.layers = 1,
-          .bytes_per_position = static_cast<double>(layout.index_panel_bytes()) /
+          .bytes_per_position = owned * static_cast<double>(layout.index_panel_bytes()) /
                                 static_cast<double>(kernels::KvLayout::kPanel),
-          .multiplications = static_cast<double>(indexer.num_heads * indexer.head_dim)};
+          .multiplications = owned * static_cast<double>(indexer.num_heads * indexer.head_dim)};
 }
 
 // Returns one entry per kind of layer, in the order of first appearance.
@@ -108,8 +108,8 @@ std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan
     const CacheWindow window = indexer != nullptr ? indexer->top_k
                                : place            ? groups.windows[place->group]
                                                   : std::nullopt;
-    const double kv_heads = window ? static_cast<double>(layouts[layer].kv_heads)
-                                   : slices.owned_heads(layer, layouts[layer].kv_heads);
+    const double owned = slices.owned_heads(layer, layouts[layer].kv_heads);
+    const double kv_heads = window ? static_cast<double>(layouts[layer].kv_heads) : owned;
     const AttentionShape shape =
         recurrence != nullptr ? recurrent_shape(products_of(*recurrence, heads), states[layer], kScanPasses)
         : convolution != nullptr ? recurrent_shape(products_of(*convolution, heads), states[layer], 2.0)
@@ -117,7 +117,8 @@ std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan
         : hashed != nullptr      ? hashed_shape(*hashed, heads)
                                  : shape_of_layer(layouts[layer], kv_heads, heads, window, is_chunked(part));
     add_layer(shape, shapes);
-    if (indexer != nullptr && !indexer->is_shared) add_layer(indexer_shape(*indexer, layouts[layer]), shapes);
+    if (indexer != nullptr && !indexer->is_shared)
+      add_layer(indexer_shape(*indexer, layouts[layer], owned), shapes);
   }
   return shapes;
 }

@@ -177,24 +177,41 @@ CheckpointConfig tiny_latent_config() {
   return config;
 }
 
+// Two heads, whose scores are often zero: many positions have equal scores.
+CheckpointConfig tiny_indexed_config() {
+  CheckpointConfig config = tiny_latent_config();
+  config.architecture = "GlmMoeDsaForCausalLM";
+  config.num_hidden_layers = 3;
+  config.first_k_dense_replace = 3;
+  config.index_topk = 100;
+  config.index_n_heads = 2;
+  config.index_head_dim = 16;
+  config.indexer_types = {"full", "shared", "full"};
+  return config;
+}
+
 class LongContext : public testing::TestWithParam<CheckpointConfig> {};
 
 // Splits of several owners, in a prompt and in the tokens after it, against one rank.
 TEST_P(LongContext, HasTheBitsOfOneRank) {
   if (test::world().size() > GetParam().num_attention_heads) GTEST_SKIP() << "more ranks than heads";
-  constexpr std::size_t kLength = 20'000;
+  const std::size_t length = GetParam().index_topk != 0 ? 2'500 : 20'000;
   ModelSpec spec = make_spec(GetParam());
   spec.same_bits = true;
   const SyntheticWeights source(DType::f32, 3);
   reference::Random random(7);
-  std::vector<TokenId> tokens(kLength + 8);
+  std::vector<TokenId> tokens(length + 8);
   for (TokenId& token : tokens) token = static_cast<TokenId>(random.integer(0, spec.vocab_size - 1));
-  const auto last_logits = [&](Communicator& comm) {
+  const auto last_logits = [&](Communicator& comm, bool in_halves, std::size_t hosts) {
     ModelUnderTest model(comm, spec, source,
-                         {.length = tokens.size(), .block_size = 32, .kv_type = KvType::bf16});
-    model.append_silently(std::span(tokens).first(kLength));
+                         {.length = tokens.size(),
+                          .block_size = 32,
+                          .kv_type = KvType::bf16,
+                          .in_halves = in_halves,
+                          .hosts = hosts});
+    model.append_silently(std::span(tokens).first(length));
     std::vector<float> logits;
-    for (std::size_t i = kLength; i < tokens.size(); ++i) {
+    for (std::size_t i = length; i < tokens.size(); ++i) {
       const std::vector<float> next = model.append(std::span(tokens).subspan(i, 1));
       logits.insert(logits.end(), next.begin(), next.end());
     }
@@ -204,16 +221,23 @@ TEST_P(LongContext, HasTheBitsOfOneRank) {
   std::vector<float> expected;
   if (test::world().is_root()) {
     Communicator self(MPI_COMM_SELF);
-    expected = last_logits(self);
+    expected = last_logits(self, false, 1);
   }
   barrier(test::world());  // the other ranks sleep
-  EXPECT_TRUE(same_bits(last_logits(test::world()), expected));
+  EXPECT_TRUE(same_bits(last_logits(test::world(), false, 1), expected));
+  // The lists of one half-batch must not be taken for those of the other.
+  if (GetParam().index_topk == 0) return;
+  EXPECT_TRUE(same_bits(last_logits(test::world(), true, 1), expected)) << "in halves";
+  EXPECT_TRUE(same_bits(last_logits(test::world(), true, 2), expected)) << "in halves, on two hosts";
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiny, LongContext,
-                         testing::Values(tiny_config("LlamaForCausalLM"), tiny_latent_config()),
+                         testing::Values(tiny_config("LlamaForCausalLM"), tiny_latent_config(),
+                                         tiny_indexed_config()),
                          [](const auto& one) {
-                           return one.param.kv_lora_rank != 0 ? "Latents" : "OneKvHead";
+                           return one.param.index_topk != 0     ? "ChosenLatents"
+                                  : one.param.kv_lora_rank != 0 ? "Latents"
+                                                                : "OneKvHead";
                          });
 
 }  // namespace

@@ -58,7 +58,7 @@ void attend_to_copies(const kernels::AttentionArgs& args, std::size_t top_k, con
       step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()),
                           kernels::attention_scratch(args.kv_of_head, args.cache.layout, latents.blocks()));
   if (args.query.empty()) return;
-  for_chosen_groups(args.spans, top_k, [&](const ChosenGroup& tokens) {
+  const auto attend_to_copies_of = [&](const ChosenGroup& tokens) {
     std::vector<AttentionSpan> spans;
     for (std::size_t i = 0; i < tokens.count; ++i)
       spans.push_back(latents.span_of(tokens.row() + i, top_k, i));
@@ -70,7 +70,9 @@ void attend_to_copies(const kernels::AttentionArgs& args, std::size_t top_k, con
                      });
     of_group.spans = spans;
     kernels::paged_attention(of_group);
-  });
+  };
+  for (const auto& round : chosen_rounds(args.spans, top_k))
+    std::ranges::for_each(round, attend_to_copies_of);
 }
 
 }  // namespace
@@ -86,7 +88,26 @@ std::size_t most_positions(std::span<const AttentionSpan> spans, std::size_t blo
   return blocks * block_size;
 }
 
-void attend_to_chosen(const kernels::AttentionArgs& args, std::size_t top_k, const StepContext& step) {
+std::vector<std::vector<ChosenGroup>> chosen_rounds(std::span<const AttentionSpan> spans, std::size_t top_k) {
+  std::vector<std::vector<ChosenGroup>> rounds;
+  std::size_t number = 0;
+  for (const AttentionSpan& span : spans) {
+    for (std::size_t first = dense_tokens(span, top_k); first < span.tokens;) {
+      const std::size_t of_round = number % TopLists::kTokens;
+      if (of_round == 0) rounds.emplace_back();
+      const std::size_t count =
+          std::min({tokens_per_group(), span.tokens - first, TopLists::kTokens - of_round});
+      rounds.back().push_back({&span, first, count, number});
+      first += count;
+      number += count;
+    }
+  }
+  return rounds;
+}
+
+void attend_to_chosen(const kernels::AttentionArgs& args, const IndexerSpec& indexer,
+                      const StepContext& step) {
+  const std::size_t top_k = indexer.top_k;
   std::vector<AttentionSpan> dense;
   for (const AttentionSpan& span : args.spans) {
     AttentionSpan first = span;
@@ -96,10 +117,10 @@ void attend_to_chosen(const kernels::AttentionArgs& args, std::size_t top_k, con
   kernels::AttentionArgs of_dense = args;
   of_dense.spans = dense;
   if (most_positions(args.spans, args.cache.layout.block_size) <= top_k) return attend(of_dense, step);
-  if (dense.empty())
-    wait_for_keys(step);
-  else
+  if (!dense.empty())
     attend(of_dense, step);
+  else if (indexer.is_shared)  // a layer's own indexer has waited
+    wait_for_host(step);
   const Workspace::Frame frame(step.workspace);
   attend_to_copies(args, top_k, step);
 }

@@ -1,6 +1,7 @@
 // Latent attention to positions that an indexer has chosen.
 #pragma once
 
+#include "model/config/attention_spec.h"
 #include "model/kernels/attention.h"
 #include "model/layers/linear/step_context.h"
 
@@ -8,14 +9,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace tp {
 
-// Consecutive tokens of a span.
+// Consecutive tokens of a span that see more than top_k positions.
 struct ChosenGroup {
   const kernels::AttentionSpan* span;
   std::size_t first;  // index in the span
   std::size_t count;
+  std::size_t number;  // number of the first token among all such tokens of the step
 
   std::size_t row() const { return span->first_token + first; }  // row of the first token in the batch
   std::size_t position(std::size_t token) const { return span->start_position + first + token; }
@@ -29,14 +32,10 @@ inline std::size_t dense_tokens(const kernels::AttentionSpan& span, std::size_t 
   return std::min(span.tokens, top_k - std::min(top_k, span.start_position));
 }
 
-// Calls body(group) for groups of the tokens that see more than top_k positions.
-template <class Body>
-void for_chosen_groups(std::span<const kernels::AttentionSpan> spans, std::size_t top_k, const Body& body) {
-  for (const kernels::AttentionSpan& span : spans) {
-    for (std::size_t first = dense_tokens(span, top_k); first < span.tokens; first += tokens_per_group())
-      body(ChosenGroup{&span, first, std::min(tokens_per_group(), span.tokens - first)});
-  }
-}
+// The tokens that see more than top_k positions, in rounds of TopLists::kTokens tokens. The rounds do not
+// depend on the number of threads, which may differ between ranks.
+std::vector<std::vector<ChosenGroup>> chosen_rounds(std::span<const kernels::AttentionSpan> spans,
+                                                    std::size_t top_k);
 
 // Room of the longest block table, in positions.
 std::size_t most_positions(std::span<const kernels::AttentionSpan> spans, std::size_t block_size);
@@ -48,6 +47,7 @@ inline std::span<std::int32_t> chosen_by(const StepContext& step, std::size_t ro
 
 // Computes attention for all tokens of the step: tokens that see at most top_k positions attend to all of
 // them, other tokens to those in step.chosen. `args` has spans for all tokens. Throws CommError.
-void attend_to_chosen(const kernels::AttentionArgs& args, std::size_t top_k, const StepContext& step);
+void attend_to_chosen(const kernels::AttentionArgs& args, const IndexerSpec& indexer,
+                      const StepContext& step);
 
 }  // namespace tp

@@ -127,7 +127,7 @@ void attend(const AttentionArgs& args, const StepContext& step) {
   if (step.comm != nullptr && step.comm->overlaps()) step.shared_cache->region->synchronize();
 }
 
-void wait_for_keys(const StepContext& step) {
+void wait_for_host(const StepContext& step) {
   if (step.shared_cache == nullptr) return;
   use_huge_pages(*step.shared_cache, step.spans());
   if (step.shared_cache->queries != nullptr) step.shared_cache->region->synchronize();

@@ -11,8 +11,9 @@ namespace tp {
 // paged_attention. Throws CommError.
 void attend(const kernels::AttentionArgs& args, const StepContext& step);
 
-// Waits until the ranks of the host that keep one copy of the layer's cache have written the keys of the
-// step's tokens. Throws CommError.
-void wait_for_keys(const StepContext& step);
+// After this rank has written keys and values: waits until all ranks of the host that keep one copy of the
+// layer's cache have called this function. Afterwards, this rank sees what they wrote before. Throws
+// CommError.
+void wait_for_host(const StepContext& step);
 
 }  // namespace tp

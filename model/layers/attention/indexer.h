@@ -15,7 +15,9 @@
 
 namespace tp {
 
-// Every rank has all index heads and computes the same choice.
+// Every rank has all index heads. If the ranks of a host keep one copy of the cache, each rank computes the
+// scores of the positions that it owns, and the ranks exchange lists of their highest scores. All ranks make
+// the same choice.
 class Indexer {
  public:
   // `rope`: of the layer's attention. Throws CheckpointError.
@@ -29,8 +31,9 @@ class Indexer {
 
   // Writes the tokens' index keys to the cache. down: [tokens, down_size()], which it overwrites.
   void remember(TensorView<float> down, const StepContext& step, const kernels::PagedCache& cache) const;
-  // Writes the choice of each token that sees more than top_k positions to step.chosen. query_latent:
-  // [tokens, q_lora_rank], down: as it was given to remember().
+  // Writes the choice of each token that sees more than top_k positions to step.chosen. If there are such
+  // tokens, waits until the other ranks of the host have written keys and values. query_latent: [tokens,
+  // q_lora_rank], down: as it was given to remember(). Throws CommError.
   void choose(TensorView<const float> query_latent, TensorView<float> down, const StepContext& step,
               const kernels::PagedCache& cache) const;
 

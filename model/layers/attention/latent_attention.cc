@@ -200,7 +200,7 @@ void LatentAttention::attend(TensorView<const float> query, const StepContext& s
       .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
       .out = out};
   if (spec_.indexer)
-    attend_to_chosen(args, spec_.indexer->top_k, step);
+    attend_to_chosen(args, *spec_.indexer, step);
   else
     tp::attend(args, step);
 }

@@ -88,7 +88,8 @@ std::vector<float> scores_of(const KvLayout& layout, const IndexInputs& inputs, 
                              kernels::index_scratch(layout, tokens));
   kernels::index_scores(
       {inputs.query.view().rows_from(first, tokens), inputs.weight.view().rows_from(first, tokens)},
-      sequence.last(tokens), sequence.cache(),
+      sequence.last(tokens), kernels::OwnedPositions(sequence.last(tokens), sequence.cache()),
+      sequence.cache(),
       {scratch.data(), static_cast<std::size_t>(omp_get_max_threads()),
        kernels::index_scratch(layout, tokens)},
       {scores.data(), tokens, positions});
@@ -171,6 +172,75 @@ TEST(ChooseHighest, TakesZerosOfBothSignsAsEqualAndNumbersThatAreNone) {
   EXPECT_EQ(chosen_of({-1.0F, -0.0F, 0.0F, 1.0F, -2.0F}, 2), (std::vector<std::int32_t>{1, 3}));
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(chosen_of({kNan, 1.0F, kNan, -INFINITY, 2.0F}, 5), (std::vector<std::int32_t>{0, 1, 2, 3, 4}));
+}
+
+// A sequence of 100 blocks of 3 positions, whose blocks belong to several owners.
+struct DividedSequence {
+  std::vector<std::int32_t> table;
+
+  explicit DividedSequence(Random& random) : table(100) {
+    std::iota(table.begin(), table.end(), 0);
+    for (std::size_t i = table.size() - 1; i > 0; --i) std::swap(table[i], table[random.integer(0, i)]);
+  }
+
+  std::size_t positions() const { return 3 * table.size() - 1; }
+  AttentionSpan span() const { return {0, 1, positions() - 1, table}; }
+  kernels::OwnedPositions owned(const kernels::BlockRange& blocks) const {
+    return {span(), {.layout = {.block_size = 3}, .owned = {&blocks, 1}}};
+  }
+};
+
+// The choice from the lists of owners of these blocks.
+std::vector<std::int32_t> chosen_by_owners(const DividedSequence& sequence,
+                                           const std::vector<kernels::BlockRange>& owners,
+                                           const std::vector<float>& scores, std::size_t count) {
+  std::vector<std::vector<kernels::ScoredPosition>> lists;
+  for (const kernels::BlockRange& blocks : owners) {
+    const kernels::OwnedPositions owned = sequence.owned(blocks);
+    std::vector<float> own(owned.before(sequence.positions()));
+    for (std::size_t i = 0; i < own.size(); ++i) own[i] = scores[owned.position(i)];
+    std::vector<float> scratch(own.size());
+    kernels::list_highest(own, owned, scratch, lists.emplace_back(count));
+  }
+  const std::vector<std::span<const kernels::ScoredPosition>> all(lists.begin(), lists.end());
+  std::vector<kernels::ScoredPosition> scratch(lists.size() * count);
+  std::vector<std::int32_t> chosen(count, -1);
+  kernels::merge_highest(all, scratch, chosen);
+  return chosen;
+}
+
+TEST(MergeHighest, EqualsTheChoiceFromAllScores) {
+  Random random(8);
+  const DividedSequence sequence(random);
+  const std::vector<std::vector<kernels::BlockRange>> divisions = {
+      {{0, 100}}, {{0, 50}, {50, 100}}, {{0, 1}, {1, 1}, {1, 99}, {99, 100}}, {{60, 100}, {0, 30}, {30, 60}}};
+  for (const std::size_t values : {1U, 2U, 7U, 100000U}) {
+    std::vector<float> scores(sequence.positions());
+    for (float& score : scores)
+      score = static_cast<float>(random.integer(0, values - 1)) - static_cast<float>(values) / 2;
+    scores[100] = -0.0F;
+    scores[200] = 0.0F;
+    for (const std::size_t count : {1U, 2U, 30U, 150U, 298U}) {
+      const std::vector<std::int32_t> expected = reference::highest<float>(scores, count);
+      for (const auto& owners : divisions)
+        EXPECT_EQ(chosen_by_owners(sequence, owners, scores, count), expected) << values << " " << count;
+    }
+  }
+}
+
+TEST(OwnedPositions, AreCountedUpToAnyPosition) {
+  Random random(9);
+  const DividedSequence sequence(random);
+  const kernels::BlockRange blocks{20, 70};
+  const kernels::OwnedPositions owned = sequence.owned(blocks);
+  std::size_t count = 0;
+  for (std::size_t position = 0; position < sequence.positions(); ++position) {
+    EXPECT_EQ(owned.before(position), count) << position;
+    if (!blocks.contains(static_cast<std::size_t>(sequence.table[position / 3]))) continue;
+    EXPECT_EQ(owned.position(count), position);
+    ++count;
+  }
+  EXPECT_EQ(owned.before(sequence.positions()), count);
 }
 
 // Blocks with the latents of these tokens alone, in memory that contains `before`.

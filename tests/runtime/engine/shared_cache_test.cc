@@ -20,7 +20,7 @@ using test::greedy_request;
 using test::run_all;
 using test::run_engine;
 
-// One KV head, or latents, that all ranks read.
+// One KV head, or latents, that all ranks read, of all positions or of those that an indexer chooses.
 nlohmann::json config_of(const std::string& architecture) {
   nlohmann::json config = {{"architectures", {architecture}},
                            {"hidden_size", 32},
@@ -32,7 +32,7 @@ nlohmann::json config_of(const std::string& architecture) {
                            {"vocab_size", 64},
                            {"max_position_embeddings", 16384},
                            {"torch_dtype", "float32"}};
-  if (architecture != "DeepseekV3ForCausalLM") return config;
+  if (architecture == "LlamaForCausalLM") return config;
   config.update({{"num_key_value_heads", 6},
                  {"q_lora_rank", 16},
                  {"kv_lora_rank", 16},
@@ -40,6 +40,8 @@ nlohmann::json config_of(const std::string& architecture) {
                  {"qk_rope_head_dim", 8},
                  {"v_head_dim", 8},
                  {"first_k_dense_replace", 2}});
+  if (architecture == "DeepseekV32ForCausalLM")
+    config.update({{"index_topk", 200}, {"index_n_heads", 2}, {"index_head_dim", 8}});
   return config;
 }
 
@@ -111,7 +113,9 @@ TEST_P(SharedCache, GivesTheBitsOfPrivateCachesOnUnequalRanks) {
   expect_same_with_slices(options_);
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, SharedCache, testing::Values("LlamaForCausalLM", "DeepseekV3ForCausalLM"),
+INSTANTIATE_TEST_SUITE_P(Of, SharedCache,
+                         testing::Values("LlamaForCausalLM", "DeepseekV3ForCausalLM",
+                                         "DeepseekV32ForCausalLM"),
                          [](const auto& one) { return std::string(one.param); });
 
 }  // namespace
