@@ -21,4 +21,26 @@ inline Interval interval_of(std::vector<double> values) {
   return {values[edge], values[values.size() / 2], values[values.size() - 1 - edge]};
 }
 
+// Measurements of two programs, and the ratios other / one of pairs.
+struct Pairs {
+  Interval one;
+  Interval other;
+  Interval ratio;
+};
+
+// Calls one() and other(), which return measurements, `count` times. The first of a pair alternates.
+template <class One, class Other>
+Pairs measure_pairs(std::size_t count, const One& measure_one, const Other& measure_other) {
+  std::vector<double> one;
+  std::vector<double> other;
+  std::vector<double> ratios;
+  for (std::size_t pair = 0; pair < count; ++pair) {
+    if (pair % 2 == 0) one.push_back(measure_one());
+    other.push_back(measure_other());
+    if (pair % 2 == 1) one.push_back(measure_one());
+    ratios.push_back(other.back() / one.back());
+  }
+  return {interval_of(one), interval_of(other), interval_of(ratios)};
+}
+
 }  // namespace tp

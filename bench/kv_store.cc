@@ -187,17 +187,10 @@ class PlainFiles {
 // Measures both in turns, and prints the speed of `one` and its ratio to `other`.
 template <class One, class Other>
 void compare(const char* what, double bytes, std::size_t pairs, const One& one, const Other& other) {
-  std::vector<double> ratios;
-  std::vector<double> seconds;
-  for (std::size_t i = 0; i < pairs; ++i) {
-    const double first = i % 2 == 0 ? one() : other();
-    const double second = i % 2 == 0 ? other() : one();
-    seconds.push_back(i % 2 == 0 ? first : second);
-    ratios.push_back(i % 2 == 0 ? second / first : first / second);
-  }
-  const Interval ratio = interval_of(ratios);
+  const Pairs measured = measure_pairs(pairs, one, other);
   fmt::print("{}: {:.2f} GB/s, {:.2f} [{:.2f}, {:.2f}] of plain files\n", what,
-             bytes / interval_of(seconds).median / 1e9, ratio.median, ratio.low, ratio.high);
+             bytes / measured.one.median / 1e9, measured.ratio.median, measured.ratio.low,
+             measured.ratio.high);
   std::fflush(stdout);
 }
 

@@ -92,6 +92,42 @@ TEST_F(PredictionTest, StagesShareTheLayersAndTheEmbeddingWhereItIsTied) {
   EXPECT_EQ(weights({0, 2}) + weights({1, 2}), whole) << "first and last stage have it";
 }
 
+CheckpointConfig indexed() {
+  CheckpointConfig config = llama();
+  config.architecture = "DeepseekV32ForCausalLM";
+  config.num_key_value_heads = config.num_attention_heads;
+  config.q_lora_rank = 64;
+  config.kv_lora_rank = 32;
+  config.qk_nope_head_dim = config.qk_rope_head_dim = config.v_head_dim = 32;
+  config.first_k_dense_replace = config.num_hidden_layers;
+  config.index_topk = 64;
+  config.index_n_heads = 4;
+  config.index_head_dim = 32;
+  return config;
+}
+
+class IndexerPredictionTest : public PredictionTest {
+ protected:
+  IndexerPredictionTest() : PredictionTest(indexed()) {}
+
+  // The work of a step's indexers on the first of `ranks` ranks.
+  AttentionShape scores(std::size_t ranks) const {
+    const std::vector<AttentionShape> shapes = shape(0, ranks).attention;
+    EXPECT_EQ(shapes.size(), 2U) << "attention and indexers";
+    return shapes.back();
+  }
+};
+
+TEST_F(IndexerPredictionTest, RanksOfAHostDivideTheScores) {
+  EXPECT_DOUBLE_EQ(scores(1).multiplications, 4.0 * 32);
+  EXPECT_DOUBLE_EQ(scores(1).bytes_per_position, 32.0 * 2);
+  EXPECT_DOUBLE_EQ(scores(2).multiplications, 4.0 * 32) << "without a shared cache";
+  plan_.ranks = 2;
+  share_caches(plan_, {0, 0});
+  EXPECT_DOUBLE_EQ(scores(2).multiplications, 2.0 * 32);
+  EXPECT_DOUBLE_EQ(scores(2).bytes_per_position, 32.0);
+}
+
 TEST_F(PredictionTest, RefusesStagesIfLayersReadKeysOfOtherLayers) {
   EXPECT_FALSE(prediction().refusal({2, 1}));
   std::get<AttentionSpec>(spec_.blocks[1].attention).shared_kv_layer = 0;

@@ -1,0 +1,102 @@
+// Decoding with attention to the positions that an indexer chooses (sparse) and to all positions without an
+// indexer (dense), alternately, over the same cache, which is filled without computing a prompt. First, an
+// indexer that may choose all positions must give the bits of dense attention.
+//
+//   mpirun -np 2 build/bin/bench_indexer [--context 65536] [--index-topk 2048] [--sequences 1] [--pairs 12]
+
+#include "bench/filled_cache.h"
+#include "bench/interval.h"
+#include "model/config/architectures.h"
+#include "model/config/config.h"
+#include "parallel/exchange/mpi_session.h"
+#include "tp/communicator.h"
+#include "tp/mpi.h"
+
+#include <cstddef>
+#include <cstdio>
+#include <exception>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <omp.h>
+
+namespace tp {
+namespace {
+
+struct Options : bench::FilledOptions {
+  std::size_t top_k = 2048;
+  std::size_t hidden_size = 7168;
+};
+
+// Four layers of DeepSeek-V3.2's attention. The MLP has the width of one expert, and the vocabulary is small.
+CheckpointConfig config_of(const Options& options) {
+  CheckpointConfig config;
+  config.architecture = "DeepseekV3ForCausalLM";
+  config.num_attention_heads = 128;
+  config.num_key_value_heads = 128;
+  config.hidden_size = options.hidden_size;
+  config.intermediate_size = 2048;
+  config.num_hidden_layers = 4;
+  config.vocab_size = 256;
+  config.max_position_embeddings = options.context + 1024;
+  config.torch_dtype = DType::bf16;
+  config.q_lora_rank = 1536;
+  config.kv_lora_rank = 512;
+  config.qk_nope_head_dim = 128;
+  config.qk_rope_head_dim = 64;
+  config.v_head_dim = 128;
+  config.first_k_dense_replace = 4;
+  return config;
+}
+
+// The same model with indexers.
+ModelSpec indexed_spec(const Options& options, std::size_t top_k) {
+  CheckpointConfig config = config_of(options);
+  config.architecture = "DeepseekV32ForCausalLM";
+  config.index_topk = top_k;
+  config.index_n_heads = 64;
+  config.index_head_dim = 128;
+  return make_spec(config);
+}
+
+void measure(Communicator& comm, const Options& options) {
+  omp_set_num_threads(1);
+  const ModelSpec spec = indexed_spec(options, options.top_k);
+  bench::Decoder sparse(comm, spec, options);
+  bench::Decoder dense(comm, make_spec(config_of(options)), options);
+  const bench::FilledCache cache(comm, spec, sparse.model(), options, true);
+  {
+    bench::Decoder all(comm, indexed_spec(options, options.context + 1), options);
+    bench::require_same_bits(all.step(cache), dense.step(cache));
+  }
+  const Pairs pairs = measure_pairs(
+      options.pairs, [&] { return sparse.seconds(cache); }, [&] { return dense.seconds(cache); });
+  if (!comm.is_root()) return;
+  fmt::print("dense {:.2f} ms, sparse {:.2f} ms, dense/sparse {:.2f} [{:.2f}, {:.2f}]\n",
+             1e3 * pairs.other.median, 1e3 * pairs.one.median, pairs.ratio.median, pairs.ratio.low,
+             pairs.ratio.high);
+}
+
+}  // namespace
+}  // namespace tp
+
+int main(int argc, char** argv) {
+  CLI::App app("Decoding with attention to chosen positions");
+  tp::Options options;
+  options.context = 65536;
+  app.add_option("--index-topk", options.top_k, "Positions that an indexer chooses")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--hidden-size", options.hidden_size, "Size of the hidden state")
+      ->check(CLI::PositiveNumber);
+  tp::bench::add_options(app, options);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    const tp::MpiSession session;
+    tp::Communicator comm(MPI_COMM_WORLD);
+    tp::measure(comm, options);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench_indexer: {}\n", error.what());
+    tp::MpiSession::abort(1);
+  }
+}
