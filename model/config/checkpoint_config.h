@@ -92,6 +92,7 @@ struct CheckpointConfig : ModelConfig {
   // Mixture of experts.
   std::size_t num_experts_per_tok = 0;
   std::size_t moe_intermediate_size = 0;
+  std::size_t moe_latent_size = 0;                  // 0: none
   std::size_t shared_expert_intermediate_size = 0;  // 0: none
   std::size_t n_shared_experts = 0;
   bool norm_topk_prob = false;

@@ -30,12 +30,13 @@ void serialize(Archive& archive, tp::CheckpointConfig& config, unsigned /*versio
       .clip_qkv& config.use_qk_norm& config.logit_scale& config.multi_query& config.rotary_dim& config
       .parallel_attn& config.new_decoder_architecture& config.num_ln_in_parallel_attn;
   archive& config.num_experts& config.num_experts_per_tok& config.moe_intermediate_size& config
-      .shared_expert_intermediate_size& config.n_shared_experts& config.norm_topk_prob& config
-      .routed_scaling_factor& config.scoring_func& config.topk_method& config.n_group& config
-      .topk_group& config.decoder_sparse_step& config.mlp_only_layers& config.first_k_dense_replace& config
-      .moe_layer_freq& config.num_nextn_predict_layers& config.moe_layers& config
-      .interleave_moe_layer_step& config.intermediate_size_mlp& config.moe_layer_start_index& config
-      .moe_layer_end_index& config.moe_layer_interval& config.moe_norm_min& config.router_jitter_noise;
+      .moe_latent_size& config.shared_expert_intermediate_size& config.n_shared_experts& config
+      .norm_topk_prob& config.routed_scaling_factor& config.scoring_func& config.topk_method& config
+      .n_group& config.topk_group& config.decoder_sparse_step& config.mlp_only_layers& config
+      .first_k_dense_replace& config.moe_layer_freq& config.num_nextn_predict_layers& config
+      .moe_layers& config.interleave_moe_layer_step& config.intermediate_size_mlp& config
+      .moe_layer_start_index& config.moe_layer_end_index& config.moe_layer_interval& config
+      .moe_norm_min& config.router_jitter_noise;
   archive& config.lm_head_bias& config.attention_chunk_size& config.attn_temperature_tuning& config
       .attn_scale& config.floor_scale& config.llama_4_scaling_beta;
   archive& config.q_lora_rank& config.kv_lora_rank& config.qk_nope_head_dim& config.qk_rope_head_dim& config

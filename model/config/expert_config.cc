@@ -35,6 +35,7 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
   config.moe_intermediate_size = fields.size_or("moe_intermediate_size", config.moe_intermediate_size == 0
                                                                              ? config.intermediate_size
                                                                              : config.moe_intermediate_size);
+  fields.update_count({"moe_latent_size"}, config.moe_latent_size);
   fields.update_count({"shared_expert_intermediate_size"}, config.shared_expert_intermediate_size);
   fields.update_count({"n_shared_experts", "moe_num_shared_experts", "num_shared_experts"},
                       config.n_shared_experts);

@@ -37,6 +37,9 @@ struct ExpertNames {
   // Tensors, not layers: the gain of the router's norm, and the factors of the experts' weights.
   std::string router_scale{};
   std::string per_expert_scale{};
+  // Layers before and after all routed experts (see MixtureOfExpertsSpec::latent_size).
+  std::string latent_down{};
+  std::string latent_up{};
   GatedMlpNames shared_expert;
   std::string shared_expert_gate;
   std::string experts;  // prefix of an expert's index

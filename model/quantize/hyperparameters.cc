@@ -239,6 +239,7 @@ void write_experts(const CheckpointConfig& config, const ModelSpec& spec, Archit
   values.whole("expert_count", config.num_experts);
   values.whole("expert_used_count", config.num_experts_per_tok);
   values.whole("expert_feed_forward_length", config.moe_intermediate_size);
+  values.whole_if("moe_latent_size", config.moe_latent_size);
   values.whole_if("expert_shared_feed_forward_length", config.shared_expert_intermediate_size);
 }
 

@@ -308,7 +308,8 @@ void GgufNames::add_delta_net(const GatedDeltaNetNames& names, const GgufTensorN
 
 void GgufNames::add_experts(const ExpertNames& names, const ExpertNames& stored) {
   for (const auto layer : {&ExpertNames::router, &ExpertNames::correction_bias, &ExpertNames::router_scale,
-                           &ExpertNames::per_expert_scale, &ExpertNames::shared_expert_gate})
+                           &ExpertNames::per_expert_scale, &ExpertNames::latent_down, &ExpertNames::latent_up,
+                           &ExpertNames::shared_expert_gate})
     add(names.*layer, {.tensor = kBlock + stored.*layer});
   add_gated_mlp(names.shared_expert, stored.shared_expert);
   for (const auto part : {&GatedMlpNames::gate_proj, &GatedMlpNames::up_proj, &GatedMlpNames::down_proj}) {

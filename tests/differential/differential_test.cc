@@ -34,13 +34,10 @@ const std::vector<std::string> kModels = {
     "llama-12q3kv",   "gemma2-bf16", "gpt2-6heads",  "qwen2moe",  "gptneox",
     "deepseek3-yarn", "cohere2",     "gptoss-mxfp4", "olmo3",     "gemma3-multimodal-layout",
     "llama4-scout",   "qwen3next",   "qwen35",       "qwen35moe", "lfm2moe",
-    "museglimmer",    "falcon-mqa"};
-const std::vector<std::string> kModelsWithLayer = {"deepseek3-yarn", "qwen3next", "qwen35"};
+    "museglimmer",    "falcon-mqa",  "glm52dsa"};
+const std::vector<std::string> kModelsWithLayer = {"deepseek3-yarn", "qwen3next", "qwen35", "deepseekv32"};
 
-bool has_recurrent_layers(const reference::Fixture& fixture) {
-  const ModelSpec spec = make_spec(load_config(fixture.folder));
-  return std::ranges::any_of(spec.blocks, keeps_state);
-}
+bool has_recurrent_layers(const ModelSpec& spec) { return std::ranges::any_of(spec.blocks, keeps_state); }
 
 struct Continuation {
   std::vector<TokenId> tokens;
@@ -163,7 +160,8 @@ Comparison run_trial(Communicator& comm, std::uint64_t seed) {
   choice.layer = random.integer(0, 6) == 0;
   const std::vector<std::string>& models = choice.layer ? kModelsWithLayer : kModels;
   const reference::Fixture fixture = reference::fixture(models[random.integer(0, models.size() - 1)]);
-  const bool has_states = has_recurrent_layers(fixture);
+  const ModelSpec spec = make_spec(load_config(fixture.folder));
+  const bool has_states = has_recurrent_layers(spec);
   choice.itself = !has_states;
   Trial trial = random_trial(random, fixture.rows.columns(), choice);
   EngineOptions& options = trial.options;
@@ -176,8 +174,9 @@ Comparison run_trial(Communicator& comm, std::uint64_t seed) {
   const DraftKind kind = options.speculation.drafts;
   if (kind == DraftKind::model || (kind == DraftKind::automatic && !choice.layer))
     options.speculation.model = options.model;
-  // A difference in the last bit of a weight grows a hundredfold in its logits, and so do those of sums.
-  options.same_bits = has_states;
+  // In recurrent layers, a difference in the last bit of a weight grows a hundredfold in its logits, and so
+  // do those of sums. In indexers, it may choose another position.
+  options.same_bits = has_states || most_chosen(spec) != 0;
   const test::TemporaryDirectory store;
   if (trial.stores && comm.is_root()) options.kv_store = store.path();
   Comparison compared;

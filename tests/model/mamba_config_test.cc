@@ -84,7 +84,6 @@ TEST(MambaConfig, RefusesOtherMixers) {
            {"granite4h", {{"mamba_proj_bias", true}}},
            {"bamba", {{"mamba_conv_bias", false}}},
            {"nemotronh", {{"use_bias", true}}},
-           {"nemotronh-moe", {{"moe_latent_size", 16}}},
            {"nemotronh", {{"time_step_limit", {0.001, 0.1}}}},
            {"falconh1", {{"attention_bias", true}}},
            {"falconh1", {{"mamba_rms_norm", true}, {"mamba_norm_before_gate", true}}},

@@ -28,6 +28,8 @@ BlockNames names_of_experts() {
   BlockNames names;
   names.experts = {.router = "router",
                    .correction_bias = "correction_bias",
+                   .latent_down = "latent_down",
+                   .latent_up = "latent_up",
                    .shared_expert = {"shared.gate", "shared.up", "shared.down"},
                    .shared_expert_gate = "shared_gate",
                    .experts = "experts.",
@@ -74,29 +76,35 @@ Matrix naive(const MixtureOfExpertsSpec& spec, const WeightSource& source, const
   Matrix y(x.rows, x.columns);
   for (std::size_t t = 0; t < x.rows; ++t) {
     const Matrix token = row_of(x, t);
-    const auto add = [&](const GatedMlpNames& expert, std::size_t size, double weight,
-                         bool is_shared = false) {
-      reference::ExpertWeights weights = weights_of_expert(source, expert, size, x.columns);
+    const auto add = [&](const Matrix& in, const GatedMlpNames& expert, std::size_t size, double weight,
+                         Matrix& sum, bool is_shared = false) {
+      reference::ExpertWeights weights = weights_of_expert(source, expert, size, in.columns);
       if (spec.bias && !is_shared) add_biases(source, expert, weights);
-      Matrix read = token;
+      Matrix read = in;
       const bool weigh_input = spec.weigh_input && !is_shared;
       if (weigh_input)
         for (double& value : read.values) value *= weight;
       const Matrix result = reference::expert(weights, read, spec.activation);
-      for (std::size_t i = 0; i < x.columns; ++i) y(t, i) += (weigh_input ? 1.0 : weight) * result(0, i);
+      for (std::size_t i = 0; i < in.columns; ++i) sum(0, i) += (weigh_input ? 1.0 : weight) * result(0, i);
     };
+    const std::size_t latent = spec.latent_size;
+    const Matrix in =
+        latent != 0 ? matmul(token, stored(source, "latent_down.weight", {latent, x.columns})) : token;
+    Matrix sum(1, in.columns);
     for (const auto& [expert, weight] :
          reference::choose_experts(spec.router, row_of(logits, t).values, bias)) {
-      add(names.expert(expert), spec.intermediate_size, weight);
+      add(in, names.expert(expert), spec.intermediate_size, weight, sum);
       if (uses != nullptr) ++uses->at(expert);
     }
-    if (spec.shared_intermediate_size == 0) continue;
+    if (latent != 0) sum = matmul(sum, stored(source, "latent_up.weight", {x.columns, latent}));
     double weight = 1.0;
     if (spec.shared_expert_gate) {
       weight =
           1.0 / (1.0 + std::exp(-matmul(token, stored(source, "shared_gate.weight", {1, x.columns}))(0, 0)));
     }
-    add(names.shared_expert, spec.shared_intermediate_size, weight, true);
+    if (spec.shared_intermediate_size != 0)
+      add(token, names.shared_expert, spec.shared_intermediate_size, weight, sum, true);
+    for (std::size_t i = 0; i < x.columns; ++i) y(t, i) = sum(0, i);
   }
   return y;
 }
@@ -119,6 +127,7 @@ MixtureOfExpertsSpec random_spec(Random& random) {
   spec.intermediate_size = random.integer(1, 90);
   spec.shared_intermediate_size = random.coin() ? random.integer(1, 120) : 0;
   spec.shared_expert_gate = spec.shared_intermediate_size != 0 && random.coin();
+  if (random.coin()) spec.latent_size = random.integer(1, 60);
   return spec;
 }
 
@@ -149,7 +158,8 @@ TEST(MixtureOfExperts, SumOverRanksEqualsTheNaiveLoopOverTokensAndExperts) {
 
     const RandomTensor x(random, tokens, hidden_size);
     Workspace workspace(worst_case(experts, tokens, hidden_size));
-    const TensorView<float> y = all_reduce(comm, experts(x.view(), {{}, workspace}));
+    const TensorView<float> y =
+        all_reduce(comm, experts(x.view(), {.batch = {}, .workspace = workspace, .comm = &comm}));
     EXPECT_CLOSE(y, naive(spec, source, Matrix(x.view())), kTolerance);
   }
 }

@@ -15,6 +15,7 @@ MixtureOfExpertsSpec nemotron_h_experts(const CheckpointConfig& config) {
   experts.router = router_with_correction_bias(config);
   experts.activation = activation_of(config);
   experts.gated = false;
+  experts.latent_size = config.moe_latent_size;
   experts.shared_intermediate_size = config.shared_expert_intermediate_size;
   require_experts(config, experts);
   return experts;
@@ -55,6 +56,8 @@ BlockNames nemotron_h_block(const std::string& prefix) {
   names.down_proj = mixer + "down_proj";
   names.experts.router = mixer + "gate";
   names.experts.correction_bias = mixer + "gate.e_score_correction_bias";
+  names.experts.latent_down = mixer + "fc1_latent_proj";
+  names.experts.latent_up = mixer + "fc2_latent_proj";
   names.experts.shared_expert.up_proj = mixer + "shared_experts.up_proj";
   names.experts.shared_expert.down_proj = mixer + "shared_experts.down_proj";
   names.experts.experts = mixer + "experts.";
@@ -68,6 +71,7 @@ nlohmann::json nemotron_h_experts_config(const ModelMetadata& model) {
           {"num_experts_per_tok", model.whole("expert_used_count")},
           {"moe_intermediate_size", model.whole("expert_feed_forward_length")},
           {"moe_shared_expert_intermediate_size", model.whole("expert_shared_feed_forward_length")},
+          {"moe_latent_size", model.whole_or("moe_latent_size", 0)},
           {"routed_scaling_factor", model.number_or("expert_weights_scale", 1.0)},
           {"norm_topk_prob", model.boolean_or("expert_weights_norm", true)},
           {"n_group", model.whole_or("expert_group_count", 1)},
@@ -102,7 +106,6 @@ Family nemotron_h() {
                 .fixed_fields = fixed_mamba_fields(),
                 .names = llama_names(),
                 .make_spec = nemotron_h_spec};
-  family.fixed_fields.push_back({"moe_latent_size", "null"});
   family.names.prefix = "backbone.";
   family.names.embed_tokens = "embeddings";
   family.names.final_norm = "norm_f";

@@ -2,9 +2,11 @@
 
 #include "model/kernels/elementwise.h"
 #include "model/kernels/experts.h"
+#include "parallel/exchange/collectives.h"
 
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace tp {
 namespace {
@@ -23,8 +25,9 @@ std::vector<Expert> load_experts(WeightLoader& loader, const MixtureOfExpertsSpe
   std::vector<Expert> experts;
   experts.reserve(spec.router.num_experts);
   const LoadedWeights before = loader.loaded();
+  const std::size_t size = spec.latent_size != 0 ? spec.latent_size : hidden_size;
   for (std::size_t index = 0; index < spec.router.num_experts; ++index)
-    experts.emplace_back(loader, expert, stacks.expert(index, spec.intermediate_size, hidden_size));
+    experts.emplace_back(loader, expert, stacks.expert(index, spec.intermediate_size, size));
   loader.count_experts_since(before);
   return experts;
 }
@@ -67,6 +70,7 @@ void Expert::add_to(PartialSum& sum, TensorView<const float> x, const ExpertToke
 MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsSpec& spec,
                                    std::size_t hidden_size, const BlockNames& names)
     : router_(loader, spec.router, hidden_size, names.experts),
+      latent_(load_latent(loader, spec, hidden_size, names.experts)),
       experts_(load_experts(loader, spec, hidden_size, names.experts)) {
   if (spec.shared_intermediate_size != 0) {
     const ExpertSpec shared{.intermediate_size = spec.shared_intermediate_size,
@@ -82,14 +86,46 @@ MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsS
   }
 }
 
+std::optional<MixtureOfExperts::Latent> MixtureOfExperts::load_latent(WeightLoader& loader,
+                                                                      const MixtureOfExpertsSpec& spec,
+                                                                      std::size_t hidden_size,
+                                                                      const ExpertNames& names) {
+  constexpr const char* kLatent = "moe_latent_size";
+  if (spec.latent_size == 0) return std::nullopt;
+  const std::vector<OwnedRows> down = {
+      {{names.latent_down, {spec.latent_size, hidden_size}, kLatent, "hidden_size"}, {0, spec.latent_size}}};
+  const StoredLayer up{names.latent_up, {hidden_size, spec.latent_size}, "hidden_size", kLatent};
+  const Range columns = loader.own_columns(spec.latent_size);
+  return Latent{ColumnParallelLinear(loader, down, false),
+                RowParallelLinear(loader, up, columns, false, loader.leaf_of_columns(spec.latent_size)),
+                columns};
+}
+
 PartialSum MixtureOfExperts::operator()(TensorView<const float> x, TensorView<const float> router_input,
                                         const StepContext& step) const {
+  PartialSum sum = latent_ ? routed_in_latent(x, router_input, step) : routed(x, router_input, step);
+  if (shared_expert_) add_shared_expert(sum, x, step);
+  return sum;
+}
+
+PartialSum MixtureOfExperts::routed_in_latent(TensorView<const float> x, TensorView<const float> router_input,
+                                              const StepContext& step) const {
+  PartialSum sum = routed(latent_->down(x, step), router_input, step);
+  const TensorView<float> whole = step.workspace.take(sum.shape().rows(), sum.shape().columns());
+  if (step.comm != nullptr)
+    all_reduce(*step.comm, std::move(sum), whole);
+  else
+    step.count_sum(sum);
+  return latent_->up(whole.columns_from(latent_->columns.begin, latent_->columns.size()), step);
+}
+
+PartialSum MixtureOfExperts::routed(TensorView<const float> x, TensorView<const float> router_input,
+                                    const StepContext& step) const {
   PartialSum sum = experts_.front().nothing(x.rows(), step);
   const Routing routing = router_(router_input, step);
   for (std::size_t index = 0; index < experts_.size(); ++index) {
     experts_[index].add_to(sum, x, routing.of(index), step);
   }
-  if (shared_expert_) add_shared_expert(sum, x, step);
   return sum;
 }
 

@@ -51,13 +51,14 @@ class Expert {
 };
 
 // Every rank owns part of every expert's columns. Ranks therefore have equal work whichever experts are
-// chosen, and one all-reduce sums the outputs of all experts.
+// chosen, and one all-reduce sums the outputs of all experts. Experts with a latent need another all-reduce,
+// because their sum is projected to the hidden size.
 class MixtureOfExperts {
  public:
   MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsSpec& spec, std::size_t hidden_size,
                    const BlockNames& names);
 
-  // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]
+  // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]. Throws CommError.
   PartialSum operator()(TensorView<const float> x, const StepContext& step) const {
     return (*this)(x, x, step);
   }
@@ -66,9 +67,25 @@ class MixtureOfExperts {
                         const StepContext& step) const;
 
  private:
+  // The projections between hidden states and the vectors of routed experts.
+  struct Latent {
+    ColumnParallelLinear down;  // [latent_size, hidden_size], whole on every rank
+    RowParallelLinear up;       // [hidden_size, local latent_size]
+    Range columns;              // this rank's columns of the latent
+  };
+  static std::optional<Latent> load_latent(WeightLoader& loader, const MixtureOfExpertsSpec& spec,
+                                           std::size_t hidden_size, const ExpertNames& names);
+
+  // This rank's addend in the outputs of the routed experts. x: their input.
+  PartialSum routed(TensorView<const float> x, TensorView<const float> router_input,
+                    const StepContext& step) const;
+  // Like routed(), for experts with a latent. x: [tokens, hidden_size]
+  PartialSum routed_in_latent(TensorView<const float> x, TensorView<const float> router_input,
+                              const StepContext& step) const;
   void add_shared_expert(PartialSum& sum, TensorView<const float> x, const StepContext& step) const;
 
   Router router_;
+  std::optional<Latent> latent_;
   std::vector<Expert> experts_;
   std::optional<Expert> shared_expert_;  // processes every token
   // [hidden_size], or empty. sigmoid(gate . x) scales the shared expert's output.

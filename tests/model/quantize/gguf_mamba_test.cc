@@ -226,6 +226,7 @@ GgufConversion nemotron_h_file(const Fixture& fixture) {
     to.boolean("expert_weights_norm", config.norm_topk_prob);
     to.number("expert_weights_scale", config.routed_scaling_factor);
     to.whole("expert_group_count", config.n_group);
+    if (config.moe_latent_size != 0) to.whole("moe_latent_size", config.moe_latent_size);
   }
   for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     to.copy_block(layer,
@@ -237,6 +238,8 @@ GgufConversion nemotron_h_file(const Fixture& fixture) {
                    {"ffn_down.weight", "down_proj.weight"},
                    {"ffn_gate_inp.weight", "gate.weight"},
                    {"exp_probs_b.bias", "gate.e_score_correction_bias"},
+                   {"ffn_latent_down.weight", "fc1_latent_proj.weight"},
+                   {"ffn_latent_up.weight", "fc2_latent_proj.weight"},
                    {"ffn_up_shexp.weight", "shared_experts.up_proj.weight"},
                    {"ffn_down_shexp.weight", "shared_experts.down_proj.weight"}},
                   fmt::format("backbone.layers.{}.mixer.", layer));
@@ -289,7 +292,8 @@ INSTANTIATE_TEST_SUITE_P(
     Fixtures, GgufMamba,
     testing::Values(std::pair{"granite4h", &granite_file}, std::pair{"bamba", &bamba_file},
                     std::pair{"falconh1", &falcon_h1_file}, std::pair{"mamba2", &mamba2_file},
-                    std::pair{"nemotronh", &nemotron_h_file}, std::pair{"nemotronh-moe", &nemotron_h_file}),
+                    std::pair{"nemotronh", &nemotron_h_file}, std::pair{"nemotronh-moe", &nemotron_h_file},
+                    std::pair{"nemotronh-latent", &nemotron_h_file}),
     [](const auto& info) {
       std::string name = info.param.first;
       std::erase(name, '-');
