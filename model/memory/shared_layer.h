@@ -20,7 +20,7 @@ struct SharedLayer {
   std::size_t owners = 1;                // largest number of owners of a KV head
   std::span<float> exchange{};           // shared by the ranks, for queries and partial results
   TensorView<float> scratch{};           // this rank's, see host_scratch(): [threads, floats]
-  TopLists* lists = nullptr;             // of positions that indexers choose; null: there are no indexers
+  TopLists* lists = nullptr;  // lists of positions that indexers choose; null: there are no indexers
 };
 
 // Asks for huge pages for the blocks of this rank that the spans' tokens begin. Call it after keys and values

@@ -128,6 +128,18 @@ TEST_F(IndexerPredictionTest, RanksOfAHostDivideTheScores) {
   EXPECT_DOUBLE_EQ(scores(2).bytes_per_position, 32.0);
 }
 
+TEST_F(IndexerPredictionTest, StagesPassOnChoicesThatLayersShare) {
+  const auto bytes_of_step = [&](std::size_t context) {
+    const Cluster cluster;
+    EXPECT_FALSE(prediction(cluster).refusal({2, 1}));
+    return prediction(cluster, {.context = context}).decode({2, 1}, 1).sums.transfer * cluster.rate;
+  };
+  EXPECT_DOUBLE_EQ(bytes_of_step(512), 1024.0 * sizeof(float));
+  std::get<LatentAttentionSpec>(spec_.blocks[5].attention).indexer->is_shared = true;
+  EXPECT_DOUBLE_EQ(bytes_of_step(512), (1024.0 + 64) * sizeof(float));
+  EXPECT_DOUBLE_EQ(bytes_of_step(63), 1024.0 * sizeof(float)) << "all positions are chosen";
+}
+
 TEST_F(PredictionTest, RefusesStagesIfLayersReadKeysOfOtherLayers) {
   EXPECT_FALSE(prediction().refusal({2, 1}));
   std::get<AttentionSpec>(spec_.blocks[1].attention).shared_kv_layer = 0;
