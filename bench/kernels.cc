@@ -190,24 +190,26 @@ LocalWeight quantized_weight(WeightType type) {
   return weight;
 }
 
-// The same of a type with a ScaledFormat: FP8 with a scale for 128 x 128, int8 with one for a row, and int4
-// with groups of 128 columns in any order.
+// The same of a type with a ScaledFormat: FP8 with a scale for 128 x 128, int8 with one for a row, nf4 with
+// one for 64 columns, and int4 with groups of 128 columns in any order.
 LocalWeight scaled_weight(WeightType type) {
   const bool is_fp8 = type == WeightType::f8_e4m3;
-  const std::size_t group = is_fp8 ? 128 : type == WeightType::int8_scaled ? kInFeatures : 0;
+  const bool is_nf4 = type == WeightType::nf4;
+  const std::size_t group = is_fp8 ? 128 : is_nf4 ? 64 : type == WeightType::int8_scaled ? kInFeatures : 0;
   const std::size_t groups = group == 0 ? kInFeatures / 128 : kInFeatures / group;
-  const kernels::ScaledFormat format{.element = kernels::scaled_element(type),
-                                     .scale_type = is_fp8 ? kernels::ScaleType::f32 : kernels::ScaleType::f16,
-                                     .has_zero_points = group == 0,
-                                     .scale_rows = is_fp8 ? 1U : 16U,
-                                     .groups = groups,
-                                     .group = group};
+  const kernels::ScaledFormat format{
+      .element = kernels::scaled_element(type),
+      .scale_type = is_fp8 || is_nf4 ? kernels::ScaleType::f32 : kernels::ScaleType::f16,
+      .has_zero_points = group == 0,
+      .scale_rows = is_fp8 ? 1U : 16U,
+      .groups = groups,
+      .group = group};
   LocalWeight weight(kernels::PackedLayout{type, kOutFeatures, kInFeatures, false, 0, 0, format});
   std::mt19937 engine(1);
   std::vector<std::uint8_t> elements(kOutFeatures * kInFeatures);
   for (std::uint8_t& element : elements)
-    element = static_cast<std::uint8_t>(engine() % (type == WeightType::int4_scaled ? 16 : 120));
-  std::vector<std::uint32_t> scales(kOutFeatures * groups, is_fp8 ? 0x3a000000U : 0x1400U);
+    element = static_cast<std::uint8_t>(engine() % (are_halves(format.element) ? 16 : 120));
+  std::vector<std::uint32_t> scales(kOutFeatures * groups, is_fp8 || is_nf4 ? 0x3a000000U : 0x1400U);
   std::vector<std::uint8_t> zero_points(kOutFeatures * groups, 7);
   const std::vector<std::uint8_t> scale_rows(kOutFeatures, 0);
   if (weight.layout().has_column_groups()) {
@@ -234,14 +236,14 @@ void run(bool json, const std::vector<std::size_t>& token_counts,
   const TensorView<const float> rows(elements.data(), kOutFeatures, kInFeatures);
   const std::vector<double> openblas = measure_openblas(rows, activations, token_counts);
   constexpr WeightType kTypes[] = {
-      WeightType::f32,         WeightType::f16,        WeightType::bf16,           WeightType::int8,
-      WeightType::int4,        WeightType::q4_k,       WeightType::q5_k,           WeightType::q6_k,
-      WeightType::q3_k,        WeightType::q2_k,       WeightType::q4_1,           WeightType::q5_0,
-      WeightType::q5_1,        WeightType::iq4_nl,     WeightType::iq4_xs,         WeightType::mxfp4,
-      WeightType::iq2_xxs,     WeightType::iq2_xs,     WeightType::iq2_s,          WeightType::iq3_xxs,
-      WeightType::iq3_s,       WeightType::iq1_s,      WeightType::iq1_m,          WeightType::tq1_0,
-      WeightType::tq2_0,       WeightType::int4_g128,  WeightType::int4_g128_bf16, WeightType::f8_e4m3,
-      WeightType::int8_scaled, WeightType::int4_scaled};
+      WeightType::f32,     WeightType::f16,         WeightType::bf16,        WeightType::int8,
+      WeightType::int4,    WeightType::q4_k,        WeightType::q5_k,        WeightType::q6_k,
+      WeightType::q3_k,    WeightType::q2_k,        WeightType::q4_1,        WeightType::q5_0,
+      WeightType::q5_1,    WeightType::iq4_nl,      WeightType::iq4_xs,      WeightType::mxfp4,
+      WeightType::iq2_xxs, WeightType::iq2_xs,      WeightType::iq2_s,       WeightType::iq3_xxs,
+      WeightType::iq3_s,   WeightType::iq1_s,       WeightType::iq1_m,       WeightType::tq1_0,
+      WeightType::tq2_0,   WeightType::nvfp4,       WeightType::int4_g128,   WeightType::int4_g128_bf16,
+      WeightType::f8_e4m3, WeightType::int8_scaled, WeightType::int4_scaled, WeightType::nf4};
   const auto is_wanted = [&](WeightType type) {
     return types.empty() || std::find(types.begin(), types.end(), name_of(type)) != types.end();
   };

@@ -37,6 +37,7 @@ enum class WeightType : std::uint8_t {
   iq1_m,
   tq1_0,
   tq2_0,
+  nvfp4,
   // 4-bit weights of AWQ, GPTQ and compressed-tensors: groups of 32, 64, 128 or 256 along in_features, each
   // with a zero point and an f16 or bf16 scale.
   int4_g32,
@@ -51,13 +52,15 @@ enum class WeightType : std::uint8_t {
   int4_sym_g32,
   int4_sym_g32_bf16,
   // Elements of 8 or 4 bits, as stored in files, with one scale per block of rows and columns. f8_e4m3 is
-  // FP8. The two integer types may have zero points, and columns that share a scale need not be adjacent in
-  // these types. Products are computed in float32, without rounding activations.
+  // FP8. nf4 is bitsandbytes' table of 16 values. The two integer types may have zero points, and columns
+  // that share a scale need not be adjacent in these types. Products are computed in float32, without
+  // rounding activations.
   f8_e4m3,
   int8_scaled,
   int4_scaled,
+  nf4,
 };
-inline constexpr WeightType kLastWeightType = WeightType::int4_scaled;
+inline constexpr WeightType kLastWeightType = WeightType::nf4;
 
 constexpr std::string_view name_of(WeightType type) {
   constexpr std::string_view kNames[] = {"f32",
@@ -85,6 +88,7 @@ constexpr std::string_view name_of(WeightType type) {
                                          "iq1_m",
                                          "tq1_0",
                                          "tq2_0",
+                                         "nvfp4",
                                          "int4_g32",
                                          "int4_g64",
                                          "int4_g128",
@@ -97,7 +101,8 @@ constexpr std::string_view name_of(WeightType type) {
                                          "int4_sym_g32_bf16",
                                          "f8_e4m3",
                                          "int8_scaled",
-                                         "int4_scaled"};
+                                         "int4_scaled",
+                                         "nf4"};
   static_assert(sizeof(kNames) / sizeof(kNames[0]) == static_cast<std::size_t>(kLastWeightType) + 1);
   return kNames[static_cast<std::size_t>(type)];
 }

@@ -148,6 +148,14 @@ struct QuantizedRow {
     return byte(0) >> 6 | byte(1) >> 6 << 2 | byte(2) >> 6 << 4;
   }
 
+  // NVFP4: a factor of all values.
+  float factor() const {
+    if (format.scales != ScaleKind::e4m3) return 1.0F;
+    float factor = 0.0F;
+    std::memcpy(&factor, super + row * sizeof factor, sizeof factor);
+    return factor;
+  }
+
   // Types with zero points: a group's scales and zero points for 16 rows.
   const unsigned char* zero_points_of(std::size_t group) const {
     return super + (format.scales_of_super() == 1 ? 0 : group) * format.kZeroPointBytes;
@@ -163,6 +171,8 @@ struct QuantizedRow {
         return half(scales(), group * (format.has_offsets ? 2 : 1));
       case ScaleKind::bf16:
         return bf16_to_float(half_at(scales() + (group * kPanel + row) * sizeof(std::uint16_t)));
+      case ScaleKind::e4m3:
+        return std::bit_cast<float>(static_cast<std::uint32_t>(byte(group)) << 20) * kHalfOfE4m3;
       case ScaleKind::super:
         return half(super, 0);
       case ScaleKind::in_codes:
@@ -202,8 +212,9 @@ void unpack_quantized(const PackedView& weight, std::size_t row, float* out) {
     const std::size_t group = begin % kBlock / format.group;
     const float scale = from.scale(group);
     const float offset = format.has_offsets ? from.offset(group) : 0.0F;
+    const float factor = from.factor();
     for (std::size_t k = std::max(begin, front); k < std::min(begin + format.group, end); ++k) {
-      const float value = scale * from.element(k % kBlock);
+      const float value = scale * from.element(k % kBlock) * factor;
       out[k - front] = !format.has_offsets ? value : format.subtracts ? value - offset : value + offset;
     }
   }

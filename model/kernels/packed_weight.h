@@ -37,6 +37,7 @@ constexpr bool is_scaled(WeightType type) { return type >= WeightType::f8_e4m3; 
 constexpr ScaledElement scaled_element(WeightType type) {
   return type == WeightType::f8_e4m3       ? ScaledElement::e4m3
          : type == WeightType::int8_scaled ? ScaledElement::bytes
+         : type == WeightType::nf4         ? ScaledElement::nf4
                                            : ScaledElement::half_bytes;
 }
 
@@ -54,7 +55,7 @@ constexpr ScaledElement scaled_element(WeightType type) {
 //         Blocks and super-blocks are those of the file. A rank's columns may begin and end inside them: the
 //         panel has all blocks that the columns touch, with the scales of their super-blocks. Other columns
 //         of a block do not count, because activations are padded with zeros;
-//   f8_e4m3, int8_scaled, int4_scaled: see ScaledFormat. A list of the columns' groups, if any, precedes
+//   f8_e4m3, int8_scaled, int4_scaled, nf4: see ScaledFormat. A list of the columns' groups, if any, precedes
 //         the panels.
 // Incomplete panels and steps are padded with zeros.
 //
@@ -152,12 +153,14 @@ struct QuantizedRows {
   std::uint8_t* offsets;
   // f16 and bf16: [rows, super_blocks][8 or 16] scales, each followed by its offset, if any. Types with zero
   // points: [rows, super_blocks][8] scales, with zero points in `offsets`; a larger group's are repeated for
-  // every 32 columns. Other types: [rows, super_blocks][1 or 2], the factors of scales and of offsets.
+  // every 32 columns. NVFP4: [rows, super_blocks] f32 in two halves, the low bits first. Other types: [rows,
+  // super_blocks][1 or 2], the factors of scales and of offsets.
   std::uint16_t* halves;
 
   static constexpr std::size_t groups(const QuantFormat& format) { return kColumns / format.group; }
   static constexpr std::size_t halves_of(const QuantFormat& format) {
     if (format.has_zero_points()) return groups(format);
+    if (format.scales == ScaleKind::e4m3) return 2;
     return (format.has_own_scales() ? groups(format) : 1) * (format.has_offsets ? 2 : 1);
   }
   QuantizedRows rows_from(const QuantFormat& format, std::size_t begin, std::size_t count) const {

@@ -56,11 +56,10 @@ void pack_panel(const ScaledFormat& format, const ScaledRows& rows, unsigned cha
     }
   }
   unsigned char* const elements = panel + format.elements_place();
-  const bool are_halves = format.element == ScaledElement::half_bytes;
   for (std::size_t row = 0; row < rows.rows; ++row) {
     const std::uint8_t* const from = rows.elements + row * rows.columns;
     for (std::size_t k = 0; k < rows.columns; ++k) {
-      if (are_halves) {
+      if (are_halves(format.element)) {
         elements[k / 2 * kPanel + row] |= static_cast<unsigned char>(from[k] << (k % 2 * 4));
       } else {
         elements[k * kPanel + row] = from[k];
@@ -119,9 +118,12 @@ void unpack_scaled_row(const PackedView& weight, std::size_t row, float* out) {
       out[k] = value_of_e4m3(elements[k * kPanel + r]) * scale;
       continue;
     }
-    const int number = format.element == ScaledElement::bytes
-                           ? elements[k * kPanel + r]
-                           : elements[k / 2 * kPanel + r] >> (k % 2 * 4) & 15;
+    const int number = are_halves(format.element) ? elements[k / 2 * kPanel + r] >> (k % 2 * 4) & 15
+                                                  : elements[k * kPanel + r];
+    if (format.element == ScaledElement::nf4) {
+      out[k] = kNf4Values[number] * scale;
+      continue;
+    }
     const int zero = format.has_zero_points ? panel[format.zero_points_place() + index] : format.zero();
     out[k] = static_cast<float>(number - zero) * scale;
   }

@@ -14,7 +14,7 @@ struct ScaledRows {
   std::size_t rows;
   std::size_t columns;
   std::size_t groups;         // groups that the columns touch
-  std::uint8_t* elements;     // [rows, columns], also for half_bytes
+  std::uint8_t* elements;     // [rows, columns], also for half_bytes and nf4
   std::uint32_t* scales;      // [rows, groups], the bits of the scale_type
   std::uint8_t* zero_points;  // [rows, groups]
   // [rows], index of each row's scale in its panel's scale_rows: equal to the row before, or one more

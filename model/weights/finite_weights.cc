@@ -93,6 +93,8 @@ void require_finite(const std::string& tensor, const kernels::QuantizedRows& row
   if (format.scales == ScaleKind::e8m0)
     return require_that(!any_byte(rows.scales, blocks * kernels::QuantizedRows::groups(format), kNanOfE8m0),
                         tensor);
+  if (format.scales == ScaleKind::e4m3)
+    return require_that(!is_spoilt(DType::f32, bytes_of(rows.halves), blocks), tensor);
   const bool is_bf16 = format.scales == ScaleKind::bf16 || format.scales == ScaleKind::zero_point_bf16;
   require_that(!is_spoilt(is_bf16 ? DType::bf16 : DType::f16, bytes_of(rows.halves),
                           blocks * kernels::QuantizedRows::halves_of(format)),

@@ -81,7 +81,7 @@ void use_quantized(WeightType type, const QuantFormat& format, const Use& use) {
 void use_scaled(WeightType type, const Use& use) {
   constexpr std::size_t kGroups = 4;
   std::vector<std::uint8_t> elements =
-      numbers<std::uint8_t>(kRows * kColumns, type == WeightType::int4_scaled ? 4 : 6);
+      numbers<std::uint8_t>(kRows * kColumns, are_halves(scaled_element(type)) ? 4 : 6);
   std::vector<std::uint32_t> scales = numbers<std::uint32_t>(kRows * kGroups, 14);
   std::vector<std::uint8_t> zero_points = numbers<std::uint8_t>(kRows * kGroups, 4);
   const std::vector<std::uint16_t> list = numbers<std::uint16_t>(kColumns, 2);

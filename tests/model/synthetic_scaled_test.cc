@@ -10,7 +10,8 @@ namespace tp {
 namespace {
 
 constexpr MatrixShape kScaledShape{96, 1024};
-constexpr WeightType kScaledTypes[] = {WeightType::f8_e4m3, WeightType::int8_scaled, WeightType::int4_scaled};
+constexpr WeightType kScaledTypes[] = {WeightType::f8_e4m3, WeightType::int8_scaled, WeightType::int4_scaled,
+                                       WeightType::nf4};
 
 std::vector<float> scaled_slice(const SyntheticScaled& source, const TensorSlice& slice) {
   std::vector<float> elements(slice.size());

@@ -15,6 +15,7 @@ using kernels::QuantizedRows;
 using kernels::ScaleKind;
 
 constexpr std::size_t kSuper = QuantizedRows::kColumns;
+constexpr std::uint8_t kOneOfE4m3 = 56;  // the bits of 1 in FP8
 
 // Mean and deviation of an element's value before scaling, over all of its bit patterns.
 struct Spread {
@@ -77,6 +78,8 @@ GroupScales group_scales(const QuantFormat& format) {
       return {format.codebook == kernels::Codebook::none ? std::uint8_t{48} : std::uint8_t{8}, 16};
     case ScaleKind::half_bytes:
       return {8, 8};
+    case ScaleKind::e4m3:
+      return {kOneOfE4m3, 1};
     default:
       return {1, 1};
   }
@@ -84,7 +87,8 @@ GroupScales group_scales(const QuantFormat& format) {
 
 std::uint16_t half_of(ScaleKind kind, double value) {
   const auto number = static_cast<float>(value);
-  const bool is_bf16 = kind == ScaleKind::bf16 || kind == ScaleKind::zero_point_bf16;
+  const bool is_bf16 =
+      kind == ScaleKind::e4m3 || kind == ScaleKind::bf16 || kind == ScaleKind::zero_point_bf16;
   return is_bf16 ? kernels::float_to_bf16(number) : kernels::float_to_f16(number);
 }
 
@@ -95,7 +99,9 @@ class BlockMaker {
     const Spread spread = spread_of(format);
     const double unit = deviation / spread.deviation / (scales_.mean() - format.scale_zero);
     exponent_ = static_cast<std::uint8_t>(128 + std::lround(std::log2(unit)));  // E8M0 of 2 * unit
-    scale_ = half_of(format.scales, unit);
+    // NVFP4's scale is half of 1, and the factor's low half is 0.
+    const bool is_e4m3 = format.scales == ScaleKind::e4m3;
+    scale_ = half_of(format.scales, is_e4m3 ? 2 * kOneOfE4m3 * unit : unit);
     // Types that subtract offsets store them like scales, as multiples of a unit.
     offset_ = half_of(format.scales, format.subtracts ? unit * spread.mean : -unit * spread.mean);
   }
@@ -111,6 +117,7 @@ class BlockMaker {
 
  private:
   std::uint16_t half(std::size_t index) const {
+    if (format_.scales == ScaleKind::e4m3) return index % 2 == 0 ? 0 : scale_;
     const bool is_offset = format_.has_offsets && !format_.has_zero_points() && index % 2 == 1;
     return is_offset ? offset_ : scale_;
   }

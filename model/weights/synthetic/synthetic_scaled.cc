@@ -13,7 +13,8 @@ namespace tp {
 namespace {
 
 constexpr std::size_t kScaleBlock = 128;  // columns (for FP8, also rows) that share a scale
-constexpr std::uint8_t kMiddle[] = {0, 128, 8};
+constexpr std::size_t kNf4Block = 64;
+constexpr std::uint8_t kMiddle[] = {0, 128, 8, 7};
 
 // The zero point; for types without zero points, the number that stands for zero.
 std::uint8_t middle_of(WeightType type) {
@@ -26,12 +27,15 @@ std::uint8_t mask_of(WeightType type) {
 }
 
 float value_of(WeightType type, std::uint8_t element, float scale) {
+  if (type == WeightType::nf4) return kernels::kNf4Values[element] * scale;
   if (type != WeightType::f8_e4m3) return static_cast<float>(element - middle_of(type)) * scale;
   const auto byte = static_cast<std::byte>(element);
   float value = 0.0F;
   widen_f8_e4m3(&byte, 1, scale, &value);
   return value;
 }
+
+bool has_f32_scales(WeightType type) { return type == WeightType::f8_e4m3 || type == WeightType::nf4; }
 
 // The deviation of elements whose scale is 1.
 double deviation_of(WeightType type) {
@@ -66,6 +70,7 @@ const std::vector<std::uint16_t>& SyntheticScaled::column_groups(std::size_t col
 StoredScales SyntheticScaled::scales_of(const std::string& name) const {
   if (type() == WeightType::f8_e4m3)
     return {.type = kernels::ScaleType::f32, .row_block = kScaleBlock, .column_block = kScaleBlock};
+  if (type() == WeightType::nf4) return {.type = kernels::ScaleType::f32, .column_block = kNf4Block};
   constexpr std::size_t kWholeRow = std::numeric_limits<std::uint32_t>::max();
   if (type() == WeightType::int8_scaled) return {.type = kernels::ScaleType::f16, .column_block = kWholeRow};
   std::size_t columns = 0;
@@ -92,7 +97,7 @@ void SyntheticScaled::make_elements(std::uint64_t row_key, Range columns, std::u
 
 std::uint32_t SyntheticScaled::scale_bits(std::size_t columns) const {
   const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(columns)) / deviation_of(type()));
-  return type() == WeightType::f8_e4m3 ? std::bit_cast<std::uint32_t>(scale) : kernels::float_to_f16(scale);
+  return has_f32_scales(type()) ? std::bit_cast<std::uint32_t>(scale) : kernels::float_to_f16(scale);
 }
 
 void SyntheticScaled::read_scaled(const std::string& name, MatrixShape shape, const TensorSlice& slice,
@@ -107,8 +112,8 @@ void SyntheticScaled::read_scaled(const std::string& name, MatrixShape shape, co
 void SyntheticScaled::read_matrix(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                                   TensorView<float> out) const {
   const std::uint32_t bits = scale_bits(shape.columns);
-  const float scale = type() == WeightType::f8_e4m3 ? std::bit_cast<float>(bits)
-                                                    : kernels::f16_to_float(static_cast<std::uint16_t>(bits));
+  const float scale = has_f32_scales(type()) ? std::bit_cast<float>(bits)
+                                             : kernels::f16_to_float(static_cast<std::uint16_t>(bits));
   std::vector<std::uint8_t> elements(slice.columns.size());
   for (std::size_t row = 0; row < slice.rows.size(); ++row) {
     make_elements(key_of(name, slice.rows.begin + row), slice.columns, elements.data());

@@ -15,6 +15,7 @@ namespace tp {
 // Like SyntheticBlocks, for types with a ScaledFormat, in the most common forms of checkpoints:
 //   f8_e4m3      a float32 scale for 128 x 128 elements, like DeepSeek-V3
 //   int8_scaled  an f16 scale for a row, like compressed-tensors' per-channel int8
+//   nf4          a float32 scale for 64 columns, like bitsandbytes
 //   int4_scaled  groups of 128 columns in any order with f16 scales and zero points, like GPTQ's act-order
 class SyntheticScaled final : public SyntheticMatrices {
  public:

@@ -52,7 +52,8 @@ TEST(QuantizedWeight, HoldsTheFormatsValuesBitForBit) {
   }
 }
 
-// Bytes of 256 elements in a file. IQ4_XS has scales of 6 bits there, and of 8 in memory.
+// Bytes of 256 elements in a file. IQ4_XS has scales of 6 bits there, and of 8 in memory. NVFP4 has 144
+// there, and 4 more in memory.
 TEST(QuantizedWeight, TakesNoMoreMemoryThanTheFile) {
   for (const auto& [type, stored] :
        {std::pair{WeightType::q4_k, 144}, {WeightType::q5_k, 176},  {WeightType::q6_k, 210},
@@ -61,7 +62,7 @@ TEST(QuantizedWeight, TakesNoMoreMemoryThanTheFile) {
         {WeightType::iq4_xs, 138},        {WeightType::mxfp4, 136}, {WeightType::iq2_xxs, 66},
         {WeightType::iq2_xs, 74},         {WeightType::iq2_s, 82},  {WeightType::iq3_xxs, 98},
         {WeightType::iq3_s, 110},         {WeightType::iq1_s, 50},  {WeightType::iq1_m, 56},
-        {WeightType::tq1_0, 54},          {WeightType::tq2_0, 66}}) {
+        {WeightType::tq1_0, 54},          {WeightType::tq2_0, 66},  {WeightType::nvfp4, 148}}) {
     EXPECT_EQ((PackedLayout{type, 32, 4096}.bytes()), 32U * 16 * static_cast<unsigned>(stored))
         << name_of(type);
     // A quarter of 11008 columns, which is no whole number of super-blocks.
@@ -220,7 +221,7 @@ TEST(QuantizedWeight, SumsDoNotSaturate) {
         RandomQuantized weight(random, type, 16, 1);
         const kernels::QuantizedRows rows = weight.rows();
         const int bits = weight.format().element_bits();
-        const int largest = type == WeightType::mxfp4 ? 7 : (1 << bits) - 1;
+        const int largest = type == WeightType::mxfp4 || type == WeightType::nvfp4 ? 7 : (1 << bits) - 1;
         std::fill_n(rows.elements, 16 * 256, static_cast<std::uint8_t>(is_largest ? largest : 0));
         const PackedQuantized packed(weight, 16, 0, 256);
         for (const std::size_t tokens : {1U, 5U}) {

@@ -14,17 +14,37 @@
 
 namespace tp::test {
 
-inline constexpr WeightType kQuantizedTypes[] = {
-    WeightType::q4_k,           WeightType::q5_k,          WeightType::q6_k,
-    WeightType::q3_k,           WeightType::q2_k,          WeightType::q4_1,
-    WeightType::q5_0,           WeightType::q5_1,          WeightType::iq4_nl,
-    WeightType::iq4_xs,         WeightType::mxfp4,         WeightType::iq2_xxs,
-    WeightType::iq2_xs,         WeightType::iq2_s,         WeightType::iq3_xxs,
-    WeightType::iq3_s,          WeightType::iq1_s,         WeightType::iq1_m,
-    WeightType::tq1_0,          WeightType::tq2_0,         WeightType::int4_g32,
-    WeightType::int4_g64,       WeightType::int4_g128,     WeightType::int4_g256,
-    WeightType::int4_g32_bf16,  WeightType::int4_g64_bf16, WeightType::int4_g128_bf16,
-    WeightType::int4_g256_bf16, WeightType::int4_sym_g32,  WeightType::int4_sym_g32_bf16};
+inline constexpr WeightType kQuantizedTypes[] = {WeightType::q4_k,
+                                                 WeightType::q5_k,
+                                                 WeightType::q6_k,
+                                                 WeightType::q3_k,
+                                                 WeightType::q2_k,
+                                                 WeightType::q4_1,
+                                                 WeightType::q5_0,
+                                                 WeightType::q5_1,
+                                                 WeightType::iq4_nl,
+                                                 WeightType::iq4_xs,
+                                                 WeightType::mxfp4,
+                                                 WeightType::iq2_xxs,
+                                                 WeightType::iq2_xs,
+                                                 WeightType::iq2_s,
+                                                 WeightType::iq3_xxs,
+                                                 WeightType::iq3_s,
+                                                 WeightType::iq1_s,
+                                                 WeightType::iq1_m,
+                                                 WeightType::tq1_0,
+                                                 WeightType::tq2_0,
+                                                 WeightType::nvfp4,
+                                                 WeightType::int4_g32,
+                                                 WeightType::int4_g64,
+                                                 WeightType::int4_g128,
+                                                 WeightType::int4_g256,
+                                                 WeightType::int4_g32_bf16,
+                                                 WeightType::int4_g64_bf16,
+                                                 WeightType::int4_g128_bf16,
+                                                 WeightType::int4_g256_bf16,
+                                                 WeightType::int4_sym_g32,
+                                                 WeightType::int4_sym_g32_bf16};
 
 class RandomQuantized {
  public:
@@ -48,6 +68,7 @@ class RandomQuantized {
                             ? kernels::float_to_bf16(random.number() / 256)
                             : kernels::float_to_f16(random.number() / 256));
     if (format_.has_zero_points()) set_zero_points(random);
+    if (format_.scales == kernels::ScaleKind::e4m3) set_factors(random);
   }
 
   WeightType type() const { return type_; }
@@ -79,6 +100,8 @@ class RandomQuantized {
         return of_super(row, column, 0) * (byte % 16);
       case kernels::ScaleKind::bf16:
         return kernels::bf16_to_float(halves_[group]);
+      case kernels::ScaleKind::e4m3:
+        return e4m3(byte) * factor(row, column);
       case kernels::ScaleKind::super:
         return of_super(row, column, 0);
       case kernels::ScaleKind::in_codes:
@@ -95,7 +118,7 @@ class RandomQuantized {
     constexpr int kMxfp4[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     const int element = elements_[row * super_blocks_ * kSuper + column];
     if (type_ == WeightType::iq4_nl || type_ == WeightType::iq4_xs) return kIq4[element];
-    if (type_ == WeightType::mxfp4) return kMxfp4[element];
+    if (type_ == WeightType::mxfp4 || type_ == WeightType::nvfp4) return kMxfp4[element];
     if (format_.has_codes())
       return (string_of(row, column).elements(column % 64 / 4) >> (column % 4 * 8) & 255) - 128.0;
     if (type_ == WeightType::tq2_0) return element - 1;
@@ -118,6 +141,22 @@ class RandomQuantized {
   }
 
  private:
+  // Factors of f32 in two halves. FP8 numbers have no sign.
+  void set_factors(reference::Random& random) {
+    for (std::size_t i = 0; i < halves_.size(); i += 2) {
+      halves_[i] = 0;
+      halves_[i + 1] = kernels::float_to_bf16(random.number() / 64);
+    }
+    for (std::uint8_t& scale : scales_) scale %= 127;
+  }
+  static double e4m3(int bits) {
+    const double half = bits < 8 ? std::ldexp(bits, -9) : std::ldexp(1 + bits % 8 / 8.0, bits / 8 - 7);
+    return half / 2;
+  }
+  double factor(std::size_t row, std::size_t column) const {
+    return kernels::bf16_to_float(halves_[2 * (row * super_blocks_ + column / kSuper) + 1]);
+  }
+
   // Alike over as many columns as share a scale in the file.
   void set_zero_points(reference::Random& random) {
     const std::size_t together = std::max<std::size_t>(format_.scale_group / 32, 1);

@@ -21,6 +21,31 @@ inline double value_of_e4m3(unsigned bits) {
   return bits >= 128 ? -magnitude : magnitude;
 }
 
+// bitsandbytes' get_4bit_type("nf4").
+inline constexpr float kNf4[] = {
+    -1.0F,
+    -0.6961928009986877F,
+    -0.5250730514526367F,
+    -0.39491748809814453F,
+    -0.28444138169288635F,
+    -0.18477343022823334F,
+    -0.09105003625154495F,
+    0.0F,
+    0.07958029955625534F,
+    0.16093020141124725F,
+    0.24611230194568634F,
+    0.33791524171829224F,
+    0.44070982933044434F,
+    0.5626170039176941F,
+    0.7229568362236023F,
+    1.0F,
+};
+
+// The largest number of a type's bits.
+inline std::size_t most_of(WeightType type) {
+  return type == WeightType::int4_scaled || type == WeightType::nf4 ? 15 : 255;
+}
+
 // Columns from `phase` on of a matrix whose groups are of `group` columns, or of any that a list tells; rows
 // in blocks of `row_block` share their scales.
 struct ScaledCase {
@@ -40,8 +65,7 @@ class RandomScaled {
     for (std::size_t k = 0; of.group == 0 && k < columns; ++k)
       list_.push_back(static_cast<std::uint16_t>(random.integer(0, 4)));
     for (std::size_t i = 0; i < rows * columns; ++i) {
-      auto element =
-          static_cast<std::uint8_t>(random.integer(0, of.type == WeightType::int4_scaled ? 15 : 255));
+      auto element = static_cast<std::uint8_t>(random.integer(0, most_of(of.type)));
       if (of.type == WeightType::f8_e4m3 && (element & 0x7fU) == 0x7fU) element = 0;
       elements_.push_back(element);
     }
@@ -49,8 +73,7 @@ class RandomScaled {
       const bool is_new = row == 0 || row % of.row_block == 0;
       for (std::size_t g = 0; g < groups_; ++g) {
         const float scale = (random.number() + 1.5F) / 64;
-        const auto zero =
-            static_cast<std::uint8_t>(random.integer(0, of.type == WeightType::int4_scaled ? 15 : 255));
+        const auto zero = static_cast<std::uint8_t>(random.integer(0, most_of(of.type)));
         scales_.push_back(is_new ? bits_of(scale) : scales_[scales_.size() - groups_]);
         zero_points_.push_back(is_new ? zero : zero_points_[zero_points_.size() - groups_]);
       }
@@ -93,6 +116,7 @@ class RandomScaled {
     const int element = elements_[row * columns_ + column];
     if (case_.type == WeightType::f8_e4m3)
       return static_cast<float>(value_of_e4m3(static_cast<unsigned>(element)) * scale);
+    if (case_.type == WeightType::nf4) return static_cast<float>(kNf4[element] * scale);
     const int without = case_.type == WeightType::int4_scaled ? 8 : 128;
     const int zero = case_.has_zero_points ? zero_points_[row * groups_ + group] : without;
     return static_cast<float>((element - zero) * scale);

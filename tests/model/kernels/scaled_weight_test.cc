@@ -39,6 +39,9 @@ constexpr ScaledCase kCases[] = {
     {WeightType::int4_scaled, ScaleType::f16, true, 1, 0, 0},
     {WeightType::int4_scaled, ScaleType::bf16, false, 1, 0, 0},
     {WeightType::int4_scaled, ScaleType::f32, true, 1, 48, 5},
+    {WeightType::nf4, ScaleType::f32, false, 1, 64, 0},
+    {WeightType::nf4, ScaleType::f32, false, 1, 64, 27},
+    {WeightType::nf4, ScaleType::f16, false, 3, 0, 0},
 };
 
 std::string name_of(const ScaledCase& of) {
@@ -93,6 +96,14 @@ TEST(ScaledWeight, TakesLittleMoreMemoryThanTheFile) {
                             0,
                             {kernels::ScaledElement::half_bytes, ScaleType::f16, true, 16, 32, 0, 0}};
   EXPECT_LE(static_cast<double>(listed.bytes()), 1.03 * 256 * (2048 + 2.5 * 32));
+  const PackedLayout nf4{WeightType::nf4,
+                         256,
+                         4096,
+                         false,
+                         0,
+                         0,
+                         {.element = kernels::ScaledElement::nf4, .groups = 64, .group = 64}};
+  EXPECT_EQ(nf4.bytes(), 256U * (2048 + 4 * 64));
 }
 
 // Whether activations are pairs of bf16, which elements are exact in.

@@ -9,7 +9,7 @@ QuantProduct code_quant_product(const QuantFormat* format) {
       {&kIq2S, multiply_chunked<kIq2S>},     {&kIq3Xxs, multiply_chunked<kIq3Xxs>},
       {&kIq3S, multiply_chunked<kIq3S>},     {&kIq1S, multiply_chunked<kIq1S>},
       {&kIq1M, multiply_chunked<kIq1M>},     {&kTq10, multiply_chunked<kTq10>},
-      {&kTq20, multiply_chunked<kTq20>}};
+      {&kTq20, multiply_chunked<kTq20>},     {&kNvfp4, multiply_chunked<kNvfp4>}};
   return find_product<kCodeQuantProducts>(kProducts, format);
 }
 

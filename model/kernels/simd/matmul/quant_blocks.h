@@ -6,6 +6,7 @@
 #include "model/kernels/simd/matmul/quant_codes.h"
 #include "model/kernels/simd/pack/quant_format.h"
 #include "model/kernels/simd/vector/bytes.h"
+#include "model/kernels/simd/vector/fp8.h"
 #include "model/kernels/simd/vector/vector.h"
 
 namespace tp::kernels {
@@ -71,6 +72,14 @@ inline Vector load_e8m0(const unsigned char* p) {
   return out;
 }
 
+// 16 floats, which may be unaligned.
+inline Vector load_floats(const unsigned char* p) {
+  const WordVector words = load_words(p);
+  Vector out;
+  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = (FloatRegister)words.part[i];
+  return out;
+}
+
 // Quad q of a plane of kBits bits, shifted up by kShift bits.
 template <int kBits, int kShift, std::size_t q>
 inline WordVector bits_of(const unsigned char* plane) {
@@ -105,6 +114,7 @@ template <const QuantFormat& F>
 constexpr int kLargestElement = F.has_codes()                     ? 255
                                 : F.codebook == Codebook::iq4     ? 241
                                 : F.codebook == Codebook::mxfp4   ? 24
+                                : F.codebook == Codebook::nvfp4   ? 140
                                 : F.codebook == Codebook::ternary ? 130
                                                                   : (1 << (F.low_bits + F.high_bits)) - 1;
 
@@ -130,6 +140,13 @@ struct BlockScales {
       for (std::size_t g = 0; g < F.groups(); ++g) {
         scales[g] = load_group_scales<F.scales>(p + g * F.scale_bytes() / 2);
         if constexpr (F.has_offsets) offsets[g] = load_f16(p + g * F.scale_bytes() / 2 + 2 * kLanes);
+      }
+    } else if constexpr (F.scales == ScaleKind::e4m3) {
+      Vector of_super = load_floats(super);
+      for (FloatRegister& part : of_super.part) part *= 128.0F;  // scales are halves
+      for (std::size_t g = 0; g < F.groups(); ++g) {
+        scales[g] = load_e4m3_over_256(p + g * kLanes);
+        for (std::size_t i = 0; i < kParts; ++i) scales[g].part[i] *= of_super.part[i];
       }
     } else if constexpr (F.scales == ScaleKind::super) {
       for (Vector& scale : scales) scale = load_f16(super);

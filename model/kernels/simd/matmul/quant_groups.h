@@ -14,7 +14,7 @@ namespace tp::kernels::TP_ISA_NAMESPACE {
 // is missing.
 inline constexpr std::size_t kKQuantProducts = 5;
 inline constexpr std::size_t kBlockQuantProducts = 6;
-inline constexpr std::size_t kCodeQuantProducts = 9;
+inline constexpr std::size_t kCodeQuantProducts = 10;
 inline constexpr std::size_t kInt4Products = 10;
 
 using QuantProduct = void (*)(const PanelProduct&);

@@ -53,7 +53,7 @@ struct ScaledTile {
   [[gnu::always_inline]] void run_leaf(const Pass& pass, const Leaf& leaf, const float* tables,
                                        typename Sums::template Results<T, N>& results) const {
     // Columns in a cache line of elements.
-    constexpr std::size_t kLine = kVectorBytes / kLanes * (kElement == ScaledElement::half_bytes ? 2 : 1);
+    constexpr std::size_t kLine = kVectorBytes / kLanes * (are_halves(kElement) ? 2 : 1);
     const ScaledFormat& format = *p.scaled;
     const float* x[T];
     for (std::size_t t = 0; t < T; ++t) x[t] = p.x + (pass.token + t) * p.x_stride;
@@ -152,6 +152,8 @@ void multiply_for(const PanelProduct& p) {
       return multiply_elements<ScaledElement::bytes, Sums>(p);
     case ScaledElement::half_bytes:
       return multiply_elements<ScaledElement::half_bytes, Sums>(p);
+    case ScaledElement::nf4:
+      return multiply_elements<ScaledElement::nf4, Sums>(p);
   }
 }
 

@@ -89,6 +89,12 @@ inline unsigned char* write_super(const QuantSource& source, std::size_t block, 
     }
     return to;
   }
+  if (format.scales == ScaleKind::e4m3) {
+    return write_numbers<std::uint32_t>(source, to, [&](std::size_t r) {
+      const std::uint16_t* const halves = source.halves + (r * source.super_blocks + block / 4) * 2;
+      return halves[0] | std::uint32_t{halves[1]} << 16;
+    });
+  }
   const std::size_t each = format.has_offsets ? 2 : 1;
   for (std::size_t half = 0; half < each; ++half) {
     to = write_numbers<std::uint16_t>(source, to, [&](std::size_t r) {

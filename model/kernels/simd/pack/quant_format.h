@@ -19,13 +19,14 @@ enum class ScaleKind : std::uint8_t {
   half_bytes,      // scale in the low half of a byte, offset in the high half; each is multiplied by an f16
   zero_point_f16,  // an f16, and the byte of a zero point: the offset is their product
   zero_point_bf16,
+  e4m3,      // half of an FP8 number without a sign, multiplied by an f32 of the super-block
   super,     // only the f16 of the super-block
   in_codes,  // in the strings of a GridFormat, multiplied by an f16 of the super-block
 };
 
-// How stored bits become an element. none: the bits are the value. iq4, mxfp4, ternary: the value in a table.
-// grid, trits: elements have no bits of their own; see GridFormat and kTritBytes.
-enum class Codebook : std::uint8_t { none, iq4, mxfp4, ternary, grid, trits };
+// How stored bits become an element. none: the bits are the value. iq4, mxfp4, nvfp4, ternary: the value in a
+// table. grid, trits: elements have no bits of their own; see GridFormat and kTritBytes.
+enum class Codebook : std::uint8_t { none, iq4, mxfp4, nvfp4, ternary, grid, trits };
 
 // An element's value is scale * (element - zero) + offset; with `subtracts`, the offset is subtracted.
 //
@@ -95,7 +96,7 @@ struct QuantFormat {
   constexpr std::size_t super_blocks() const { return scale_group < 64 ? 1 : scale_group / 64; }
   constexpr std::size_t super_bytes() const {
     if (has_zero_points()) return scales_of_super() * kZeroPointBytes;
-    return has_super_blocks() ? (has_offsets ? 64 : 32) : 0;
+    return has_super_blocks() ? (has_offsets || scales == ScaleKind::e4m3 ? 64 : 32) : 0;
   }
   // Types with zero points: groups of a super-block, and bytes per group for 16 rows.
   constexpr std::size_t scales_of_super() const { return scale_group < 64 ? 2 : 1; }
@@ -164,6 +165,7 @@ inline constexpr QuantFormat kIq1S = with_grid(kIq1SGrid, 32);
 inline constexpr QuantFormat kIq1M = with_grid(kIq1MGrid, 16);
 inline constexpr QuantFormat kTq10{0, 0, 32, ScaleKind::super, 128, 0, false, false, Codebook::trits};
 inline constexpr QuantFormat kTq20{2, 0, 32, ScaleKind::super, 128, 0, false, false, Codebook::ternary};
+inline constexpr QuantFormat kNvfp4{4, 0, 16, ScaleKind::e4m3, 128, 0, false, false, Codebook::nvfp4};
 
 constexpr QuantFormat with_zero_points(std::size_t scale_group, ScaleKind scales) {
   return {4, 0, 32, scales, 0, 0, true, true, Codebook::none, scale_group};
@@ -182,24 +184,31 @@ inline constexpr QuantFormat kInt4SymG32Bf16{4, 0, 32, ScaleKind::bf16, 8};
 
 // In the order of WeightType.
 inline constexpr const QuantFormat* kQuantFormats[] = {
-    &kQ4K,         &kQ5K,         &kQ6K,          &kQ3K,          &kQ2K,        &kQ41,
-    &kQ50,         &kQ51,         &kIq4Nl,        &kIq4Xs,        &kMxfp4,      &kIq2Xxs,
-    &kIq2Xs,       &kIq2S,        &kIq3Xxs,       &kIq3S,         &kIq1S,       &kIq1M,
-    &kTq10,        &kTq20,        &kInt4G32,      &kInt4G64,      &kInt4G128,   &kInt4G256,
-    &kInt4G32Bf16, &kInt4G64Bf16, &kInt4G128Bf16, &kInt4G256Bf16, &kInt4SymG32, &kInt4SymG32Bf16};
+    &kQ4K,          &kQ5K,        &kQ6K,           &kQ3K,      &kQ2K,         &kQ41,         &kQ50,
+    &kQ51,          &kIq4Nl,      &kIq4Xs,         &kMxfp4,    &kIq2Xxs,      &kIq2Xs,       &kIq2S,
+    &kIq3Xxs,       &kIq3S,       &kIq1S,          &kIq1M,     &kTq10,        &kTq20,        &kNvfp4,
+    &kInt4G32,      &kInt4G64,    &kInt4G128,      &kInt4G256, &kInt4G32Bf16, &kInt4G64Bf16, &kInt4G128Bf16,
+    &kInt4G256Bf16, &kInt4SymG32, &kInt4SymG32Bf16};
 
 // Values of 4 bits, plus the format's `zero`. Source: ggml, kvalues_iq4nl and kvalues_mxfp4.
 inline constexpr std::uint8_t kIq4Values[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                                 129, 141, 153, 166, 181, 197, 217, 241};
 inline constexpr std::uint8_t kMxfp4Values[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+inline constexpr std::uint8_t kNvfp4Values[16] = {128, 129, 130, 131, 132, 134, 136, 140,
+                                                  128, 127, 126, 125, 124, 122, 120, 116};
 // Only the first four count; a table has 16 bytes.
 inline constexpr std::uint8_t kTernaryValues[16] = {127, 128, 129, 130};
 constexpr const std::uint8_t* values_of(Codebook codebook) {
   return codebook == Codebook::iq4       ? kIq4Values
          : codebook == Codebook::mxfp4   ? kMxfp4Values
+         : codebook == Codebook::nvfp4   ? kNvfp4Values
          : codebook == Codebook::ternary ? kTernaryValues
                                          : nullptr;
 }
+
+// An FP8 number (E4M3) without a sign, shifted by 20 bits, is a float32 whose exponent has another bias. Half
+// of the FP8 number is the product of this float32 and this factor.
+inline constexpr float kHalfOfE4m3 = 0x1p119F;
 
 // The bits of half an E8M0 scale as float32: 2^(exponent - 128). The first two are subnormal.
 constexpr std::uint32_t half_of_e8m0(std::uint32_t exponent) {

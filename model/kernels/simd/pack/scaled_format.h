@@ -6,9 +6,19 @@
 
 namespace tp::kernels {
 
-// e4m3: F8_E4M3. bytes and half_bytes: unsigned numbers minus a zero point.
-enum class ScaledElement : std::uint8_t { e4m3, bytes, half_bytes };
+// e4m3: F8_E4M3. bytes and half_bytes: unsigned numbers minus a zero point. nf4: indices of kNf4Values.
+enum class ScaledElement : std::uint8_t { e4m3, bytes, half_bytes, nf4 };
+// Whether two elements share a byte.
+constexpr bool are_halves(ScaledElement element) {
+  return element == ScaledElement::half_bytes || element == ScaledElement::nf4;
+}
 enum class ScaleType : std::uint8_t { f32, f16, bf16 };
+
+// Quantiles of the normal distribution. Source: bitsandbytes, get_4bit_type("nf4").
+inline constexpr float kNf4Values[16] = {-1.0F,         -0.696192801F, -0.525073051F, -0.394917488F,
+                                         -0.284441382F, -0.18477343F,  -0.091050036F, 0.0F,
+                                         0.0795802996F, 0.160930201F,  0.246112302F,  0.337915242F,
+                                         0.44070983F,   0.562617004F,  0.722956836F,  1.0F};
 
 // An element's value is element * scale, or (element - zero point) * scale, rounded once to float32.
 //
@@ -17,7 +27,7 @@ enum class ScaleType : std::uint8_t { f32, f16, bf16 };
 //   [groups][scale_rows] scales of scale_type;
 //   has_zero_points: [groups][scale_rows] bytes;
 //   zeros up to a multiple of 16 bytes;
-//   e4m3, bytes: [in_features][16] bytes; half_bytes: [in_features / 2][16] bytes, with the first of two
+//   e4m3, bytes: [in_features][16] bytes; half_bytes, nf4: [in_features / 2][16] bytes, with the first of two
 //     columns in the low half.
 // If scales belong to blocks of 128 x 128, the rows of a panel usually share one scale.
 struct ScaledFormat {
@@ -49,7 +59,7 @@ struct ScaledFormat {
     return (end + kRows - 1) / kRows * kRows;
   }
   constexpr std::size_t element_bytes(std::size_t columns) const {
-    return (element == ScaledElement::half_bytes ? (columns + 1) / 2 : columns) * kRows;
+    return (are_halves(element) ? (columns + 1) / 2 : columns) * kRows;
   }
   constexpr std::size_t panel_bytes(std::size_t columns) const {
     return columns == 0 ? 0 : elements_place() + element_bytes(columns);

@@ -46,6 +46,8 @@ struct ScaledWeights {
         return convert_columns<ScaledElement::bytes>(p, panel, begin, end, out);
       case ScaledElement::half_bytes:
         return convert_columns<ScaledElement::half_bytes>(p, panel, begin, end, out);
+      case ScaledElement::nf4:
+        return convert_columns<ScaledElement::nf4>(p, panel, begin, end, out);
     }
   }
 };

@@ -66,6 +66,29 @@ inline WordVector look_up(const std::uint8_t* table, const WordVector& places) {
   return out;
 }
 
+// The floats at 16 places, which must be below 16, of a table of 16 floats.
+inline Vector look_up_floats(const float* table, const IntVector& places) {
+  Vector out;
+#if defined(__AVX512VNNI__)
+  out.part[0] =
+      (FloatRegister)_mm512_maskz_permutexvar_ps(0xffff, (__m512i)places.part[0], _mm512_loadu_ps(table));
+#elif defined(__AVX2__)
+  const __m256 lower = _mm256_loadu_ps(table);
+  const __m256 upper = _mm256_loadu_ps(table + 8);
+  for (std::size_t i = 0; i < kParts; ++i) {
+    const auto place = (__m256i)places.part[i];
+    const __m256 is_upper = _mm256_castsi256_ps(_mm256_slli_epi32(place, 28));  // bit 3 becomes the sign
+    out.part[i] = (FloatRegister)_mm256_blendv_ps(_mm256_permutevar8x32_ps(lower, place),
+                                                  _mm256_permutevar8x32_ps(upper, place), is_upper);
+  }
+#else
+  for (std::size_t i = 0; i < kParts; ++i) {
+    for (std::size_t j = 0; j < kLanes / kParts; ++j) out.part[i][j] = table[places.part[i][j]];
+  }
+#endif
+  return out;
+}
+
 // table[places] for 16 places.
 inline WordVector gather(const std::uint32_t* table, const WordVector& places) {
   WordVector out;
