@@ -1,11 +1,12 @@
 #include "model/quantize/gguf_input.h"
 
 #include "model/files/printable.h"
-#include "model/weights/gguf/gguf_dequantize.h"
+#include "model/weights/gguf/gguf_factor.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -21,6 +22,18 @@ bool loses_bits(const QuantizeInput::Tensor& tensor) {
   return TypeChoice::is_matrix(tensor.name, tensor.shape) && !plain_type(*tensor.stored);
 }
 
+// The expert to which a row of a stack belongs.
+std::optional<std::size_t> expert_of(const GgufTensor& tensor, std::size_t row) {
+  if (tensor.shape.size() < 3) return std::nullopt;
+  return row / tensor.shape[tensor.shape.size() - 2];
+}
+
+// Whether the tensor's factors are multiplied with matrices, because these get another type.
+bool is_multiplied(const GgufFiles& files, const GgufTensor& tensor) {
+  const GgufTensor* const matrix = matrix_of_factors(files, tensor);
+  return matrix != nullptr && TypeChoice::is_matrix(matrix->name, matrix->shape);
+}
+
 }  // namespace
 
 GgufInput::GgufInput(const std::filesystem::path& first) : files_(first) {
@@ -33,7 +46,9 @@ GgufInput::GgufInput(const std::filesystem::path& first) : files_(first) {
             .experts = model.whole_or("expert_count", 0),
             .has_lm_head = model.has_tensor("output.weight"),
             .has_grouped_queries = model.has("attention.head_count") && model.kv_heads() < model.heads()};
-  for (const auto& [name, entry] : files_.tensors()) entries_.push_back(&entry);
+  for (const auto& [name, entry] : files_.tensors()) {
+    if (!is_multiplied(files_, entry.tensor)) entries_.push_back(&entry);
+  }
   // Tensors stay in the files' order, which is layer by layer.
   std::ranges::stable_sort(entries_, {}, [](const GgufFiles::Entry* entry) {
     return std::pair(entry->file.name(), entry->tensor.bytes.begin);
@@ -57,8 +72,10 @@ void GgufInput::read(std::size_t tensor, Range rows, float* out) const {
         entries_[tensor]->file.name(), printable(stored.name), stored.type.name);
   }
   const std::byte* const first = entries_[tensor]->file.bytes().data() + stored.bytes.begin;
-  for (std::size_t row = rows.begin; row < rows.end; ++row, out += stored.shape.back())
-    dequantize(stored.type, first + row * stored.row_bytes(), {0, stored.shape.back()}, out);
+  const std::size_t columns = stored.shape.back();
+  for (std::size_t row = rows.begin; row < rows.end; ++row, out += columns)
+    dequantize(stored.type, first + row * stored.row_bytes(), {0, columns},
+               factor_of(files_, stored, expert_of(stored, row)), out);
 }
 
 std::span<const std::byte> GgufInput::stored_bytes(std::size_t tensor) const {

@@ -3,6 +3,7 @@
 #include "model/files/printable.h"
 #include "model/files/similar_name.h"
 #include "model/weights/gguf/gguf_dequantize.h"
+#include "model/weights/gguf/gguf_factor.h"
 #include "model/weights/gguf/gguf_quantized.h"
 #include "model/weights/source/slice_check.h"
 #include "tp/internal/require.h"
@@ -88,22 +89,6 @@ void restore(const GgufPlace& place, TensorView<float> out) {
   }
 }
 
-std::string readable_types() {
-  std::vector<std::string_view> names;
-  for (const GgufType& type : kGgufTypes) {
-    if (type.readable) names.push_back(type.name);
-  }
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
-void require_readable(const GgufFiles::Entry& entry) {
-  const GgufTensor& tensor = entry.tensor;
-  if (tensor.type.readable) return;
-  throw_error<CheckpointError>(
-      "{}: {} has the type {}, expected one of {}; quantize the model to one of them", entry.file.name(),
-      printable(tensor.name), tensor.type.name, readable_types());
-}
-
 }  // namespace
 
 std::unique_ptr<GgufCheckpoint> GgufCheckpoint::open(const std::filesystem::path& first) {
@@ -113,7 +98,9 @@ std::unique_ptr<GgufCheckpoint> GgufCheckpoint::open(const std::filesystem::path
 GgufCheckpoint::GgufCheckpoint(const std::filesystem::path& first)
     : files_(first), names_(ModelMetadata(files_)) {
   for (const auto* const entries : {&files_.tensors(), &files_.listed()}) {
-    for (const auto& [name, entry] : *entries) was_read_[&entry] = false;
+    for (const auto& [name, entry] : *entries) {
+      if (matrix_of_factors(files_, entry.tensor) == nullptr) was_read_[&entry] = false;
+    }
   }
 }
 
@@ -127,6 +114,7 @@ std::vector<std::string> GgufCheckpoint::names() const {
   std::set<std::string> result;
   for (const auto* const entries : {&files_.tensors(), &files_.listed()}) {
     for (const auto& [name, entry] : *entries) {
+      if (matrix_of_factors(files_, entry.tensor) != nullptr) continue;
       for (std::string& in_checkpoint : names_.in_checkpoint(entry.tensor))
         result.insert(std::move(in_checkpoint));
     }
@@ -264,7 +252,7 @@ void GgufCheckpoint::read_rows(const Matrix& matrix, const Columns& stored, cons
                                TensorView<float> out) const {
   for (std::size_t i = 0; i < slice.rows.size(); ++i) {
     const std::size_t row = matrix.place.rows.stored(slice.rows.begin + i);
-    dequantize(matrix.type(), stored.row(row), stored.columns, out.row(i));
+    dequantize(matrix.type(), stored.row(row), stored.columns, matrix.factor, out.row(i));
   }
   restore(matrix.place, out);
   count_read(matrix, slice.rows.size(), slice.columns);
@@ -275,7 +263,8 @@ void GgufCheckpoint::read_transposed(const Matrix& matrix, const Columns& stored
                                      TensorView<float> out) const {
   std::vector<float> row_of_file(slice.rows.size());
   for (std::size_t column = 0; column < slice.columns.size(); ++column) {
-    dequantize(matrix.type(), stored.row(slice.columns.begin + column), stored.columns, row_of_file.data());
+    dequantize(matrix.type(), stored.row(slice.columns.begin + column), stored.columns, matrix.factor,
+               row_of_file.data());
     for (std::size_t row = 0; row < row_of_file.size(); ++row) out(row, column) = row_of_file[row];
   }
   count_read(matrix, slice.columns.size(), slice.rows);
@@ -285,7 +274,7 @@ void GgufCheckpoint::read_transposed(const Matrix& matrix, const Columns& stored
 void GgufCheckpoint::read_vector(const Matrix& matrix, Range columns, TensorView<float> out) const {
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const std::size_t stored = matrix.place.rows.stored(columns.begin + i);
-    dequantize(matrix.type(), matrix.row(0), {stored, stored + 1}, out.row(0) + i);
+    dequantize(matrix.type(), matrix.row(0), {stored, stored + 1}, matrix.factor, out.row(0) + i);
   }
   restore(matrix.place, out);
   count_read(matrix, 1, columns);
@@ -318,6 +307,7 @@ void GgufCheckpoint::read_quantized(const std::string& name, MatrixShape shape, 
     const std::size_t row = matrix.place.rows.stored(slice.rows.begin + i);
     tp::read_quantized(matrix.type(), stored.row(row), shape.columns - skipped, columns, out, i);
   }
+  if (matrix.factor != 1.0F) set_factor(matrix.factor, out);
   count_read(matrix, slice.rows.size(), slice.columns);
 }
 
@@ -385,7 +375,7 @@ GgufCheckpoint::Matrix GgufCheckpoint::find_whole(const GgufPlace& place,
     const std::size_t size = bytes.size() / tensor.shape.front();
     bytes = {bytes.begin + *place.expert * size, bytes.begin + (*place.expert + 1) * size};
   }
-  return {place, &entry, *shape, bytes};
+  return {place, &entry, *shape, bytes, {}, factor_of(files_, tensor, place.expert)};
 }
 
 GgufCheckpoint::Matrix GgufCheckpoint::find(const std::string& name, MatrixShape shape,

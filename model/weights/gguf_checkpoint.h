@@ -60,6 +60,7 @@ class GgufCheckpoint final : public WeightSource {
     MatrixShape shape;                    // shape in the checkpoint
     Range bytes;                          // range in the file
     std::optional<GgufSplitKvB> split{};  // set if the file has two stacks; `entry` is the first
+    float factor = 1.0F;                  // see gguf_factor.h
 
     const GgufType& type() const { return entry->tensor.type; }
     // The rows as stored in the file.

@@ -83,7 +83,20 @@ class MixedGguf {
       values.insert(values.end(), block.values.begin(), block.values.end());
     }
     stored_.tensor(name, {rows, columns}, type.name, bytes);
+    if (type.name == "NVFP4") multiply_by_factor(name, columns, values);
     plain_.tensor(name, {rows, columns}, "F32", bytes_of(values));
+  }
+
+  // Blocks have no f16 number. Their factor is a tensor.
+  void multiply_by_factor(const std::string& name, std::size_t columns, std::vector<float>& values) {
+    double squares = 0.0;
+    for (const float value : values) squares += static_cast<double>(value) * value;
+    const double mean = squares / static_cast<double>(values.size());
+    const auto factor = static_cast<float>(1.0 / std::sqrt(mean * static_cast<double>(columns)));
+    for (float& value : values) value *= factor;
+    const std::string layer = name.substr(0, name.size() - std::string_view(".weight").size());
+    stored_.tensor(layer + ".scale", {1}, "F32", le(factor));
+    stored_.tensor(layer + ".input_scale", {1}, "F32", le(1.0F));
   }
 
   struct Block {
@@ -94,6 +107,10 @@ class MixedGguf {
   Block random_block(const GgufType& type, std::size_t columns) {
     Block block{std::vector<std::uint8_t>(type.block_bytes), {}};
     for (std::uint8_t& byte : block.bytes) byte = static_cast<std::uint8_t>(random_());
+    if (type.name == "NVFP4") {  // scales of similar size, as models have them
+      for (std::size_t i = 0; i < 4; ++i)
+        block.bytes[i] = static_cast<std::uint8_t>(0x58 | block.bytes[i] % 16);
+    }
     set_halves(type, block.bytes.data(), [] { return kernels::float_to_f16(1.0F); });
     double squares = 0.0;
     for (const float value : values_of(type, block.bytes)) squares += static_cast<double>(value) * value;

@@ -221,7 +221,7 @@ TEST(SameBits, OfGgufModelsAsStored) {
 // Types whose elements are codes, in super-blocks that ranks cut.
 TEST(SameBits, OfGgufModelsWithCodes) {
   Groups groups;
-  constexpr std::array<std::string_view, 5> kTypes = {"IQ3_XXS", "IQ2_S", "IQ1_M", "TQ1_0", "TQ2_0"};
+  constexpr std::array<std::string_view, 6> kTypes = {"IQ3_XXS", "IQ2_S", "IQ1_M", "TQ1_0", "NVFP4", "TQ2_0"};
   const test::TemporaryDirectory directory;
   directory.write("model.gguf", test::MixedGguf(kTypes).stored());
   const auto source = GgufCheckpoint::open(directory.path() / "model.gguf");

@@ -202,6 +202,17 @@ float tq2_0(const std::uint8_t* block, std::size_t i) {
   return half(block + 64) * f((block[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) - 1);
 }
 
+// E2M1 in groups of 16, times an FP8 number: four bits of exponent with bias 7, three of mantissa; the sign
+// is ignored, and 127 is zero.
+float nvfp4(const std::uint8_t* block, std::size_t i) {
+  constexpr double kLevels[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  const std::uint8_t byte = block[4 + i / 16 * 8 + i % 8];
+  const int bits = i % 16 < 8 ? byte % 16 : byte / 16;
+  const int scale = block[i / 16] == 127 ? 0 : block[i / 16] % 128;
+  const double factor = scale < 8 ? std::ldexp(scale, -9) : std::ldexp(1 + scale % 8 / 8.0, scale / 8 - 7);
+  return static_cast<float>(factor * (bits > 8 ? -kLevels[bits - 8] : kLevels[bits % 8]));
+}
+
 }  // namespace
 
 float gguf_element(std::string_view type, const std::uint8_t* block, std::size_t i) {
@@ -235,6 +246,7 @@ float gguf_element(std::string_view type, const std::uint8_t* block, std::size_t
   if (type == "IQ1_M") return iq1_m(block, i);
   if (type == "TQ1_0") return tq1_0(block, i);
   if (type == "TQ2_0") return tq2_0(block, i);
+  if (type == "NVFP4") return nvfp4(block, i);
   throw std::logic_error("no such type");
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
 #include <cmath>
 #include <cstring>
@@ -110,6 +111,20 @@ void block_iq4_xs(const std::uint8_t* block, float* out) {
 // The scale is a byte e, for 2^(e - 127). It is halved, because the table contains twice the format's values.
 void block_mxfp4(const std::uint8_t* block, float* out) {
   looked_up(kMxfp4Levels, block + 1, std::ldexp(1.0F, block[0] - 128), out);
+}
+
+// Four groups of 16 with scales of FP8 without signs, of which the last one counts as zero. They are halved,
+// because the table contains twice the format's values.
+void block_nvfp4(const std::uint8_t* block, float* out) {
+  for (std::size_t group = 0; group < 4; ++group) {
+    const std::uint32_t bits = block[group] == 127 ? 0 : block[group] & 127U;
+    const float scale = std::bit_cast<float>(bits << 20) * kernels::kHalfOfE4m3;
+    for (std::size_t i = 0; i < 16; ++i) {
+      const int byte = block[4 + group * 8 + i % 8];
+      const auto place = static_cast<std::size_t>(i < 8 ? byte & 15 : byte >> 4);
+      out[group * 16 + i] = scale * static_cast<float>(kMxfp4Levels[place]);
+    }
+  }
 }
 
 // 16 groups of 16 with 4-bit scales and offsets. Each 32 bytes of `packed` contain 128 elements: byte l has
@@ -278,6 +293,7 @@ constexpr std::array kFormats = {
     Format{"IQ1_M", block_of_codes<kernels::kIq1M, read_iq1_m>},
     Format{"TQ1_0", block_of_codes<kernels::kTq10, read_tq1_0>},
     Format{"TQ2_0", block_tq2_0},
+    Format{"NVFP4", block_nvfp4},
 };
 
 const Format* find_format(const GgufType& type) {

@@ -10,6 +10,7 @@
 //   TQ2_0  256 elements of 2 bits and one scale: d (q - 1)
 //   IQ1, IQ2, IQ3, TQ1_0  see gguf_codes.h
 //   MXFP4  like IQ4_NL with another table; the scale of 32 elements is a power of two
+//   NVFP4  like MXFP4, with an FP8 scale for 16 elements; matrices may also have factors: see gguf_factor.h
 #pragma once
 
 #include "model/weights/gguf/gguf_type.h"

@@ -37,6 +37,14 @@ std::vector<fs::path> models_in(const fs::path& folder) {
   return models;
 }
 
+std::string readable_types() {
+  std::vector<std::string_view> names;
+  for (const GgufType& type : kGgufTypes) {
+    if (type.readable) names.push_back(type.name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 std::optional<fs::path> find_gguf(const fs::path& model) {
@@ -149,6 +157,14 @@ void GgufFiles::stop_reading_ahead() {
 std::string GgufFiles::name() const {
   if (files_.size() == 1) return files_.front()->name();
   return fmt::format("{} and {} more", files_.front()->name(), files_.size() - 1);
+}
+
+void require_readable(const GgufFiles::Entry& entry) {
+  const GgufTensor& tensor = entry.tensor;
+  if (tensor.type.readable) return;
+  throw_error<CheckpointError>(
+      "{}: {} has the type {}, expected one of {}; quantize the model to one of them", entry.file.name(),
+      printable(tensor.name), tensor.type.name, readable_types());
 }
 
 }  // namespace tp

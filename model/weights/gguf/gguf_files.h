@@ -71,4 +71,7 @@ class GgufFiles {
   std::uint64_t fingerprint_ = 0;
 };
 
+// Throws CheckpointError if gguf_dequantize.h does not support the tensor's type.
+void require_readable(const GgufFiles::Entry& entry);
+
 }  // namespace tp

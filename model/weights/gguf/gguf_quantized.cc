@@ -54,6 +54,16 @@ void mxfp4_block(const std::uint8_t* block, std::size_t index, const Out& out) {
   split_bytes(block + 1, 16, 16, out.elements + index * 32);
 }
 
+// 64 elements in groups of 16, with four scales: FP8 without signs, of which the last one counts as zero.
+void nvfp4_block(const std::uint8_t* block, std::size_t index, const Out& out) {
+  const float one = 1.0F;
+  std::memcpy(out.halves, &one, sizeof one);
+  for (std::size_t group = 0; group < 4; ++group) {
+    out.scales[index * 4 + group] = block[group] == 127 ? 0 : block[group] & 127;
+    split_bytes(block + 4 + group * 8, 8, 8, out.elements + index * 64 + group * 16);
+  }
+}
+
 // Reads six-bit scales and offsets of eight groups from 12 bytes. The last four groups have their high bits
 // above the scales and offsets of the first four.
 void six_bit_pairs(const std::uint8_t* packed, const Out& out) {
@@ -162,6 +172,7 @@ constexpr std::array kReaders = {
     Reader{"IQ1_M", WeightType::iq1_m, codes_block<read_iq1_m>},
     Reader{"TQ1_0", WeightType::tq1_0, codes_block<read_tq1_0>},
     Reader{"TQ2_0", WeightType::tq2_0, tq2_0_block},
+    Reader{"NVFP4", WeightType::nvfp4, nvfp4_block},
 };
 
 const Reader* find_reader(const GgufType& type) {

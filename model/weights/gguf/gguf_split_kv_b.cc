@@ -1,7 +1,7 @@
 #include "model/weights/gguf/gguf_split_kv_b.h"
 
 #include "model/files/printable.h"
-#include "model/weights/gguf/gguf_dequantize.h"
+#include "model/weights/gguf/gguf_factor.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::optional<GgufSplitKvB> GgufSplitKvB::find(const GgufFiles& files, const std
   constexpr std::string_view kWhole = "attn_kv_b.weight";
   if (!tensor.ends_with(kWhole)) return std::nullopt;
   const std::string block = tensor.substr(0, tensor.size() - kWhole.size());
-  const GgufSplitKvB split{files.find(block + "attn_k_b.weight"), files.find(block + "attn_v_b.weight")};
+  GgufSplitKvB split{files.find(block + "attn_k_b.weight"), files.find(block + "attn_v_b.weight")};
   if (split.keys == nullptr || split.values == nullptr) return std::nullopt;
   const std::vector<std::size_t>& keys = split.keys->tensor.shape;
   const std::vector<std::size_t>& values = split.values->tensor.shape;
@@ -36,6 +36,8 @@ std::optional<GgufSplitKvB> GgufSplitKvB::find(const GgufFiles& files, const std
         "qk_nope_head_dim] and [heads, v_head_dim, kv_lora_rank]; convert the checkpoint to GGUF again",
         files.name(), block, printable(keys), block, printable(values));
   }
+  split.key_factor = factor_of(files, split.keys->tensor, std::nullopt);
+  split.value_factor = factor_of(files, split.values->tensor, std::nullopt);
   return split;
 }
 
@@ -73,7 +75,7 @@ std::size_t GgufSplitKvB::read_keys(std::size_t head, Range rows, Range columns,
   std::vector<float> stored(rows.size());
   for (std::size_t column = 0; column < columns.size(); ++column) {
     const std::size_t row = head * shape().columns + columns.begin + column;
-    dequantize(keys->tensor.type, row_of(*keys, row), rows, stored.data());
+    dequantize(keys->tensor.type, row_of(*keys, row), rows, key_factor, stored.data());
     for (std::size_t i = 0; i < stored.size(); ++i) out(i, column) = stored[i];
   }
   return columns.size() * bytes_touched(keys->tensor.type, rows);
@@ -83,7 +85,7 @@ std::size_t GgufSplitKvB::read_values(std::size_t head, Range rows, Range column
                                       TensorView<float> out) const {
   for (std::size_t i = 0; i < rows.size(); ++i)
     dequantize(values->tensor.type, row_of(*values, head * value_rows() + rows.begin + i), columns,
-               out.row(i));
+               value_factor, out.row(i));
   return rows.size() * bytes_touched(values->tensor.type, columns);
 }
 

@@ -14,6 +14,8 @@ namespace tp {
 struct GgufSplitKvB {
   const GgufFiles::Entry* keys = nullptr;    // [heads, kv_lora_rank, qk_nope_head_dim]: transposed
   const GgufFiles::Entry* values = nullptr;  // [heads, v_head_dim, kv_lora_rank]
+  float key_factor = 1.0F;                   // see gguf_factor.h
+  float value_factor = 1.0F;
 
   // Finds the two stacks of `tensor`, for example "blk.3.attn_kv_b.weight". Returns nothing for other tensors
   // and if there are no stacks. Throws CheckpointError if the stacks' shapes do not match.

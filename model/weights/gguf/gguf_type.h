@@ -61,6 +61,7 @@ inline constexpr std::array kGgufTypes = {
     GgufType{34, "TQ1_0", 256, 54, true},
     GgufType{35, "TQ2_0", 256, 66, true},
     GgufType{39, "MXFP4", 32, 17, true},
+    GgufType{40, "NVFP4", 64, 36, true},
 };
 
 // The type with this number, or nullptr.

@@ -7,6 +7,7 @@
 #include "model/quantize/type_choice.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "tests/model/mixed_gguf.h"
 #include "tests/model/next_token_checkpoint.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/fixture.h"
@@ -15,6 +16,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
+#include <string_view>
+#include <utility>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -229,6 +233,24 @@ TEST(QuantizeModel, TakesOverWhatHasTheTypeAlready) {
             0);
   ASSERT_EQ(report.notices.size(), 1U);
   EXPECT_TRUE(report.notices.front().ends_with("the original model gives a better file"));
+}
+
+// Factors of NVFP4 are multiplied with the values that get another type.
+TEST(QuantizeModel, TakesNvfp4WithItsFactors) {
+  const std::string_view type = "NVFP4";
+  const test::MixedGguf model(std::span(&type, 1));
+  const TemporaryDirectory directory;
+  quantize(directory.write("nvfp4.gguf", model.stored()), "f32", directory.path() / "f32.gguf");
+  const auto expected = GgufCheckpoint::open(directory.write("plain.gguf", model.plain()));
+  const auto written = GgufCheckpoint::open(directory.path() / "f32.gguf");
+  EXPECT_EQ(written->names(), expected->names());
+  for (const auto& [name, shape] :
+       {std::pair{"model.layers.1.mlp.down_proj.weight",
+                  MatrixShape{test::kMixedHidden, test::kMixedIntermediate}},
+        std::pair{"model.layers.0.self_attn.q_proj.weight",
+                  MatrixShape{test::kMixedHidden, test::kMixedHidden}},
+        std::pair{"lm_head.weight", MatrixShape{test::kMixedVocab, test::kMixedHidden}}})
+    EXPECT_EQ(elements_of(*written, {name, shape}), elements_of(*expected, {name, shape})) << name;
 }
 
 std::string refusal(const std::filesystem::path& model, const std::string& weights) {

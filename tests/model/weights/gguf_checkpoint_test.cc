@@ -3,7 +3,9 @@
 #include "tests/model/weights/gguf_builder.h"
 
 #include <numeric>
+#include <tuple>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace tp {
@@ -18,6 +20,12 @@ std::string counting(std::size_t count) {
   std::vector<float> values(count);
   std::iota(values.begin(), values.end(), 0.0F);
   return test::bytes_of(values);
+}
+
+std::string repeated(const std::string& text, std::size_t times) {
+  std::string all;
+  for (std::size_t i = 0; i < times; ++i) all += text;
+  return all;
 }
 
 // The metadata of a model with two heads of four elements.
@@ -166,6 +174,49 @@ TEST_F(GgufCheckpointTest, UndoesWhatTheFamiliesConvertersDid) {
                   "expected a stack with an expert 3");
 }
 
+// Blocks of ones: E2M1's index 2 is 1, and FP8's bits 0x38 are 1.
+TEST_F(GgufCheckpointTest, MultipliesNvfp4ByTheFactorOfAMatrixOrExpert) {
+  const std::string ones = std::string(4, '\x38') + std::string(32, '\x22');
+  const auto with_factors = [&](const std::vector<std::uint64_t>& shape, const std::string& type,
+                                const std::string& factors) {
+    return open(model("qwen3moe")
+                    .tensor("blk.1.attn_q.weight", {1, 64}, "NVFP4", ones)
+                    .tensor("blk.1.attn_q.scale", {1}, "F32", test::le(0.1F))
+                    .tensor("blk.1.attn_k.weight", {1, 64}, "NVFP4", ones)
+                    .tensor("blk.1.attn_k.input_scale", {1}, "F32", test::le(7.0F))
+                    .tensor("blk.1.ffn_up_exps.weight", {2, 1, 64}, "NVFP4", ones + ones)
+                    .tensor("blk.1.ffn_up_exps.scale", shape, type, factors));
+  };
+  const auto source = with_factors({2}, "F32", test::le(2.0F, 3.0F));
+  const auto first = [&](const std::string& layer) {
+    const std::string name = "model.layers.1." + layer + ".weight";
+    EXPECT_EQ(source->group_type(name, {0, 64}), WeightType::nvfp4);
+    return read(*source, name, {1, 64}, {{0, 1}, {63, 64}}).front();
+  };
+  EXPECT_EQ(first("self_attn.q_proj"), 0.1F);
+  EXPECT_EQ(first("self_attn.k_proj"), 1.0F);
+  EXPECT_EQ(first("mlp.experts.0.up_proj"), 2.0F);
+  EXPECT_EQ(first("mlp.experts.1.up_proj"), 3.0F);
+  EXPECT_EQ(source->names(), (std::vector<std::string>{
+                                 "model.layers.1.mlp.experts.0.up_proj.weight",
+                                 "model.layers.1.mlp.experts.1.up_proj.weight",
+                                 "model.layers.1.self_attn.k_proj.weight",
+                                 "model.layers.1.self_attn.q_proj.weight",
+                             }));
+  EXPECT_TRUE(source->unread().empty());
+  for (const auto& [shape, type, factors] : {std::tuple{std::vector<std::uint64_t>{1}, "F32", test::le(2.0F)},
+                                             {std::vector<std::uint64_t>{2}, "F16", std::string(4, '\0')}}) {
+    const auto damaged = with_factors(shape, type, factors);
+    EXPECT_CONTAINS(
+        error_of<CheckpointError>([&] {
+          damaged->expect("model.layers.1.mlp.experts.1.up_proj.weight", {1, 64}, "");
+        }),
+        fmt::format("m.gguf: blk.1.ffn_up_exps.scale is [{}] of {}, expected 2 of F32; convert the "
+                    "checkpoint to GGUF again",
+                    shape[0], type));
+  }
+}
+
 // Two heads of two key rows and one value row, of three columns. The file has keys by columns.
 TEST_F(GgufCheckpointTest, PutsTogetherDeepSeeksKvBFromTwoStacks) {
   GgufBuilder file = model("deepseek2")
@@ -178,6 +229,13 @@ TEST_F(GgufCheckpointTest, PutsTogetherDeepSeeksKvBFromTwoStacks) {
             (std::vector<float>{0, 2, 4, 1, 3, 5, 0, 1, 2, 6, 8, 10, 7, 9, 11, 3, 4, 5}));
   EXPECT_EQ(source->bytes_read(), 18U * 4);
   EXPECT_EQ(read(*source, name, {6, 3}, {{1, 4}, {1, 3}}), (std::vector<float>{3, 5, 1, 2, 8, 10}));
+  const std::string ones = std::string(4, '\x38') + std::string(32, '\x22');
+  const auto nvfp4 = open(model("deepseek2")
+                              .tensor("blk.0.attn_k_b.weight", {1, 64, 64}, "NVFP4", repeated(ones, 64))
+                              .tensor("blk.0.attn_v_b.weight", {1, 1, 64}, "NVFP4", ones)
+                              .tensor("blk.0.attn_k_b.scale", {1}, "F32", test::le(2.0F))
+                              .tensor("blk.0.attn_v_b.scale", {1}, "F32", test::le(3.0F)));
+  EXPECT_EQ(read(*nvfp4, name, {65, 64}, {{63, 65}, {0, 1}}), (std::vector<float>{2, 3}));
   const auto damaged = open(model("deepseek2")
                                 .tensor("blk.0.attn_k_b.weight", {2, 3, 2}, "F32", counting(12))
                                 .tensor("blk.0.attn_v_b.weight", {2, 1, 4}, "F32", counting(8)));

@@ -16,9 +16,10 @@ namespace {
 
 using test::random_gguf_row;
 
-constexpr std::string_view kBlockTypes[] = {
-    "Q4_0",   "Q4_1",  "Q5_0",    "Q5_1",   "Q8_0",  "Q2_K",    "Q3_K",  "Q4_K",  "Q5_K",  "Q6_K",  "IQ4_NL",
-    "IQ4_XS", "MXFP4", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "TQ1_0", "TQ2_0"};
+constexpr std::string_view kBlockTypes[] = {"Q4_0",  "Q4_1",    "Q5_0",   "Q5_1",  "Q8_0",    "Q2_K",
+                                            "Q3_K",  "Q4_K",    "Q5_K",   "Q6_K",  "IQ4_NL",  "IQ4_XS",
+                                            "MXFP4", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S",
+                                            "IQ1_S", "IQ1_M",   "TQ1_0",  "TQ2_0", "NVFP4"};
 
 const std::byte* bytes(const std::vector<std::uint8_t>& row) {
   return reinterpret_cast<const std::byte*>(row.data());

@@ -22,7 +22,7 @@ inline std::vector<std::size_t> halves_of(std::string_view type) {
   if (type == "Q6_K") return {208};
   if (type == "TQ1_0") return {52};
   if (type == "TQ2_0") return {64};
-  if (type == "MXFP4" || type == "IQ1_M") return {};
+  if (type == "MXFP4" || type == "NVFP4" || type == "IQ1_M") return {};
   return {0};
 }
 
