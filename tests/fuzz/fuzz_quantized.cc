@@ -86,9 +86,11 @@ void pack(const WeightSource& source, const std::string& name, MatrixShape shape
   layout.phase = slice.columns.begin % kSuper;
   const std::size_t supers = (slice.columns.end + kSuper - 1) / kSuper - slice.columns.begin / kSuper;
   std::vector<std::uint8_t> elements(rows * supers * kSuper);
-  std::vector<std::uint8_t> offsets(rows * supers * kernels::QuantizedRows::groups(format));
+  std::vector<std::uint8_t> scales(rows * supers * kernels::QuantizedRows::groups(format));
+  std::vector<std::uint8_t> offsets(scales.size());
   std::vector<std::uint16_t> halves(rows * supers * kernels::QuantizedRows::halves_of(format));
-  const kernels::QuantizedRows staged{rows, supers, elements.data(), nullptr, offsets.data(), halves.data()};
+  const kernels::QuantizedRows staged{rows,          supers,         elements.data(),
+                                      scales.data(), offsets.data(), halves.data()};
   source.read_quantized(name, shape, slice, staged);
   std::vector<std::byte> memory(layout.bytes());
   kernels::pack_quantized(layout, 0, staged, memory.data());

@@ -5,6 +5,7 @@
 #include "model/weights/safetensors/safetensors_header.h"
 #include "tests/launch/program.h"
 #include "tests/reference/fixture.h"
+#include "tests/reference/four_bit_floats.h"
 
 #include <cstring>
 #include <fstream>
@@ -14,6 +15,8 @@
 namespace tp::test {
 namespace {
 
+using reference::FourBitFloats;
+using reference::FourBitFormat;
 using reference::GroupFormat;
 using reference::GroupQuantized;
 
@@ -26,30 +29,41 @@ nlohmann::json config_with(const nlohmann::json& quantization) {
   return config;
 }
 
-// The fixture in AWQ with groups of 32, and the same numbers in float32.
+// The fixture in AWQ with groups of 32, or in ModelOpt's NVFP4, and the same numbers in float32.
 struct Models {
-  TemporaryDirectory awq;
+  TemporaryDirectory quantized;
   TemporaryDirectory plain;
 
-  Models() {
+  explicit Models(bool is_nvfp4 = false) {
     const MappedFile file(kFixture / "model.safetensors");
-    std::vector<TestTensor> quantized;
+    std::vector<TestTensor> stored;
     std::vector<TestTensor> dequantized;
+    const auto add = [&](const StoredTensor& tensor, const auto& weight, std::vector<TestTensor> parts) {
+      dequantized.push_back({tensor.name, "F32", tensor.shape, bytes_of(weight.values())});
+      for (TestTensor& part : parts) stored.push_back(std::move(part));
+    };
     for (const StoredTensor& tensor : parse_safetensors_header(file.bytes(), file.name()).tensors) {
       std::vector<float> values(tensor.bytes.size() / sizeof(float));
       std::memcpy(values.data(), file.bytes().data() + tensor.bytes.begin, tensor.bytes.size());
       if (!tensor.name.ends_with("_proj.weight")) {
-        quantized.push_back({tensor.name, "F32", tensor.shape, bytes_of(values)});
-        dequantized.push_back(quantized.back());
+        stored.push_back({tensor.name, "F32", tensor.shape, bytes_of(values)});
+        dequantized.push_back(stored.back());
         continue;
       }
-      const GroupQuantized weight(values, tensor.shape[0], tensor.shape[1], 32, false, false);
-      dequantized.push_back({tensor.name, "F32", tensor.shape, bytes_of(weight.values())});
-      for (TestTensor& part : weight.tensors(tensor.name.substr(0, tensor.name.size() - 7), GroupFormat::awq))
-        quantized.push_back(std::move(part));
+      const std::string layer = tensor.name.substr(0, tensor.name.size() - 7);
+      if (is_nvfp4) {
+        const FourBitFloats weight(values, tensor.shape[0], tensor.shape[1], FourBitFormat::modelopt);
+        add(tensor, weight, weight.tensors(layer));
+      } else {
+        const GroupQuantized weight(values, tensor.shape[0], tensor.shape[1], 32, false, false);
+        add(tensor, weight, weight.tensors(layer, GroupFormat::awq));
+      }
     }
-    awq.write("model.safetensors", safetensors_file(quantized));
-    awq.write("config.json", config_with(reference::quantization_config(GroupFormat::awq, 32)).dump());
+    quantized.write("model.safetensors", safetensors_file(stored));
+    quantized.write("config.json",
+                    config_with(is_nvfp4 ? reference::quantization_config(FourBitFormat::modelopt)
+                                         : reference::quantization_config(GroupFormat::awq, 32))
+                        .dump());
     plain.write("model.safetensors", safetensors_file(dequantized));
     plain.write("config.json", config_with(nullptr).dump());
   }
@@ -64,15 +78,18 @@ std::vector<int> tokens_of(std::size_t ranks, const std::filesystem::path& model
 }
 
 TEST(GroupQuantizedModel, GivesTheTokensOfTheSameNumbersInFloat32) {
-  const Models models;
-  const std::vector<int> expected = tokens_of(kNoMpirun, models.plain.path());
-  EXPECT_EQ(tokens_of(kNoMpirun, models.awq.path()), expected);
-  EXPECT_EQ(tokens_of(3, models.awq.path()), expected);
+  for (const bool is_nvfp4 : {false, true}) {
+    const Models models(is_nvfp4);
+    const std::vector<int> expected = tokens_of(kNoMpirun, models.plain.path());
+    EXPECT_EQ(tokens_of(kNoMpirun, models.quantized.path()), expected);
+    EXPECT_EQ(tokens_of(3, models.quantized.path()), expected);
+  }
 }
 
 TEST(GroupQuantizedModel, IsInspected) {
   const Models models;
-  const Finished finished = run(kNoMpirun, {"inspect", "--model", models.awq.path().string(), "--json"});
+  const Finished finished =
+      run(kNoMpirun, {"inspect", "--model", models.quantized.path().string(), "--json"});
   expect_success(finished);
   const nlohmann::json types = nlohmann::json::parse(finished.out).at("stored_types");
   ASSERT_EQ(types.size(), 2U);
@@ -83,11 +100,11 @@ TEST(GroupQuantizedModel, IsInspected) {
 }
 
 // The sizes that the config.json alone tells are those of the files.
-TEST(GroupQuantizedModel, IsInspectedAndPlannedWithoutItsWeights) {
-  const Models models;
+void expect_the_same_without_weights(const Models& models, const std::string& description) {
+  SCOPED_TRACE(description);
   const TemporaryDirectory bare;
   const std::string config = (bare.path() / "any-name.json").string();
-  std::filesystem::copy_file(models.awq.path() / "config.json", config);
+  std::filesystem::copy_file(models.quantized.path() / "config.json", config);
   const auto weights_of = [](const std::string& model) {
     const Finished finished = run(kNoMpirun, {"inspect", "--model", model, "--ranks", "2", "--json"});
     expect_success(finished);
@@ -95,17 +112,21 @@ TEST(GroupQuantizedModel, IsInspectedAndPlannedWithoutItsWeights) {
     return nlohmann::json{all.at("weights"), all.at("ranks")[0].at("weight_bytes"),
                           all.at("ranks")[1].at("weight_bytes")};
   };
-  EXPECT_EQ(weights_of(config), weights_of(models.awq.path().string()));
+  EXPECT_EQ(weights_of(config), weights_of(models.quantized.path().string()));
   EXPECT_NE(weights_of(config), weights_of((models.plain.path() / "config.json").string()));
-  EXPECT_NE(run(kNoMpirun, {"inspect", "--model", config})
-                .out.find("not present; weights in AWQ int4, groups of 32"),
+  EXPECT_NE(run(kNoMpirun, {"inspect", "--model", config}).out.find("not present; weights in " + description),
             std::string::npos);
   const auto planned = [](const std::string& model) {
     return nlohmann::json::parse(run(kNoMpirun, {"plan", "--model", model, "--json"}).out)
         .at("tensor")[0]
         .at("host_weight_bytes");
   };
-  EXPECT_EQ(planned(config), planned(models.awq.path().string()));
+  EXPECT_EQ(planned(config), planned(models.quantized.path().string()));
+}
+
+TEST(GroupQuantizedModel, IsInspectedAndPlannedWithoutItsWeights) {
+  expect_the_same_without_weights(Models(), "AWQ int4, groups of 32");
+  expect_the_same_without_weights(Models(true), "NVFP4");
 }
 
 // openai/gpt-oss-120b: 36 layers of 128 experts, of whose matrices 32 elements take 17 bytes; what else is in
@@ -143,20 +164,20 @@ TEST(GroupQuantizedModel, IsRefusedByNameWithoutItsWeights) {
   const std::string path = bare.write("config.json", config_with({{"load_in_4bit", true}}).dump()).string();
   for (const char* command : {"inspect", "plan"})
     expect_one_error(run(kNoMpirun, {command, "--model", path}), 1,
-                     "or mxfp4, found bitsandbytes; take the model");
+                     "bnb_4bit_quant_type must be nf4, found fp4; take the model");
 }
 
 TEST(GroupQuantizedModel, IsRefusedByNameIfItsQuantizationIsAnotherOne) {
   const TemporaryDirectory folder;
   std::filesystem::copy_file(kFixture / "model.safetensors", folder.path() / "model.safetensors");
-  folder.write("config.json", config_with({{"quant_method", "bitsandbytes"}}).dump());
+  folder.write("config.json", config_with({{"quant_method", "torchao"}}).dump());
   for (const std::size_t ranks : {kNoMpirun, std::size_t{2}}) {
-    expect_one_error(run(ranks, {"generate", "--model", folder.path().string(), "--tokens",
-                                 (kFixture / "prompt.json").string(), "--max-tokens", "2"}),
-                     1,
-                     "quantization_config: quant_method must be awq, gptq, compressed-tensors, fp8, modelopt "
-                     "or mxfp4, found "
-                     "bitsandbytes; take the model");
+    expect_one_error(
+        run(ranks, {"generate", "--model", folder.path().string(), "--tokens",
+                    (kFixture / "prompt.json").string(), "--max-tokens", "2"}),
+        1,
+        "quantization_config: quant_method must be awq, gptq, compressed-tensors, fp8, modelopt, "
+        "mxfp4 or bitsandbytes, found torchao; take the model");
   }
 }
 

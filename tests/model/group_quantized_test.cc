@@ -19,11 +19,16 @@
 namespace tp {
 namespace {
 
+using reference::FourBitFormat;
 using reference::GroupFormat;
 using test::F8Blocks;
 using test::ModelUnderTest;
 using test::Order;
 using Case = test::QuantizedCase;
+
+constexpr Case four_bit_floats(const char* fixture, FourBitFormat format, std::size_t group) {
+  return {fixture, GroupFormat::awq, group, false, 4, Order::plain, {}, format};
+}
 
 constexpr Case kCases[] = {
     {"llama-rope-yarn", GroupFormat::awq, 32, false},
@@ -53,10 +58,16 @@ constexpr Case kCases[] = {
     {nullptr, GroupFormat::awq, 0, false, 8, Order::plain, F8Blocks{1000, 1000, "F32"}},
     {"llama-rope-yarn", GroupFormat::awq, 0, false, 8, Order::plain, F8Blocks{128, 128, "F32"}},
     {"llama-rope-yarn", GroupFormat::gptq, 16, false, 4, Order::by_activations},
+    four_bit_floats(nullptr, FourBitFormat::modelopt, 16),
+    four_bit_floats(nullptr, FourBitFormat::packed, 16),
+    four_bit_floats("llama-rope-yarn", FourBitFormat::modelopt, 16),
+    four_bit_floats(nullptr, FourBitFormat::nf4, 64),
+    four_bit_floats(nullptr, FourBitFormat::nf4_double, 64),
 };
 
 std::string text_of(const Case& of) {
   const std::string model = of.fixture != nullptr ? "fixture" : "random";
+  if (of.floats4) return fmt::format("{}_{}", model, reference::name_of(*of.floats4));
   if (of.f8) return fmt::format("{}_f8_of_{}_x_{}", model, of.f8->rows, of.f8->columns);
   return fmt::format("{}_{}_{}_of_{}{}{}", model, name_of(of.format), of.bits, of.group,
                      of.bf16_scales ? "_bf16" : "",
@@ -85,7 +96,11 @@ class GroupQuantizedModel : public testing::TestWithParam<Case> {
     dequantized_ = open_checkpoint(files_.dequantized.path());
   }
 
-  bool is_scaled() const { return GetParam().f8 || GetParam().bits == 8 || GetParam().order != Order::plain; }
+  bool is_nvfp4() const { return GetParam().floats4 && *GetParam().floats4 <= FourBitFormat::packed; }
+  bool is_scaled() const {
+    if (GetParam().floats4) return !is_nvfp4();
+    return GetParam().f8 || GetParam().bits == 8 || GetParam().order != Order::plain;
+  }
 
   // Elements, and the scales and zero points of all groups that the slice has a part of.
   void expect_size_of(const LocalWeight& weight, MatrixShape shape, const TensorSlice& slice) const {
@@ -151,7 +166,7 @@ TEST_P(GroupQuantizedModel, HoldsEveryRanksSlicesExactly) {
   const StoredLayer up{"model.layers.1.mlp.up_proj", {intermediate, hidden}};
   const StoredLayer down{"model.layers.1.mlp.down_proj", {hidden, intermediate}};
   const auto expect = [&](const LocalWeight& weight, const StoredLayer& layer, const TensorSlice& slice) {
-    EXPECT_GE(weight.type(), WeightType::int4_g32);
+    EXPECT_GE(weight.type(), WeightType::nvfp4);
     std::vector<float> held(slice.columns.size());
     std::vector<float> stored(slice.columns.size());
     for (std::size_t row = 0; row < slice.rows.size(); ++row) {
@@ -165,9 +180,9 @@ TEST_P(GroupQuantizedModel, HoldsEveryRanksSlicesExactly) {
     const std::size_t rows = (slice.rows.size() + 15) / 16 * 16;
     if (kernels::is_scaled(weight.type())) return expect_size_of(weight, layer.shape, slice);
     const std::size_t columns = (slice.columns.end + 63) / 64 * 64 - slice.columns.begin / 64 * 64;
-    const bool is_large = GetParam().group >= 32 && rows * columns == slice.size();
-    if (!is_large || slice.columns.begin % GetParam().group != 0 || slice.columns.end % GetParam().group != 0)
-      return;
+    const std::size_t group = is_nvfp4() ? 256 : GetParam().group;  // columns whose scales are together
+    const bool is_large = group >= 32 && rows * columns == slice.size();
+    if (!is_large || slice.columns.begin % group != 0 || slice.columns.end % group != 0) return;
     EXPECT_LE(static_cast<double>(weight.bytes()),
               1.03 * static_cast<double>(slice.size()) * files_.bits / 8);
   };

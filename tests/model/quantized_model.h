@@ -8,6 +8,7 @@
 #include "model/weights/safetensors/safetensors_header.h"
 #include "tests/model/small_config.h"
 #include "tests/reference/fixture.h"
+#include "tests/reference/four_bit_floats.h"
 #include "tests/reference/group_quantized.h"
 #include "tests/reference/random.h"
 
@@ -105,7 +106,8 @@ struct QuantizedCase {
   bool bf16_scales;
   unsigned bits = 4;
   Order order = Order::plain;
-  std::optional<F8Blocks> f8{};  // in place of the format
+  std::optional<F8Blocks> f8{};                       // in place of the format
+  std::optional<reference::FourBitFormat> floats4{};  // in place of the format
 };
 
 struct Quantized {
@@ -124,6 +126,10 @@ inline std::vector<std::size_t> shuffled_groups(std::size_t columns, std::size_t
 
 inline Quantized quantized(const QuantizedCase& of, const std::string& layer,
                            const std::vector<float>& values, std::size_t rows, std::size_t columns) {
+  if (of.floats4) {
+    const reference::FourBitFloats weight(values, rows, columns, *of.floats4);
+    return {weight.tensors(layer), weight.values()};
+  }
   if (of.f8) {
     const std::size_t block_rows = std::min(of.f8->rows, rows);
     const std::size_t block_columns = std::min(of.f8->columns, columns);
@@ -146,8 +152,19 @@ inline Quantized quantized(const QuantizedCase& of, const std::string& layer,
 }
 
 inline nlohmann::json config_of(const QuantizedCase& of) {
+  if (of.floats4) return reference::quantization_config(*of.floats4);
   if (!of.f8) return reference::quantization_config(of.format, of.group, of.bits);
   return {{"quant_method", "fp8"}, {"fmt", "e4m3"}, {"weight_block_size", {of.f8->rows, of.f8->columns}}};
+}
+
+// The bytes of elements, scales and zero points. The scales of nf4's double quantization count as float32.
+inline std::size_t counted_bytes(const TestTensor& part) {
+  for (const char* const ending : {"g_idx", "weight_shape", "_map", "nested_absmax", "__nf4", "_scale_2",
+                                   "global_scale", "input_scale"}) {
+    if (part.name.ends_with(ending)) return 0;
+  }
+  const bool is_nested = part.name.ends_with(".absmax") && part.dtype == "U8";
+  return part.data.size() * (is_nested ? 4 : 1);
 }
 
 inline void convert(const Plain& plain, const QuantizedCase& of, Checkpoints& out) {
@@ -167,7 +184,7 @@ inline void convert(const Plain& plain, const QuantizedCase& of, Checkpoints& ou
     Quantized weight =
         quantized(of, tensor.name.substr(0, tensor.name.size() - 7), values, tensor.shape[0], columns);
     for (TestTensor& part : weight.parts) {
-      if (!part.name.ends_with("g_idx") && !part.name.ends_with("weight_shape")) bytes += part.data.size();
+      bytes += counted_bytes(part);
       stored.push_back(std::move(part));
     }
     elements += values.size();

@@ -22,6 +22,8 @@ std::vector<std::size_t> in_order(std::size_t columns, std::size_t group) {
   return order;
 }
 
+}  // namespace
+
 float value_of_f8(unsigned bits) {
   const int exponent = static_cast<int>(bits >> 3 & 15U);
   const auto mantissa = static_cast<float>(bits & 7U);
@@ -36,8 +38,6 @@ std::uint8_t nearest_f8(float value) {
   const int bits = std::min((exponent + 6) * 8 + eighths, 0x7e);  // a carry goes to the exponent
   return static_cast<std::uint8_t>(bits | (std::signbit(value) ? 0x80 : 0));
 }
-
-}  // namespace
 
 template <class Number>
 std::uint32_t GroupQuantized::word_of(bool is_awq, const Number& number) const {

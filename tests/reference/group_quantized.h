@@ -11,6 +11,10 @@
 
 namespace tp::reference {
 
+// The value of an F8_E4M3 number, and the number of the least distance.
+float value_of_f8(unsigned bits);
+std::uint8_t nearest_f8(float value);
+
 enum class GroupFormat : std::uint8_t {
   awq,
   gptq,

@@ -11,7 +11,10 @@ namespace tp {
 
 std::string description_of(const StoredGroups& weight, GroupQuantization::Method method) {
   if (weight.layout == StoredGroups::Layout::mxfp4) return "MXFP4";
+  if (weight.layout == StoredGroups::Layout::nvfp4) return "NVFP4";
   const StoredScales& scales = weight.groups;
+  if (weight.layout == StoredGroups::Layout::nf4)
+    return fmt::format("bitsandbytes nf4, groups of {}", scales.column_block);
   const std::string elements =
       weight.is_e4m3 ? "F8_E4M3" : fmt::format("{} int{}", name_of(method), weight.bits);
   if (scales.column_block == 0) return elements + ", act-order";

@@ -65,26 +65,45 @@ GroupQuantization fp8(const JsonNode& fields, const std::string& file) {
   return out;
 }
 
-// NVIDIA's Model Optimizer. Its FP8 algorithms differ in how they quantize activations. The shape of the
-// scales shows which weights share them.
+// NVIDIA's Model Optimizer. Its FP8 and NVFP4 algorithms differ in how they quantize activations. The shape
+// of the scales shows which weights share them. A model with NVFP4 may also have weights in FP8.
 GroupQuantization modelopt(const JsonNode& fields, const std::string& file) {
-  constexpr const char* kAlgorithms[] = {"FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO", "MXFP8"};
+  constexpr const char* kFp8[] = {"fp8", "fp8_per_channel_per_token", "fp8_pb_wo", "mxfp8"};
+  constexpr const char* kNvfp4[] = {"nvfp4", "w4a16_nvfp4"};
   const std::string algorithm = fields.at("quant_algo").string();
-  std::string upper = algorithm;
-  std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
-  if (std::ranges::find(kAlgorithms, upper) == std::end(kAlgorithms))
-    refuse(file, "quant_algo", "FP8, FP8_PER_CHANNEL_PER_TOKEN, FP8_PB_WO or MXFP8", algorithm);
-  return {.method = Method::fp8};
+  const auto is_in = [lower = lower_case(algorithm)](const auto& list) {
+    return std::ranges::find(list, lower) != std::end(list);
+  };
+  if (is_in(kFp8)) return {.method = Method::fp8};
+  if (is_in(kNvfp4)) return {.method = Method::nvfp4};
+  refuse(file, "quant_algo", "FP8, FP8_PER_CHANNEL_PER_TOKEN, FP8_PB_WO, MXFP8, NVFP4 or W4A16_NVFP4",
+         algorithm);
+}
+
+// Only nf4, with or without double quantization.
+GroupQuantization bitsandbytes(const JsonNode& fields, const std::string& file) {
+  if (fields.boolean_or("load_in_8bit", false)) refuse(file, "load_in_8bit", "false", "true");
+  const std::string type = lower_case(fields.string_or("bnb_4bit_quant_type", "fp4"));
+  if (type != "nf4") refuse(file, "bnb_4bit_quant_type", "nf4", type);
+  return {.method = Method::bitsandbytes};
+}
+
+void require_nvfp4(const JsonNode& weights, const std::string& file) {
+  const std::size_t group = weights.size_or("group_size", 16);
+  if (group != 16) refuse(file, "group_size", "16 for 4-bit floats", std::to_string(group));
 }
 
 GroupQuantization compressed_tensors(const JsonNode& fields, const std::string& file) {
   // "dense" means that only the KV cache is quantized, not the weights.
-  constexpr const char* kFormats[] = {"pack-quantized",  "int-quantized",   "float-quantized",
-                                      "naive-quantized", "mixed-precision", "dense"};
+  constexpr const char* kFormats[] = {
+      "pack-quantized",  "int-quantized", "float-quantized", "naive-quantized", "nvfp4-pack-quantized",
+      "mixed-precision", "dense"};
   const auto require_format = [&](const std::string& format) {
     if (std::ranges::find(kFormats, format) == std::end(kFormats))
       refuse(file, "format",
-             "pack-quantized, int-quantized, float-quantized, naive-quantized or mixed-precision", format);
+             "pack-quantized, int-quantized, float-quantized, naive-quantized, nvfp4-pack-quantized or "
+             "mixed-precision",
+             format);
   };
   require_format(fields.string_or("format", "none"));
   GroupQuantization out{.method = Method::compressed_tensors, .bits = 0};
@@ -98,7 +117,8 @@ GroupQuantization compressed_tensors(const JsonNode& fields, const std::string& 
     const std::string type = weights.string_or("type", "int");
     if (type == "float") {
       const std::size_t bits = weights.at("num_bits").size();
-      if (bits != 8) refuse(file, "num_bits", "8", std::to_string(bits));
+      if (bits == 4) return require_nvfp4(weights, file);
+      if (bits != 8) refuse(file, "num_bits", "4 or 8", std::to_string(bits));
       return take_block(weights, "block_structure", out, file);
     }
     if (type != "int") refuse(file, "type", "int or float", type);
@@ -122,6 +142,10 @@ std::string_view name_of(GroupQuantization::Method method) {
       return "compressed-tensors";
     case GroupQuantization::Method::mxfp4:
       return "MXFP4";
+    case GroupQuantization::Method::nvfp4:
+      return "NVFP4";
+    case GroupQuantization::Method::bitsandbytes:
+      return "bitsandbytes";
     default:
       return "FP8";
   }
@@ -145,7 +169,8 @@ std::optional<GroupQuantization> find_group_quantization(const std::filesystem::
   if (method == "fp8" || method == "fbgemm_fp8") return fp8(fields, file);
   if (method == "modelopt") return modelopt(fields, file);
   if (method == "mxfp4") return GroupQuantization{.method = Method::mxfp4};
-  refuse(file, "quant_method", "awq, gptq, compressed-tensors, fp8, modelopt or mxfp4", method);
+  if (method == "bitsandbytes") return bitsandbytes(fields, file);
+  refuse(file, "quant_method", "awq, gptq, compressed-tensors, fp8, modelopt, mxfp4 or bitsandbytes", method);
 }
 
 }  // namespace tp

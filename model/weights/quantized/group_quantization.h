@@ -11,7 +11,7 @@ namespace tp {
 
 // Quantized weights with scales of groups, in the formats of several tools.
 struct GroupQuantization {
-  enum class Method : std::uint8_t { awq, gptq, compressed_tensors, fp8, mxfp4 };
+  enum class Method : std::uint8_t { awq, gptq, compressed_tensors, fp8, mxfp4, nvfp4, bitsandbytes };
 
   Method method = Method::fp8;
   unsigned bits = 4;  // bits of integers; 0: 4 or 8, determined by shapes
@@ -24,7 +24,7 @@ struct GroupQuantization {
   bool operator==(const GroupQuantization&) const = default;
 };
 
-// "AWQ", "GPTQ", "compressed-tensors", "FP8", "MXFP4".
+// "AWQ", "GPTQ", "compressed-tensors", "FP8", ...
 std::string_view name_of(GroupQuantization::Method method);
 
 // The quantization that a model's folder or config.json describes; nothing if there is none. Throws

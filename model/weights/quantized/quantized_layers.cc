@@ -14,6 +14,7 @@ namespace tp {
 namespace {
 
 using Method = GroupQuantization::Method;
+using Layout = StoredGroups::Layout;
 
 // "model.layers.3.mlp.up_proj"
 bool is_in_block(const std::string& layer) {
@@ -91,13 +92,18 @@ QuantizedLayers fp8_layers(const JsonNode& fields, const std::string& method) {
   return layers;
 }
 
-QuantizedLayers modelopt_layers(const JsonNode& fields) {
+QuantizedLayers modelopt_layers(const JsonNode& fields, Method method) {
   QuantizedLayers layers{
       .exempt = patterns(fields, {"ignore", "exclude_modules"}), .is_e4m3 = true, .bits = 8};
   const std::string algorithm = lower_case(fields.at("quant_algo").string());
   if (algorithm == "fp8") layers.rows = 0;
   if (algorithm == "fp8_pb_wo") layers.rows = layers.columns = 128;
   if (algorithm == "mxfp8") layers.columns = 32;
+  if (method == Method::nvfp4) {
+    layers.is_e4m3 = false;
+    layers.bits = 4;
+    layers.layout = Layout::nvfp4;
+  }
   return layers;
 }
 
@@ -108,6 +114,11 @@ QuantizedLayers layers_of_group(const JsonNode& group) {
                          .is_e4m3 = weights.string_or("type", "int") == "float",
                          .bits = static_cast<unsigned>(weights.at("num_bits").size()),
                          .has_zero_points = !weights.boolean_or("symmetric", true)};
+  if (layers.is_e4m3 && layers.bits == 4) {
+    layers.is_e4m3 = false;
+    layers.layout = Layout::nvfp4;
+    return layers;
+  }
   const std::string strategy = weights.string_or("strategy", "channel");
   const std::vector<std::size_t> block = weights.list_or_empty("block_structure", &JsonNode::size);
   if (strategy == "tensor") layers.rows = 0;
@@ -142,9 +153,13 @@ std::vector<QuantizedLayers> layers_of(const QuantizationConfig& config, Method 
     case Method::mxfp4:
       return {{.targets = {{"experts"}, config.file},
                .exempt = patterns(fields, {"modules_to_not_convert"}),
-               .columns = 32}};
+               .columns = 32,
+               .layout = Layout::mxfp4}};
+    case Method::bitsandbytes:
+      return {{.exempt = patterns(fields, {"llm_int8_skip_modules"}), .columns = 64, .layout = Layout::nf4}};
     default:
-      return {config.method == "modelopt" ? modelopt_layers(fields) : fp8_layers(fields, config.method)};
+      return {config.method == "modelopt" ? modelopt_layers(fields, method)
+                                          : fp8_layers(fields, config.method)};
   }
 }
 
@@ -163,8 +178,9 @@ StoredGroups QuantizedLayers::stored(MatrixShape shape) const {
   weight.bits = bits;
   weight.is_e4m3 = is_e4m3;
   weight.shape = shape;
-  if (method == Method::mxfp4) weight.layout = StoredGroups::Layout::mxfp4;
-  weight.groups = {.type = is_e4m3 ? kernels::ScaleType::f32 : kernels::ScaleType::f16,
+  weight.layout = layout;
+  const bool has_f32_scales = is_e4m3 || layout == Layout::nf4;
+  weight.groups = {.type = has_f32_scales ? kernels::ScaleType::f32 : kernels::ScaleType::f16,
                    .has_zero_points = has_zero_points,
                    .row_block = rows == 0 ? shape.rows : rows,
                    .column_block = is_divided ? columns : whole,

@@ -23,6 +23,7 @@ struct QuantizedLayers {
   std::size_t columns = 0;  // columns that share scales; 0: all
   bool act_order = false;   // a group's columns are not contiguous
   bool has_zero_points = false;
+  StoredGroups::Layout layout = StoredGroups::Layout::bytes;
 
   // Whether these layers contain the tensor. Only layers in blocks are quantized. Throws ConfigError if a
   // pattern takes too many steps.

@@ -2,6 +2,8 @@
 
 #include "model/files/printable.h"
 #include "model/weights/quantized/activation_scales.h"
+#include "model/weights/quantized/four_bit_floats.h"
+#include "model/weights/quantized/quantized_parts.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -19,21 +21,6 @@ using Layout = StoredGroups::Layout;
 using ZeroPoints = StoredGroups::ZeroPoints;
 using kernels::ScaleType;
 
-void require_shape(const Raw& raw, const Shape& expected, std::string_view reason) {
-  require<CheckpointError>(
-      raw.tensor.shape == expected,
-      "{}: {} is {}, expected {} ({}); config.json and the weights must be of the same model", raw.file,
-      printable(raw.tensor.name), printable(raw.tensor.shape), printable(expected), reason);
-}
-
-bool is_matrix(const Shape& shape) { return shape.size() == 2 && shape[0] > 0 && shape[1] > 0; }
-
-void require_matrix(const Raw& raw) {
-  require<CheckpointError>(is_matrix(raw.tensor.shape),
-                           "{}: {} is {}, expected a matrix; download the file again", raw.file,
-                           printable(raw.tensor.name), printable(raw.tensor.shape));
-}
-
 std::size_t divide_up(std::size_t number, std::size_t by) { return (number - 1) / by + 1; }
 
 // Before E8M0 had a name, it was stored as U8.
@@ -47,29 +34,27 @@ ScaleType scale_type(const Raw& scales) {
   return name == "F32" ? ScaleType::f32 : name == "F16" ? ScaleType::f16 : ScaleType::bf16;
 }
 
-std::string layer_of(const std::string& name, std::string_view ending) {
-  return name.substr(0, name.size() - ending.size());
-}
-
 class Finder {
  public:
   Finder(const SafetensorsCheckpoint& plain, const GroupQuantization& quantization)
-      : plain_(plain), quantization_(quantization) {}
+      : plain_(plain), quantization_(quantization), parts_(plain, quantization.method) {}
   QuantizedMatrices find();
 
  private:
   void add_outputs_last(const std::string& layer);
   void add_packed(const std::string& layer);
   void add_bytes(const std::string& name);
-  void add_mxfp4(const std::string& name);
   void add(const std::string& name, QuantizedMatrix matrix);
   MatrixShape packed_shape(const std::string& name) const;
   StoredScales blocks_of(const Raw& scales, MatrixShape shape) const;
   void set_columns(QuantizedMatrix& matrix, const std::string& of_list);
-  Raw require_part(const std::string& name, std::string_view types) const;
+  Raw require_part(const std::string& name, std::string_view types) const {
+    return parts_.require(name, types);
+  }
 
   const SafetensorsCheckpoint& plain_;
   const GroupQuantization& quantization_;
+  QuantizedParts parts_;
   QuantizedMatrices found_;
 };
 
@@ -80,9 +65,15 @@ QuantizedMatrices Finder::find() {
     if ((method == Method::awq || method == Method::gptq) && name.ends_with(".qweight")) {
       add_outputs_last(layer_of(name, ".qweight"));
     } else if (method == Method::compressed_tensors && name.ends_with(".weight_packed")) {
-      add_packed(layer_of(name, ".weight_packed"));
+      const std::string layer = layer_of(name, ".weight_packed");
+      type == "U8" ? add(layer + ".weight", nvfp4_matrix(parts_, layer)) : add_packed(layer);
+    } else if (method == Method::nvfp4 && type == "U8" && name.ends_with(".weight")) {
+      add(name, nvfp4_matrix(parts_, layer_of(name, ".weight")));
+    } else if (method == Method::bitsandbytes && name.ends_with(kNf4State)) {
+      const std::string weight = layer_of(name, kNf4State);
+      add(weight, nf4_matrix(parts_, weight));
     } else if (method == Method::mxfp4 && type == "U8" && name.ends_with("_blocks")) {
-      add_mxfp4(name);
+      add(name, mxfp4_matrix(parts_, name));
     } else if (type == "F8_E4M3" || (type == "I8" && method == Method::compressed_tensors)) {
       add_bytes(name);
     } else if (is_activation_scale(name)) {
@@ -91,25 +82,6 @@ QuantizedMatrices Finder::find() {
     }
   }
   return std::move(found_);
-}
-
-// `types`: allowed types, separated by spaces.
-Raw Finder::require_part(const std::string& name, std::string_view types) const {
-  const std::optional<Raw> raw = plain_.find_raw(name);
-  if (!raw) {
-    throw_error<CheckpointError>(
-        "there is no tensor {}, expected it beside the others of this {} weight; download "
-        "the checkpoint again",
-        printable(name), name_of(quantization_.method));
-  }
-  const std::string_view found = raw->tensor.type.name;
-  const std::string padded = fmt::format(" {} ", types);
-  require<CheckpointError>(
-      padded.find(fmt::format(" {} ", found)) != std::string::npos,
-      "{}: {} has the type {}, expected {} ({}); take the model quantized in another way, or the "
-      "original one with --weights int4",
-      raw->file, printable(name), found, types, name_of(quantization_.method));
-  return *raw;
 }
 
 // Adds a weight of AWQ or GPTQ.
@@ -233,31 +205,6 @@ void Finder::add_bytes(const std::string& name) {
   add(name, std::move(matrix));
 }
 
-// Adds bytes [..., out_features, in_features / 32, 16] and scales [..., out_features, in_features / 32].
-void Finder::add_mxfp4(const std::string& name) {
-  constexpr std::size_t kBlockBytes = 16;
-  const Raw blocks = *plain_.find_raw(name);
-  const std::string of_scales = layer_of(name, "_blocks") + "_scales";
-  const Raw scales = require_part(of_scales, "U8");
-  Shape rows = blocks.tensor.shape;
-  require<CheckpointError>(rows.size() >= 3 && rows.back() == kBlockBytes && !blocks.tensor.bytes.empty(),
-                           "{}: {} is {}, expected [output features, blocks, {}]; download the file again",
-                           blocks.file, printable(name), printable(rows), kBlockBytes);
-  rows.pop_back();
-  require_shape(scales, rows, "one for each block");
-  const std::size_t groups = rows.back();
-  const std::size_t all = scales.tensor.bytes.size();
-  add(name, {{.layout = Layout::mxfp4,
-              .bits = 4,
-              .shape = {all / groups, groups * 2 * kBlockBytes},
-              .groups = {.column_block = 2 * kBlockBytes, .groups = groups},
-              .scales = scales.data},
-             {},
-             name,
-             {of_scales},
-             {}});
-}
-
 // Finds which elements of a matrix share scales, from the shape of the scales.
 StoredScales Finder::blocks_of(const Raw& scales, MatrixShape shape) const {
   Shape found = scales.tensor.shape;
@@ -329,6 +276,8 @@ void Finder::add(const std::string& name, QuantizedMatrix matrix) {
 
 WeightType type_of(const StoredGroups& weight) {
   if (weight.layout == Layout::mxfp4) return WeightType::mxfp4;
+  if (weight.layout == Layout::nvfp4) return WeightType::nvfp4;
+  if (weight.layout == Layout::nf4) return WeightType::nf4;
   if (weight.is_e4m3) return WeightType::f8_e4m3;
   if (weight.bits == 8) return WeightType::int8_scaled;
   const std::size_t group = weight.groups.column_block;

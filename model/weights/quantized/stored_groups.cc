@@ -2,12 +2,14 @@
 
 #include "model/kernels/half.h"
 #include "model/weights/gguf/gguf_codebooks.h"
+#include "model/weights/gguf/gguf_factor.h"
 #include "model/weights/source/widen.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 namespace tp {
@@ -33,6 +35,12 @@ Range words_of(Range numbers, std::size_t per_word) {
   return numbers.empty() ? Range{} : Range{numbers.begin / per_word, (numbers.end - 1) / per_word + 1};
 }
 
+float nested_scale(const NestedScales& nested, const std::byte* bytes, std::size_t index) {
+  const float of_map = element_at<float>(nested.map, element_at<std::uint8_t>(bytes, index));
+  const float product = of_map * element_at<float>(nested.maxima, index / nested.block);
+  return product + nested.offset;
+}
+
 }  // namespace
 
 MatrixShape StoredGroups::stored_shape() const {
@@ -44,6 +52,8 @@ MatrixShape StoredGroups::stored_shape() const {
     case Layout::packed:
       return {shape.rows, (shape.columns + per_word() - 1) / per_word()};
     case Layout::mxfp4:
+    case Layout::nvfp4:
+    case Layout::nf4:
       return {shape.rows, shape.columns / 2};
     default:
       return shape;
@@ -59,6 +69,8 @@ TensorSlice StoredGroups::stored_slice(const TensorSlice& slice) const {
     case Layout::packed:
       return {slice.rows, words_of(slice.columns, per_word())};
     case Layout::mxfp4:
+    case Layout::nvfp4:
+    case Layout::nf4:
       return {slice.rows, words_of(slice.columns, 2)};
     default:
       return slice;
@@ -87,13 +99,14 @@ void StoredGroups::read_elements(const RowsInMemory& from, const TensorSlice& sl
     }
     return;
   }
-  if (layout == Layout::mxfp4) {
+  if (has_two_in_a_byte()) {
+    const std::size_t in_high_half = layout == Layout::nf4 ? 0 : 1;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       for (std::size_t column = columns.begin; column < columns.end; ++column) {
         const auto byte =
             std::to_integer<unsigned>(from.data[i * from.stride + column / 2 - columns.begin / 2]);
         out[i * stride + column - columns.begin] =
-            static_cast<std::uint8_t>(byte >> (4 * (column % 2)) & 15U);
+            static_cast<std::uint8_t>(column % 2 == in_high_half ? byte >> 4 : byte & 15U);
       }
     }
     return;
@@ -139,16 +152,23 @@ std::uint32_t StoredGroups::scale_bits(std::size_t row, std::size_t group) const
   const std::size_t index =
       by_groups ? group * shape.rows + row : row / groups.row_block * groups.groups + group;
   if (scales_are_exponents) return bf16_of_e8m0(element_at<std::uint8_t>(scales, index));
+  if (nested.map != nullptr) return std::bit_cast<std::uint32_t>(nested_scale(nested, scales, index));
   if (groups.type == ScaleType::f32) return element_at<std::uint32_t>(scales, index);
   return element_at<std::uint16_t>(scales, index);
 }
 
-std::uint8_t StoredGroups::exponent(std::size_t row, std::size_t group) const {
+std::uint8_t StoredGroups::scale_byte(std::size_t row, std::size_t group) const {
   return element_at<std::uint8_t>(scales, row * groups.groups + group);
 }
 
 float StoredGroups::scale(std::size_t row, std::size_t group) const {
-  if (layout == Layout::mxfp4) return std::ldexp(0.5F, exponent(row, group) - 127);  // the table is doubled
+  // The table of E2M1 is doubled.
+  if (layout == Layout::mxfp4) return std::ldexp(0.5F, scale_byte(row, group) - 127);
+  if (layout == Layout::nvfp4) {
+    float half = 0.0F;
+    widen_f8_e4m3(scales + row * groups.groups + group, 1, 0.5F, &half);
+    return half;
+  }
   const std::uint32_t stored = scale_bits(row, group);
   switch (groups.type) {
     case ScaleType::f16:
@@ -169,17 +189,19 @@ void StoredGroups::read(const RowsInMemory& from, const TensorSlice& slice, Tens
     const std::uint8_t* const numbers = elements.data() + i * columns;
     for (std::size_t k = 0; k < columns;) {
       const std::size_t group = groups.group_of(slice.columns.begin + k);
-      const float factor = scale(row, group);
+      const float of_group = scale(row, group);
       std::size_t end = k + 1;
       while (end < columns && groups.group_of(slice.columns.begin + end) == group) ++end;
-      if (layout == Layout::mxfp4) {
+      if (has_fp4()) {  // the first product is exact
         for (std::size_t j = k; j < end; ++j)
-          out(i, j) = static_cast<float>(kMxfp4Levels[numbers[j]]) * factor;
+          out(i, j) = static_cast<float>(kMxfp4Levels[numbers[j]]) * of_group * factor;
+      } else if (layout == Layout::nf4) {
+        for (std::size_t j = k; j < end; ++j) out(i, j) = kernels::kNf4Values[numbers[j]] * of_group;
       } else if (is_e4m3) {
-        widen_f8_e4m3(reinterpret_cast<const std::byte*>(numbers) + k, end - k, factor, out.row(i) + k);
+        widen_f8_e4m3(reinterpret_cast<const std::byte*>(numbers) + k, end - k, of_group, out.row(i) + k);
       } else {
         const int less = zero_point(row, group);
-        for (std::size_t j = k; j < end; ++j) out(i, j) = static_cast<float>(numbers[j] - less) * factor;
+        for (std::size_t j = k; j < end; ++j) out(i, j) = static_cast<float>(numbers[j] - less) * of_group;
       }
       k = end;
     }
@@ -197,18 +219,45 @@ void StoredGroups::read(const RowsInMemory& from, const TensorSlice& slice,
   read_elements(from, slice, out.elements + (slice.columns.begin - first), stride);
   for (std::size_t i = 0; i < rows; ++i) {
     const std::size_t row = slice.rows.begin + i;
+    if (layout == Layout::nvfp4) {
+      read_nvfp4_scales(row, first, i, out);
+      continue;
+    }
     for (std::size_t begin = 0; begin < stride; begin += kGroup) {
       const std::size_t place = (i * stride + begin) / kGroup;
       const bool is_behind = first + begin >= shape.columns;
       const std::size_t group = is_behind ? 0 : groups.group_of(first + begin);
       if (layout == Layout::mxfp4) {
-        out.scales[place] = is_behind ? std::uint8_t{0} : exponent(row, group);
+        out.scales[place] = is_behind ? std::uint8_t{0} : scale_byte(row, group);
         continue;
       }
       out.halves[place] = is_behind ? std::uint16_t{0} : static_cast<std::uint16_t>(scale_bits(row, group));
       out.offsets[place] = is_behind ? std::uint8_t{0} : static_cast<std::uint8_t>(zero_point(row, group));
     }
   }
+}
+
+// `index`: of the row in `out`, whose columns begin with `first`. A negative scale changes the signs of its
+// elements, because scales in memory have no sign. A scale that is NaN makes the row's factor NaN.
+void StoredGroups::read_nvfp4_scales(std::size_t row, std::size_t first, std::size_t index,
+                                     const kernels::QuantizedRows& out) const {
+  constexpr std::size_t kGroup = 16;
+  constexpr std::uint8_t kSign = 0x80;
+  constexpr std::uint8_t kSignOfElement = 8;
+  const std::size_t columns = out.super_blocks * kernels::QuantizedRows::kColumns;
+  std::uint8_t* const elements = out.elements + index * columns;
+  std::uint8_t* const to = out.scales + index * columns / kGroup;
+  bool has_nan = false;
+  for (std::size_t begin = 0; begin < columns; begin += kGroup) {
+    const bool is_behind = first + begin >= shape.columns;
+    const std::uint8_t scale = is_behind ? std::uint8_t{0} : scale_byte(row, (first + begin) / kGroup);
+    to[begin / kGroup] = scale & ~kSign;
+    has_nan = has_nan || (scale & ~kSign) == 0x7f;
+    if ((scale & kSign) == 0) continue;
+    for (std::size_t k = begin; k < begin + kGroup; ++k) elements[k] ^= kSignOfElement;
+  }
+  set_factor(has_nan ? std::numeric_limits<float>::quiet_NaN() : factor,
+             out.rows_from(kernels::kNvfp4, index, 1));
 }
 
 void StoredGroups::read(const RowsInMemory& from, const TensorSlice& slice,

@@ -13,6 +13,14 @@
 
 namespace tp {
 
+// Scales that are quantized themselves: scale i is map[byte i] * maxima[i / block] + offset.
+struct NestedScales {
+  const std::byte* map = nullptr;     // [256] float32; null if scales are not nested
+  const std::byte* maxima = nullptr;  // float32
+  std::size_t block = 1;
+  float offset = 0.0F;
+};
+
 // An element's value is (number - zero point) * scale; for e4m3, element * scale. A 32-bit word has 8 numbers
 // of 4 bits, or 4 of 8 bits. Layouts, with 4 bits:
 //   awq: words [in_features, out_features / 8], zero points [groups, out_features / 8], scales [groups,
@@ -26,8 +34,12 @@ namespace tp {
 //     points like packed; rows may share them.
 //   mxfp4: bytes [out_features, in_features / 2] of two elements, the first in the low half, which are
 //     indices of a table. Scales [out_features, in_features / 32] are exponents of 2, plus 127.
+//   nvfp4: like mxfp4, but scales [out_features, in_features / 16] are e4m3, and `factor` multiplies all
+//     elements.
+//   nf4: bytes like mxfp4's, but the first element is in the high half, and the table is kNf4Values. Scales
+//     [out_features, groups] are float32, or bytes if they are nested.
 struct StoredGroups {
-  enum class Layout : std::uint8_t { awq, gptq, packed, bytes, mxfp4 };
+  enum class Layout : std::uint8_t { awq, gptq, packed, bytes, mxfp4, nvfp4, nf4 };
   enum class ZeroPoints : std::uint8_t { none, words, bytes };
 
   Layout layout = Layout::bytes;
@@ -36,6 +48,8 @@ struct StoredGroups {
   MatrixShape shape;  // [out_features, in_features]
   StoredScales groups;
   const std::byte* scales = nullptr;
+  float factor = 1.0F;
+  NestedScales nested{};
   bool scales_are_exponents = false;  // E8M0: exponents of 2, plus 127; exact in bf16
   const std::byte* zero_points = nullptr;
   ZeroPoints zero_points_kind = ZeroPoints::none;
@@ -63,7 +77,11 @@ struct StoredGroups {
   int zero_point(std::size_t row, std::size_t group) const;
   std::uint32_t scale_bits(std::size_t row, std::size_t group) const;
   float scale(std::size_t row, std::size_t group) const;
-  std::uint8_t exponent(std::size_t row, std::size_t group) const;
+  std::uint8_t scale_byte(std::size_t row, std::size_t group) const;
+  bool has_two_in_a_byte() const { return layout >= Layout::mxfp4; }
+  bool has_fp4() const { return layout == Layout::mxfp4 || layout == Layout::nvfp4; }
+  void read_nvfp4_scales(std::size_t row, std::size_t first, std::size_t index,
+                         const kernels::QuantizedRows& out) const;
 };
 
 }  // namespace tp

@@ -131,7 +131,7 @@ void SafetensorsCheckpoint::read_exactly(const ColumnReader& columns) {
 void SafetensorsCheckpoint::fetch(const std::string& name, MatrixShape shape,
                                   std::span<const TensorSlice> slices, Sharded sharded) const {
   if (columns_ == nullptr) return;
-  const Entry& entry = find_matrix(name, shape, "");
+  const Entry& entry = find_elements(name, shape);
   const FileRows rows = entry.rows(shape);
   if (sharded == Sharded::rows) {
     for (const TensorSlice& slice : slices) entry.file.will_need(rows.bytes_of(slice.rows));
@@ -150,7 +150,7 @@ void SafetensorsCheckpoint::fetch(const std::string& name, MatrixShape shape,
 
 RowsInMemory SafetensorsCheckpoint::rows_in_memory(const std::string& name, MatrixShape shape,
                                                    const TensorSlice& slice) const {
-  const Entry& entry = find_matrix(name, shape, "");
+  const Entry& entry = find_elements(name, shape);
   const Range bytes = bytes_of_columns(entry.element_bytes(), slice);
   if (const FetchedRows* const fetched = fetched_.find(entry.tensor.name)) {
     const FetchedColumns& columns = fetched->columns;
@@ -317,6 +317,13 @@ const SafetensorsCheckpoint::Entry& SafetensorsCheckpoint::find_matrix(const std
                                  because);
   }
   return entry;
+}
+
+const SafetensorsCheckpoint::Entry& SafetensorsCheckpoint::find_elements(const std::string& name,
+                                                                         MatrixShape shape) const {
+  const Entry& entry = find(name);
+  if (entry.tensor.bytes.size() == shape.size() * entry.element_bytes()) return entry;
+  return find_matrix(name, shape, "");  // throws
 }
 
 std::string SafetensorsCheckpoint::searched_files() const {

@@ -55,7 +55,8 @@ class SafetensorsCheckpoint final : public WeightSource {
     const std::byte* data;
   };
   std::optional<Raw> find_raw(const std::string& name) const;
-  // The place in memory of a slice of a matrix of any type. The slice may be in fetched columns.
+  // The place in memory of a slice of a matrix of any type, whose elements may be stored in another shape.
+  // The slice may be in fetched columns.
   RowsInMemory rows_in_memory(const std::string& name, MatrixShape shape, const TensorSlice& slice) const;
   // After read_exactly: announces that the whole tensor will be read soon.
   void will_need(const std::string& name) const;
@@ -89,6 +90,8 @@ class SafetensorsCheckpoint final : public WeightSource {
   void check_index(const std::map<std::string, std::string>& file_of) const;
   const Entry& find(const std::string& name) const;
   const Entry& find_matrix(const std::string& name, MatrixShape shape, const std::string& reason) const;
+  // A tensor of any shape whose elements, in order, are those of a matrix.
+  const Entry& find_elements(const std::string& name, MatrixShape shape) const;
   // Whether a slice is copied instead of used where it is mapped.
   bool copies(const Entry& entry, const TensorSlice& slice) const;
   // Copies a slice to memory of the thread, without gaps between rows.

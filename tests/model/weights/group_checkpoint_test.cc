@@ -339,23 +339,31 @@ TEST(GroupCheckpoint, RefusesOtherQuantizationsByName) {
   config["version"] = "gemv";
   EXPECT_CONTAINS(refusal_of(config), "version must be gemm, found gemv");
   config = reference::quantization_config(GroupFormat::packed, 128);
-  config["format"] = "nvfp4-pack-quantized";
+  config["format"] = "mxfp4-pack-quantized";
   EXPECT_CONTAINS(refusal_of(config),
-                  "format must be pack-quantized, int-quantized, float-quantized, naive-quantized or "
-                  "mixed-precision, found nvfp4-pack-quantized");
+                  "format must be pack-quantized, int-quantized, float-quantized, naive-quantized, "
+                  "nvfp4-pack-quantized or mixed-precision, found mxfp4-pack-quantized");
   config = reference::quantization_config(GroupFormat::packed, 128);
   config["config_groups"]["group_0"]["weights"]["num_bits"] = 3;
   EXPECT_CONTAINS(refusal_of(config), "num_bits must be 4 or 8, found 3");
-  config["config_groups"]["group_0"]["weights"] = {{"num_bits", 4}, {"type", "float"}};
-  EXPECT_CONTAINS(refusal_of(config), "num_bits must be 8, found 4");
+  config["config_groups"]["group_0"]["weights"] = {{"num_bits", 6}, {"type", "float"}};
+  EXPECT_CONTAINS(refusal_of(config), "num_bits must be 4 or 8, found 6");
+  config["config_groups"]["group_0"]["weights"] = {{"num_bits", 4}, {"type", "float"}, {"group_size", 32}};
+  EXPECT_CONTAINS(refusal_of(config), "group_size must be 16 for 4-bit floats, found 32");
   EXPECT_CONTAINS(refusal_of({{"quant_method", "fp8"}, {"fmt", "e5m2"}}), "fmt must be e4m3, found e5m2");
   EXPECT_CONTAINS(refusal_of({{"quant_method", "fp8"}, {"weight_block_size", {128}}}),
                   "weight_block_size must be two numbers, found 1");
+  EXPECT_CONTAINS(refusal_of({{"quant_method", "torchao"}}),
+                  "quant_method must be awq, gptq, compressed-tensors, fp8, modelopt, mxfp4 or bitsandbytes, "
+                  "found torchao");
+  EXPECT_CONTAINS(refusal_of({{"quant_method", "bitsandbytes"}, {"load_in_8bit", true}}),
+                  "load_in_8bit must be false, found true");
+  EXPECT_CONTAINS(refusal_of({{"quant_method", "bitsandbytes"}, {"bnb_4bit_quant_type", "fp4"}}),
+                  "bnb_4bit_quant_type must be nf4, found fp4");
   EXPECT_CONTAINS(
-      refusal_of({{"quant_method", "bitsandbytes"}}),
-      "quant_method must be awq, gptq, compressed-tensors, fp8, modelopt or mxfp4, found bitsandbytes");
-  EXPECT_CONTAINS(refusal_of({{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}}),
-                  "quant_algo must be FP8, FP8_PER_CHANNEL_PER_TOKEN, FP8_PB_WO or MXFP8, found NVFP4");
+      refusal_of({{"quant_method", "modelopt"}, {"quant_algo", "NVFP4_AWQ"}}),
+      "quant_algo must be FP8, FP8_PER_CHANNEL_PER_TOKEN, FP8_PB_WO, MXFP8, NVFP4 or W4A16_NVFP4, "
+      "found NVFP4_AWQ");
 }
 
 TEST(GroupCheckpoint, RefusesDamagedParts) {

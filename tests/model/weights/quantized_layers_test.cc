@@ -4,6 +4,7 @@
 #include "model/weights/quantized/group_checkpoint.h"
 #include "tests/model/weights/checkpoint_files.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace tp {
@@ -59,6 +60,12 @@ TEST(QuantizedLayers, AreKnownOfEveryMethodThatCanBeRead) {
       {{{"quant_method", "modelopt"}, {"quant_algo", "FP8"}}, "F8_E4M3, one scale: f8_e4m3"},
       {{{"quant_algo", "FP8_PB_WO"}}, "F8_E4M3, blocks of 128 x 128: f8_e4m3"},
       {{{"quant_method", "mxfp4"}}, "MXFP4: mxfp4"},
+      {{{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}}, "NVFP4: nvfp4"},
+      {{{"quant_algo", "W4A16_NVFP4"}}, "NVFP4: nvfp4"},
+      {compressed({{"num_bits", 4}, {"type", "float"}, {"strategy", "tensor_group"}, {"group_size", 16}},
+                  "nvfp4-pack-quantized"),
+       "NVFP4: nvfp4"},
+      {{{"load_in_4bit", true}, {"bnb_4bit_quant_type", "nf4"}}, "bitsandbytes nf4, groups of 64: nf4"},
       {compressed({{"num_bits", 4}, {"strategy", "group"}, {"group_size", 64}}, "pack-quantized"),
        "compressed-tensors int4, groups of 64: int4_g64"},
       {compressed({{"num_bits", 8}, {"strategy", "channel"}}, "int-quantized"),
@@ -90,21 +97,23 @@ TEST(QuantizedLayers, AreKnownFromTheFilesOfEarlierTools) {
 }
 
 TEST(QuantizedLayers, OfEveryOtherMethodAreRefusedByName) {
-  for (const char* method : {"bitsandbytes", "torchao", "quark", "aqlm", "hqq", "eetq", "quanto", "higgs",
-                             "vptq", "spqr", "bitnet", "fp_quant", "auto-round", "exl2", "marlin", "nvfp4"}) {
+  for (const char* method : {"torchao", "quark", "aqlm", "hqq", "eetq", "quanto", "higgs", "vptq", "spqr",
+                             "bitnet", "fp_quant", "auto-round", "exl2", "marlin", "nvfp4"}) {
     EXPECT_CONTAINS(error_of<ConfigError>([&] {
                       BareConfig(json{{"quant_method", method}}).layers();
                     }),
                     fmt::format("found {}; take the model quantized in another way", method));
   }
   const std::pair<json, std::string> cases[] = {
-      {{{"load_in_4bit", true}, {"bnb_4bit_quant_type", "nf4"}}, "found bitsandbytes"},
+      {{{"load_in_4bit", true}, {"bnb_4bit_quant_type", "fp4"}},
+       "bnb_4bit_quant_type must be nf4, found fp4"},
+      {{{"load_in_8bit", true}}, "load_in_8bit must be false, found true"},
       {{{"bits", 4}, {"group_size", 64}}, "as in the format of MLX"},
       {{{"quant_method", "gptq"}, {"bits", 3}, {"group_size", 128}}, "bits must be 4 or 8, found 3"},
       {{{"quant_method", "awq"}, {"bits", 4}, {"version", "marlin"}}, "version must be gemm, found marlin"},
-      {{{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}}, "found NVFP4"},
-      {compressed({{"num_bits", 4}, {"type", "float"}}, "nvfp4-pack-quantized"),
-       "found nvfp4-pack-quantized"}};
+      {{{"quant_method", "modelopt"}, {"quant_algo", "NVFP4_AWQ"}}, "found NVFP4_AWQ"},
+      {compressed({{"num_bits", 4}, {"type", "float"}}, "mxfp4-pack-quantized"),
+       "found mxfp4-pack-quantized"}};
   for (const auto& [quantization, expected] : cases)
     EXPECT_CONTAINS(error_of<ConfigError>([&, &of = quantization] { BareConfig(of).layers(); }), expected);
   const TemporaryDirectory mlx;
@@ -134,6 +143,11 @@ TEST(QuantizedLayers, AreThoseOfBlocksThatAreNotExempt) {
   EXPECT_FALSE(included(modelopt, "model.layers.3.self_attn.q_proj.weight"));
   EXPECT_FALSE(included(modelopt, "model.layers.0.mlp.up_proj.weight"));
   EXPECT_TRUE(included(modelopt, "model.layers.3.mlp.up_proj.weight"));
+  const json nf4 = {{"load_in_4bit", true},
+                    {"bnb_4bit_quant_type", "nf4"},
+                    {"llm_int8_skip_modules", {"lm_head", "model.layers.1.mlp"}}};
+  EXPECT_FALSE(included(nf4, "model.layers.1.mlp.up_proj.weight"));
+  EXPECT_TRUE(included(nf4, "model.layers.3.mlp.up_proj.weight"));
   json tensors = compressed({{"num_bits", 4}, {"strategy", "group"}, {"group_size", 64}}, "pack-quantized");
   tensors["ignore"] = {"re:.*self_attn", "lm_head", R"(re:model\.layers\.(?P<number>\d+)\.mlp\.gate\Z)"};
   EXPECT_FALSE(included(tensors, "model.layers.3.self_attn.q_proj.weight"));

@@ -1,0 +1,58 @@
+// Weights of 4 bits whose elements are places in a table: NVFP4 as ModelOpt and compressed-tensors store it,
+// and bitsandbytes' nf4; their values by definition.
+#pragma once
+
+#include "tests/model/weights/checkpoint_files.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tp::reference {
+
+enum class FourBitFormat : std::uint8_t {
+  modelopt,   // NVFP4
+  packed,     // NVFP4 of compressed-tensors
+  nf4,        // a float32 scale for 64 elements
+  nf4_double  // scales are quantized, too
+};
+
+std::string name_of(FourBitFormat format);
+// The quantization_config of such weights.
+nlohmann::json quantization_config(FourBitFormat format);
+
+class FourBitFloats {
+ public:
+  // Rounds a matrix [out, in].
+  FourBitFloats(const std::vector<float>& values, std::size_t out, std::size_t in, FourBitFormat format);
+
+  float value(std::size_t row, std::size_t column) const;
+  std::vector<float> values() const;  // [out, in]
+
+  // The tensors of a layer, without ".weight".
+  std::vector<test::TestTensor> tensors(const std::string& layer) const;
+
+ private:
+  bool is_nf4() const { return format_ == FourBitFormat::nf4 || format_ == FourBitFormat::nf4_double; }
+  std::size_t group() const { return is_nf4() ? 64 : 16; }
+  float scale(std::size_t group) const;
+  float level(std::size_t place) const;
+  void set_nvfp4_scales(const std::vector<float>& largest);
+  void set_nf4_scales(const std::vector<float>& largest);
+  std::vector<test::TestTensor> nvfp4_tensors(const std::string& layer) const;
+  std::vector<test::TestTensor> nf4_tensors(const std::string& name) const;
+
+  std::size_t out_;
+  std::size_t in_;
+  FourBitFormat format_;
+  std::vector<std::uint8_t> places_;  // [out, in]
+  std::vector<float> scales_;         // nf4: a group's
+  std::vector<std::uint8_t> bytes_;   // nvfp4: a group's scale as FP8; nf4_double: as a place in the map
+  float of_matrix_ = 1.0F;            // nvfp4: the scale of all, or its reciprocal if it is stored
+  std::vector<float> map_;            // nf4_double
+  std::vector<float> maxima_;         // nf4_double: of 256 groups
+  float offset_ = 0.0F;               // nf4_double
+};
+
+}  // namespace tp::reference
