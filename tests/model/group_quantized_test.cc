@@ -221,6 +221,32 @@ TEST_P(GroupQuantizedModel, IsConvertedToOtherTypes) {
   EXPECT_EQ(logits_of(comm_, spec_, *source_, WeightType::int8), expected);
 }
 
+// Each expert's matrices have scales of their own.
+TEST(Nvfp4Checkpoint, HasExpertsInTensorsOfTheirOwn) {
+  const test::Plain plain = test::plain_fixture("olmoe");
+  test::Checkpoints files;
+  test::convert(plain, four_bit_floats("olmoe", FourBitFormat::modelopt, 16), files);
+  const auto stored = open_checkpoint(files.quantized.path());
+  const auto dequantized = open_checkpoint(files.dequantized.path());
+  const std::string expert = "model.layers.1.mlp.experts.1.down_proj.weight";
+  ASSERT_EQ(stored->group_type(expert, {0, 32}), WeightType::nvfp4);
+  const auto logits_of = [&](const WeightSource& source, std::optional<WeightType> type) {
+    ModelUnderTest decoder(test::world(), make_spec(plain.config), source, {.weights = type});
+    return decoder.append(plain.prompt);
+  };
+  const std::vector<float> expected = logits_of(*dequantized, WeightType::f32);
+  EXPECT_EQ(logits_of(*stored, WeightType::f32), expected);
+  const auto largest_error = [&](const std::vector<float>& logits) {
+    double largest = 0.0;
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      largest = std::max(largest, static_cast<double>(std::abs(logits[i] - expected[i])));
+    return largest;
+  };
+  const double rounded = largest_error(logits_of(*stored, std::nullopt));
+  EXPECT_LE(rounded, 2 * largest_error(logits_of(*dequantized, WeightType::int8)));
+  EXPECT_TRUE(rounded > 0.0 || expected.empty());
+}
+
 // Rows alternate, and a rank's columns begin and end within groups.
 TEST(Mxfp4Checkpoint, HoldsTheExpertsOfAStackInFourBitsExactly) {
   const auto source = open_checkpoint(reference::fixture("gptoss-mxfp4").folder);

@@ -66,17 +66,19 @@ GroupQuantization fp8(const JsonNode& fields, const std::string& file) {
 }
 
 // NVIDIA's Model Optimizer. Its FP8 and NVFP4 algorithms differ in how they quantize activations. The shape
-// of the scales shows which weights share them. A model with NVFP4 may also have weights in FP8.
+// of the scales shows which weights share them. A model with NVFP4 may also have weights in FP8, and
+// MIXED_PRECISION lists them; their tensors show the same.
 GroupQuantization modelopt(const JsonNode& fields, const std::string& file) {
   constexpr const char* kFp8[] = {"fp8", "fp8_per_channel_per_token", "fp8_pb_wo", "mxfp8"};
-  constexpr const char* kNvfp4[] = {"nvfp4", "w4a16_nvfp4"};
+  constexpr const char* kNvfp4[] = {"nvfp4", "w4a16_nvfp4", "mixed_precision"};
   const std::string algorithm = fields.at("quant_algo").string();
   const auto is_in = [lower = lower_case(algorithm)](const auto& list) {
     return std::ranges::find(list, lower) != std::end(list);
   };
   if (is_in(kFp8)) return {.method = Method::fp8};
   if (is_in(kNvfp4)) return {.method = Method::nvfp4};
-  refuse(file, "quant_algo", "FP8, FP8_PER_CHANNEL_PER_TOKEN, FP8_PB_WO, MXFP8, NVFP4 or W4A16_NVFP4",
+  refuse(file, "quant_algo",
+         "FP8, FP8_PER_CHANNEL_PER_TOKEN, FP8_PB_WO, MXFP8, NVFP4, W4A16_NVFP4 or MIXED_PRECISION",
          algorithm);
 }
 

@@ -96,6 +96,10 @@ QuantizedLayers modelopt_layers(const JsonNode& fields, Method method) {
   QuantizedLayers layers{
       .exempt = patterns(fields, {"ignore", "exclude_modules"}), .is_e4m3 = true, .bits = 8};
   const std::string algorithm = lower_case(fields.at("quant_algo").string());
+  require<ConfigError>(algorithm != "mixed_precision",
+                       "{}: quantization_config: quant_algo must be the same for all layers, found "
+                       "MIXED_PRECISION; inspect the model's folder with its weights instead",
+                       fields.file());
   if (algorithm == "fp8") layers.rows = 0;
   if (algorithm == "fp8_pb_wo") layers.rows = layers.columns = 128;
   if (algorithm == "mxfp8") layers.columns = 32;

@@ -1,6 +1,7 @@
 #include "model/weights/quantized/group_checkpoint.h"
 
 #include "model/weights/open_checkpoint.h"
+#include "tests/reference/four_bit_floats.h"
 #include "tests/reference/group_quantized.h"
 #include "tests/reference/random.h"
 
@@ -217,6 +218,22 @@ TEST(GroupCheckpoint, ReadsWhatModelOptWrites) {
   expect({{"quant_method", "modelopt"}, {"quant_algo", "fp8_pb_wo"}}, 128, 128, {3, 1, 2, 1});
 }
 
+TEST(GroupCheckpoint, ReadsModelsOfSeveralPrecisionsAsTheirTensorsSay) {
+  constexpr MatrixShape kShape{32, 64};
+  const reference::F8Quantized f8(random_values(kShape.size()), 32, 64, 32, 64, "F32");
+  const reference::FourBitFloats f4(random_values(kShape.size()), 32, 64, reference::FourBitFormat::modelopt);
+  std::vector<TestTensor> tensors = f8.tensors("a", ".weight_scale", {});
+  for (TestTensor& tensor : f4.tensors("b")) tensors.push_back(std::move(tensor));
+  const nlohmann::json layers = {{"a", {{"quant_algo", "FP8"}}}, {"b", {{"quant_algo", "NVFP4"}}}};
+  for (const char* const algorithm : {"MIXED_PRECISION", "NVFP4"}) {
+    const Folder folder(tensors, {{"quant_algo", algorithm}, {"quantized_layers", layers}});
+    const auto source = folder.open();
+    EXPECT_EQ(read(*source, "a.weight", kShape, TensorSlice::whole(kShape)), f8.values());
+    EXPECT_EQ(read(*source, "b.weight", kShape, TensorSlice::whole(kShape)), f4.values());
+    EXPECT_EQ(text_of_all(source->types()), "F8_E4M3, one scale as f8_e4m3, NVFP4 as nvfp4");
+  }
+}
+
 TEST(GroupCheckpoint, ReadsModelOptsFileBesideTheConfig) {
   const reference::F8Quantized weight(random_values(32 * 64), 32, 64, 32, 64, "F32");
   const auto open_with = [&](const std::string& algorithm) {
@@ -362,7 +379,8 @@ TEST(GroupCheckpoint, RefusesOtherQuantizationsByName) {
                   "bnb_4bit_quant_type must be nf4, found fp4");
   EXPECT_CONTAINS(
       refusal_of({{"quant_method", "modelopt"}, {"quant_algo", "NVFP4_AWQ"}}),
-      "quant_algo must be FP8, FP8_PER_CHANNEL_PER_TOKEN, FP8_PB_WO, MXFP8, NVFP4 or W4A16_NVFP4, "
+      "quant_algo must be FP8, FP8_PER_CHANNEL_PER_TOKEN, FP8_PB_WO, MXFP8, NVFP4, W4A16_NVFP4 or "
+      "MIXED_PRECISION, "
       "found NVFP4_AWQ");
 }
 

@@ -112,6 +112,8 @@ TEST(QuantizedLayers, OfEveryOtherMethodAreRefusedByName) {
       {{{"quant_method", "gptq"}, {"bits", 3}, {"group_size", 128}}, "bits must be 4 or 8, found 3"},
       {{{"quant_method", "awq"}, {"bits", 4}, {"version", "marlin"}}, "version must be gemm, found marlin"},
       {{{"quant_method", "modelopt"}, {"quant_algo", "NVFP4_AWQ"}}, "found NVFP4_AWQ"},
+      {{{"quant_method", "modelopt"}, {"quant_algo", "MIXED_PRECISION"}},
+       "found MIXED_PRECISION; inspect the model's folder with its weights instead"},
       {compressed({{"num_bits", 4}, {"type", "float"}}, "mxfp4-pack-quantized"),
        "found mxfp4-pack-quantized"}};
   for (const auto& [quantization, expected] : cases)
