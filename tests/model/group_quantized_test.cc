@@ -22,13 +22,10 @@ namespace {
 using reference::FourBitFormat;
 using reference::GroupFormat;
 using test::F8Blocks;
+using test::four_bit_floats;
 using test::ModelUnderTest;
 using test::Order;
 using Case = test::QuantizedCase;
-
-constexpr Case four_bit_floats(const char* fixture, FourBitFormat format, std::size_t group) {
-  return {fixture, GroupFormat::awq, group, false, 4, Order::plain, {}, format};
-}
 
 constexpr Case kCases[] = {
     {"llama-rope-yarn", GroupFormat::awq, 32, false},

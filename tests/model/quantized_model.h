@@ -110,6 +110,11 @@ struct QuantizedCase {
   std::optional<reference::FourBitFormat> floats4{};  // in place of the format
 };
 
+constexpr QuantizedCase four_bit_floats(const char* fixture, reference::FourBitFormat format,
+                                        std::size_t group) {
+  return {fixture, GroupFormat::awq, group, false, 4, Order::plain, {}, format};
+}
+
 struct Quantized {
   std::vector<TestTensor> parts;
   std::vector<float> values;

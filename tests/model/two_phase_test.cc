@@ -78,6 +78,8 @@ TEST(TwoPhaseReading, GivesTheWeightsOfQuantizedCheckpointsInTheirTypes) {
         test::QuantizedCase{nullptr, GroupFormat::gptq, 128, false, 8, test::Order::by_activations},
         test::QuantizedCase{nullptr, GroupFormat::packed_zeros, 32, true},
         test::QuantizedCase{nullptr, GroupFormat::int8, 0, true, 8},
+        test::four_bit_floats(nullptr, reference::FourBitFormat::packed, 16),
+        test::four_bit_floats(nullptr, reference::FourBitFormat::nf4_double, 64),
         test::QuantizedCase{nullptr, GroupFormat::awq, 0, false, 8, test::Order::plain,
                             test::F8Blocks{128, 128, "F32"}}}) {
     test::Checkpoints files;
