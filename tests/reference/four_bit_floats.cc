@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 namespace tp::reference {
@@ -16,26 +17,6 @@ constexpr std::size_t kNested = 256;  // groups of nf4 whose scales share a maxi
 
 // OCP's E2M1: the highest bit is the sign.
 constexpr float kE2m1[] = {0.0F, 0.5F, 1.0F, 1.5F, 2.0F, 3.0F, 4.0F, 6.0F};
-
-// bitsandbytes' get_4bit_type("nf4").
-constexpr float kNf4[] = {
-    -1.0F,
-    -0.6961928009986877F,
-    -0.5250730514526367F,
-    -0.39491748809814453F,
-    -0.28444138169288635F,
-    -0.18477343022823334F,
-    -0.09105003625154495F,
-    0.0F,
-    0.07958029955625534F,
-    0.16093020141124725F,
-    0.24611230194568634F,
-    0.33791524171829224F,
-    0.44070982933044434F,
-    0.5626170039176941F,
-    0.7229568362236023F,
-    1.0F,
-};
 
 template <class Level>
 std::uint8_t nearest(float value, std::size_t count, const Level& level) {
@@ -124,7 +105,7 @@ void FourBitFloats::set_nf4_scales(const std::vector<float>& largest) {
 }
 
 float FourBitFloats::level(std::size_t place) const {
-  return is_nf4() ? kNf4[place] : place < 8 ? kE2m1[place] : -kE2m1[place - 8];
+  return is_nf4() ? kNf4Levels[place] : place < 8 ? kE2m1[place] : -kE2m1[place - 8];
 }
 
 // Without rounding for NVFP4's elements.
@@ -173,7 +154,10 @@ std::vector<TestTensor> FourBitFloats::nf4_tensors(const std::string& name) cons
       {"quant_type", "nf4"}, {"blocksize", 64}, {"dtype", "bfloat16"}, {"shape", {out_, in_}}};
   std::vector<TestTensor> tensors = {
       {name, "U8", {places_.size() / 2, 1}, packed(places_, true)},
-      {name + ".quant_map", "F32", {16}, bytes_of(std::vector<float>(std::begin(kNf4), std::end(kNf4)))}};
+      {name + ".quant_map",
+       "F32",
+       {16},
+       bytes_of(std::vector<float>(std::begin(kNf4Levels), std::end(kNf4Levels)))}};
   if (format_ == FourBitFormat::nf4) {
     tensors.push_back({name + ".absmax", "F32", {scales_.size()}, bytes_of(scales_)});
   } else {

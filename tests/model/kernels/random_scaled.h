@@ -3,6 +3,7 @@
 
 #include "model/kernels/half.h"
 #include "model/kernels/scaled_weight.h"
+#include "tests/reference/four_bit_floats.h"
 #include "tests/reference/random.h"
 
 #include <bit>
@@ -20,26 +21,6 @@ inline double value_of_e4m3(unsigned bits) {
   const double magnitude = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
   return bits >= 128 ? -magnitude : magnitude;
 }
-
-// bitsandbytes' get_4bit_type("nf4").
-inline constexpr float kNf4[] = {
-    -1.0F,
-    -0.6961928009986877F,
-    -0.5250730514526367F,
-    -0.39491748809814453F,
-    -0.28444138169288635F,
-    -0.18477343022823334F,
-    -0.09105003625154495F,
-    0.0F,
-    0.07958029955625534F,
-    0.16093020141124725F,
-    0.24611230194568634F,
-    0.33791524171829224F,
-    0.44070982933044434F,
-    0.5626170039176941F,
-    0.7229568362236023F,
-    1.0F,
-};
 
 // The largest number of a type's bits.
 inline std::size_t most_of(WeightType type) {
@@ -116,7 +97,7 @@ class RandomScaled {
     const int element = elements_[row * columns_ + column];
     if (case_.type == WeightType::f8_e4m3)
       return static_cast<float>(value_of_e4m3(static_cast<unsigned>(element)) * scale);
-    if (case_.type == WeightType::nf4) return static_cast<float>(kNf4[element] * scale);
+    if (case_.type == WeightType::nf4) return static_cast<float>(reference::kNf4Levels[element] * scale);
     const int without = case_.type == WeightType::int4_scaled ? 8 : 128;
     const int zero = case_.has_zero_points ? zero_points_[row * groups_ + group] : without;
     return static_cast<float>((element - zero) * scale);
