@@ -221,8 +221,8 @@ TEST_F(MemoryPlanTest, PlansForTheWindowOfWindowedLayers) {
                   "has room for 2080 tokens instead of the 8192 of the longest sequence: node0 has");
 }
 
-// Every second layer keeps a state of 16 heads of 64 x 64, and 3 inputs of a convolution of 3 x 1024
-// channels.
+// Every second layer keeps a state of 16 heads of 64 x 64, 3 inputs of a convolution of 3 x 1024 channels
+// and, for up to 63 tokens, the heads' keys, additions and decays.
 TEST_F(MemoryPlanTest, PlansForTheStatesOfRecurrentLayers) {
   const MemoryNeed all = need_of(1);
   for (std::size_t layer = 0; layer < spec_.blocks.size(); layer += 2)
@@ -234,8 +234,8 @@ TEST_F(MemoryPlanTest, PlansForTheStatesOfRecurrentLayers) {
                                                       .norm = {}};
   const MemoryNeed need = need_of(1);
   EXPECT_EQ(need.cache_block, all.cache_block / 2);
-  EXPECT_EQ(need.states,
-            4U * plan_.options.max_sequences * 16 * (16 * 64 * 64 + 3 * 3 * 1024) * sizeof(float));
+  const std::size_t state = 16 * 64 * 64 + 3 * 3 * 1024 + 16 * (63 * (64 + 64) + 64);
+  EXPECT_EQ(need.states, 4U * plan_.options.max_sequences * 16 * state * sizeof(float));
   EXPECT_EQ(need_of(2).states, need.states) << "a rank keeps those of its heads";
   EXPECT_EQ(cache(ranks_on({room_for(3200, 1)}, 1), 3200).blocks, 100U);
   // Room for the least cache, and for half of the states.
