@@ -69,11 +69,11 @@ std::size_t replicated_parameters(const MambaSpec& spec, std::size_t hidden_size
          (ranks - 1) * channels * (spec.conv_kernel + 1);
 }
 
-// And routes.
+// And routes, and projects to the latent of experts.
 std::size_t replicated_parameters(const MixtureOfExpertsSpec& spec, std::size_t hidden_size,
                                   std::size_t ranks) {
-  const std::size_t rows =
-      spec.router.num_experts + (spec.shared_expert_gate ? 1 : 0) + (spec.router.input_norm ? 1 : 0);
+  const std::size_t rows = spec.router.num_experts + (spec.shared_expert_gate ? 1 : 0) +
+                           (spec.router.input_norm ? 1 : 0) + spec.latent_size;
   return (ranks - 1) * rows * hidden_size;
 }
 
