@@ -6,15 +6,13 @@
 
 #include "bench/filled_cache.h"
 #include "bench/interval.h"
+#include "bench/on_ranks.h"
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "parallel/exchange/mpi_session.h"
 #include "tp/communicator.h"
-#include "tp/mpi.h"
 
 #include <cstddef>
 #include <cstdio>
-#include <exception>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -49,7 +47,7 @@ CheckpointConfig config_of(const Options& options) {
   return config;
 }
 
-// The same model with indexers.
+// Every layer also has an indexer.
 ModelSpec indexed_spec(const Options& options, std::size_t top_k) {
   CheckpointConfig config = config_of(options);
   config.architecture = "DeepseekV32ForCausalLM";
@@ -90,13 +88,6 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   tp::bench::add_options(app, options);
   CLI11_PARSE(app, argc, argv);
-  try {
-    const tp::MpiSession session;
-    tp::Communicator comm(MPI_COMM_WORLD);
-    tp::measure(comm, options);
-    return 0;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_indexer: {}\n", error.what());
-    tp::MpiSession::abort(1);
-  }
+  return tp::bench::run_on_ranks("bench_indexer",
+                                 [&](tp::Communicator& comm) { tp::measure(comm, options); });
 }

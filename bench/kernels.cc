@@ -190,8 +190,8 @@ LocalWeight quantized_weight(WeightType type) {
   return weight;
 }
 
-// The same of a type with a ScaledFormat: FP8 with a scale for 128 x 128, int8 with one for a row, nf4 with
-// one for 64 columns, and int4 with groups of 128 columns in any order.
+// Random elements of a type with a ScaledFormat: FP8 with a scale for 128 x 128, int8 with one for a row, nf4
+// with one for 64 columns, and int4 with groups of 128 columns in any order.
 LocalWeight scaled_weight(WeightType type) {
   const bool is_fp8 = type == WeightType::f8_e4m3;
   const bool is_nf4 = type == WeightType::nf4;

@@ -7,18 +7,16 @@
 
 #include "bench/filled_cache.h"
 #include "bench/interval.h"
+#include "bench/on_ranks.h"
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/rates/peak_rates.h"
 #include "parallel/exchange/collectives.h"
-#include "parallel/exchange/mpi_session.h"
 #include "tp/communicator.h"
-#include "tp/mpi.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
-#include <exception>
 #include <utility>
 #include <vector>
 
@@ -113,13 +111,6 @@ int main(int argc, char** argv) {
   app.add_option("--heads", options.heads, "Query heads")->check(CLI::PositiveNumber);
   tp::bench::add_options(app, options);
   CLI11_PARSE(app, argc, argv);
-  try {
-    const tp::MpiSession session;
-    tp::Communicator comm(MPI_COMM_WORLD);
-    tp::measure(comm, options);
-    return 0;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_kv_slices: {}\n", error.what());
-    tp::MpiSession::abort(1);
-  }
+  return tp::bench::run_on_ranks("bench_kv_slices",
+                                 [&](tp::Communicator& comm) { tp::measure(comm, options); });
 }

@@ -6,12 +6,12 @@
 //     [--prompts 1000,4000,20000] [--pairs 12] [--threads 1]
 
 #include "bench/interval.h"
+#include "bench/on_ranks.h"
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/model.h"
 #include "model/memory/kv_cache.h"
 #include "model/weights/synthetic/synthetic_weights.h"
-#include "parallel/exchange/mpi_session.h"
 #include "parallel/machine/stopwatch.h"
 #include "runtime/store/rank_store.h"
 #include "tests/reference/random.h"
@@ -21,7 +21,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -296,9 +295,7 @@ int main(int argc, char** argv) {
   app.add_option("--pairs", options.pairs, "Alternating measurements of both")->check(CLI::Range(12, 10000));
   app.add_option("--threads", options.threads, "Threads of each rank")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
-  try {
-    const tp::MpiSession session;
-    tp::Communicator comm(MPI_COMM_WORLD);
+  return tp::bench::run_on_ranks("bench_kv_store", [&](tp::Communicator& comm) {
     tp::require<tp::ConfigError>(!tp::fs::exists(options.store), "expected a new folder, found {}",
                                  options.store.string());
     MPI_Barrier(MPI_COMM_WORLD);
@@ -306,9 +303,5 @@ int main(int argc, char** argv) {
     if (comm.is_root()) tp::measure_files(options);
     tp::measure_prompts(comm, options);
     if (comm.is_root()) tp::fs::remove_all(options.store);
-    return 0;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_kv_store: {}\n", error.what());
-    tp::MpiSession::abort(1);
-  }
+  });
 }

@@ -5,20 +5,18 @@
 //   mpirun -np 2 build/bin/bench_shared_pages [--megabytes 512] [--pairs 12]
 
 #include "bench/interval.h"
+#include "bench/on_ranks.h"
 #include "parallel/exchange/collectives.h"
 #include "parallel/exchange/host_region.h"
-#include "parallel/exchange/mpi_session.h"
 #include "parallel/exchange/placement.h"
 #include "parallel/machine/stopwatch.h"
 #include "tp/internal/require.h"
-#include "tp/mpi.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <span>
@@ -140,13 +138,6 @@ int main(int argc, char** argv) {
   app.add_option("--pairs", options.pairs, "Alternating measurements of each way")
       ->check(CLI::Range(12, 10000));
   CLI11_PARSE(app, argc, argv);
-  try {
-    const tp::MpiSession session;
-    tp::Communicator comm(MPI_COMM_WORLD);
-    tp::measure(comm, options);
-    return 0;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_shared_pages: {}\n", error.what());
-    tp::MpiSession::abort(1);
-  }
+  return tp::bench::run_on_ranks("bench_shared_pages",
+                                 [&](tp::Communicator& comm) { tp::measure(comm, options); });
 }

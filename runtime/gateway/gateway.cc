@@ -114,12 +114,12 @@ HttpDecision Gateway::route(const HttpRequest& head) {
 // A browser sends no request after an OPTIONS that fails, and would hide the reason from the page.
 HttpResponse Gateway::refuse(const HttpRequest& head, const ApiError& error) const {
   const Origins origins = supervisor_->origins();
-  if (head.method == "OPTIONS")
-    return {.status = 204,
-            .content_type = "",
-            .headers = origins.preflight_headers(head, "GET, POST, DELETE, OPTIONS")};
-  HttpResponse response = response_of(error);
+  const bool asks = head.method == "OPTIONS";
+  HttpResponse response = asks ? HttpResponse{.status = 204, .content_type = ""} : response_of(error);
   for (const auto& header : origins.headers(head)) response.headers.push_back(header);
+  if (!asks) return response;
+  for (const auto& header : origins.preflight_headers(head, "GET, POST, DELETE, OPTIONS"))
+    response.headers.push_back(header);
   return response;
 }
 

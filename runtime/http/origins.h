@@ -20,7 +20,7 @@ class Origins {
   bool allow(const HttpRequest& request) const;
   // The headers that let a web page of an allowed origin read the response.
   HttpHeaders headers(const HttpRequest& request) const;
-  // The headers of the answer to a browser's question whether it may send a request with other headers.
+  // Further headers of the answer to a browser that asks whether a page may send a request (OPTIONS).
   // `methods`: "POST, OPTIONS".
   HttpHeaders preflight_headers(const HttpRequest& request, const std::string& methods) const;
 

@@ -153,12 +153,13 @@ HttpResponse error_response(const Service& service, const HttpRequest& head, con
   return response;
 }
 
+// The answer to a browser's preflight request.
 HttpResponse answer_options(const Service& service, const HttpRequest& head, const Route* route) {
+  HttpResponse response{.status = 204, .content_type = "", .headers = service.headers_for(head)};
   const std::string methods = fmt::format("{}, OPTIONS", route != nullptr ? route->method : "GET");
-  HttpResponse response{.status = 204,
-                        .content_type = "",
-                        .headers = service.access.origins().preflight_headers(head, methods)};
   response.headers.emplace_back("Allow", methods);
+  for (const auto& header : service.access.origins().preflight_headers(head, methods))
+    response.headers.push_back(header);
   return response;
 }
 

@@ -203,7 +203,7 @@ struct WholeRun {
   Matrix out;
 };
 
-// The same tokens in pieces of a size, beside another sequence. Stale floats are NaN.
+// Pieces of a size have the bits of the whole run, beside another sequence. Stale floats are NaN.
 void expect_same_bits_in_pieces(const DeltaProblem& problem, const WholeRun& whole, std::size_t size) {
   std::vector<float> state = used_memory(problem.state_floats());
   std::vector<float> other = used_memory(problem.state_floats());
