@@ -18,7 +18,8 @@ tp::HttpOptions options() {
       .port = 0, .limits = {.body_bytes = 1000, .header_bytes = 2000, .header_time = 1s, .body_time = 1s}};
   options.route = [](const tp::HttpRequest& head) -> tp::HttpDecision {
     access.refusal(head, head.path() == "/");
-    access.cors_headers(head);
+    access.origins().headers(head);
+    access.origins().preflight_headers(head, "POST, OPTIONS");
     if (head.method == "DELETE") return tp::HttpResponse{.status = 405};
     return [](std::shared_ptr<tp::HttpExchange> exchange) {
       if (exchange->request().path() != "/stream") return exchange->respond({.body = exchange->take_body()});
