@@ -2,6 +2,10 @@
 // float32 matmul, measured in the same run. Results are verified first.
 //
 //   OMP_NUM_THREADS=1 bench_kernels [--json] [--tokens 4,8] [bf16 int8 ...]
+//
+// "of bound" is the time relative to the longer of reading the weights from memory and of multiplying: for
+// one token, as fast as this program does while everything stays in the nearest cache; for more, at 0.7 of
+// the peak.
 
 #include "model/kernels/matmul.h"
 #include "model/kernels/openblas.h"
@@ -80,11 +84,15 @@ double peak_of(WeightType type, const PeakRates& peaks) {
   return pairs && peaks.bf16_per_second > 0 ? peaks.bf16_per_second : peaks.f32_per_second;
 }
 
-// What a product takes at least: the longer of reading the weights and of multiplying at 0.7 of the peak in
-// registers, which loads and scales leave of it.
-double bound_seconds(double bytes, double operations, double peak, const PeakRates& peaks) {
+// What a product takes at least: the longer of reading the weights and of multiplying.
+double bound_seconds(double bytes, double multiplying, const PeakRates& peaks) {
+  return std::max(bytes / peaks.streaming_bytes_per_second, multiplying);
+}
+
+// Seconds of multiplying many tokens: 0.7 of the peak in registers is what loads and scales leave of it.
+double multiplying_seconds(double operations, double peak) {
   constexpr double kOfPeak = 0.7;
-  return std::max(bytes / peaks.streaming_bytes_per_second, operations / (kOfPeak * peak));
+  return operations / (kOfPeak * peak);
 }
 
 // Seconds of OpenBLAS' matmul with float32 weights, for every number of tokens.
@@ -106,9 +114,102 @@ std::vector<double> measure_openblas(TensorView<const float> weight, const std::
   return seconds;
 }
 
+// Random rows of a type that files have: elements, small scales.
+LocalWeight quantized_weight(WeightType type, std::size_t out_features, std::size_t in_features) {
+  using kernels::QuantizedRows;
+  const kernels::QuantFormat& format = *kernels::quant_format(type);
+  const std::size_t supers = in_features / QuantizedRows::kColumns;
+  const std::size_t groups = out_features * supers * QuantizedRows::groups(format);
+  std::mt19937 engine(1);
+  std::vector<std::uint8_t> elements(out_features * in_features);
+  for (std::uint8_t& element : elements)
+    element = static_cast<std::uint8_t>(engine() % (1U << format.element_bits()));
+  std::vector<std::uint8_t> scales(groups);
+  for (std::uint8_t& scale : scales)
+    scale = static_cast<std::uint8_t>(format.scales == kernels::ScaleKind::e8m0 ? 120 : engine() % 16);
+  const std::vector<std::uint8_t> offsets(groups, 7);
+  const std::vector<std::uint16_t> halves(out_features * supers * QuantizedRows::halves_of(format), 0x1400);
+  LocalWeight weight(type, out_features, in_features);
+  // Only their elements and scales are read; QuantizedRows has room for a reader.
+  weight.pack(
+      0, QuantizedRows{out_features, supers, elements.data(), scales.data(),
+                       const_cast<std::uint8_t*>(offsets.data()), const_cast<std::uint16_t*>(halves.data())});
+  return weight;
+}
+
+// Random elements of a type with a ScaledFormat: FP8 with a scale for 128 x 128, int8 with one for a row, nf4
+// with one for 64 columns, and int4 with groups of 128 columns in any order.
+LocalWeight scaled_weight(WeightType type, std::size_t out_features, std::size_t in_features) {
+  const bool is_fp8 = type == WeightType::f8_e4m3;
+  const bool is_nf4 = type == WeightType::nf4;
+  const std::size_t group = is_fp8 ? 128 : is_nf4 ? 64 : type == WeightType::int8_scaled ? in_features : 0;
+  const std::size_t groups = group == 0 ? in_features / 128 : in_features / group;
+  const kernels::ScaledFormat format{
+      .element = kernels::scaled_element(type),
+      .scale_type = is_fp8 || is_nf4 ? kernels::ScaleType::f32 : kernels::ScaleType::f16,
+      .has_zero_points = group == 0,
+      .scale_rows = is_fp8 ? 1U : 16U,
+      .groups = groups,
+      .group = group};
+  LocalWeight weight(kernels::PackedLayout{type, out_features, in_features, false, 0, 0, format});
+  std::mt19937 engine(1);
+  std::vector<std::uint8_t> elements(out_features * in_features);
+  for (std::uint8_t& element : elements)
+    element = static_cast<std::uint8_t>(engine() % (are_halves(format.element) ? 16 : 120));
+  std::vector<std::uint32_t> scales(out_features * groups, is_fp8 || is_nf4 ? 0x3a000000U : 0x1400U);
+  std::vector<std::uint8_t> zero_points(out_features * groups, 7);
+  const std::vector<std::uint8_t> scale_rows(out_features, 0);
+  if (weight.layout().has_column_groups()) {
+    std::vector<std::uint16_t> list(in_features);
+    for (std::uint16_t& of_column : list) of_column = static_cast<std::uint16_t>(engine() % groups);
+    weight.set_column_groups(list);
+  }
+  weight.pack(0, kernels::ScaledRows{out_features, in_features, groups, elements.data(), scales.data(),
+                                     zero_points.data(), scale_rows.data()});
+  return weight;
+}
+
+// Random elements of any type.
+LocalWeight random_weight(WeightType type, std::size_t out_features, std::size_t in_features) {
+  if (kernels::is_scaled(type)) return scaled_weight(type, out_features, in_features);
+  if (!is_convertible(type)) return quantized_weight(type, out_features, in_features);
+  const std::vector<float> elements = numbers(out_features * in_features);
+  LocalWeight weight(type, out_features, in_features);
+  weight.pack(0, StoredRows::of(TensorView<const float>(elements.data(), out_features, in_features)));
+  return weight;
+}
+
+// Seconds of one thread for a token and a row of the product's weights, while weights and activations stay in
+// the nearest cache. A product of more rows less one of fewer rows leaves out what a product costs besides
+// its rows.
+double near_seconds_per_row(WeightType type, const std::vector<float>& activations) {
+  constexpr std::size_t kFew = 16;
+  constexpr std::size_t kMore = 48;
+  constexpr std::size_t kColumns = 512;
+  constexpr int kCalls = 200;
+  const TensorView<const float> x(activations.data(), 1, kColumns);
+  const auto seconds = [&](std::size_t rows) {
+    const LocalWeight weight = random_weight(type, rows, kColumns);
+    Workspace counting = Workspace::counting();
+    weight.multiply(TensorView<const float>(nullptr, 1, kColumns), counting);
+    Workspace workspace(counting.peak_bytes() / sizeof(float));
+    return best_seconds([&] {
+             for (int i = 0; i < kCalls; ++i) {
+               const Workspace::Frame frame(workspace);
+               weight.multiply(x, workspace);
+             }
+           }) /
+           kCalls;
+  };
+  const double per_column = (seconds(kMore) - seconds(kFew)) / (kMore - kFew) / kColumns;
+  return per_column * kInFeatures;
+}
+
 void measure_products(const std::vector<LocalWeight>& weights, const std::vector<float>& activations,
                       const std::vector<std::size_t>& token_counts, const std::vector<double>& openblas,
                       PeakRates peaks, bool json) {
+  const double near =
+      near_seconds_per_row(weights.front().type(), activations) * kOutFeatures / omp_get_max_threads();
   peaks.streaming_bytes_per_second = local_streaming_rate();  // it drifts
   const LocalWeight& first = weights.front();
   const double peak = peak_of(first.type(), peaks);
@@ -127,6 +228,7 @@ void measure_products(const std::vector<LocalWeight>& weights, const std::vector
     const double seconds = best_seconds([&] { multiply(weights[turn++ % weights.size()]); });
     const auto bytes = static_cast<double>(first.bytes());
     const double operations = 2.0 * kOutFeatures * kInFeatures * static_cast<double>(tokens);
+    const double multiplying = tokens == 1 ? near : multiplying_seconds(operations, peak);
     fmt::print(fmt::runtime(json ? "{{\"weights\":\"{}\",\"tokens\":{},\"us\":{:.1f},\"gb_s\":{:.2f},"
                                    "\"gflops\":{:.1f},\"of_streaming\":{:.3f},\"of_peak\":{:.3f},"
                                    "\"of_bound\":{:.2f},\"of_openblas\":{:.3f}}}\n"
@@ -134,7 +236,7 @@ void measure_products(const std::vector<LocalWeight>& weights, const std::vector
                                    "{:>12.2f}\n"),
                name_of(first.type()), tokens, seconds * 1e6, bytes / seconds / 1e9,
                operations / seconds / 1e9, bytes / seconds / peaks.streaming_bytes_per_second,
-               operations / seconds / peak, seconds / bound_seconds(bytes, operations, peak, peaks),
+               operations / seconds / peak, seconds / bound_seconds(bytes, multiplying, peaks),
                openblas[i] / seconds);
     std::fflush(stdout);
   }
@@ -165,61 +267,6 @@ void measure_packing(WeightType type, DType stored, const std::vector<std::uint6
   fmt::print(fmt::runtime(json ? "{{\"pack\":\"{}\",\"stored\":\"{}\",\"ns\":{:.3f},\"of_plain\":{:.3f}}}\n"
                                : "{:<5} from {:<5} {:>10.3f} {:>14.2f}\n"),
              name_of(type), name_of(stored), seconds * 1e9 / (kOutFeatures * kInFeatures), plain / seconds);
-}
-
-// Random rows of a type that files have: elements, small scales.
-LocalWeight quantized_weight(WeightType type) {
-  using kernels::QuantizedRows;
-  const kernels::QuantFormat& format = *kernels::quant_format(type);
-  constexpr std::size_t kSupers = kInFeatures / QuantizedRows::kColumns;
-  const std::size_t groups = kOutFeatures * kSupers * QuantizedRows::groups(format);
-  std::mt19937 engine(1);
-  std::vector<std::uint8_t> elements(kOutFeatures * kInFeatures);
-  for (std::uint8_t& element : elements)
-    element = static_cast<std::uint8_t>(engine() % (1U << format.element_bits()));
-  std::vector<std::uint8_t> scales(groups);
-  for (std::uint8_t& scale : scales)
-    scale = static_cast<std::uint8_t>(format.scales == kernels::ScaleKind::e8m0 ? 120 : engine() % 16);
-  const std::vector<std::uint8_t> offsets(groups, 7);
-  const std::vector<std::uint16_t> halves(kOutFeatures * kSupers * QuantizedRows::halves_of(format), 0x1400);
-  LocalWeight weight(type, kOutFeatures, kInFeatures);
-  // Only their elements and scales are read; QuantizedRows has room for a reader.
-  weight.pack(
-      0, QuantizedRows{kOutFeatures, kSupers, elements.data(), scales.data(),
-                       const_cast<std::uint8_t*>(offsets.data()), const_cast<std::uint16_t*>(halves.data())});
-  return weight;
-}
-
-// Random elements of a type with a ScaledFormat: FP8 with a scale for 128 x 128, int8 with one for a row, nf4
-// with one for 64 columns, and int4 with groups of 128 columns in any order.
-LocalWeight scaled_weight(WeightType type) {
-  const bool is_fp8 = type == WeightType::f8_e4m3;
-  const bool is_nf4 = type == WeightType::nf4;
-  const std::size_t group = is_fp8 ? 128 : is_nf4 ? 64 : type == WeightType::int8_scaled ? kInFeatures : 0;
-  const std::size_t groups = group == 0 ? kInFeatures / 128 : kInFeatures / group;
-  const kernels::ScaledFormat format{
-      .element = kernels::scaled_element(type),
-      .scale_type = is_fp8 || is_nf4 ? kernels::ScaleType::f32 : kernels::ScaleType::f16,
-      .has_zero_points = group == 0,
-      .scale_rows = is_fp8 ? 1U : 16U,
-      .groups = groups,
-      .group = group};
-  LocalWeight weight(kernels::PackedLayout{type, kOutFeatures, kInFeatures, false, 0, 0, format});
-  std::mt19937 engine(1);
-  std::vector<std::uint8_t> elements(kOutFeatures * kInFeatures);
-  for (std::uint8_t& element : elements)
-    element = static_cast<std::uint8_t>(engine() % (are_halves(format.element) ? 16 : 120));
-  std::vector<std::uint32_t> scales(kOutFeatures * groups, is_fp8 || is_nf4 ? 0x3a000000U : 0x1400U);
-  std::vector<std::uint8_t> zero_points(kOutFeatures * groups, 7);
-  const std::vector<std::uint8_t> scale_rows(kOutFeatures, 0);
-  if (weight.layout().has_column_groups()) {
-    std::vector<std::uint16_t> list(kInFeatures);
-    for (std::uint16_t& of_column : list) of_column = static_cast<std::uint16_t>(engine() % groups);
-    weight.set_column_groups(list);
-  }
-  weight.pack(0, kernels::ScaledRows{kOutFeatures, kInFeatures, groups, elements.data(), scales.data(),
-                                     zero_points.data(), scale_rows.data()});
-  return weight;
 }
 
 void run(bool json, const std::vector<std::size_t>& token_counts,
@@ -255,10 +302,7 @@ void run(bool json, const std::vector<std::size_t>& token_counts,
     if (!is_wanted(type)) continue;
     std::vector<LocalWeight> weights;
     for (std::size_t bytes = 0; bytes < kBytesInTurn; bytes += weights.back().bytes()) {
-      if (is_convertible(type))
-        weights.emplace_back(type, kOutFeatures, kInFeatures).pack(0, StoredRows::of(rows));
-      else
-        weights.push_back(kernels::is_scaled(type) ? scaled_weight(type) : quantized_weight(type));
+      weights.push_back(random_weight(type, kOutFeatures, kInFeatures));
     }
     measure_products(weights, activations, token_counts, openblas, peaks, json);
   }

@@ -16,6 +16,7 @@ import {relativeDifference} from "./llama_cpp/logits.mjs";
 import {kRoot, readOptions} from "./llama_cpp/options.mjs";
 import {fail, run} from "./llama_cpp/process.mjs";
 import {Ours, Peer} from "./llama_cpp/programs.mjs";
+import {kRandomTypes, writeRandomBlocks} from "./llama_cpp/random_blocks.mjs";
 import {markdownReport, thisMachine} from "./llama_cpp/report.mjs";
 import {cellText, summary} from "./llama_cpp/statistics.mjs";
 
@@ -62,9 +63,18 @@ function measure(ours, peer, model, options) {
   });
 }
 
+// Writes a GGUF file. `tp-infer quantize` doesn't write all types; files of the others have random layers.
+function writeModel(ours, checkpoint, weights, model) {
+  if (!kRandomTypes.includes(weights)) return ours.quantize(checkpoint, weights, model);
+  const other = `${model}.q8_0`;
+  ours.quantize(checkpoint, "q8_0", other);
+  writeRandomBlocks(other, weights, model);
+  rmSync(other);
+}
+
 function resultsOfType(weights, {ours, peer, checkpoint, folder, options}) {
   const model = join(folder, `${weights}.gguf`);
-  ours.quantize(checkpoint, weights, model);
+  writeModel(ours, checkpoint, weights, model);
   const logits_difference = verify(ours, peer, model, folder);
   run(["sync"]);  // so that no run waits for the disk
   const results = measure(ours, peer, model, options);

@@ -11,6 +11,7 @@ import {after, test} from "node:test";
 import {fileURLToPath} from "node:url";
 
 import {relativeDifference} from "./llama_cpp/logits.mjs";
+import {kRandomTypes} from "./llama_cpp/random_blocks.mjs";
 import {interval90, median, summary} from "./llama_cpp/statistics.mjs";
 
 const kBench = dirname(fileURLToPath(import.meta.url));
@@ -98,6 +99,14 @@ test("JSON has the machine, the programs, medians and intervals", () => {
   }
 });
 
+test("types that tp-infer doesn't write have random layers", () => {
+  const done = script(["--source", join(kFolder, "peer"), "--model", join(kRoot, "model/demo"), ...kSmall,
+                       "--types", kRandomTypes.join(), "--pairs", "1"]);
+  assert.equal(done.status, 0, done.stderr);
+  for (const type of kRandomTypes) assert.match(done.stdout, new RegExp(`^\\| ${type.toUpperCase()} \\|`, "m"));
+  expectError(script([...kFake, "--types", "iq3_xxs"]), /expected rows of a multiple of 256 weights for iq3_xxs, found 64/);
+});
+
 function expectError(done, ...patterns) {
   assert.equal(done.status, 1, done.stdout + done.stderr);
   for (const pattern of patterns) assert.match(done.stderr, pattern);
@@ -132,7 +141,8 @@ test("the guides' commands", () => {
 const isBuilt = existsSync(join(kBuild, "peers/llama.cpp")) &&
     readdirSync(join(kBuild, "peers")).some((name) => existsSync(join(kBuild, "peers", name, "bin/llama-batched-bench")));
 test("llama.cpp itself", {skip: isBuilt ? false : "run node bench/llama_cpp.mjs once, which builds it"}, () => {
-  for (const model of [["--model", join(kRoot, "model/demo")], ["--shape", kShape]]) {
+  const demo = ["--model", join(kRoot, "model/demo")];
+  for (const model of [demo, [...demo, "--types", kRandomTypes.join()], ["--shape", kShape]]) {
     const done = script([...kSmall, ...model, "--pairs", "1", "--json"], {build: kBuild});
     assert.equal(done.status, 0, done.stderr);
     for (const {peer, logits_difference: difference} of JSON.parse(done.stdout).results) {

@@ -5,6 +5,7 @@ import {fileURLToPath} from "node:url";
 import {parseArgs} from "node:util";
 
 import {fail} from "./process.mjs";
+import {kRandomTypes} from "./random_blocks.mjs";
 
 export const kRoot = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
 
@@ -15,7 +16,7 @@ const kOptions = {
   build: {argument: "DIR", default: join(kRoot, "build"), help: "the build folder"},
   model: {argument: "DIR", help: "a checkpoint, in place of random weights"},
   shape: {argument: "FILE", default: join(kRoot, "bench/shapes/llama-1b.json"), help: "config.json of random weights"},
-  types: {argument: "TYPES", default: "bf16,q8_0,q4_0,q4_k_m", help: "weight types of `tp-infer quantize`"},
+  types: {argument: "TYPES", default: "bf16,q8_0,q4_0,q4_k_m", help: `weight types of \`tp-infer quantize\`, or ${kRandomTypes.join(", ")}`},
   prompt: {argument: "N", default: "512", help: "tokens of a prompt"},
   generate: {argument: "N", default: "64", help: "tokens that are decoded of each text"},
   texts: {argument: "N", default: "16", help: "texts that are decoded at once"},

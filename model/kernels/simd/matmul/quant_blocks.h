@@ -7,6 +7,7 @@
 #include "model/kernels/simd/pack/quant_format.h"
 #include "model/kernels/simd/vector/bytes.h"
 #include "model/kernels/simd/vector/fp8.h"
+#include "model/kernels/simd/vector/known.h"
 #include "model/kernels/simd/vector/vector.h"
 
 namespace tp::kernels {
@@ -177,19 +178,6 @@ struct BlockScales {
   }
 };
 
-// A compile-time number. for_known calls body(number) for the numbers in [begin, end).
-template <std::size_t kNumber>
-struct Known {
-  static constexpr std::size_t value = kNumber;
-};
-template <std::size_t kBegin, std::size_t kEnd, class Body>
-[[gnu::always_inline]] inline void for_known(const Body& body) {
-  if constexpr (kBegin < kEnd) {
-    body(Known<kBegin>{});
-    for_known<kBegin + 1, kEnd>(body);
-  }
-}
-
 // A block in the form that all formats share: one byte per element. kSumQuads: see QuadSums; 0 if elements
 // have 128 added.
 template <std::size_t kSize, bool kWithOffsets, std::size_t kSumQuads>
@@ -214,7 +202,7 @@ using UnpackedOf =
 template <const QuantFormat& F>
 inline void unpack(const unsigned char* block, const unsigned char* super, UnpackedOf<F>& out) {
   if constexpr (F.has_codes()) {
-    unpack_codes(F, block, super, out);
+    unpack_codes<F>(block, super, out);
   } else {
     for_known<0, kQuads>([&](auto q) __attribute__((always_inline)) {
       store(elements_of<F, decltype(q)::value>(block), out.quads[decltype(q)::value]);

@@ -20,8 +20,9 @@ enum class Signs : std::uint8_t {
 //   the low byte of each index;
 //   a scale for each group. Its factor is 2 * scale + 1, divided by a power of two.
 struct GridFormat {
-  // [entries][width / 4]: four elements in a word, each plus 128. See grids.h.
-  const std::uint32_t* words;
+  const std::uint32_t* words;  // of a Grid
+  const std::uint8_t* bytes;
+  const std::uint8_t* levels;
   std::size_t width;      // columns of an index: 4 or 8
   std::size_t high_bits;  // bits of an index above its low byte
   Signs signs;
@@ -30,6 +31,7 @@ struct GridFormat {
 
   constexpr bool has_signs() const { return signs == Signs::seven_bits || signs == Signs::eight_bits; }
   constexpr std::size_t indices() const { return 64 / width; }
+  constexpr std::size_t entries() const { return std::size_t{256} << high_bits; }
   constexpr std::size_t sign_bytes() const {
     return signs == Signs::seven_bits       ? 7
            : signs == Signs::eight_bits     ? 8

@@ -14,24 +14,29 @@ constexpr std::uint8_t kIq3SBytes[] = {128 + 1, 128 + 3,  128 + 5,  128 + 7,
 constexpr std::uint8_t kIq1Bytes[] = {128 - 7, 128 + 1, 128 + 9, 0};
 
 template <std::size_t kWidth, std::size_t kEntries, std::size_t kLevels>
-constexpr GridWords<kEntries, kWidth> unpacked(const std::uint16_t (&entries)[kEntries],
-                                               const std::uint8_t (&bytes)[kLevels]) {
+constexpr Grid<kEntries, kWidth> unpacked(const std::uint16_t (&entries)[kEntries],
+                                          const std::uint8_t (&levels)[kLevels]) {
   constexpr std::size_t kBits = kLevels == 4 ? 2 : 3;
-  GridWords<kEntries, kWidth> out{};
+  Grid<kEntries, kWidth> out{};
   for (std::size_t i = 0; i < kEntries * kWidth; ++i) {
     const std::size_t level = entries[i / kWidth] >> (i % kWidth * kBits) & (kLevels - 1);
-    out.words[i / 4] |= static_cast<std::uint32_t>(bytes[level]) << (i % 4 * 8);
+    out.words[i / 4] |= static_cast<std::uint32_t>(levels[level]) << (i % 4 * 8);
   }
+  for (std::size_t i = 0; i < kEntries; ++i) {
+    out.bytes[0][i] = static_cast<std::uint8_t>(entries[i]);
+    out.bytes[1][i] = static_cast<std::uint8_t>(entries[i] >> 8);
+  }
+  for (std::size_t i = 0; i < 8; ++i) out.levels[i] = levels[i % kLevels];
   return out;
 }
 
 }  // namespace
 
-constexpr GridWords<256, 8> kIq2XxsWords = unpacked<8>(kIq2XxsEntries, kIq2Bytes);
-constexpr GridWords<512, 8> kIq2XsWords = unpacked<8>(kIq2XsEntries, kIq2Bytes);
-constexpr GridWords<1024, 8> kIq2SWords = unpacked<8>(kIq2SEntries, kIq2Bytes);
-constexpr GridWords<256, 4> kIq3XxsWords = unpacked<4>(kIq3XxsEntries, kIq3XxsBytes);
-constexpr GridWords<512, 4> kIq3SWords = unpacked<4>(kIq3SEntries, kIq3SBytes);
-constexpr GridWords<2048, 8> kIq1Words = unpacked<8>(kIq1Entries, kIq1Bytes);
+constexpr Grid<256, 8> kIq2XxsRows = unpacked<8>(kIq2XxsEntries, kIq2Bytes);
+constexpr Grid<512, 8> kIq2XsRows = unpacked<8>(kIq2XsEntries, kIq2Bytes);
+constexpr Grid<1024, 8> kIq2SRows = unpacked<8>(kIq2SEntries, kIq2Bytes);
+constexpr Grid<256, 4> kIq3XxsRows = unpacked<4>(kIq3XxsEntries, kIq3XxsBytes);
+constexpr Grid<512, 4> kIq3SRows = unpacked<4>(kIq3SEntries, kIq3SBytes);
+constexpr Grid<2048, 8> kIq1Rows = unpacked<8>(kIq1Entries, kIq1Bytes);
 
 }  // namespace tp::kernels

@@ -139,13 +139,20 @@ inline constexpr QuantFormat kIq4Nl{4, 0, 32, ScaleKind::f16, 128, 0, false, fal
 inline constexpr QuantFormat kIq4Xs{4, 0, 32, ScaleKind::bytes, 128, 0, false, false, Codebook::iq4};
 inline constexpr QuantFormat kMxfp4{4, 0, 32, ScaleKind::e8m0, 12, 0, false, false, Codebook::mxfp4};
 
-inline constexpr GridFormat kIq2XxsGrid{kIq2XxsWords.words, 8, 0, Signs::seven_bits, 4, 1.0F / 8};
-inline constexpr GridFormat kIq2XsGrid{kIq2XsWords.words, 8, 1, Signs::seven_bits, 4, 1.0F / 8};
-inline constexpr GridFormat kIq2SGrid{kIq2SWords.words, 8, 2, Signs::eight_bits, 4, 1.0F / 8};
-inline constexpr GridFormat kIq3XxsGrid{kIq3XxsWords.words, 4, 0, Signs::seven_bits, 4, 1.0F / 4};
-inline constexpr GridFormat kIq3SGrid{kIq3SWords.words, 4, 1, Signs::eight_bits, 4, 1.0F};
-inline constexpr GridFormat kIq1SGrid{kIq1Words.words, 8, 3, Signs::shift_of_group, 4, 1.0F / 8};
-inline constexpr GridFormat kIq1MGrid{kIq1Words.words, 8, 3, Signs::shift_of_eight, 3, 1.0F / 8};
+template <std::size_t kEntries, std::size_t kWidth>
+constexpr GridFormat grid_format(const Grid<kEntries, kWidth>& grid, Signs signs, std::size_t scale_bits,
+                                 float unit) {
+  std::size_t high_bits = 0;
+  while (std::size_t{256} << high_bits < kEntries) ++high_bits;
+  return {grid.words, grid.bytes[0], grid.levels, kWidth, high_bits, signs, scale_bits, unit};
+}
+inline constexpr GridFormat kIq2XxsGrid = grid_format(kIq2XxsRows, Signs::seven_bits, 4, 1.0F / 8);
+inline constexpr GridFormat kIq2XsGrid = grid_format(kIq2XsRows, Signs::seven_bits, 4, 1.0F / 8);
+inline constexpr GridFormat kIq2SGrid = grid_format(kIq2SRows, Signs::eight_bits, 4, 1.0F / 8);
+inline constexpr GridFormat kIq3XxsGrid = grid_format(kIq3XxsRows, Signs::seven_bits, 4, 1.0F / 4);
+inline constexpr GridFormat kIq3SGrid = grid_format(kIq3SRows, Signs::eight_bits, 4, 1.0F);
+inline constexpr GridFormat kIq1SGrid = grid_format(kIq1Rows, Signs::shift_of_group, 4, 1.0F / 8);
+inline constexpr GridFormat kIq1MGrid = grid_format(kIq1Rows, Signs::shift_of_eight, 3, 1.0F / 8);
 
 constexpr QuantFormat with_grid(const GridFormat& grid, std::size_t group) {
   return {.low_bits = 0,
