@@ -46,6 +46,7 @@ struct Int8Block {
   static constexpr std::size_t kGroupSize = kGroup;
   static constexpr bool kHasOffsets = false;
   static constexpr bool kIsBiased = true;
+  static constexpr bool kIsUnpacked = false;
   static constexpr std::size_t kQuadsAtOnce = 8;
   static constexpr std::size_t kGroups = kBlock / kGroupSize;
 

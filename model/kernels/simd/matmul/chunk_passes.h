@@ -151,7 +151,8 @@ class ChunkPass {
       for (std::size_t group = 0; group < groups; ++group) {
         const std::size_t first = tokens_ * group / groups;
         // Each group fetches its share of the following chunk, so that memory is always busy.
-        chunk.fetched = {chunk.lines * group / groups, chunk.lines * (group + 1) / groups};
+        if (!unpacking_fetches())
+          chunk.fetched = {chunk.lines * group / groups, chunk.lines * (group + 1) / groups};
         multiply<kMostTokens>(chunk, first, tokens_ * (group + 1) / groups - first);
       }
     }
@@ -177,11 +178,22 @@ class ChunkPass {
     Chunk chunk{begin, count, {}, {}, (chunks_.block_bytes + kVectorBytes - 1) / kVectorBytes, {}};
     for (std::size_t n = 0; n < N; ++n) {
       const unsigned char* panel = weights_of(p_, pass_, n);
-      chunk.blocks[n] = chunks_.blocks(p_, panel, begin, count, room_[n]);
       chunk.packed[n] = panel + chunks_.place(p_, begin);
+      if (unpacking_fetches()) {
+        for (std::size_t i = 0; i < count; ++i) {
+          fetch_lines(chunk.packed[n] + i * chunks_.block_bytes, chunk.lines);
+          chunks_.blocks(p_, panel, begin + i, 1, room_[n] + i);
+        }
+        chunk.blocks[n] = room_[n];
+      } else {
+        chunk.blocks[n] = chunks_.blocks(p_, panel, begin, count, room_[n]);
+      }
     }
     return chunk;
   }
+
+  // Unpacking takes longer than a single group of tokens, so memory should be busy during it.
+  bool unpacking_fetches() const { return Block::kIsUnpacked && tokens_ <= kMostTokens; }
 
   // Multiplies `tokens` <= T tokens from `first` on.
   template <std::size_t T>

@@ -26,6 +26,7 @@ constexpr bool kTakesHalfBytes = false;
 // A block of two groups.
 template <bool kWithOffsets>
 struct HalfByteBlock {
+  static constexpr bool kIsUnpacked = false;
   static constexpr bool kHasOffsets = kWithOffsets;
   static constexpr std::size_t kGroups = 2;
 

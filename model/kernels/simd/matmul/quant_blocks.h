@@ -185,6 +185,7 @@ struct UnpackedBlock {
   static constexpr std::size_t kGroupSize = kSize;
   static constexpr bool kHasOffsets = kWithOffsets;
   static constexpr bool kIsBiased = kSumQuads == 0;
+  static constexpr bool kIsUnpacked = true;
   static constexpr std::size_t kQuadsAtOnce = kIsBiased ? 8 : kSumQuads;
   static constexpr std::size_t kGroups = 64 / kGroupSize;
 
