@@ -66,7 +66,7 @@ function measure(ours, peer, model, options) {
 // Writes a GGUF file. `tp-infer quantize` doesn't write all types; files of the others have random layers.
 function writeModel(ours, checkpoint, weights, model) {
   if (!kRandomTypes.includes(weights)) return ours.quantize(checkpoint, weights, model);
-  const other = `${model}.q8_0`;
+  const other = `${model}.q8_0.gguf`;
   ours.quantize(checkpoint, "q8_0", other);
   writeRandomBlocks(other, weights, model);
   rmSync(other);
