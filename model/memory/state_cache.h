@@ -27,6 +27,11 @@ struct StatePart {
     std::size_t count = 1;
     std::size_t stride = 0;  // floats from one piece to the next
     std::size_t floats = 0;
+    // Tokens after which no piece is in use again. 0: all pieces are always in use.
+    std::size_t period = 0;
+
+    // The pieces in use after `position` tokens come first. Other pieces contain old values.
+    std::size_t in_use(std::size_t position) const { return period == 0 ? count : position % period; }
   };
 
   std::size_t index = 0;  // number among the parts of the whole layer

@@ -89,7 +89,7 @@ void serialize(Archive& archive, tp::DraftForward& draft, unsigned /*version*/) 
 
 template <class Archive>
 void serialize(Archive& archive, tp::StoredRun& run, unsigned /*version*/) {
-  archive& run.before& run.id& run.tokens& run.blocks& run.state;
+  archive& run.before& run.id& run.tokens& run.blocks& run.state& run.position;
 }
 
 template <class Archive>

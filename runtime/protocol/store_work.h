@@ -23,6 +23,7 @@ struct StoredRun {
   // [groups][blocks], group by group: the blocks to write or to fill; kNoBlock: neither. Empty for a state.
   std::vector<BlockId> blocks{};
   StateSlot state = kNoSlot;  // the slot of a state to write or to fill
+  std::size_t position = 0;   // tokens of the prompt before and including `tokens`; 0 unless there is a state
 };
 
 // A run to write, or runs to read.

@@ -118,7 +118,7 @@ void for_pieces(const CachePart& part, const StoredRun& run, std::size_t groups,
   for (const CachePart::State& state : part.states) {
     float* const slot = state.states.at(static_cast<std::size_t>(run.state));
     for (const StatePart::Rows& rows : state.rows) {
-      for (std::size_t i = 0; i < rows.count; ++i)
+      for (std::size_t i = 0; i < rows.in_use(run.position); ++i)
         copy(reinterpret_cast<std::byte*>(slot + rows.begin + i * rows.stride), rows.floats * sizeof(float));
     }
   }
@@ -130,12 +130,9 @@ std::string CachePart::name() const {
   return fmt::format("{}{}h{}", kind == StoredKind::keys_and_values ? 'k' : 's', layers, head);
 }
 
-std::size_t CachePart::bytes(std::size_t blocks) const {
+std::size_t CachePart::bytes(const StoredRun& run, std::size_t groups) const {
   std::size_t sum = 0;
-  for (const Keys& own : keys) sum += blocks * own.cache->layout.head_bytes();
-  for (const State& own : states) {
-    for (const StatePart::Rows& rows : own.rows) sum += rows.count * rows.floats * sizeof(float);
-  }
+  for_pieces(*this, run, groups, Blocks::all, [&](const std::byte*, std::size_t bytes) { sum += bytes; });
   return sum;
 }
 

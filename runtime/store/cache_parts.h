@@ -39,8 +39,8 @@ struct CachePart {
 
   // "k0h3"
   std::string name() const;
-  // Bytes of the values of this many blocks, or of one state.
-  std::size_t bytes(std::size_t blocks) const;
+  // Bytes of the values of the run's blocks, or of its state. `groups`: number of the cache's groups.
+  std::size_t bytes(const StoredRun& run, std::size_t groups) const;
 };
 
 // All parts of this rank, keys and values first. `states`: Model::state_parts. `before`: the lower ranks on
@@ -57,12 +57,12 @@ CacheWindow furthest_window(const ModelSpec& spec);
 std::size_t blocks_per_run(std::size_t block_size);
 
 // has_blocks: whether the run has all blocks of this part. wants_blocks: whether the run has a block that
-// this rank writes to the cache. `groups`: number of the cache's groups.
+// this rank writes to the cache.
 bool has_blocks(const CachePart& part, const StoredRun& run, std::size_t groups);
 bool wants_blocks(const CachePart& part, const StoredRun& run, std::size_t groups);
 
 // Copy the run's part of the cache to the values of a file, or back. copy_to_cache skips kNoBlock, and blocks
-// that other ranks of the host write. `values`: [part.bytes(...)].
+// that other ranks of the host write. `values`: [part.bytes(run, groups)].
 void copy_from_cache(const CachePart& part, const StoredRun& run, std::size_t groups,
                      std::span<std::byte> values);
 void copy_to_cache(const CachePart& part, const StoredRun& run, std::size_t groups,

@@ -73,16 +73,19 @@ StoreReport RankStore::run(StoreWork work) {
 }
 
 std::size_t RankStore::bytes_to_copy(const StoreWork& work) const {
-  const auto states = static_cast<std::size_t>(std::ranges::count_if(
-      work.saves, [](const StoreTask& save) { return save.runs.front().state != kNoSlot; }));
   std::size_t bytes = 0;
-  for (const CachePart& part : parts_) bytes += part.kind == StoredKind::states ? part.bytes(0) : 0;
-  return states * bytes;
+  for (const StoreTask& save : work.saves) {
+    const StoredRun& run = save.runs.front();
+    for (const CachePart& part : parts_) {
+      if (part.kind == StoredKind::states && run.state != kNoSlot) bytes += part.bytes(run, groups_);
+    }
+  }
+  return bytes;
 }
 
 std::vector<std::byte> RankStore::file_of_state(const CachePart& part, const StoredRun& run) const {
   const std::size_t offset = run_offset(run.tokens.size());
-  std::vector<std::byte> file(offset + part.bytes(0));
+  std::vector<std::byte> file(offset + part.bytes(run, groups_));
   copy_from_cache(part, run, groups_, std::span(file).subspan(offset));
   return file;
 }
@@ -162,7 +165,7 @@ void RankStore::save(const Save& save) {
     } else if (part.kind == StoredKind::keys_and_values && !run.blocks.empty() &&
                has_blocks(part, run, groups_)) {
       const std::size_t offset = run_offset(run.tokens.size());
-      buffer_.resize(offset + part.bytes(run.blocks.size() / groups_));
+      buffer_.resize(offset + part.bytes(run, groups_));
       copy_from_cache(part, run, groups_, std::span(buffer_).subspan(offset));
       complete_run(header_of(part, run), buffer_);
       write(part, run, buffer_);
@@ -270,8 +273,7 @@ bool RankStore::wants(const CachePart& part, const StoredRun& run) const {
 bool RankStore::read(const CachePart& part, const StoredRun& run, bool copies) {
   const Stopwatch watch;
   const std::filesystem::path file = folder_.path_of(run.id, part.name());
-  const std::size_t blocks = run.blocks.size() / groups_;
-  buffer_.resize(run_offset(run.tokens.size()) + part.bytes(blocks));
+  buffer_.resize(run_offset(run.tokens.size()) + part.bytes(run, groups_));
   std::string error = StoreFolder::read(file, buffer_);
   ParsedRun parsed;
   if (error.empty()) {

@@ -49,7 +49,7 @@ std::string_view version_for(const WeightSource& source) {
 }  // namespace
 
 std::string store_facts(const EngineOptions& options, const ModelSpec& spec, const WeightSource& source) {
-  constexpr int kMeaning = 1;  // version of the meaning of stored values
+  constexpr int kMeaning = 2;  // version of the meaning of stored values
   const KvType kv_type = options.kv_type.value_or(KvType::f32);
   return fmt::format(
       "{} weights {:016x} as {} config {:016x} ropes {:016x} cache {} blocks of {} wire {} features {} same "

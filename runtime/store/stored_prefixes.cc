@@ -99,7 +99,8 @@ std::vector<StoredRun> StoredPrefixes::runs_to_read(const BlockLoan& loan, const
                     .id = ids[last],
                     .tokens = {own.begin(), own.end()},
                     .blocks = {},
-                    .state = loan.state});
+                    .state = loan.state,
+                    .position = found.blocks * size});
   }
   return runs;
 }
@@ -193,6 +194,7 @@ void StoredPrefixes::queue_state(const Text& text, const Track& track, std::size
   if (blocks_.snapshot_after(contents) == kNoSlot || !known_states_.insert(track.ids[end - 1]).second) return;
   Save& save = queue_.emplace_back();
   save.header = header_of(text, track, {end - 1, end}, StoredKind::states);
+  save.position = end * blocks_.block_size();
   save.contents = {contents};
 }
 
@@ -206,6 +208,7 @@ std::optional<StoreTask> StoredPrefixes::next_save() {
     bool is_kept = true;
     if (save.header.kind == StoredKind::states) {
       run.state = blocks_.snapshot_after(save.contents.back());
+      run.position = save.position;
       is_kept = run.state != kNoSlot;
     } else {
       loan = blocks_.lend(save.contents);

@@ -96,6 +96,7 @@ class StoredPrefixes {
   struct Save {
     RunHeader header;
     std::vector<ContentId> contents;  // [blocks]
+    std::size_t position = 0;         // position of a state
   };
   struct Saving {
     RunHeader header;

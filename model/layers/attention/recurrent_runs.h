@@ -39,16 +39,21 @@ class RecurrentRuns {
   std::vector<kernels::RecurrentRun> runs_;
 };
 
+// Rows that a state keeps of the tokens since the anchor.
+inline StatePart::Rows rows_since_anchor(std::size_t begin, std::size_t stride) {
+  return {begin, kernels::kAnchorTokens - 1, stride, stride, kernels::kAnchorTokens};
+}
+
 // A head's floats in a state whose recurrence begins at float `offset`.
 inline std::vector<StatePart::Rows> rows_of_key_head(const kernels::DeltaShape& shape, std::size_t offset,
                                                      std::size_t head) {
-  return {{offset + shape.keys(head), 1, 0, shape.keys_floats()}};
+  return {rows_since_anchor(offset + shape.keys(head), shape.key_stride())};
 }
 inline std::vector<StatePart::Rows> rows_of_value_head(const kernels::DeltaShape& shape, std::size_t offset,
                                                        std::size_t head) {
   return {{offset + shape.matrix(head), 1, 0, shape.matrix_floats()},
-          {offset + shape.decays_of(head), 1, 0, shape.decays_floats()},
-          {offset + shape.additions(head), 1, 0, shape.additions_floats()}};
+          rows_since_anchor(offset + shape.decays_of(head), shape.decay_stride()),
+          rows_since_anchor(offset + shape.additions(head), shape.value_stride())};
 }
 
 }  // namespace tp

@@ -24,7 +24,8 @@ TEST(Command, SurvivesTheWayToOtherRanks) {
 }
 
 TEST(Command, BringsTheWorkOfTheStore) {
-  StoredRun run{.before = {1, 2}, .id = {3, 4}, .tokens = {5, 6}, .blocks = {7, kNoBlock}, .state = 8};
+  StoredRun run{
+      .before = {1, 2}, .id = {3, 4}, .tokens = {5, 6}, .blocks = {7, kNoBlock}, .state = 8, .position = 70};
   const StoreWork received = sent(StoreWork{{{9, {run}}}, {{10, {run, run}}}, {11}});
   ASSERT_EQ(received.saves.size(), 1U);
   EXPECT_EQ(received.saves[0].id, 9U);
@@ -38,6 +39,7 @@ TEST(Command, BringsTheWorkOfTheStore) {
   EXPECT_EQ(last.tokens, run.tokens);
   EXPECT_EQ(last.blocks, run.blocks);
   EXPECT_EQ(last.state, run.state);
+  EXPECT_EQ(last.position, run.position);
 }
 
 TEST(Command, BringsAForwardPassWithAllItSays) {
