@@ -83,7 +83,24 @@ std::vector<std::int32_t> FilledCache::table_of(std::size_t sequence, std::size_
   return table;
 }
 
-// Keys and values repeat after some positions, but not index keys: their scores should differ.
+std::vector<float> FilledCache::index_key(std::size_t layer, std::size_t sequence,
+                                          std::size_t position) const {
+  const std::size_t place = position % options_.index_keys;
+  return Random((layer << 56) + (sequence << 40) + place).numbers(cache_.layer(layer).layout.index_dim);
+}
+
+void FilledCache::fill_index_keys(std::size_t layer, std::size_t sequence,
+                                  const kernels::AttentionSpan& span) const {
+  const kernels::PagedCache& cache = cache_.layer(layer);
+  std::vector<float> keys;
+  for (std::size_t i = 0; i < span.tokens; ++i) {
+    const std::vector<float> key = index_key(layer, sequence, span.start_position + i);
+    keys.insert(keys.end(), key.begin(), key.end());
+  }
+  kernels::store_index_keys({keys.data(), span.tokens, cache.layout.index_dim}, {&span, 1}, cache);
+}
+
+// Keys and values repeat after some positions. Index keys don't, because their scores should differ.
 void FilledCache::fill(std::size_t layer) {
   constexpr std::size_t kRows = 512;
   const kernels::PagedCache& cache = cache_.layer(layer);
@@ -91,14 +108,13 @@ void FilledCache::fill(std::size_t layer) {
   Random random(9 + layer);
   const RandomTensor key(random, kRows, layout.kv_heads * layout.stored_key_dim());
   const RandomTensor value(random, kRows, layout.kv_heads * layout.value_dim);
-  for (const std::vector<std::int32_t>& table : tables_) {
+  for (std::size_t sequence = 0; sequence < tables_.size(); ++sequence) {
     for (std::size_t begin = 0; begin < options_.context; begin += kRows) {
       const std::size_t rows = std::min(kRows, options_.context - begin);
-      const std::vector<kernels::AttentionSpan> spans = {{0, rows, begin, table}};
+      const std::vector<kernels::AttentionSpan> spans = {{0, rows, begin, tables_[sequence]}};
       kernels::store_keys_values(key.view().rows_from(0, rows), value.view().rows_from(0, rows), spans,
                                  cache);
-      const RandomTensor index_key(random, rows, layout.index_dim);
-      kernels::store_index_keys(index_key.view(), spans, cache);
+      fill_index_keys(layer, sequence, spans.front());
       if (cache_.shared(layer) != nullptr) use_huge_pages(*cache_.shared(layer), spans);
     }
   }

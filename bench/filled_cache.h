@@ -20,8 +20,9 @@ struct FilledOptions {
   std::size_t context = 32768;  // tokens of each sequence in the cache
   std::size_t sequences = 1;    // sequences that are decoded together
   std::size_t pairs = 12;
-  std::size_t steps = 4;  // decoded tokens that are timed together
-  bool cpu_time = false;  // processor time instead of the clock's
+  std::size_t steps = 4;              // decoded tokens that are timed together
+  bool cpu_time = false;              // processor time instead of the clock's
+  std::size_t index_keys = SIZE_MAX;  // positions after which index keys repeat
 };
 void add_options(CLI::App& app, FilledOptions& options);
 
@@ -35,11 +36,14 @@ class FilledCache {
 
   const KvCache& get() const { return cache_; }
   const std::vector<std::vector<std::int32_t>>& tables() const { return tables_; }
+  // The key that was written for a position of a sequence.
+  std::vector<float> index_key(std::size_t layer, std::size_t sequence, std::size_t position) const;
 
  private:
   HostCache host(Communicator& comm, const ModelSpec& spec, const Model& model, bool slices) const;
   std::vector<std::int32_t> table_of(std::size_t sequence, std::size_t owners) const;
   void fill(std::size_t layer);
+  void fill_index_keys(std::size_t layer, std::size_t sequence, const kernels::AttentionSpan& span) const;
 
   FilledOptions options_;
   std::size_t blocks_;  // of a sequence

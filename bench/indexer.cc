@@ -1,16 +1,19 @@
 // Decoding with attention to the positions that an indexer chooses (sparse) and to all positions without an
 // indexer (dense), alternately, over the same cache, which is filled without computing a prompt. First, an
-// indexer that may choose all positions must give the bits of dense attention.
+// indexer that may choose all positions must give the bits of dense attention, and one that may choose some
+// must choose the highest scores.
 //
 //   mpirun -np 2 build/bin/bench_indexer [--context 65536] [--index-topk 2048] [--sequences 1] [--pairs 12]
 
 #include "bench/filled_cache.h"
+#include "bench/index_check.h"
 #include "bench/interval.h"
 #include "bench/on_ranks.h"
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "tp/communicator.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 
@@ -57,6 +60,17 @@ ModelSpec indexed_spec(const Options& options, std::size_t top_k) {
   return make_spec(config);
 }
 
+// In a short context with index keys that repeat on other ranks: of equal scores, the earlier ones count.
+void verify_sparse_choices(Communicator& comm, const Options& options, const Model& sparse) {
+  constexpr std::size_t kContext = 4096;
+  Options few = options;
+  few.context = std::min(options.context, std::max(kContext, 2 * options.top_k));
+  few.sequences = 1;
+  few.index_keys = std::max<std::size_t>(1, few.context * 3 / 8);
+  if (few.context < options.top_k) return;  // all positions are chosen
+  bench::verify_choices(comm, indexed_spec(options, options.top_k), sparse, few);
+}
+
 void measure(Communicator& comm, const Options& options) {
   omp_set_num_threads(1);
   const ModelSpec spec = indexed_spec(options, options.top_k);
@@ -67,6 +81,7 @@ void measure(Communicator& comm, const Options& options) {
     bench::Decoder all(comm, indexed_spec(options, options.context + 1), options);
     bench::require_same_bits(all.step(cache), dense.step(cache));
   }
+  verify_sparse_choices(comm, options, sparse.model());
   const Pairs pairs = measure_pairs(
       options.pairs, [&] { return sparse.seconds(cache); }, [&] { return dense.seconds(cache); });
   if (!comm.is_root()) return;
