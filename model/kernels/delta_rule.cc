@@ -108,13 +108,6 @@ void scan_heads(const DeltaRule& rule, std::span<const RecurrentRun> runs) {
 
 }  // namespace
 
-std::size_t DeltaShape::key_stride() const { return padded(key_dim); }
-std::size_t DeltaShape::value_stride() const { return padded(value_dim); }
-std::size_t DeltaShape::decay_stride() const { return decays_rows ? key_stride() : 1; }
-std::size_t DeltaShape::keys_floats() const { return kKeptTokens * key_stride(); }
-std::size_t DeltaShape::decays_floats() const { return padded(kKeptTokens * decay_stride()); }
-std::size_t DeltaShape::additions_floats() const { return kKeptTokens * value_stride(); }
-
 std::size_t delta_scratch(const DeltaShape& shape) { return ScanScratch(shape, nullptr).floats; }
 
 std::size_t delta_dots(const DeltaShape& shape, bool corrects) {

@@ -13,6 +13,12 @@ namespace tp::kernels {
 // Positions from one anchor to the next.
 inline constexpr std::size_t kAnchorTokens = 64;
 
+// Most tokens between two anchors that a state keeps.
+inline constexpr std::size_t kKeptTokens = kAnchorTokens - 1;
+
+// Rounded up to whole vectors.
+constexpr std::size_t padded(std::size_t count) { return (count + 15) / 16 * 16; }
+
 // The floats of a state: the matrices of all value heads at the last anchor, then what has come since. Rows
 // are padded to whole vectors.
 struct DeltaShape {
@@ -22,15 +28,15 @@ struct DeltaShape {
   std::size_t value_dim = 0;
   bool decays_rows = false;  // each row of a matrix has its own decay
 
-  std::size_t decays() const { return decays_rows ? key_dim : 1; }  // per value head
-  std::size_t key_stride() const;                                   // floats of a key
-  std::size_t value_stride() const;                                 // floats of a row of a matrix
-  std::size_t decay_stride() const;                                 // floats of a token's decays
+  std::size_t decays() const { return decays_rows ? key_dim : 1; }             // per value head
+  std::size_t key_stride() const { return padded(key_dim); }                   // floats of a key
+  std::size_t value_stride() const { return padded(value_dim); }               // floats of a row of a matrix
+  std::size_t decay_stride() const { return decays_rows ? key_stride() : 1; }  // floats of a token's decays
   std::size_t matrix_floats() const { return key_dim * value_stride(); }
   // Floats that a head keeps of all tokens since the anchor.
-  std::size_t keys_floats() const;
-  std::size_t decays_floats() const;
-  std::size_t additions_floats() const;
+  std::size_t keys_floats() const { return kKeptTokens * key_stride(); }
+  std::size_t decays_floats() const { return padded(kKeptTokens * decay_stride()); }
+  std::size_t additions_floats() const { return kKeptTokens * value_stride(); }
   // The first float of a head.
   std::size_t matrix(std::size_t head) const { return head * matrix_floats(); }
   std::size_t keys(std::size_t key_head) const { return matrix(value_heads) + key_head * keys_floats(); }

@@ -8,11 +8,13 @@ namespace tp::kernels {
 namespace {
 
 constexpr std::size_t kBlock = ScanScratch::kBlock;
+static_assert(kAnchorTokens == kScanTokens);
 
 // Copies a row of `count` floats, padded with zeros.
-void pad(const float* from, std::size_t count, float* to) {
+const float* pad(const float* from, std::size_t count, float* to) {
   std::copy_n(from, count, to);
   std::fill(to + count, to + padded(count), 0.0F);
+  return to;
 }
 
 // The rows of a head are far apart, so processors don't foresee them.
@@ -38,7 +40,8 @@ class KeyChunk {
         since_((run.position + tokens.begin) % kAnchorTokens) {
     for (std::size_t i = 0; i < since_; ++i)
       keys_[i] = run.state + rule.shape.keys(key_head) + i * scratch.key_stride;
-    for (std::size_t i = 0; i < tokens.size(); ++i) keys_[since_ + i] = padded_key(i);
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      keys_[since_ + i] = head_row(rule.key, i, scratch.keys + i * scratch.key_stride);
   }
 
   void multiply() const {
@@ -49,33 +52,31 @@ class KeyChunk {
  private:
   std::size_t row(std::size_t i) const { return run_.first_token + tokens_.begin + i; }
 
-  const float* padded_key(std::size_t i) const {
-    float* const key = scratch_.keys + i * scratch_.key_stride;
-    pad(rule_.key.row(row(i)) + column_, rule_.shape.key_dim, key);
-    return key;
+  const float* head_row(TensorView<const float> batch, std::size_t i, float* copy) const {
+    return pad(batch.row(row(i)) + column_, rule_.shape.key_dim, copy);
   }
 
   void multiply_block(std::size_t first, std::size_t count) const {
     const std::size_t per_token = rows_per_token(rule_);
+    std::array<const float*, 2 * kBlock> rows;
+    std::array<float*, 2 * kBlock> out;
     for (std::size_t i = 0; i < count; ++i) {
-      if (first + kBlock + i < tokens_.size())
-        prefetch(rule_.query.row(row(first + kBlock + i)) + column_, rule_.shape.key_dim);
-      float* rows = scratch_.rows + i * per_token * scratch_.key_stride;
-      if (rule_.corrects) rows = std::copy_n(keys_[since_ + first + i], scratch_.key_stride, rows);
-      pad(rule_.query.row(row(first + i)) + column_, rule_.shape.key_dim, rows);
+      const std::size_t token = first + i;
+      if (token + kBlock < tokens_.size())
+        prefetch(rule_.query.row(row(token + kBlock)) + column_, rule_.shape.key_dim);
+      const std::size_t query = (i + 1) * per_token - 1;
+      rows[i * per_token] = keys_[since_ + token];
+      rows[query] = head_row(rule_.query, token, scratch_.rows + i * scratch_.key_stride);
+      out[query] = rule_.dots.row(row(token)) + ((key_head_ + 1) * per_token - 1) * kAnchorTokens;
+      out[i * per_token] = rule_.dots.row(row(token)) + key_head_ * per_token * kAnchorTokens;
     }
     simd().scan_dots({.keys = keys_.data(),
                       .count = since_ + first + count,
+                      .rows_per_key = per_token,
                       .size = scratch_.key_stride,
-                      .rows = scratch_.rows,
-                      .stride = scratch_.key_stride,
+                      .rows = rows.data(),
                       .num_rows = per_token * count,
-                      .out = scratch_.weights,
-                      .out_stride = kAnchorTokens});
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t floats = per_token * kAnchorTokens;
-      std::copy_n(scratch_.weights + i * floats, floats, rule_.dots.row(row(first + i)) + key_head_ * floats);
-    }
+                      .out = out.data()});
   }
 
   const DeltaRule& rule_;
@@ -97,12 +98,13 @@ ScanScratch::ScanScratch(const DeltaShape& shape, float* memory) : key_stride(sh
     return taken;
   };
   keys = take(kAnchorTokens * key_stride);
-  decays = take(shape.decays_rows ? kAnchorTokens * key_stride : 0);
+  decays = take(kAnchorTokens * shape.decay_stride());
+  fades = take(kAnchorTokens);
   faded_keys = take(kAnchorTokens * key_stride);
+  section_decays = take(padded(kSections * shape.decay_stride()));
   row_decay = take(key_stride);
   rows = take(2 * kBlock * key_stride);
   weights = take(2 * kBlock * kAnchorTokens);
-  products = take(2 * kBlock * shape.value_stride());
   last_addition = take(shape.value_stride());
 }
 
@@ -126,12 +128,15 @@ HeadScan::HeadScan(const DeltaRule& rule, const RecurrentRun& run, std::size_t h
       columns_(columns),
       scratch_(scratch),
       since_(run.position % kAnchorTokens) {
-  for (std::size_t i = 0; i < kKeptTokens; ++i) additions_[i] = addition(run.state, i);
-  additions_[kKeptTokens] = scratch.last_addition;
+  const float* const keys = run.state + shape_.keys(key_head_);
+  const float* const decays = run.state + shape_.decays_of(head);
   for (std::size_t i = 0; i < since_; ++i) {
-    keys_[i] = run.state + shape_.keys(key_head_) + i * shape_.key_stride();
-    decays_[i] = run.state + shape_.decays_of(head) + i * shape_.decay_stride();
+    keys_[i] = keys + i * shape_.key_stride();
+    decays_[i] = decays + i * shape_.decay_stride();
+    additions_[i] = addition(run.state, i);
   }
+  if (!shape_.decays_rows) std::copy_n(decays, since_, scratch.decays);
+  for (std::size_t i = 0; i < since_ / kScanSection; ++i) finish_section(i);
 }
 
 void HeadScan::run() {
@@ -160,138 +165,197 @@ void HeadScan::copy_to(float* state) const {
 
 void HeadScan::advance(Stretch tokens) {
   while (tokens.begin < tokens.end) {
-    const std::size_t count = std::min({tokens.size(), kBlock, kAnchorTokens - since_});
+    const std::size_t count = std::min(tokens.size(), block_tokens());
     advance_block(run_.first_token + tokens.begin, count);
     tokens.begin += count;
     if (since_ == kAnchorTokens) move_anchor();
   }
 }
 
+// Most tokens of the next block. If rows have decays, its tokens are of one section.
+std::size_t HeadScan::block_tokens() const {
+  if (shape_.decays_rows) return kScanSection - since_ % kScanSection;
+  return std::min(kBlock, kAnchorTokens - since_);
+}
+
 void HeadScan::advance_block(std::size_t row, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) take_token(row + i, i);
-  for (std::size_t i = 0; i < count; ++i) shape_.decays_rows ? weigh_rows(row + i, i) : weigh(row + i, i);
-  multiply(count);
-  for (std::size_t i = 0; i < count; ++i) add_token(row + i, i);
+  if (shape_.decays_rows) {
+    weigh_rows(row, count);
+  } else {
+    for (std::size_t i = 0; i < count; ++i) weigh(row + i, i);
+  }
+  compute(row, count);
   since_ += count;
 }
 
-// Fetches a token of the next block.
-void HeadScan::fetch(std::size_t row) const {
-  if (row >= run_.first_token + run_.tokens) return;
-  prefetch(rule_.key.row(row) + key_head_ * shape_.key_dim, shape_.key_dim);
-  prefetch(rule_.query.row(row) + key_head_ * shape_.key_dim, shape_.key_dim);
-  prefetch(rule_.value.row(row) + head_ * shape_.value_dim + columns_.begin, columns_.size());
+// The rows of a token of the next block.
+std::size_t HeadScan::next_rows(std::size_t row, ScanRow* rows) const {
+  if (row >= run_.first_token + run_.tokens) return 0;
+  const std::size_t key = key_head_ * shape_.key_dim;
+  const std::size_t value = head_ * shape_.value_dim + columns_.begin;
+  ScanRow* last = rows;
+  *last++ = {rule_.key.row(row) + key, shape_.key_dim};
+  *last++ = {rule_.query.row(row) + key, shape_.key_dim};
+  *last++ = {rule_.value.row(row) + value, columns_.size()};
+  *last++ = {rule_.out.row(row) + value, columns_.size()};
+  if (shape_.decays_rows) *last++ = {rule_.decay.row(row) + head_ * shape_.decays(), shape_.key_dim};
+  return static_cast<std::size_t>(last - rows);
 }
 
 void HeadScan::take_token(std::size_t row, std::size_t i) {
-  fetch(row + kBlock);
   const std::size_t place = since_ + i;
+  additions_[place] = place == kKeptTokens ? scratch_.last_addition : addition(run_.state, place);
   keys_[place] = rule_.key.row(row) + key_head_ * shape_.key_dim;
   decays_[place] = rule_.decay.row(row) + head_ * shape_.decays();
-  if (!shape_.decays_rows) return;
-  const std::size_t offset = place * scratch_.key_stride;
-  pad(keys_[place], shape_.key_dim, scratch_.keys + offset);
-  pad(decays_[place], shape_.key_dim, scratch_.decays + offset);
-  keys_[place] = scratch_.keys + offset;
-  decays_[place] = scratch_.decays + offset;
-}
-
-// The weights of additions for a token, from the products of keys. The token's key and query fade by all
-// decays since the anchor.
-void HeadScan::weigh(std::size_t row, std::size_t i) const {
-  const std::size_t rows = rows_per_token(rule_);
-  const float* const dots = rule_.dots.row(row) + key_head_ * rows * kAnchorTokens;
-  float* const weights = scratch_.weights + i * rows * kAnchorTokens;
-  std::array<float, kAnchorTokens> fades;
-  float decay = 1.0F;
-  for (std::size_t k = since_ + i + 1; k-- > 0; decay *= *decays_[k]) fades[k] = decay;
-  for (std::size_t r = 0; r < rows; ++r) {
-#pragma omp simd
-    for (std::size_t k = 0; k <= since_ + i; ++k)
-      weights[r * kAnchorTokens + k] = dots[r * kAnchorTokens + k] * fades[k];
+  if (shape_.decays_rows) {
+    const std::size_t offset = place * scratch_.key_stride;
+    keys_[place] = pad(keys_[place], shape_.key_dim, scratch_.keys + offset);
+    decays_[place] = pad(decays_[place], shape_.key_dim, scratch_.decays + offset);
+  } else {
+    scratch_.decays[place] = *decays_[place];
   }
-  float* faded = scratch_.rows + i * rows * scratch_.key_stride;
-  const auto fade = [&](const float* from) {
-#pragma omp simd
-    for (std::size_t j = 0; j < shape_.key_dim; ++j) faded[j] = from[j] * decay;
-    faded += scratch_.key_stride;
-  };
-  if (rule_.corrects) fade(keys_[since_ + i]);
-  fade(rule_.query.row(row) + key_head_ * shape_.key_dim);
+  if ((place + 1) % kScanSection == 0) finish_section(place / kScanSection);
 }
 
-// Weights where each row of the matrix has its own decay, so that products of keys include decays.
-void HeadScan::weigh_rows(std::size_t row, std::size_t i) const {
-  const std::size_t place = since_ + i;
-  float* const rows = scratch_.rows + 2 * i * scratch_.key_stride;
-  std::copy_n(keys_[place], scratch_.key_stride, rows);
-  pad(rule_.query.row(row) + key_head_ * shape_.key_dim, shape_.key_dim, rows + scratch_.key_stride);
-  simd().scan_faded_dots({.keys = keys_.data(),
-                          .count = place + 1,
-                          .size = scratch_.key_stride,
-                          .rows = rows,
-                          .stride = scratch_.key_stride,
-                          .num_rows = 2,
-                          .out = scratch_.weights + 2 * i * kAnchorTokens,
-                          .out_stride = kAnchorTokens},
-                         decays_.data());
+// Decays between a section's tokens and its end.
+void HeadScan::finish_section(std::size_t section) const {
+  const std::size_t first = section * kScanSection;
+  if (shape_.decays_rows) {
+    simd().scan_faded_keys({.keys = keys_.data() + first,
+                            .decays = decays_.data() + first,
+                            .count = kScanSection,
+                            .size = scratch_.key_stride,
+                            .out = scratch_.faded_keys + first * scratch_.key_stride,
+                            .stride = scratch_.key_stride,
+                            .all_decays = scratch_.section_decays + section * scratch_.key_stride});
+    return;
+  }
+  float fade = 1.0F;
+  for (std::size_t i = first + kScanSection; i-- > first; fade *= scratch_.decays[i])
+    scratch_.fades[i] = fade;
+  scratch_.section_decays[section] = fade;
 }
 
-// The matrix and then the additions of earlier blocks, by the tokens' rows and weights.
-void HeadScan::multiply(std::size_t count) const {
-  ScanProducts products{.left = scratch_.rows,
-                        .left_stride = scratch_.key_stride,
-                        .rows = rows_per_token(rule_) * count,
-                        .inner = shape_.key_dim,
-                        .right = matrix(run_.state),
-                        .right_stride = shape_.value_stride(),
-                        .columns = stored_columns(),
-                        .out = scratch_.products,
-                        .out_stride = shape_.value_stride(),
-                        .adds = false};
-  simd().scan_products(products);
-  products.left = scratch_.weights;
-  products.left_stride = kAnchorTokens;
-  products.inner = since_;
-  products.right = additions_[0];
-  products.adds = true;
-  simd().scan_products(products);
+// The weights of additions for a token, from the products of keys.
+void HeadScan::weigh(std::size_t row, std::size_t i) const {
+  const std::size_t num_rows = rows_per_token(rule_);
+  const std::array<const float*, 2> rows = {keys_[since_ + i],
+                                            rule_.query.row(row) + key_head_ * shape_.key_dim};
+  simd().scan_weights({.token = since_ + i,
+                       .decays = scratch_.decays,
+                       .fades = scratch_.fades,
+                       .section_decays = scratch_.section_decays,
+                       .num_rows = num_rows,
+                       .dots = rule_.dots.row(row) + key_head_ * num_rows * kAnchorTokens,
+                       .weights = scratch_.weights + i * num_rows * kAnchorTokens,
+                       .rows = rows.data() + 2 - num_rows,
+                       .size = shape_.key_dim,
+                       .faded_rows = scratch_.rows + i * num_rows * scratch_.key_stride,
+                       .stride = scratch_.key_stride});
 }
 
-void HeadScan::add_token(std::size_t row, std::size_t i) const {
-  const std::size_t last = rows_per_token(rule_) - 1;  // row of the query
+// Weights where each row of the matrix has its own decay, so that products of keys include decays: one by one
+// within the section. Then the rows have the decays since the section's begin.
+void HeadScan::weigh_rows(std::size_t row, std::size_t count) const {
+  const std::size_t section = since_ / kScanSection;
+  const std::size_t first = section * kScanSection;
+  for (std::size_t i = 0; i < count; ++i) {
+    float* const rows = scratch_.rows + 2 * i * scratch_.key_stride;
+    float* const query = std::copy_n(keys_[since_ + i], scratch_.key_stride, rows);
+    pad(rule_.query.row(row + i) + key_head_ * shape_.key_dim, shape_.key_dim, query);
+    simd().scan_faded_dots({.keys = keys_.data() + first,
+                            .decays = decays_.data() + first,
+                            .count = since_ + i + 1 - first,
+                            .size = scratch_.key_stride,
+                            .rows = rows,
+                            .stride = scratch_.key_stride,
+                            .out = scratch_.weights + 2 * i * kAnchorTokens + first,
+                            .out_stride = kAnchorTokens});
+  }
+  for (std::size_t i = section; i-- > 0;) weigh_section(i, count);
+}
+
+// The weights of an earlier section's additions. The rows have the decays since its end.
+void HeadScan::weigh_section(std::size_t section, std::size_t count) const {
+  std::array<const float*, kScanSection> keys;
+  std::array<const float*, 2 * kBlock> rows;
+  std::array<float*, 2 * kBlock> out;
+  for (std::size_t i = 0; i < kScanSection; ++i)
+    keys[i] = scratch_.faded_keys + (section * kScanSection + i) * scratch_.key_stride;
+  for (std::size_t i = 0; i < 2 * count; ++i) {
+    rows[i] = scratch_.rows + i * scratch_.key_stride;
+    out[i] = scratch_.weights + i * kAnchorTokens + section * kScanSection;
+  }
+  simd().scan_dots({.keys = keys.data(),
+                    .count = kScanSection,
+                    .rows_per_key = 0,
+                    .size = scratch_.key_stride,
+                    .rows = rows.data(),
+                    .num_rows = 2 * count,
+                    .out = out.data()});
+  simd().scan_fade(scratch_.rows, scratch_.key_stride, 2 * count,
+                   scratch_.section_decays + section * scratch_.key_stride, scratch_.key_stride);
+}
+
+void HeadScan::compute(std::size_t row, std::size_t count) const {
   const std::size_t value = head_ * shape_.value_dim + columns_.begin;
-  const float* const weights = scratch_.weights + i * (last + 1) * kAnchorTokens;
-  const float* const products = scratch_.products + i * (last + 1) * shape_.value_stride();
-  simd().scan_token({.known = rule_.corrects ? products : nullptr,
-                     .seen = products + last * shape_.value_stride(),
-                     .known_weights = weights + since_,
-                     .seen_weights = weights + last * kAnchorTokens + since_,
-                     .additions = additions_.data() + since_,
-                     .tokens = i,
-                     .value = rule_.value.row(row) + value,
-                     .strength = rule_.strength.row(row)[head_],
-                     .columns = columns_.size(),
-                     .out = rule_.out.row(row) + value});
+  std::array<const float*, kBlock> values;
+  std::array<float, kBlock> strengths;
+  std::array<float*, kBlock> out;
+  std::array<ScanRow, 5 * kBlock> next;
+  std::size_t num_next = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    num_next += next_rows(row + count + i, next.data() + num_next);
+    values[i] = rule_.value.row(row + i) + value;
+    strengths[i] = rule_.strength.row(row + i)[head_];
+    out[i] = rule_.out.row(row + i) + value;
+  }
+  simd().scan_tokens({.rows = scratch_.rows,
+                      .row_stride = scratch_.key_stride,
+                      .inner = shape_.key_dim,
+                      .matrix = matrix(run_.state),
+                      .stride = shape_.value_stride(),
+                      .stored_columns = stored_columns(),
+                      .weights = scratch_.weights,
+                      .since = since_,
+                      .additions = additions_.data(),
+                      .tokens = count,
+                      .values = values.data(),
+                      .strengths = strengths.data(),
+                      .columns = columns_.size(),
+                      .out = out.data(),
+                      .corrects = rule_.corrects,
+                      .next = next.data(),
+                      .num_next = num_next});
 }
 
 // Keys with the decays between their tokens and the anchor, and all decays.
 void HeadScan::fade_keys() const {
-  float* const decay = scratch_.row_decay;
-  std::fill_n(decay, shape_.key_dim, 1.0F);
+  float decay = 1.0F;
   for (std::size_t i = kAnchorTokens; i-- > 0;) {
+    const float fade = scratch_.fades[i] * decay;
     float* const faded = scratch_.faded_keys + i * scratch_.key_stride;
-    const float* const own = decays_[i];
-    const bool is_one = !shape_.decays_rows;
 #pragma omp simd
-    for (std::size_t j = 0; j < shape_.key_dim; ++j) faded[j] = keys_[i][j] * decay[j];
-#pragma omp simd
-    for (std::size_t j = 0; j < shape_.key_dim; ++j) decay[j] *= own[is_one ? 0 : j];
+    for (std::size_t j = 0; j < shape_.key_dim; ++j) faded[j] = keys_[i][j] * fade;
+    if (i % kScanSection == 0) decay *= scratch_.section_decays[i / kScanSection];
+  }
+  std::fill_n(scratch_.row_decay, shape_.key_dim, decay);
+}
+
+// The same if rows have decays.
+void HeadScan::fade_keys_by_rows() const {
+  const std::size_t stride = scratch_.key_stride;
+  std::fill_n(scratch_.row_decay, stride, 1.0F);
+  for (std::size_t section = ScanScratch::kSections; section-- > 0;) {
+    float* const keys = scratch_.faded_keys + section * kScanSection * stride;
+    simd().scan_fade(keys, stride, kScanSection, scratch_.row_decay, stride);
+    simd().scan_fade(scratch_.row_decay, stride, 1, scratch_.section_decays + section * stride, stride);
   }
 }
 
 void HeadScan::move_anchor() {
-  fade_keys();
+  shape_.decays_rows ? fade_keys_by_rows() : fade_keys();
   simd().scan_anchor({.matrix = matrix(run_.state),
                       .stride = shape_.value_stride(),
                       .rows = shape_.key_dim,

@@ -2,17 +2,12 @@
 #pragma once
 
 #include "model/kernels/delta_rule.h"
+#include "model/kernels/simd/simd.h"
 
 #include <array>
 #include <cstddef>
 
 namespace tp::kernels {
-
-// Most tokens between two anchors that a state keeps.
-inline constexpr std::size_t kKeptTokens = kAnchorTokens - 1;
-
-// Rounded up to whole vectors.
-constexpr std::size_t padded(std::size_t count) { return (count + 15) / 16 * 16; }
 
 // [begin, end)
 struct Stretch {
@@ -25,19 +20,21 @@ struct Stretch {
 // A thread's memory. Rows are padded to whole vectors.
 struct ScanScratch {
   static constexpr std::size_t kBlock = 16;  // tokens that are multiplied together
+  static constexpr std::size_t kSections = kAnchorTokens / kScanSection;
 
   // `memory`: [floats], or null to count them.
   ScanScratch(const DeltaShape& shape, float* memory);
 
   std::size_t key_stride;
-  float* keys;           // [kAnchorTokens, key_stride]
-  float* decays;         // [kAnchorTokens, key_stride], if rows have decays
-  float* faded_keys;     // [kAnchorTokens, key_stride]
-  float* row_decay;      // [key_stride]
-  float* rows;           // [2 * kBlock, key_stride]: a key and a query for each token
-  float* weights;        // [2 * kBlock, kAnchorTokens]: of additions in `known` and `seen`
-  float* products;       // [2 * kBlock, value_stride]: the matrix, multiplied by `rows`
-  float* last_addition;  // [value_stride]: the one before an anchor, which no state keeps
+  float* keys;            // [kAnchorTokens, key_stride]
+  float* decays;          // [kAnchorTokens, decay_stride]
+  float* fades;           // [kAnchorTokens]: decays after a token, to the end of its section
+  float* faded_keys;      // [kAnchorTokens, key_stride]
+  float* section_decays;  // [kSections, decay_stride]: products of a section's decays
+  float* row_decay;       // [key_stride]
+  float* rows;            // [2 * kBlock, key_stride]: a key and a query for each token, with decays
+  float* weights;         // [2 * kBlock, kAnchorTokens]: of additions in `known` and `seen`
+  float* last_addition;   // [value_stride]: the one before an anchor, which no state keeps
   std::size_t floats = 0;
 };
 
@@ -66,13 +63,16 @@ class HeadScan {
   void copy_to(float* state) const;
   void advance(Stretch tokens);
   void advance_block(std::size_t row, std::size_t count);
-  void fetch(std::size_t row) const;
+  std::size_t block_tokens() const;
+  std::size_t next_rows(std::size_t row, ScanRow* rows) const;
   void take_token(std::size_t row, std::size_t i);
+  void finish_section(std::size_t section) const;
   void weigh(std::size_t row, std::size_t i) const;
-  void weigh_rows(std::size_t row, std::size_t i) const;
-  void multiply(std::size_t count) const;
-  void add_token(std::size_t row, std::size_t i) const;
+  void weigh_rows(std::size_t row, std::size_t count) const;
+  void weigh_section(std::size_t section, std::size_t count) const;
+  void compute(std::size_t row, std::size_t count) const;
   void fade_keys() const;
+  void fade_keys_by_rows() const;
   void move_anchor();
 
   const DeltaRule& rule_;

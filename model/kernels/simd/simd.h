@@ -13,46 +13,89 @@ namespace tp::kernels {
 // Rows of vectors or keys are padded with zeros to whole vectors of 16. `..._stride`: floats from one row to
 // the next. See kernels/README.md for the recurrence.
 
-// out = left right, or out += left right, for `columns`, a multiple of 16.
-struct ScanProducts {
-  const float* left;  // [rows, inner]
-  std::size_t left_stride;
-  std::size_t rows;
-  std::size_t inner;
-  const float* right;  // [inner, columns]
-  std::size_t right_stride;
-  std::size_t columns;
-  float* out;  // [rows, columns]
-  std::size_t out_stride;
-  bool adds;
-};
+// Positions from one anchor to the next, and positions of a section: between tokens of different sections,
+// decays are multiplied section by section.
+inline constexpr std::size_t kScanTokens = 64;
+inline constexpr std::size_t kScanSection = 16;
 
 // out[r][k] = rows[r] . keys[k]
 struct ScanDots {
   const float* const* keys;  // [count], of `size` floats, a multiple of 16
+  std::size_t count;         // keys of the last row
+  std::size_t rows_per_key;  // after as many rows, a row has one key more; 0: all rows have all keys
+  std::size_t size;
+  const float* const* rows;  // [num_rows], of `size` floats
+  std::size_t num_rows;
+  float* const* out;  // [num_rows], of `count` floats
+};
+
+// Two rows. After the product with a key, beginning with the last one, the rows are multiplied by the key's
+// decays.
+struct ScanFadedDots {
+  const float* const* keys;    // [count], of `size` floats, a multiple of 16
+  const float* const* decays;  // [count], of `size` floats
   std::size_t count;
   std::size_t size;
-  float* rows;  // [num_rows, size]
+  float* rows;  // [2, size]
   std::size_t stride;
-  std::size_t num_rows;
-  float* out;  // [num_rows, count]
+  float* out;  // [2, count]
   std::size_t out_stride;
 };
 
-// A token of a block in some columns of a head's values: addition = strength * (value - known - sum of
-// known_weights[i]
-// * additions[i]); out = seen + sum of seen_weights[i] * additions[i], this token's included.
-struct ScanToken {
-  const float* known;          // [whole vectors], or null without corrections
-  const float* seen;           // [whole vectors]
-  const float* known_weights;  // [tokens]
-  const float* seen_weights;   // [tokens + 1]
-  float* const* additions;     // [tokens + 1], of whole vectors; the last one is written
-  std::size_t tokens;          // earlier ones of the block
-  const float* value;          // [columns]
-  float strength;
+// out[k] = keys[k] * decays[k + 1] * ... * decays[count - 1], and the product of all decays.
+struct ScanFadedKeys {
+  const float* const* keys;    // [count], of `size` floats, a multiple of 16
+  const float* const* decays;  // [count], of `size` floats
+  std::size_t count;
+  std::size_t size;
+  float* out;  // [count, size]
+  std::size_t stride;
+  float* all_decays;  // [size]
+};
+
+// The weights of additions for a token: weights[r][k] = dots[r][k] * (decays of k + 1 to the token). Its rows
+// fade by all decays since the anchor.
+struct ScanWeights {
+  std::size_t token;            // since the anchor
+  const float* decays;          // [kScanTokens]
+  const float* fades;           // [kScanTokens]: decays of k + 1 to the end of k's section
+  const float* section_decays;  // [sections]
+  std::size_t num_rows;
+  const float* dots;         // [num_rows, kScanTokens]
+  float* weights;            // [num_rows, kScanTokens]
+  const float* const* rows;  // [num_rows], of `size` floats
+  std::size_t size;
+  float* faded_rows;  // [num_rows, size]
+  std::size_t stride;
+};
+
+// A row that is prefetched.
+struct ScanRow {
+  const float* begin;
+  std::size_t size;
+};
+
+// Consecutive tokens in some columns of a head's values. For each, known = key . matrix + sum of weights *
+// additions, and seen alike with the query; addition = strength * (value - known), or strength * value
+// without corrections; out = seen, this token's addition included.
+struct ScanTokens {
+  const float* rows;  // [tokens, 2, inner]: key and query; [tokens, inner] without corrections
+  std::size_t row_stride;
+  std::size_t inner;
+  const float* matrix;  // [inner, stored_columns]
+  std::size_t stride;
+  std::size_t stored_columns;  // a multiple of 16
+  const float* weights;        // [tokens, 2, kScanTokens], or [tokens, kScanTokens]
+  std::size_t since;           // tokens between the anchor and the first token
+  float* const* additions;     // [since + tokens], of stored_columns; the tokens' are written
+  std::size_t tokens;
+  const float* const* values;  // [tokens], of `columns` floats
+  const float* strengths;      // [tokens]
   std::size_t columns;
-  float* out;  // [columns]
+  float* const* out;  // [tokens], of `columns` floats
+  bool corrects;
+  const ScanRow* next;  // [num_next]: rows that later calls need. A batch's rows are far apart.
+  std::size_t num_next;
 };
 
 // matrix[r] = decay[r] * matrix[r] + sum over i of keys[i][r] * additions[i]
@@ -104,12 +147,14 @@ struct SimdKernels {
                  const float* x, float* y);
   // Rotates the pairs (x[i], x[i + half]) by angles with these cosines and sines.
   void (*rotate_halves)(float* x, const float* cosine, const float* sine, std::size_t half);
-  void (*scan_products)(const ScanProducts& products);
   void (*scan_dots)(const ScanDots& dots);
-  // Two rows. After the product with a key, beginning with the last one, the rows are multiplied by the key's
-  // decays, [count] of `size` floats.
-  void (*scan_faded_dots)(const ScanDots& dots, const float* const* decays);
-  void (*scan_token)(const ScanToken& token);
+  void (*scan_faded_dots)(const ScanFadedDots& dots);
+  void (*scan_faded_keys)(const ScanFadedKeys& keys);
+  // rows[r] *= decay, element by element.
+  void (*scan_fade)(float* rows, std::size_t stride, std::size_t num_rows, const float* decay,
+                    std::size_t size);
+  void (*scan_weights)(const ScanWeights& weights);
+  void (*scan_tokens)(const ScanTokens& tokens);
   void (*scan_anchor)(const ScanAnchor& anchor);
   // largest: the largest element of x, [whole vectors]. exponentials: x = exp(x - less) plus a very small
   // number.
