@@ -262,13 +262,21 @@ class WideModel {
   reference::Random random_{31};
 };
 
+// Rounding activations to 8 bits moves both programs' logarithms by 0.04 to 0.05 (root mean square), relative
+// to the same weights with float activations, and llama.cpp's by 0.06 if it rounds in groups of 256. So the
+// programs differ by about 0.055, or 0.075. Each tolerance is six times this difference. Larger tolerances
+// would count most tokens of these random weights as ties: the best token is 0.6 to 0.9 ahead in the median.
+constexpr double kGroupsOf32 = 0.35;
+constexpr double kGroupsOf256 = 0.45;
+
 TEST_F(LlamaCpp, ContinuesAModelOfSuperBlocksAsWeDo) {
   const WideModel model(directory_.path() / "wide", wide_llama());
   expect_alike(model.folder(), "f32", 0.02, kPrompts);
   expect_alike(model.folder(), "f16", 0.03, kPrompts);
-  for (const char* weights : {"int8", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "q4_k_m", "q5_k_m", "q4_1",
-                              "q5_0", "q5_1", "iq4_nl", "iq4_xs", "mxfp4"})
-    expect_alike(model.folder(), weights, 0.5, kPrompts);
+  for (const char* weights : {"int8", "int4", "q4_1", "q5_0", "q5_1", "iq4_nl", "mxfp4"})
+    expect_alike(model.folder(), weights, kGroupsOf32, kPrompts);
+  for (const char* weights : {"q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "q4_k_m", "q5_k_m", "iq4_xs"})
+    expect_alike(model.folder(), weights, kGroupsOf256, kPrompts);
 }
 
 TEST_F(LlamaCpp, ContinuesGemmasAsWeDo) {
