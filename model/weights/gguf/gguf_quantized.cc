@@ -37,6 +37,32 @@ void split_bytes(const std::uint8_t* from, std::size_t count, std::size_t apart,
   }
 }
 
+constexpr std::uint64_t kOfEachByte = 0x0101010101010101;
+
+// Adds to eight elements: bits of eight bytes, which `mask` selects in every byte.
+void add_to_eight(std::uint64_t bits, std::uint64_t mask, unsigned place, std::uint8_t* elements) {
+  std::uint64_t eight = 0;
+  std::memcpy(&eight, elements, sizeof eight);
+  eight |= (bits & mask * kOfEachByte) << place;
+  std::memcpy(elements, &eight, sizeof eight);
+}
+
+// Adds to 32 elements, at bit `place`, the bits of 32 bytes that begin at bit `shift`.
+void add_bits(const std::uint8_t* from, unsigned shift, std::uint64_t mask, unsigned place,
+              std::uint8_t* elements) {
+  for (std::size_t i = 0; i < 32; i += 8) {
+    std::uint64_t eight = 0;
+    std::memcpy(&eight, from + i, sizeof eight);
+    add_to_eight(eight >> shift, mask, place, elements + i);
+  }
+}
+
+// Each of the eight bits, in the lowest bit of a byte.
+std::uint64_t bit_per_byte(std::uint64_t bits) {
+  const std::uint64_t one_each = bits * kOfEachByte & 0x8040201008040201;
+  return (one_each + 127 * kOfEachByte) >> 7;  // the sum has the highest bit where the byte is not 0
+}
+
 // A block of 32 of a simple type: kHalves f16 numbers, 32 fifth bits (if any), 16 bytes of elements.
 template <std::size_t kHalves, bool kHasFifthBits>
 void simple_block(const std::uint8_t* block, std::size_t index, const Out& out) {
@@ -45,7 +71,7 @@ void simple_block(const std::uint8_t* block, std::size_t index, const Out& out) 
   std::uint8_t* const elements = out.elements + index * 32;
   split_bytes(block + (kHasFifthBits ? 4 : 0), 16, 16, elements);
   if constexpr (kHasFifthBits) {
-    for (std::size_t i = 0; i < 32; ++i) elements[i] |= byte_of((block[i / 8] >> (i % 8) & 1U) << 4);
+    for (std::size_t i = 0; i < 4; ++i) add_to_eight(bit_per_byte(block[i]), 1, 4, elements + i * 8);
   }
 }
 
@@ -85,8 +111,7 @@ void q5_k_block(const std::uint8_t* block, std::size_t, const Out& out) {
   copy_halves(block, 2, out.halves);
   six_bit_pairs(block + 4, out);
   for (std::size_t i = 0; i < 4; ++i) split_bytes(block + 48 + i * 32, 32, 32, out.elements + i * 64);
-  for (std::size_t i = 0; i < kSuper; ++i)
-    out.elements[i] |= byte_of((block[16 + i % 32] >> (i / 32) & 1U) << 4);
+  for (unsigned group = 0; group < 8; ++group) add_bits(block + 16, group, 1, 4, out.elements + group * 32);
 }
 
 // Each half of 128 elements has its low four bits in 64 bytes, and its high two bits in 32 bytes.
@@ -95,7 +120,7 @@ void q6_k_block(const std::uint8_t* block, std::size_t, const Out& out) {
     std::uint8_t* const elements = out.elements + half * 128;
     split_bytes(block + half * 64, 64, 64, elements);
     const std::uint8_t* const high = block + 128 + half * 32;
-    for (std::size_t i = 0; i < 128; ++i) elements[i] |= byte_of((high[i % 32] >> (i / 32 * 2) & 3U) << 4);
+    for (unsigned group = 0; group < 4; ++group) add_bits(high, group * 2, 3, 4, elements + group * 32);
   }
   std::memcpy(out.scales, block + 192, 16);
   copy_halves(block + 208, 1, out.halves);
@@ -103,13 +128,14 @@ void q6_k_block(const std::uint8_t* block, std::size_t, const Out& out) {
 
 // Two bits each of 256 elements in 64 bytes, in the layout of Q2_K and Q3_K.
 void two_bits(const std::uint8_t* packed, std::uint8_t* elements) {
-  for (std::size_t i = 0; i < kSuper; ++i)
-    elements[i] = byte_of(packed[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3U);
+  std::memset(elements, 0, kSuper);
+  for (unsigned group = 0; group < 8; ++group)
+    add_bits(packed + group / 4 * 32, group % 4 * 2, 3, 0, elements + group * 32);
 }
 
 void q3_k_block(const std::uint8_t* block, std::size_t, const Out& out) {
   two_bits(block + 32, out.elements);
-  for (std::size_t i = 0; i < kSuper; ++i) out.elements[i] |= byte_of((block[i % 32] >> (i / 32) & 1U) << 2);
+  for (unsigned group = 0; group < 8; ++group) add_bits(block, group, 1, 2, out.elements + group * 32);
   const std::uint8_t* const packed = block + 96;
   for (std::size_t i = 0; i < 8; ++i) {
     out.scales[i] = byte_of((packed[i] & 15U) | (packed[8 + i % 4] >> (i / 4 * 2) & 3U) << 4);
