@@ -134,10 +134,13 @@ std::vector<Range> vocab_shards(const EnginePlan& plan, std::size_t ranks) {
 // Opens the checkpoint, whose contents must be the same on every rank. Collective.
 std::unique_ptr<WeightSource> open_same_weights(Communicator& comm, const EnginePlan& plan) {
   std::unique_ptr<WeightSource> source;
-  fail_together(comm, [&] { source = open_weights(plan); });
+  std::uint64_t fingerprint = 0;
   fail_together(comm, [&] {
-    require_agreement(comm, source->fingerprint(),
-                      fmt::format("the checkpoint in {}", plan.options.model.string()),
+    source = open_weights(plan);
+    fingerprint = source->fingerprint();
+  });
+  fail_together(comm, [&] {
+    require_agreement(comm, fingerprint, fmt::format("the checkpoint in {}", plan.options.model.string()),
                       "copy the same files to every host");
   });
   return source;

@@ -92,7 +92,7 @@ void GgufFiles::add_file(const fs::path& path) {
   files_.push_back(std::make_unique<MappedFile>(path));
   const MappedFile& file = *files_.back();
   GgufHeader header = parse_gguf_header(file.bytes(), file.name());
-  fingerprint_ = hash_of_file(file, header.size, fingerprint_);
+  header_sizes_.push_back(header.size);
   const std::uint64_t number = header.metadata.whole_or("split.no", files_.size() - 1);
   if (number != files_.size() - 1) {
     throw_error<CheckpointError>("{}: the file says it is part {}, expected part {}; download it again",
@@ -137,15 +137,21 @@ const GgufFiles::Entry* GgufFiles::find(std::string_view name) const {
   return nullptr;
 }
 
+std::uint64_t GgufFiles::fingerprint() const {
+  std::uint64_t hash = 0;
+  for (std::size_t i = 0; i < files_.size(); ++i) hash = hash_of_file(*files_[i], header_sizes_[i], hash);
+  return hash;
+}
+
 std::uint64_t GgufFiles::identity() const {
-  std::uint64_t hash = fingerprint_;
+  std::uint64_t hash = fingerprint();
   for (const std::unique_ptr<MappedFile>& file : files_)
     hash = mixed(hash ^ static_cast<std::uint64_t>(file->changed_at()));
   return hash;
 }
 
 std::uint64_t GgufFiles::sampled() const {
-  std::uint64_t hash = fingerprint_;
+  std::uint64_t hash = fingerprint();
   for (const auto& [name, entry] : tensors_) hash = hash_of_samples(entry.file, entry.tensor.bytes, hash);
   return hash;
 }

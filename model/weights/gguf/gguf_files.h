@@ -52,8 +52,9 @@ class GgufFiles {
   void stop_reading_ahead();
   // Bytes of the tensors' data.
   std::size_t stored_bytes() const { return stored_bytes_; }
-  // Hash of the parts' names, sizes, headers and samples of their data.
-  std::uint64_t fingerprint() const { return fingerprint_; }
+  // Hash of the parts' names, sizes, headers and samples of their data. Computed at each call: a start opens
+  // a file seven times, and the header of a large vocabulary has megabytes.
+  std::uint64_t fingerprint() const;
   // Like fingerprint, but also of the times of the last changes.
   std::uint64_t identity() const;
   // Like fingerprint, but also of samples of every tensor.
@@ -64,11 +65,11 @@ class GgufFiles {
   void add_list(const std::string& key, const GgufValue& value);
 
   std::vector<std::unique_ptr<MappedFile>> files_;
+  std::vector<std::size_t> header_sizes_;  // bytes of each part's header
   std::optional<GgufMetadata> metadata_;
   std::map<std::string, Entry, std::less<>> tensors_;
   std::map<std::string, Entry, std::less<>> listed_;
   std::size_t stored_bytes_ = 0;
-  std::uint64_t fingerprint_ = 0;
 };
 
 // Throws CheckpointError if gguf_dequantize.h does not support the tensor's type.
