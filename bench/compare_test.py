@@ -103,6 +103,16 @@ class Program(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("no rows have the same name: the first has decode:1:8, the second tg64; give --rows A=B", done.stderr)
 
+    def test_elapsed_measures_whole_runs(self):
+        first = self.command("one", "print('1 tokens/s')")
+        second = self.command("two", "import time; time.sleep(0.5)")
+        done = self.run_compare(first, second, "--turns", "2", "--elapsed", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        row = json.loads(done.stdout)
+        self.assertEqual(row["row"], "runs/s")
+        self.assertLess(row["B"], 2)  # a run of the second sleeps for half a second
+        self.assertGreater(row["ratio"], 1)
+
     def test_says_what_is_wrong(self):
         good = self.command("one", "print('5 tokens/s')")
         silent = self.command("two", "pass")
