@@ -50,6 +50,21 @@ constexpr Kind kKinds[] = {
     {"Mamba-2 (Granite 4 H Small)", {1, 128, 128, 64, false}, false},
 };
 
+// Random numbers in pages of the size that layers' inputs have.
+class Input {
+ public:
+  Input(reference::Random& random, std::size_t tokens, std::size_t columns)
+      : numbers_(tokens * columns, "inputs"), tokens_(tokens), columns_(columns) {
+    for (std::size_t i = 0; i < numbers_.size(); ++i) numbers_[i] = random.number();
+  }
+  TensorView<float> view() const { return {numbers_.data(), tokens_, columns_}; }
+
+ private:
+  Buffer<float> numbers_;
+  std::size_t tokens_;
+  std::size_t columns_;
+};
+
 // A sequence in one layer, the tokens of which are random numbers.
 class Layer {
  public:
@@ -126,7 +141,7 @@ class Layer {
   TensorView<float> out() const { return {out_.data(), tokens_, shape_.value_heads * shape_.value_dim}; }
 
   template <class Change>
-  static void for_all(const reference::RandomTensor& tensor, const Change& change) {
+  static void for_all(const Input& tensor, const Change& change) {
     const TensorView<float> view = tensor.view();
     for (std::size_t row = 0; row < view.rows(); ++row) {
       for (std::size_t i = 0; i < view.columns(); ++i) view(row, i) = change(view(row, i));
@@ -146,11 +161,11 @@ class Layer {
   DeltaShape shape_;
   std::size_t tokens_;
   reference::Random random_;
-  reference::RandomTensor query_;
-  reference::RandomTensor key_;
-  reference::RandomTensor value_;
-  reference::RandomTensor decay_;
-  reference::RandomTensor strength_;
+  Input query_;
+  Input key_;
+  Input value_;
+  Input decay_;
+  Input strength_;
   std::vector<std::size_t> key_of_head_;
   Buffer<float> out_;
   Buffer<float> state_;
