@@ -105,13 +105,12 @@ class Program(unittest.TestCase):
 
     def test_elapsed_measures_whole_runs(self):
         first = self.command("one", "print('1 tokens/s')")
-        second = self.command("two", "import time; time.sleep(0.5)")
+        second = self.command("two", "import time; time.sleep(1.5)")
         done = self.run_compare(first, second, "--turns", "2", "--elapsed", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         row = json.loads(done.stdout)
         self.assertEqual(row["row"], "runs/s")
-        self.assertLess(row["B"], 2)  # a run of the second sleeps for half a second
-        self.assertGreater(row["ratio"], 1)
+        self.assertLess(row["B"], 1 / 1.5)  # on a machine of any load
 
     def test_says_what_is_wrong(self):
         good = self.command("one", "print('5 tokens/s')")
