@@ -3,8 +3,9 @@ import {closeSync, openSync, readFileSync, writeSync} from "node:fs";
 
 import {fail} from "./process.mjs";
 
-// Blocks have 256 weights. All bits of a block are valid, except that its scale (f16, at `scale`) must be finite. `size`
-// is that of typical weights whose scale is 1. The format's id is ggml's.
+// Blocks have 256 weights. All bits of a block are valid, except that its scale (f16, at `scale`) must be finite, and that
+// pairs of bits are at most 2 if there are `pairs`. `size` is that of typical weights whose scale is 1. The format's id is
+// ggml's.
 const kTypes = {
   iq2_xxs: {id: 16, bytes: 66, scale: 0, size: 50},
   iq2_xs: {id: 17, bytes: 74, scale: 0, size: 50},
@@ -13,7 +14,7 @@ const kTypes = {
   iq3_s: {id: 21, bytes: 110, scale: 0, size: 120},
   iq2_s: {id: 22, bytes: 82, scale: 0, size: 50},
   tq1_0: {id: 34, bytes: 54, scale: 52, size: 0.8},
-  tq2_0: {id: 35, bytes: 66, scale: 64, size: 0.8},
+  tq2_0: {id: 35, bytes: 66, scale: 64, size: 0.8, pairs: true},
 };
 const kWeights = 256;
 const kBlocks = 4093;  // blocks repeat after this many, a prime
@@ -85,8 +86,8 @@ function randomBytes(count) {
 }
 
 // Random blocks of a matrix whose products keep about the variance of their inputs.
-function randomMatrix({bytes, scale, size}, [columns, rows]) {
-  const pool = randomBytes(bytes * kBlocks);
+function randomMatrix({bytes, scale, size, pairs}, [columns, rows]) {
+  const pool = randomBytes(bytes * kBlocks).map((byte) => pairs ? byte & ~(byte >> 1 & 0x55) : byte);
   for (let i = 0; i < kBlocks; ++i) pool.writeUInt16LE(f16(1 / size / Math.sqrt(columns)), i * bytes + scale);
   const data = Buffer.alloc(columns * rows / kWeights * bytes);
   for (let place = 0; place < data.length; place += pool.length) pool.copy(data, place);

@@ -343,7 +343,7 @@ void HeadScan::fade_keys() const {
   std::fill_n(scratch_.row_decay, shape_.key_dim, decay);
 }
 
-// The same if rows have decays.
+// Like fade_keys, if rows have decays.
 void HeadScan::fade_keys_by_rows() const {
   const std::size_t stride = scratch_.key_stride;
   std::fill_n(scratch_.row_decay, stride, 1.0F);

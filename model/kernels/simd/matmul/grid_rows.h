@@ -43,7 +43,7 @@ class GridRows {
     __builtin_memcpy(&word, p, sizeof(word));
     return word;
   }
-  // The same control for the two rows of a quadword: a byte takes 8 bits from this place on.
+  // A control for both rows of a quadword: each byte takes 8 bits from its place on.
   static __m512i places(std::uint64_t of_bytes) {
     return _mm512_set1_epi64(static_cast<std::int64_t>(of_bytes));
   }
@@ -145,7 +145,7 @@ class GridRows {
   // Calls write(quad, elements) for all quads. Each byte of a word is an element plus 128.
   template <class Write>
   [[gnu::always_inline]] void for_quads(const Write& write) const {
-    constexpr std::size_t kWords = G.width / 4;  // of an index's row
+    constexpr std::size_t kWords = G.width / 4;  // an index has so many
     for_known<0, G.indices()>([&](auto index) __attribute__((always_inline)) {
       constexpr std::size_t kIndex = decltype(index)::value;
       WordVector rows[kWords];

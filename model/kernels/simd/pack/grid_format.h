@@ -20,7 +20,7 @@ enum class Signs : std::uint8_t {
 //   the low byte of each index;
 //   a scale for each group. Its factor is 2 * scale + 1, divided by a power of two.
 struct GridFormat {
-  const std::uint32_t* words;  // of a Grid
+  const std::uint32_t* words;  // the members of a Grid
   const std::uint8_t* bytes;
   const std::uint8_t* levels;
   std::size_t width;      // columns of an index: 4 or 8

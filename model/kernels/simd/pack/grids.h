@@ -9,7 +9,7 @@ namespace tp::kernels {
 
 template <std::size_t kEntries, std::size_t kWidth>
 struct Grid {
-  std::uint32_t words[kEntries * kWidth / 4];  // of four bytes each: 128 plus an element
+  std::uint32_t words[kEntries * kWidth / 4];  // each byte is 128 plus an element
   // The low and the high bytes of packed entries; see grid_entries.h. A level is an element's place in
   // `levels`.
   std::uint8_t bytes[2][kEntries];
