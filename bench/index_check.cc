@@ -117,7 +117,8 @@ class IndexCheck {
  private:
   const IndexerSpec& indexer() const { return *spec_.indexer; }
 
-  // What the ranks choose. `down` becomes the token's key and the weights of heads.
+  // Returns the positions that the ranks choose. `down` [1, down_size] becomes the token's key and the
+  // weights of heads.
   std::vector<std::int32_t> choice_of(TensorView<float> latent, TensorView<float> down,
                                       const RopeAngles& angles) {
     Batch batch;

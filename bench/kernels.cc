@@ -84,7 +84,7 @@ double peak_of(WeightType type, const PeakRates& peaks) {
   return pairs && peaks.bf16_per_second > 0 ? peaks.bf16_per_second : peaks.f32_per_second;
 }
 
-// What a product takes at least: the longer of reading the weights and of multiplying.
+// Returns the least seconds of a product: the longer of reading the weights and of multiplying.
 double bound_seconds(double bytes, double multiplying, const PeakRates& peaks) {
   return std::max(bytes / peaks.streaming_bytes_per_second, multiplying);
 }
