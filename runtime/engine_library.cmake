@@ -16,7 +16,7 @@ target_include_directories(tp_engine INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURC
 # Public because tp/mpi.h includes <mpi.h>; the other dependencies are private.
 target_link_libraries(tp_engine PUBLIC MPI::MPI_CXX
                       PRIVATE OpenMP::OpenMP_CXX Boost::serialization fmt::fmt PkgConfig::HWLOC PkgConfig::PCRE2
-                              PkgConfig::SENTENCEPIECE PkgConfig::UTF8PROC ${CMAKE_DL_LIBS})
+                              tp::sentencepiece PkgConfig::UTF8PROC ${CMAKE_DL_LIBS})
 if(NOT TP_INSTALL)
   return()
 endif()
@@ -34,7 +34,7 @@ configure_package_config_file(tp-infer-config.cmake.in ${CMAKE_CURRENT_BINARY_DI
                               INSTALL_DESTINATION ${TP_PACKAGE_DIR})
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/tp-infer-config-version.cmake
                                  COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tp-infer-config.cmake
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tp-infer-config.cmake sentencepiece.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/tp-infer-config-version.cmake DESTINATION ${TP_PACKAGE_DIR})
 
 # For builds without CMake: g++ ... $(pkg-config --cflags --libs tp-infer). A program that links the archive must also link
@@ -46,8 +46,8 @@ else()
 endif()
 set(TP_PC_LIBS "")
 if(NOT BUILD_SHARED_LIBS)
-  string(APPEND TP_PC_REQUIRES " hwloc libpcre2-8 sentencepiece libutf8proc")
-  set(TP_PC_LIBS "-lboost_serialization -lfmt -fopenmp -ldl")
+  string(APPEND TP_PC_REQUIRES " hwloc libpcre2-8 libutf8proc")
+  set(TP_PC_LIBS "-lsentencepiece -lboost_serialization -lfmt -fopenmp -ldl")
 endif()
 file(RELATIVE_PATH TP_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(tp-infer.pc.in ${CMAKE_CURRENT_BINARY_DIR}/tp-infer.pc @ONLY)
