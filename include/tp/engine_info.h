@@ -69,6 +69,8 @@ struct EngineInfo {
   // Why the cache is smaller than requested, or too small for a sequence of maximum length. Rank 0 only,
   // usually empty.
   std::string cache_notice;
+  // Why some ranks use slower kernels than their processors allow. Usually empty.
+  std::string kernels_notice;
   std::size_t cache_bytes = 0;      // bytes of this rank's cache when it is full
   std::size_t states = 0;           // number of recurrent states that fit in memory, including snapshots
   std::size_t state_bytes = 0;      // part of cache_bytes that holds states

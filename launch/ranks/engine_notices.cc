@@ -63,6 +63,7 @@ void print_engine_notices(const EngineInfo& info, const EngineOptions& options) 
                     fmt::join(info.unknown_token_ids, ", ")));
   }
   if (!info.cache_notice.empty()) print_message(fmt::format("tp-infer: {}", with_flags(info.cache_notice)));
+  if (!info.kernels_notice.empty()) print_message(fmt::format("tp-infer: {}", info.kernels_notice));
   if (!info.packed_cache_notice.empty()) print_message(fmt::format("tp-infer: {}", info.packed_cache_notice));
   if (info.options.favor_features != 0) {
     print_message(

@@ -17,6 +17,7 @@
 #include "parallel/machine/stopwatch.h"
 #include "parallel/machine/storage_reads.h"
 #include "runtime/setup/memory_plan.h"
+#include "runtime/setup/missing_kernels.h"
 #include "runtime/setup/packed_weights.h"
 #include "runtime/setup/rank_report.h"
 #include "runtime/step/draft_model.h"
@@ -205,6 +206,7 @@ std::unique_ptr<Worker::Loaded> Worker::load(EnginePlan& plan, const WorkerOptio
     info_.cache_notice += fmt::format(
         "{}each rank keeps its own copy of the KV cache, because ranks of a host cannot share memory: {}",
         info_.cache_notice.empty() ? "" : "; ", plan.not_shared_because);
+  info_.kernels_notice = missing_kernels(comm_);
   info_.from_packed_cache = packed.were_read;
   info_.packed_cache_notice = std::move(packed.notice);
   describe_own_part(*loaded, spec, *source);

@@ -2,8 +2,6 @@
 
 #if defined(__x86_64__) && defined(__linux__)
 
-#include "model/kernels/simd/tiles/tile_product.h"
-
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -45,10 +43,9 @@ bool permission_is_granted() {
 
 }  // namespace
 
-bool amx_is_usable() {
-  static const bool usable =
-      processor_has_amx() && system_keeps_tiles() && permission_is_granted() && amx::kTileKernels.works();
-  return usable;
+bool amx_is_permitted() {
+  static const bool permitted = processor_has_amx() && system_keeps_tiles() && permission_is_granted();
+  return permitted;
 }
 
 }  // namespace tp::kernels
@@ -56,7 +53,7 @@ bool amx_is_usable() {
 #else
 
 namespace tp::kernels {
-bool amx_is_usable() { return false; }
+bool amx_is_permitted() { return false; }
 }  // namespace tp::kernels
 
 #endif

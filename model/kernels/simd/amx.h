@@ -3,8 +3,10 @@
 
 namespace tp::kernels {
 
-// Whether this process may use tiles of bf16 and int8, and their products are correct. Requests permission
-// for all threads.
-bool amx_is_usable();
+// Whether this process may use tiles of bf16 and int8. Requests permission for all threads.
+bool amx_is_permitted();
+
+// Whether the products of this build's tiles are correct. Needs permission.
+bool amx_tiles_work();
 
 }  // namespace tp::kernels

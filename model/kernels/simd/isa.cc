@@ -13,21 +13,45 @@
 namespace tp::kernels {
 namespace {
 
+// In ascending order.
+constexpr Isa kSets[] = {Isa::portable,    Isa::avx2,        Isa::avx_vnni, Isa::avx512,
+                         Isa::avx512_vnni, Isa::avx512_bf16, Isa::amx};
+
 // Whether a machine whose best instruction set is `best` has `isa`.
 bool has(Isa best, Isa isa) { return isa <= best && !(isa == Isa::avx_vnni && best == Isa::avx512); }
+
+// The best instruction set of this build for a machine whose best one is `best`.
+Isa best_compiled(Isa best) {
+  Isa found = Isa::portable;
+  for (const Isa isa : kSets) {
+    if (has(best, isa) && is_compiled(isa)) found = isa;
+  }
+  return found;
+}
 
 Isa choose_isa() {
   const char* wanted = std::getenv("TP_ISA");
   if (wanted == nullptr || *wanted == '\0') return best_isa();
-  for (const Isa isa :
-       {Isa::portable, Isa::avx2, Isa::avx_vnni, Isa::avx512, Isa::avx512_vnni, Isa::avx512_bf16, Isa::amx}) {
-    if (name_of(isa) == wanted && has(best_isa(), isa)) return isa;
+  const Isa machine = machine_isa();
+  for (const Isa isa : kSets) {
+    if (name_of(isa) != wanted || !has(machine, isa)) continue;
+    require<ConfigError>(is_compiled(isa),
+                         "TP_ISA must be an instruction set that this build has kernels for; found \"{}\"; "
+                         "compile all of them with launch/quickstart --all-cpus or cmake -DTP_CPUS=all",
+                         wanted);
+    return isa;
   }
-  if (name_of(Isa::amx_emulated) == wanted) return Isa::amx_emulated;
+  if (name_of(Isa::amx_emulated) == wanted) {
+    require<ConfigError>(is_compiled(Isa::amx_emulated),
+                         "TP_ISA must be an instruction set of this build; found \"{}\", which is for tests: "
+                         "configure with cmake -DTP_BUILD_TESTS=ON",
+                         wanted);
+    return Isa::amx_emulated;
+  }
   throw_error<ConfigError>(
       "TP_ISA must be portable, avx2, avx_vnni, avx512, avx512_vnni, avx512_bf16 or amx, and no more than "
       "this machine's {}; found \"{}\"",
-      name_of(best_isa()), wanted);
+      name_of(machine), wanted);
 }
 
 Isa& chosen_isa() {
@@ -43,15 +67,16 @@ std::string_view name_of(Isa isa) {
   return kNames[static_cast<std::size_t>(isa)];
 }
 
-Isa best_isa() {
-#ifdef TP_X86_LEVELS
+Isa machine_isa() {
+#if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512cd")) {
     if (!__builtin_cpu_supports("avx512vnni")) return Isa::avx512;
     const bool has_bf16 = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vbmi");
     if (!has_bf16) return Isa::avx512_vnni;
-    return amx_is_usable() ? Isa::amx : Isa::avx512_bf16;
+    const bool has_tiles = amx_is_permitted() && (!is_compiled(Isa::amx) || amx_tiles_work());
+    return has_tiles ? Isa::amx : Isa::avx512_bf16;
   }
   // Every processor with AVX2 has F16C, which clang 14 cannot query.
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
@@ -59,6 +84,8 @@ Isa best_isa() {
 #endif
   return Isa::portable;
 }
+
+Isa best_isa() { return best_compiled(machine_isa()); }
 
 // clang 14 cannot query it.
 bool has_avx_vnni() {
@@ -93,7 +120,7 @@ Isa common_isa(Isa other, bool other_has_fast_pairs) {
   Isa common = std::min(own, other);
   if (!has(std::max(own, other), common)) common = Isa::avx2;
   const bool alike = common != Isa::avx512_bf16 || bf16_pairs_are_fast() == other_has_fast_pairs;
-  return alike ? common : Isa::avx512_vnni;
+  return best_compiled(alike ? common : Isa::avx512_vnni);
 }
 
 }  // namespace tp::kernels

@@ -13,6 +13,12 @@ enum class Isa { portable, avx2, avx_vnni, avx512, avx512_vnni, avx512_bf16, amx
 
 std::string_view name_of(Isa isa);
 
+// Whether this build has kernels for an instruction set: TP_CPUS in CMake.
+bool is_compiled(Isa isa);
+
+// The best instruction set that this machine has.
+Isa machine_isa();
+
 // The best instruction set that this machine has and the program was compiled for.
 Isa best_isa();
 
@@ -20,7 +26,7 @@ Isa best_isa();
 bool has_avx_vnni();
 
 // The instruction set of the kernels: best_isa(), or the one that the environment variable TP_ISA names.
-// Throws ConfigError if this machine does not have it.
+// Throws ConfigError if this machine or this build does not have it.
 Isa active_isa();
 
 // The best instruction set that this machine, with active_isa(), and a machine with `other` have in common.

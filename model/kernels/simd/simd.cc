@@ -1,5 +1,6 @@
 #include "model/kernels/simd/simd.h"
 
+#include "model/kernels/simd/amx.h"
 #include "model/kernels/simd/attention/attention_tile.h"
 #include "model/kernels/simd/elementwise.h"
 #include "model/kernels/simd/isa.h"
@@ -26,20 +27,21 @@
         tiles, attend_by_tiles                                                                          \
   }
 
+// Integer products, attention to bytes, and peak rates.
+#define TP_DECLARE_INTEGERS(level)                 \
+  namespace tp::kernels::level {                   \
+  extern const QuantKernels kQuantKernels;         \
+  extern const AttentionKernels kAttentionKernels; \
+  extern const PeakKernels kPeakKernels;           \
+  }
+
 TP_DECLARE_LEVEL(portable)
-#ifdef TP_X86_LEVELS
 TP_DECLARE_LEVEL(avx2)
-// Only the products of integers.
-namespace tp::kernels::avx_vnni {
-extern const QuantKernels kQuantKernels;
-}
-namespace tp::kernels::avx_vnni_evex {
-extern const QuantKernels kQuantKernels;
-}
+TP_DECLARE_INTEGERS(avx_vnni)
+TP_DECLARE_INTEGERS(avx_vnni_evex)
 TP_DECLARE_LEVEL(avx512)
-TP_DECLARE_LEVEL(avx512_vnni)
+TP_DECLARE_INTEGERS(avx512_vnni)
 TP_DECLARE_LEVEL(avx512_bf16)
-#endif
 
 namespace tp::kernels {
 namespace {
@@ -57,49 +59,89 @@ struct Level {
   TileAttention tile_attention;
 };
 
-#ifdef TP_X86_LEVELS
-Level with_quants(const Level& base, const QuantKernels& quant) {
+// The macros TP_WITH_... name the instruction sets that this build has kernels for.
+#if defined(TP_WITH_AVX_VNNI)
+Level with_integers(const Level& base, const QuantKernels& quant) {
   return {base.simd,        base.packed, quant,     base.scaled, base.attention,
           base.elementwise, base.pack,   base.peak, base.tiles,  base.tile_attention};
 }
 #endif
 
-const Level& level() {
-  static const Level portable_level = TP_LEVEL(portable, nullptr, nullptr);
-  static const Level emulated =
-      TP_LEVEL(portable, &amx_emulated::kTileKernels, amx_emulated::attend_by_tiles);
-#ifdef TP_X86_LEVELS
-  static const Level avx2_level = TP_LEVEL(avx2, nullptr, nullptr);
-  static const Level avx_vnni_level =
-      with_quants(avx2_level, has_avx_vnni() ? avx_vnni::kQuantKernels : avx_vnni_evex::kQuantKernels);
-  static const Level avx512_level = TP_LEVEL(avx512, nullptr, nullptr);
-  static const Level avx512_vnni_level = TP_LEVEL(avx512_vnni, nullptr, nullptr);
-  static const Level avx512_bf16_level = TP_LEVEL(avx512_bf16, nullptr, nullptr);
-  static const Level amx_level = TP_LEVEL(avx512_bf16, &amx::kTileKernels, amx::attend_by_tiles);
+// The kernels for an instruction set, or nullptr if this build has none.
+const Level* level_of(Isa isa) {
+  switch (isa) {
+    case Isa::portable: {
+      static const Level kernels = TP_LEVEL(portable, nullptr, nullptr);
+      return &kernels;
+    }
+#if defined(TP_WITH_AVX2)
+    case Isa::avx2: {
+      static const Level kernels = TP_LEVEL(avx2, nullptr, nullptr);
+      return &kernels;
+    }
 #endif
-  switch (active_isa()) {
-#ifdef TP_X86_LEVELS
-    case Isa::amx:
-      return amx_level;
-    case Isa::avx512_bf16:
-      return avx512_bf16_level;
-    case Isa::avx512_vnni:
-      return avx512_vnni_level;
-    case Isa::avx512:
-      return avx512_level;
-    case Isa::avx_vnni:
-      return avx_vnni_level;
-    case Isa::avx2:
-      return avx2_level;
+#if defined(TP_WITH_AVX_VNNI)
+    case Isa::avx_vnni: {
+      static const Level kernels = with_integers(
+          *level_of(Isa::avx2), has_avx_vnni() ? avx_vnni::kQuantKernels : avx_vnni_evex::kQuantKernels);
+      return &kernels;
+    }
 #endif
-    case Isa::amx_emulated:
-      return emulated;
+#if defined(TP_WITH_AVX512)
+    case Isa::avx512: {
+      static const Level kernels = TP_LEVEL(avx512, nullptr, nullptr);
+      return &kernels;
+    }
+#endif
+#if defined(TP_WITH_AVX512_VNNI)
+    case Isa::avx512_vnni: {
+      static const Level kernels = {avx512::kKernels,
+                                    avx512::kPackedKernels,
+                                    avx512_vnni::kQuantKernels,
+                                    avx512::kScaledKernels,
+                                    avx512_vnni::kAttentionKernels,
+                                    avx512::kElementwiseKernels,
+                                    avx512::kPackKernels,
+                                    avx512_vnni::kPeakKernels,
+                                    nullptr,
+                                    nullptr};
+      return &kernels;
+    }
+#endif
+#if defined(TP_WITH_AVX512_BF16)
+    case Isa::avx512_bf16: {
+      static const Level kernels = TP_LEVEL(avx512_bf16, nullptr, nullptr);
+      return &kernels;
+    }
+#endif
+#if defined(TP_WITH_AMX)
+    case Isa::amx: {
+      static const Level kernels = TP_LEVEL(avx512_bf16, &amx::kTileKernels, amx::attend_by_tiles);
+      return &kernels;
+    }
+#endif
+#if defined(TP_WITH_AMX_EMULATED)
+    case Isa::amx_emulated: {
+      static const Level kernels =
+          TP_LEVEL(portable, &amx_emulated::kTileKernels, amx_emulated::attend_by_tiles);
+      return &kernels;
+    }
+#endif
     default:
-      return portable_level;
+      return nullptr;
   }
 }
 
+const Level& level() { return *level_of(active_isa()); }
+
 }  // namespace
+
+bool is_compiled(Isa isa) { return level_of(isa) != nullptr; }
+
+bool amx_tiles_work() {
+  const Level* const amx = level_of(Isa::amx);
+  return amx != nullptr && amx->tiles->works();
+}
 
 const SimdKernels& simd() { return level().simd; }
 const PackedKernels& packed_kernels() { return level().packed; }
@@ -118,7 +160,7 @@ PeakKernels peak_kernels() {
     peaks.multiply_bf16 = tiles->multiply_bf16;
     peaks.multiply_int8 = tiles->multiply_int8;
   }
-#ifdef TP_X86_LEVELS
+#if defined(TP_WITH_AVX2)
   // Reading with wider registers gains nothing. It was up to 6 % slower, depending on where the linker placed
   // the loop.
   if (active_isa() >= Isa::avx512_vnni && active_isa() <= Isa::amx) peaks.stream = avx2::kPeakKernels.stream;

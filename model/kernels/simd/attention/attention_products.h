@@ -12,7 +12,7 @@ namespace {
 // 16 signed bytes as floats.
 inline Vector load_bytes(const unsigned char* p) {
   Vector out;
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   out.part[0] =
       __builtin_convertvector((IntRegister)_mm512_maskz_cvtepi8_epi32(0xffff, bytes), FloatRegister);

@@ -20,26 +20,22 @@ class QuadSums {
   explicit QuadSums(const IntVector& /*sum*/) {}
 
   void add(const WordVector& w, const std::int8_t* x) {
-    const __m256i x4 = _mm256_set1_epi32(four_bytes(x));
-    for (std::size_t i = 0; i < kParts; ++i) {
-      part_[i] += (Register)_mm256_maddubs_epi16((__m256i)w.part[i], x4);
-    }
+    for (std::size_t i = 0; i < kParts; ++i) part_[i] += products_of_pairs(w.part[i], four_bytes(x));
   }
   // Forces all additions to happen now: a compiler would keep products in memory and add them in pairs.
   void settle() {
-    for (std::size_t i = 0; i < kParts; ++i) asm("" : "+x"(part_[i]));
+    for (std::size_t i = 0; i < kParts; ++i) asm("" : "+v"(part_[i]));
   }
   IntVector total(IntVector sum) const {
     for (std::size_t i = 0; i < kParts; ++i) {
-      sum.part[i] += (IntRegister)_mm256_madd_epi16((__m256i)part_[i], _mm256_set1_epi16(1));
-      asm("" : "+x"(sum.part[i]));  // see settle
+      sum.part[i] += sums_of_pairs(part_[i]);
+      asm("" : "+v"(sum.part[i]));  // see settle
     }
     return sum;
   }
 
  private:
-  using Register __attribute__((vector_size(kRegisterBytes))) = std::int16_t;
-  Register part_[kParts] = {};
+  ShortRegister part_[kParts] = {};
 };
 template <int kLargest>
 constexpr std::size_t kQuadsOfSum = 32767 / (2 * 127 * kLargest) >= 8   ? 8

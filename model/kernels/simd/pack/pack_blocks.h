@@ -40,7 +40,7 @@ struct Int8Elements {
   // Rounds ties away from zero.
   static IntRegister element_of(FloatRegister value, float factor) {
     const FloatRegister scaled = value * factor;
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
     // Combines sign and 0.5 in one instruction.
     const __m512i sign = _mm512_set1_epi32(static_cast<std::int32_t>(0x80000000U));
     const __m512i half =

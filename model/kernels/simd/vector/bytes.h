@@ -10,7 +10,7 @@ namespace {
 // 16 unsigned bytes as integers.
 inline IntVector load_bytes(const unsigned char* p) {
   IntVector out;
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   out.part[0] = (IntRegister)_mm512_maskz_cvtepu8_epi32(0xffff, bytes);
 #elif defined(__AVX2__)
@@ -45,7 +45,7 @@ inline WordVector look_up(const std::uint8_t* table, const WordVector& places) {
 #if defined(__AVX2__)
   const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
   for (std::size_t i = 0; i < kParts; ++i) {
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
     const __m512i all = _mm512_maskz_broadcast_i32x4(0xffff, values);
     out.part[i] = (WordRegister)_mm512_shuffle_epi8(all, (__m512i)places.part[i]);
 #else
@@ -69,7 +69,7 @@ inline WordVector look_up(const std::uint8_t* table, const WordVector& places) {
 // The floats at 16 places, which must be below 16, of a table of 16 floats.
 inline Vector look_up_floats(const float* table, const IntVector& places) {
   Vector out;
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
   out.part[0] =
       (FloatRegister)_mm512_maskz_permutexvar_ps(0xffff, (__m512i)places.part[0], _mm512_loadu_ps(table));
 #elif defined(__AVX2__)
@@ -92,7 +92,7 @@ inline Vector look_up_floats(const float* table, const IntVector& places) {
 // table[places] for 16 places.
 inline WordVector gather(const std::uint32_t* table, const WordVector& places) {
   WordVector out;
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
   // Masked form: g++ 12 warns about the plain form.
   out.part[0] = (WordRegister)_mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff,
                                                           (__m512i)places.part[0], table, 4);

@@ -9,7 +9,7 @@ namespace {
 // 1 / x to about a unit in the last place, for finite x other than 0. Dividing 16 numbers takes longer than
 // the exponential before it. Instead, one step of Newton's method doubles the 14 bits of an estimate.
 inline FloatRegister reciprocal(const FloatRegister& x) {
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
   const auto guess = (FloatRegister)_mm512_maskz_rcp14_ps(0xffff, (__m512)x);
   return guess * (2.0F - x * guess);
 #else

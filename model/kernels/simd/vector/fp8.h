@@ -11,12 +11,12 @@ namespace {
 // subnormals. NaNs become 480 / 256; see pack_scaled.
 inline Vector load_e4m3_over_256(const unsigned char* p) {
   Vector out;
-#if defined(__AVX512VNNI__) || defined(__F16C__)
+#if defined(__F16C__)
   // Sign-extended and shifted, a byte has its sign in both high bits; the lower one becomes part of the
   // exponent.
   const __m256i words = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   const __m256i halves = _mm256_and_si256(_mm256_slli_epi16(words, 7), _mm256_set1_epi16(-0x4001));
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
   out.part[0] = (FloatRegister)_mm512_maskz_cvtph_ps(0xffff, halves);
 #else
   out.part[0] = (FloatRegister)_mm256_cvtph_ps(_mm256_castsi256_si128(halves));

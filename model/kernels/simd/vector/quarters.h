@@ -11,7 +11,7 @@ namespace {
 
 // Bit i: whether the i-th elements are equal.
 inline std::uint32_t equal_lanes(const Vector& a, const Vector& b) {
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
   return _mm512_cmp_ps_mask((__m512)a.part[0], (__m512)b.part[0], _CMP_EQ_OQ);
 #else
   std::uint32_t lanes = 0;
@@ -37,7 +37,7 @@ inline FloatRegister shuffle_quarters(FloatRegister a, FloatRegister b) {
     return 4 * quarter + element % 4 + (element < 4 ? 0 : kWidth);
   };
 #define TP_QUARTER(q) at(q, kFirst), at(q, kSecond), at(q, kThird), at(q, kFourth)
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
   return __builtin_shufflevector(a, b, TP_QUARTER(0), TP_QUARTER(1), TP_QUARTER(2), TP_QUARTER(3));
 #elif defined(__AVX2__)
   return __builtin_shufflevector(a, b, TP_QUARTER(0), TP_QUARTER(1));
@@ -50,7 +50,7 @@ inline FloatRegister shuffle_quarters(FloatRegister a, FloatRegister b) {
 // Quarter q of vector i becomes quarter i of vector q.
 template <class Register>
 inline void transpose_quarters(Wide<Register> (&v)[4]) {
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
   const auto even = [](Register a, Register b) {
     return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
   };
@@ -115,7 +115,7 @@ template <class Byte>
 inline WordVector narrow(const IntVector (&v)[4]) {
   constexpr bool kSigned = static_cast<Byte>(-1) < 0;
   WordVector out;
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
   const __m512i low = _mm512_packs_epi32((__m512i)v[0].part[0], (__m512i)v[1].part[0]);
   const __m512i high = _mm512_packs_epi32((__m512i)v[2].part[0], (__m512i)v[3].part[0]);
   out.part[0] = (WordRegister)(kSigned ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high));

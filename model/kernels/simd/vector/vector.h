@@ -13,7 +13,7 @@
 namespace tp::kernels {
 namespace {
 
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
 constexpr std::size_t kRegisterBytes = 64;
 #elif defined(__AVX2__)
 constexpr std::size_t kRegisterBytes = 32;
@@ -108,7 +108,7 @@ inline Vector magnitude(const Vector& v) {
 // that they can be passed as arguments.
 struct Larger {
   FloatRegister operator()(const FloatRegister& a, const FloatRegister& b) const {
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
     // From the plain form, g++ 12 makes a comparison and a selection.
     return (FloatRegister)_mm512_maskz_max_ps(0xffff, (__m512)a, (__m512)b);
 #else
@@ -123,7 +123,7 @@ struct Larger {
 };
 struct Smaller {
   FloatRegister operator()(const FloatRegister& a, const FloatRegister& b) const {
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
     return (FloatRegister)_mm512_maskz_min_ps(0xffff, (__m512)a, (__m512)b);
 #else
     return a < b ? a : b;
@@ -177,7 +177,7 @@ inline Vector odd_bf16(const WordVector& pairs) {
 // 16 bf16 numbers.
 inline Vector load_bf16(const unsigned char* p) {
   Vector out;
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
   const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   out.part[0] = (FloatRegister)((WordRegister)_mm512_maskz_cvtepu16_epi32(0xffff, halves) << 16);
 #elif defined(__AVX2__)
@@ -201,7 +201,7 @@ inline Vector load_bf16(const unsigned char* p) {
 // 16 f16 numbers.
 inline Vector load_f16(const unsigned char* p) {
   Vector out;
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
   // Masked form: g++ 12 warns about the plain form.
   out.part[0] =
       (FloatRegister)_mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
@@ -229,7 +229,7 @@ inline void store_f16(const Vector& v, unsigned char* p) {
   using Halves __attribute__((vector_size(kRegisterBytes / 2))) = std::uint16_t;
   constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT;
   for (std::size_t i = 0; i < kParts; ++i) {
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
     const auto bits = (Halves)_mm512_maskz_cvtps_ph(0xffff, (__m512)v.part[i], kNearest);
 #else
     const auto bits = (Halves)_mm256_cvtps_ph((__m256)v.part[i], kNearest);
@@ -287,6 +287,26 @@ inline std::int32_t sum_of_bytes(const std::int8_t* bytes) {
 #endif
 }
 
+#if defined(__AVX2__)
+using ShortRegister __attribute__((vector_size(kRegisterBytes))) = std::int16_t;
+
+// Sums of 16 bits: products of unsigned w with four signed x, added in pairs.
+inline ShortRegister products_of_pairs(const WordRegister& w, std::int32_t x4) {
+#if defined(__AVX512F__)
+  return (ShortRegister)_mm512_maddubs_epi16((__m512i)w, _mm512_set1_epi32(x4));
+#else
+  return (ShortRegister)_mm256_maddubs_epi16((__m256i)w, _mm256_set1_epi32(x4));
+#endif
+}
+inline IntRegister sums_of_pairs(const ShortRegister& pairs) {
+#if defined(__AVX512F__)
+  return (IntRegister)_mm512_madd_epi16((__m512i)pairs, _mm512_set1_epi16(1));
+#else
+  return (IntRegister)_mm256_madd_epi16((__m256i)pairs, _mm256_set1_epi16(1));
+#endif
+}
+#endif
+
 // sum[i] += w[4i..4i+3] . x[0..3], with unsigned w and signed x. The sum of two products must fit in 16 bits.
 inline void dot_bytes(const WordVector& w, const std::int8_t* x, IntVector& sum) {
 #if defined(__AVX512VNNI__)
@@ -299,11 +319,8 @@ inline void dot_bytes(const WordVector& w, const std::int8_t* x, IntVector& sum)
   for (std::size_t i = 0; i < kParts; ++i)
     asm("%{" TP_VNNI_256 "%} vpdpbusd %2, %1, %0" : "+x"(sum.part[i]) : "x"(w.part[i]), "x"(x4));
 #elif defined(__AVX2__)
-  const __m256i x4 = _mm256_set1_epi32(four_bytes(x));
-  for (std::size_t i = 0; i < kParts; ++i) {
-    const __m256i pairs = _mm256_maddubs_epi16((__m256i)w.part[i], x4);
-    sum.part[i] += (IntRegister)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-  }
+  for (std::size_t i = 0; i < kParts; ++i)
+    sum.part[i] += sums_of_pairs(products_of_pairs(w.part[i], four_bytes(x)));
 #else
   for (std::size_t i = 0; i < kParts; ++i) {
     for (int b = 0; b < 4; ++b) {
@@ -319,11 +336,18 @@ inline void dot_bytes(const WordVector& w, const std::int8_t* x, IntVector& sum)
 constexpr bool kBiasedDotIsExact = true;
 inline void dot_biased_bytes(const WordVector& w, const std::int8_t* x, IntVector& sum) {
   // 255 * 127 twice would exceed 16 bits: multiplies magnitudes instead, and applies the sign to x.
-  const __m256i x4 = _mm256_set1_epi32(four_bytes(x));
   for (std::size_t i = 0; i < kParts; ++i) {
+#if defined(__AVX512F__)
+    const __m512i x4 = _mm512_set1_epi32(four_bytes(x));
+    const __m512i element = _mm512_xor_si512((__m512i)w.part[i], _mm512_set1_epi8(-128));
+    const __m512i signed_x = _mm512_mask_sub_epi8(x4, _mm512_movepi8_mask(element), __m512i{}, x4);
+    const __m512i pairs = _mm512_maddubs_epi16(_mm512_abs_epi8(element), signed_x);
+#else
+    const __m256i x4 = _mm256_set1_epi32(four_bytes(x));
     const __m256i element = _mm256_xor_si256((__m256i)w.part[i], _mm256_set1_epi8(-128));
     const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(element), _mm256_sign_epi8(x4, element));
-    sum.part[i] += (IntRegister)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+#endif
+    sum.part[i] += sums_of_pairs((ShortRegister)pairs);
   }
 }
 #else
