@@ -25,6 +25,14 @@ install_packages() {
     >/dev/null
 }
 
+# The packages of clang, with its libraries for sanitizers and OpenMP, in the version of this system.
+clang_packages() {
+  local version
+  version="$(clang++ --version 2>/dev/null | sed -n 's/.*clang version \([0-9]*\).*/\1/p')"
+  [ -n "$version" ] || version="$(apt-cache depends clang | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p')"
+  echo clang "libclang-rt-$version-dev" libomp-dev
+}
+
 # Open MPI refuses to run as root without both; a container or a CI machine often has no other user.
 if [ "$(id -u)" -eq 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
