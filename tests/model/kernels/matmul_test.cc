@@ -14,6 +14,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -292,6 +293,46 @@ TEST(Matmul, OfNoInputFeaturesIsZero) {
 }
 
 // Quantized sums stay within their integers: the largest elements of both operands, of either sign.
+// Scales are 1 and every sum fits in a float, so no instruction set may differ by a bit.
+TEST(Matmul, OfIntegersIsExactWithEveryInstructionSet) {
+  constexpr std::size_t kOut = 37;
+  for (const auto& [type, largest] : {std::pair{WeightType::int8, 127}, {WeightType::int4, -8}}) {
+    for (const std::size_t in : {32U, 96U, 512U}) {
+      for (const std::size_t tokens : {1U, 2U, 5U, 16U, 40U}) {
+        Random random(in + tokens);
+        const auto integers = [&](std::size_t rows, int peak) {
+          const int magnitude = std::abs(peak);
+          std::vector<float> values = RandomTensor(random, rows, in).memory();
+          for (std::size_t i = 0; i < values.size(); ++i) {
+            values[i] = std::clamp(std::nearbyint(values[i] * 40), 1.0F - static_cast<float>(magnitude),
+                                   static_cast<float>(magnitude) - 1);
+            if (i % PackedLayout::kGroup == 0) values[i] = static_cast<float>(peak);  // makes the scale 1
+          }
+          return values;
+        };
+        const std::vector<float> w = integers(kOut, largest);
+        const std::vector<float> x = integers(tokens, 127);
+        const Packed packed(type, {w.data(), kOut, in});
+        ASSERT_TRUE(std::ranges::equal(packed.elements, w));
+        std::vector<float> scratch(kernels::matmul_scratch(packed.layout, tokens));
+        std::vector<float> y(tokens * kOut);
+        kernels::matmul({x.data(), tokens, in}, packed.view(), {scratch.data(), 1, scratch.size()},
+                        {y.data(), tokens, kOut});
+        for (std::size_t token = 0; token < tokens; ++token) {
+          for (std::size_t out = 0; out < kOut; ++out) {
+            std::int64_t sum = 0;
+            for (std::size_t k = 0; k < in; ++k)
+              sum +=
+                  static_cast<std::int64_t>(w[out * in + k]) * static_cast<std::int64_t>(x[token * in + k]);
+            ASSERT_EQ(y[token * kOut + out], static_cast<float>(sum))
+                << name_of(type) << ", " << in << " features";
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Matmul, DoesNotSaturate) {
   for (const float sign : {1.0F, -1.0F}) {
     const std::vector<float> x(64, sign);
