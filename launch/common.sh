@@ -10,15 +10,33 @@ test_packages=(libgtest-dev clang-format patch)
 # Needed by some tests only, which are skipped without them.
 optional_test_packages=(python3-matplotlib slurm-wlm munge iproute2 libonig-dev dpkg-dev groff-base systemd)
 
-# install_packages NAME...: installs the missing ones.
+# say_how_to_build REASON NAME...: how to build without apt-get or without root; ends the script.
+say_how_to_build() {
+  cat >&2 <<EOF
+$(basename "$0"): $1
+Needed, by Debian's package names: ${*:2}
+Install them, or what your system calls them, or ask its administrator. Then build and install without root:
+  cmake -S "$root" -B build -G Ninja -DTP_UNITY=ON -DTP_CPUS=native
+  cmake --build build
+  cmake --install build --prefix "\$HOME/sw"
+EOF
+  exit 1
+}
+
+# install_packages NAME...: installs the missing ones. Does nothing on systems without Debian's packages, whose libraries CMake
+# looks for.
 install_packages() {
+  command -v dpkg-query >/dev/null || return 0
   local missing=()
   for package in "$@"; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
   done
   [ ${#missing[@]} -eq 0 ] && return
   local as_root=()
-  [ "$(id -u)" -eq 0 ] || as_root=(sudo)
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || say_how_to_build "packages are missing, and neither root nor sudo can install them" "${missing[@]}"
+    as_root=(sudo)
+  fi
   echo "installing ${missing[*]}" >&2
   "${as_root[@]}" apt-get update -qq
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" \
