@@ -211,8 +211,9 @@ std::string OpenAiFormat::token(const Answer& answer, std::size_t prompt, const 
   if (event.logprob) piece.logprobs.push_back({*event.logprob, event.top_logprobs});
 
   const Continuation& continuation = completion.continuations[static_cast<std::size_t>(event.sample)];
-  // The token that ends a text often adds no text.
-  if (!ended || !event.text.empty() || !continuation.news.empty()) {
+  // The token that ends a text often adds no text. Completions score it all the same.
+  const bool is_scored = !is_chat(answer) && event.logprob.has_value();
+  if (!ended || !event.text.empty() || !continuation.news.empty() || is_scored) {
     Json json = {{"index", index}};
     if (is_chat(answer))
       json["delta"] = delta_of(continuation.news, choice);

@@ -29,11 +29,13 @@ std::string shown_token(const std::string& bytes, const char* prefix) {
   return shown;
 }
 
+// Control tokens have their spelling in the vocabulary, although they add no text.
 std::string shown_in_completion(const Engine& engine, TokenId id) {
-  return shown_token(bytes_of(engine, id), "bytes:");
+  const std::string bytes = engine.bytes_of(id);
+  return bytes.empty() ? fmt::format("token_id:{}", id) : shown_token(bytes, "bytes:");
 }
 
-// The tokens of the text, without a final control token.
+// The tokens of a message, without a final control token, as in OpenAI's chats.
 std::span<const ScoredToken> shown(const Continuation& continuation, const Engine& engine) {
   const std::span<const ScoredToken> all = continuation.logprobs;
   const bool has_end = continuation.finish_reason == FinishReason::stop && !all.empty() &&
@@ -60,16 +62,24 @@ Json chat_logprobs(const Engine& engine, const Continuation& continuation) {
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
-Json texts_of(const Engine& engine, const std::vector<TokenLogprob>& tokens) {
+// The most likely tokens at the place of the token `chosen`, by their spelling. If two of them are spelled
+// alike, `chosen` or else the likelier one keeps the spelling, and the other one is shown as its id.
+Json texts_of(const Engine& engine, const std::vector<TokenLogprob>& tokens, TokenId chosen) {
+  const std::string spelling = shown_in_completion(engine, chosen);
+  const bool has_chosen = std::ranges::find(tokens, chosen, &TokenLogprob::id) != tokens.end();
   Json texts = Json::object();
-  for (const TokenLogprob& token : tokens)
-    texts[shown_in_completion(engine, token.id)] = rounded(token.logprob);
+  for (const TokenLogprob& token : tokens) {
+    std::string text = shown_in_completion(engine, token.id);
+    const bool is_taken = texts.contains(text) || (has_chosen && token.id != chosen && text == spelling);
+    if (is_taken) text = fmt::format("token_id:{}", token.id);
+    texts[text] = rounded(token.logprob);
+  }
   return texts;
 }
 
-// The most likely tokens at a place in the prompt.
-Json top_of(const Engine& engine, const Completion& completion, std::size_t place) {
-  return place < completion.prompt_top.size() ? texts_of(engine, completion.prompt_top[place])
+// The most likely tokens at a place in the prompt, whose token is `chosen`.
+Json top_of(const Engine& engine, const Completion& completion, std::size_t place, TokenId chosen) {
+  return place < completion.prompt_top.size() ? texts_of(engine, completion.prompt_top[place], chosen)
                                               : Json::object();
 }
 
@@ -84,10 +94,10 @@ Json text_logprobs(const Engine& engine, const Continuation& continuation, Token
                    std::size_t offset) {
   if (continuation.logprobs.empty()) return nullptr;
   Json lists = no_tokens();
-  for (const ScoredToken& token : shown(continuation, engine)) {
+  for (const ScoredToken& token : continuation.logprobs) {
     lists["tokens"].push_back(shown_in_completion(engine, token.chosen.id));
     lists["token_logprobs"].push_back(rounded(token.chosen.logprob));
-    lists["top_logprobs"].push_back(texts_of(engine, token.top));
+    lists["top_logprobs"].push_back(texts_of(engine, token.top, token.chosen.id));
     lists["text_offset"].push_back(offset + places.place_of(bytes_of(engine, token.chosen.id)));
   }
   return lists;
@@ -130,6 +140,11 @@ Json openai_choice(Form form, const Engine& engine, const Continuation& continua
     choice["message"] = message_of(continuation.message);
   TokenPlaces places;
   choice["logprobs"] = openai_logprobs(form, engine, continuation, places);
+  // Tokens of a stop text are scored, but their text is not part of the answer.
+  if (form == Form::text_completion && choice["logprobs"].is_object()) {
+    const std::size_t end = count_characters(continuation.text);
+    for (Json& place : choice["logprobs"]["text_offset"]) place = std::min(place.get<std::size_t>(), end);
+  }
   choice["finish_reason"] = std::string(continuation.finish_name());
   // `stop_reason` is not part of OpenAI's API.
   if (!continuation.stop_reason.is_null()) choice["stop_reason"] = Json(continuation.stop_reason);
@@ -154,7 +169,7 @@ std::size_t add_echo(const Engine& engine, const Completion& completion, Json& c
     lists["tokens"].push_back(shown_in_completion(engine, prompt[i]));
     lists["token_logprobs"].push_back(
         is_scored ? Json(rounded(static_cast<float>(completion.prompt_logprobs[i - 1]))) : Json());
-    lists["top_logprobs"].push_back(is_scored ? top_of(engine, completion, i - 1) : Json());
+    lists["top_logprobs"].push_back(is_scored ? top_of(engine, completion, i - 1, prompt[i]) : Json());
     lists["text_offset"].push_back(offset);
     offset += count_characters(parts[i]);
   }

@@ -1,6 +1,9 @@
 // Texts that are echoed, and where in them tokens are.
 #include "tests/serve/one_server.h"
 
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace tp::test {
@@ -83,6 +86,49 @@ TEST_F(ServeApiAlone, CharactersInSeveralTokensHaveTheirBytesAndOnePlace) {
     for (const json& byte : token.at("bytes")) bytes += static_cast<char>(byte.get<int>());
   }
   EXPECT_EQ(bytes, "a" + face) << chat;
+}
+
+// lm-evaluation-harness sums all entries but the last one, so a missing entry loses a token of the text.
+TEST_F(ServeApiAlone, EveryGeneratedTokenHasAnEntryEvenTheEndToken) {
+  const json ends = {{"prompt", {"Once", "Once upon"}},
+                     {"n", 2},
+                     {"max_tokens", 20},
+                     {"logprobs", 3},
+                     {"structured_outputs", {{"regex", "ab"}}}};
+  const std::vector<std::string> names = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
+  for (const bool echo : {false, true}) {
+    json body = ends;
+    body["echo"] = echo;
+    const json whole = server().post("/v1/completions", body).json();
+    std::size_t entries = 0;
+    std::vector<json> lists;
+    for (const json& choice : whole.at("choices")) {
+      ASSERT_EQ(choice.at("finish_reason"), "stop") << whole;
+      const json& logprobs = lists.emplace_back(choice.at("logprobs"));
+      for (const std::string& name : names) EXPECT_EQ(logprobs.at(name).size(), logprobs.at("tokens").size());
+      entries += logprobs.at("tokens").size();
+      const std::string end = logprobs.at("tokens").back();
+      EXPECT_FALSE(end.empty());
+      EXPECT_TRUE(logprobs.at("top_logprobs").back().contains(end)) << logprobs;
+      EXPECT_EQ(logprobs.at("text_offset").back(), choice.at("text").get<std::string>().size());
+    }
+    const json& usage = whole.at("usage");
+    const std::size_t prompts = usage.at("prompt_tokens");
+    EXPECT_EQ(entries, usage.at("completion_tokens").get<std::size_t>() + (echo ? 2 * prompts : 0)) << whole;
+
+    body["stream"] = true;
+    std::vector<json> streamed(lists.size());
+    for (const json& chunk : server().post("/v1/completions", body).chunks()) {
+      for (const json& choice : chunk.at("choices")) {
+        if (!choice.at("logprobs").is_object()) continue;
+        json& own = streamed.at(choice.at("index"));
+        for (const std::string& name : names)
+          own[name].insert(own[name].end(), choice.at("logprobs").at(name).begin(),
+                           choice.at("logprobs").at(name).end());
+      }
+    }
+    for (std::size_t i = 0; i < lists.size(); ++i) EXPECT_EQ(streamed[i].at("tokens"), lists[i].at("tokens"));
+  }
 }
 
 // A stop text may begin in any token, which holds its text back, but not its place.
