@@ -116,7 +116,7 @@ void lower_isa(Isa isa) { chosen_isa() = std::min(isa, chosen_isa()); }
 Isa common_isa(Isa other, bool other_has_fast_pairs) {
   const Isa own = active_isa();
   // Emulated tiles come with portable kernels.
-  if (own != other && std::max(own, other) == Isa::amx_emulated) return Isa::portable;
+  if (std::max(own, other) == Isa::amx_emulated) return own == other ? own : Isa::portable;
   Isa common = std::min(own, other);
   if (!has(std::max(own, other), common)) common = Isa::avx2;
   const bool alike = common != Isa::avx512_bf16 || bf16_pairs_are_fast() == other_has_fast_pairs;
