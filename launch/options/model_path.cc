@@ -2,14 +2,15 @@
 
 #include "launch/hub/cached_model.h"
 #include "launch/hub/hub_settings.h"
+#include "model/files/file_kind.h"
 #include "model/weights/gguf/gguf_files.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include <fmt/ranges.h>
 
@@ -42,12 +43,6 @@ fs::path find_by_name(const fs::path& given) {
   return *cached.path;
 }
 
-bool has_gguf_magic(const fs::path& file) {
-  char magic[4] = {};
-  std::ifstream(file, std::ios::binary).read(magic, sizeof(magic));
-  return std::string_view(magic, sizeof(magic)) == "GGUF";
-}
-
 [[noreturn]] void refuse_file(const fs::path& given, std::initializer_list<std::string_view> extensions) {
   const fs::path folder = given.has_parent_path() ? given.parent_path() : fs::path(".");
   if (given.extension() == ".safetensors") {
@@ -56,7 +51,8 @@ bool has_gguf_magic(const fs::path& file) {
         "also contain config.json and a tokenizer",
         given.string(), folder.string());
   }
-  if (has_gguf_magic(given)) {
+  const std::string_view kind = kind_of_file(given);
+  if (kind == "a GGUF file") {
     throw_error<CheckpointError>(
         "cannot load {}: expected a name that ends in .gguf, because the content is GGUF; rename the file, "
         "or make a link to it",
@@ -64,9 +60,9 @@ bool has_gguf_magic(const fs::path& file) {
   }
   throw_error<CheckpointError>(
       "cannot load {}: expected the folder of a checkpoint (config.json, *.safetensors, a tokenizer) or a "
-      "file "
-      "*.gguf{}{}, found a file that is neither; give one of these",
-      given.string(), extensions.size() == 0 ? "" : ", *", fmt::join(extensions, ", *"));
+      "file *.gguf{}{}, found {}; give one of these",
+      given.string(), extensions.size() == 0 ? "" : ", *", fmt::join(extensions, ", *"),
+      kind.empty() ? "a file that is neither" : kind);
 }
 
 // Models may have further JSON files one day, with such words in their names. Results have other names, such

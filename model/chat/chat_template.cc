@@ -1,5 +1,6 @@
 #include "model/chat/chat_template.h"
 
+#include "model/files/file_kind.h"
 #include "model/files/has_file.h"
 #include "model/files/json_node.h"
 #include "model/tokenizer/gguf_vocabulary.h"
@@ -38,6 +39,7 @@ std::string read_template(const fs::path& file) {
   require<CheckpointError>(
       readable, "cannot read the chat template {}: expected a file; check the path and its permissions",
       file.string());
+  refuse_other_kinds(file, FileKind::text);
   stream.clear();
   return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }

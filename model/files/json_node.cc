@@ -1,5 +1,6 @@
 #include "model/files/json_node.h"
 
+#include "model/files/file_kind.h"
 #include "model/files/file_notices.h"
 #include "model/files/has_file.h"
 #include "model/files/printable.h"
@@ -65,6 +66,7 @@ nlohmann::json parse_json_file(const std::string& text, const std::filesystem::p
   try {
     return parse_python_json(text, [&](const std::string& key) { note_repeated_key(file.string(), key); });
   } catch (const JsonError& error) {
+    refuse_other_kinds(text, file.string(), FileKind::json);
     throw_error<CheckpointError>("{}: cannot read the file: expected JSON, found: {}; {}", file.string(),
                                  error.what(), JsonNode::kDamagedAdvice);
   }

@@ -1,5 +1,6 @@
 #include "model/tokenizer/sentencepiece_parts.h"
 
+#include "model/files/file_kind.h"
 #include "model/files/has_file.h"
 #include "model/files/json_node.h"
 #include "model/tokenizer/models/renumbered_model.h"
@@ -76,10 +77,15 @@ std::vector<AddedToken> marian_control_tokens(const Vocabulary& vocabulary) {
   return tokens;
 }
 
+SentencePieceFile read_pieces(const fs::path& path) {
+  refuse_other_kinds(path, FileKind::sentencepiece);
+  return read_sentencepiece_file(path);
+}
+
 }  // namespace
 
 TokenizerParts parts_from_sentencepiece(const fs::path& path) {
-  const SentencePieceFile file = read_sentencepiece_file(path);
+  const SentencePieceFile file = read_pieces(path);
   TokenizerParts parts = parts_around(SentencePieceModel(file), file, path);
   parts.bos = file.bos;
   parts.eos = file.eos;
@@ -89,7 +95,7 @@ TokenizerParts parts_from_sentencepiece(const fs::path& path) {
 
 TokenizerParts parts_from_t5_file(const fs::path& path) {
   const std::size_t sentinels = t5_sentinels(path);
-  const SentencePieceFile file = read_sentencepiece_file(path);
+  const SentencePieceFile file = read_pieces(path);
   TokenizerParts parts = parts_around(SentencePieceModel(file), file, path);
   parts.eos = file.eos;
   if (file.eos) parts.post_processor.after = {*file.eos};
@@ -109,7 +115,7 @@ TokenizerParts parts_from_t5_file(const fs::path& path) {
 
 TokenizerParts parts_from_marian_file(const fs::path& path) {
   const fs::path names = path.parent_path() / "vocab.json";
-  const SentencePieceFile file = read_sentencepiece_file(path);
+  const SentencePieceFile file = read_pieces(path);
   Vocabulary vocabulary = read_ids(names);
   const TokenId unknown = marian_token(vocabulary, "<unk>", names);
   const TokenId eos = marian_token(vocabulary, "</s>", names);

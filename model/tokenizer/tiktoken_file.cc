@@ -1,5 +1,6 @@
 #include "model/tokenizer/tiktoken_file.h"
 
+#include "model/files/file_kind.h"
 #include "model/files/parse_number.h"
 #include "model/tokenizer/models/scored_merges.h"
 #include "model/tokenizer/steps/byte_level.h"
@@ -45,6 +46,7 @@ std::vector<std::string> read_tokens(const std::filesystem::path& file) {
   require<CheckpointError>(stream.good(),
                            "{}: cannot read the file: expected a list of tokens; check its permissions",
                            file.string());
+  refuse_other_kinds(file, FileKind::text);
   std::vector<std::string> tokens;
   std::size_t number = 0;
   for (std::string line; std::getline(stream, line);) {

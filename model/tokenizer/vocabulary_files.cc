@@ -1,5 +1,6 @@
 #include "model/tokenizer/vocabulary_files.h"
 
+#include "model/files/file_kind.h"
 #include "model/files/has_file.h"
 #include "model/files/json_node.h"
 #include "model/tokenizer/embedded_vocabulary.h"
@@ -47,6 +48,7 @@ void read_merges(const fs::path& file, EmbeddedVocabulary& vocabulary) {
   require<CheckpointError>(stream.good(),
                            "{}: cannot read the file: expected a list of merges; check its permissions",
                            file.string());
+  refuse_other_kinds(file, FileKind::text);
   bool is_first = true;
   for (std::string line; std::getline(stream, line); is_first = false) {
     if (line.ends_with('\r')) line.pop_back();

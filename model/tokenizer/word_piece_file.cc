@@ -1,5 +1,6 @@
 #include "model/tokenizer/word_piece_file.h"
 
+#include "model/files/file_kind.h"
 #include "model/files/has_file.h"
 #include "model/files/json_node.h"
 #include "model/tokenizer/steps/bert_normalizer.h"
@@ -24,6 +25,7 @@ std::unordered_map<std::string, TokenId> ids_of_lines(const fs::path& file) {
   require<CheckpointError>(stream.good(),
                            "{}: cannot read the file: expected a token per line; check its permissions",
                            file.string());
+  refuse_other_kinds(file, FileKind::text);
   std::unordered_map<std::string, TokenId> ids;
   TokenId id = 0;
   for (std::string line; std::getline(stream, line); ++id) {

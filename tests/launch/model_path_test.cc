@@ -54,6 +54,10 @@ TEST(ModelPath, OfAFileThatIsNeitherGgufNorAFolderSaysSo) {
       directory.write("weights.bin", "anything"),
       "expected the folder of a checkpoint (config.json, *.safetensors, a tokenizer) or a file *.gguf");
   expect_refused(directory.write("blob", "GGUF and so on"), "expected a name that ends in .gguf");
+  expect_refused(directory.write("source.spm", std::string("\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02", 16)),
+                 "found a vocabulary of SentencePiece; give one of these");
+  expect_refused(directory.write("model.pth", std::string("PK\x03\x04\0\0", 6)),
+                 "found a zip archive, such as PyTorch's weights (.bin, .pth); give one of these");
 }
 
 TEST(ModelPath, OfALinkThatLeadsNowhereIsNamed) {

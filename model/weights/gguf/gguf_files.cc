@@ -37,6 +37,26 @@ std::vector<fs::path> models_in(const fs::path& folder) {
   return models;
 }
 
+// Throws CheckpointError for files that belong to a model, but contain none.
+void refuse_parts_of_models(const GgufMetadata& metadata, const std::string& name) {
+  struct Part {
+    std::string_view type;
+    std::string_view what;
+    std::string_view advice;
+  };
+  constexpr Part kParts[] = {
+      {"imatrix", "an importance matrix, with which tools quantize a model", "give the model's own file"},
+      {"adapter", "a LoRA adapter without its model",
+       "merge it into its model with llama.cpp's llama-export-lora, and give the result"},
+      {"mmproj", "the part of a multimodal model for images or sound (mmproj)",
+       "give the file of its language model"}};
+  const bool is_clip = metadata.text_or("general.architecture", "") == "clip";
+  const std::string_view type = is_clip ? "mmproj" : metadata.text_or("general.type", "model");
+  const auto* const part = std::ranges::find(kParts, type, &Part::type);
+  if (part == std::end(kParts)) return;
+  throw_error<CheckpointError>("{}: expected a model, found {}; {}", name, part->what, part->advice);
+}
+
 std::string readable_types() {
   std::vector<std::string_view> names;
   for (const GgufType& type : kGgufTypes) {
@@ -71,6 +91,7 @@ std::vector<fs::path> gguf_parts(const fs::path& first) {
 
 GgufFiles::GgufFiles(const fs::path& first) {
   add_file(first);
+  refuse_parts_of_models(*metadata_, name());
   const std::optional<GgufPartName> part = parse_gguf_part_name(first.filename().string());
   const std::uint64_t count = metadata_->whole_or("split.count", 1);
   if (count > 1 && (!part || part->count != count)) {

@@ -1,5 +1,6 @@
 #include "model/weights/gguf/gguf_header.h"
 
+#include "model/files/file_kind.h"
 #include "model/files/printable.h"
 #include "tp/internal/require.h"
 
@@ -109,12 +110,11 @@ class HeaderReader {
   std::size_t position_ = 0;
 };
 
-void check_magic(std::string_view magic, const std::string& file_name) {
+void check_magic(std::span<const std::byte> file, const std::string& file_name) {
+  const std::string_view magic(reinterpret_cast<const char*>(file.data()),
+                               std::min(kMagic.size(), file.size()));
   if (magic == kMagic) return;
-  if (magic == "vers") {  // "version https://git-lfs..."
-    throw_error<CheckpointError>("{}: this is a Git LFS pointer, not the file itself; run `git lfs pull`",
-                                 file_name);
-  }
+  refuse_other_kinds(file, file_name, FileKind::gguf);
   throw_error<CheckpointError>("{}: the file begins with \"{}\", expected \"GGUF\"; this is no GGUF file",
                                file_name, printable(magic));
 }
@@ -257,8 +257,8 @@ void check_layout(std::span<const GgufTensor> sorted, std::size_t alignment, std
 
 GgufHeader parse_gguf_header(std::span<const std::byte> file, const std::string& file_name) {
   HeaderReader reader(file, file_name);
-  const std::span<const std::byte> magic = reader.take_bytes(std::min(kMagic.size(), file.size()));
-  check_magic({reinterpret_cast<const char*>(magic.data()), magic.size()}, file_name);
+  check_magic(file, file_name);
+  reader.take_bytes(kMagic.size());
   check_version(reader.take<std::uint32_t>(), file_name);
   const std::uint64_t tensor_count = reader.take_count(kSmallestTensor, "tensors");
   const std::uint64_t value_count = reader.take_count(kSmallestValue, "metadata values");

@@ -1,5 +1,6 @@
 #include "model/weights/safetensors/safetensors_files.h"
 
+#include "model/files/file_kind.h"
 #include "model/files/file_notices.h"
 #include "model/files/has_file.h"
 #include "model/files/mapped_file.h"
@@ -34,6 +35,7 @@ json parse_index(std::string_view text, const std::string& name) {
   try {
     return parse_python_json(text, [&](const std::string& key) { note_repeated_key(name, key); });
   } catch (const JsonError& error) {
+    refuse_other_kinds(text, name, FileKind::json);
     throw_error<CheckpointError>("{}: the index is not valid JSON ({}){}", name, error.what(), kIndexAdvice);
   }
 }

@@ -1,5 +1,6 @@
 #include "model/weights/safetensors/safetensors_header.h"
 
+#include "model/files/file_kind.h"
 #include "model/files/printable.h"
 #include "tp/internal/require.h"
 
@@ -156,28 +157,10 @@ class HeaderReader : public nlohmann::json_sax<json> {
   std::vector<StoredTensor> tensors_;
 };
 
-bool starts_with(std::span<const std::byte> file, std::string_view text) {
-  return file.size() >= text.size() &&
-         std::equal(text.begin(), text.end(), file.begin(), [](char a, std::byte b) {
-           return static_cast<unsigned char>(a) == std::to_integer<unsigned>(b);
-         });
-}
-
 // The JSON text of the header.
 std::string_view header_text(std::span<const std::byte> file, const std::string& file_name) {
-  if (starts_with(file, "version https://git-lfs")) {
-    throw_error<CheckpointError>("{}: this is a Git LFS pointer, not the file itself; run `git lfs pull`",
-                                 file_name);
-  }
-  if (starts_with(file, "../")) {
-    const std::string_view target(reinterpret_cast<const char*>(file.data()),
-                                  std::min<std::size_t>(file.size(), 200));
-    throw_error<CheckpointError>(
-        "{}: expected a safetensors file, found the text of a link ({}); copy the model together with what "
-        "its "
-        "links name (cp -rL), or download it again",
-        file_name, printable(target));
-  }
+  const bool begins_like_json = file.size() > kLengthBytes && file[kLengthBytes] == std::byte{'{'};
+  if (!begins_like_json) refuse_other_kinds(file, file_name, FileKind::safetensors);
   if (file.size() < kLengthBytes) {
     throw_error<CheckpointError>(
         "{}: the file has {} bytes, but a safetensors file begins with an 8-byte length; download it again",

@@ -161,6 +161,12 @@ TEST(ChatTemplate, ErrorsNameTheFile) {
               ChatTemplate::load_file(folder.path() / "absent");
             }).find("cannot read the chat template"),
             std::string::npos);
+  // A pointer would be rendered as it is.
+  folder.write("chat_template.jinja", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n");
+  EXPECT_NE(error_of<CheckpointError>([&] {
+              rendered(folder, conversation());
+            }).find("chat_template.jinja: expected a text, found a Git LFS pointer"),
+            std::string::npos);
 }
 
 }  // namespace

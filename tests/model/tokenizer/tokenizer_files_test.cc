@@ -149,6 +149,24 @@ TEST(TokenizerFiles, SayThatALinkHasLostItsTarget) {
             std::string::npos);
 }
 
+// A pointer would make a vocabulary of three words.
+TEST(TokenizerFiles, SayWhatAFileIsThatIsNoVocabulary) {
+  const std::pair<const char*, const char*> other_files[] = {
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "found a Git LFS pointer"},
+      {"<!DOCTYPE html><html>", "found a web page"}};
+  for (const auto& [bytes, found] : other_files) {
+    for (const char* const name : {"tokenizer.json", "tekken.json", "tiktoken.model", "tokenizer.model",
+                                   "spiece.model", "vocab.txt", "merges.txt", "source.spm"}) {
+      const testing::TemporaryFolder folder;
+      folder.write("vocab.json", R"({"a": 0})");
+      folder.write(name, bytes);
+      const std::string error = error_of([&] { load_tokenizer_parts(folder.path()); });
+      EXPECT_NE(error.find(std::string(name) + ": expected a"), std::string::npos) << error;
+      EXPECT_NE(error.find(found), std::string::npos) << error;
+    }
+  }
+}
+
 class VocabularyFilesOf : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(VocabularyFilesOf, GiveTheIdsOfTokenizerJson) {

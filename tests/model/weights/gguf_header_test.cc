@@ -95,7 +95,6 @@ TEST(GgufHeader, MetadataOfAnotherKindIsAnErrorThatSaysWhatWasFound) {
 }
 
 TEST(GgufHeader, RefusesOtherFilesAndVersions) {
-  EXPECT_CONTAINS(error_in("PK\x03\x04"), "expected \"GGUF\"");
   EXPECT_CONTAINS(error_in("GG"), "expected \"GGUF\"");
   EXPECT_CONTAINS(error_in("version https://git-lfs.github.com/spec/v1"), "git lfs pull");
   EXPECT_CONTAINS(error_in(GgufBuilder().file(1)), "version 1, expected 2 or 3");

@@ -94,11 +94,6 @@ TEST(SafetensorsHeader, RefusesImpossibleLengths) {
   EXPECT_CONTAINS(with_length(0), "not a JSON object");
 }
 
-TEST(SafetensorsHeader, RecognizesAGitLfsPointer) {
-  EXPECT_CONTAINS(error_in("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n"),
-                  "git lfs pull");
-}
-
 TEST(SafetensorsHeader, RefusesWhatIsNotAJsonObject) {
   for (const std::string text : {"[]", "null", "1", "\"a\"", " {}", "\xef\xbb\xbf{}", "hello"}) {
     EXPECT_CONTAINS(error_in(file_with_header(text)), "not a JSON object");
