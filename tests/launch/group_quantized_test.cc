@@ -164,7 +164,7 @@ TEST(GroupQuantizedModel, IsRefusedByNameWithoutItsWeights) {
   const std::string path = bare.write("config.json", config_with({{"load_in_4bit", true}}).dump()).string();
   for (const char* command : {"inspect", "plan"})
     expect_one_error(run(kNoMpirun, {command, "--model", path}), 1,
-                     "bnb_4bit_quant_type must be nf4, found fp4; take the model");
+                     "bnb_4bit_quant_type of bitsandbytes must be nf4, found fp4; take the model");
 }
 
 TEST(GroupQuantizedModel, IsRefusedByNameIfItsQuantizationIsAnotherOne) {

@@ -8,6 +8,13 @@
 #include <cctype>
 
 namespace tp {
+
+std::string lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -23,12 +30,12 @@ std::string method_of(const JsonNode& fields) {
   if (fields.has("quant_method")) return lower_case(fields.at("quant_method").string());
   if (fields.boolean_or("load_in_4bit", false) || fields.boolean_or("load_in_8bit", false))
     return "bitsandbytes";
-  if (fields.has("quant_algo")) return "modelopt";
+  if (fields.value().contains("quant_algo")) return "modelopt";
   require<ConfigError>(
       !(fields.has("bits") && fields.has("group_size")),
       "{}: {}: found bits and group_size without a quant_method, as in the format of MLX, which this program "
-      "cannot read; take the model in another format, or the original one with --weights int4 or int8",
-      fields.file(), kField);
+      "cannot read; {}",
+      fields.file(), kField, kQuantizationAdvice);
   return fields.at("quant_method").string();  // throws
 }
 
@@ -50,23 +57,31 @@ std::optional<QuantizationConfig> find_beside(const fs::path& folder) {
   return std::nullopt;
 }
 
-// MLX first stored these fields only as "quantization", later under both names.
+// MLX first stored these fields only as "quantization", later under both names. ModelOpt's fields may be
+// those of its own file, and early compressed-tensors models have a different name.
 nlohmann::json fields_in(const nlohmann::json& config) {
-  if (is_object_with(config, kField) && !config[kField].is_null()) return config[kField];
+  for (const char* const name : {kField, "compression_config"}) {
+    if (!is_object_with(config, name) || config[name].is_null()) continue;
+    const nlohmann::json& fields = config[name];
+    return is_object_with(fields, "quantization") && fields["quantization"].is_object()
+               ? fields["quantization"]
+               : fields;
+  }
   if (is_object_with(config, "quantization") && is_object_with(config["quantization"], "bits"))
     return config["quantization"];
   return nullptr;
 }
 
+// Whether a description of layers with different algorithms names no layers.
+bool lacks_layers(const QuantizationConfig& config) {
+  const JsonNode fields(config.fields, config.file);
+  return config.method == "modelopt" && !fields.has("quantized_layers") && !fields.has("config_groups") &&
+         fields.has("quant_algo") && lower_case(fields.at("quant_algo").string()) == "mixed_precision";
+}
+
 bool has_dtype(const JsonNode& config) { return config.has("torch_dtype") || config.has("dtype"); }
 
 }  // namespace
-
-std::string lower_case(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 std::optional<QuantizationConfig> find_quantization_config(const fs::path& model) {
   std::error_code ignored;
@@ -84,6 +99,10 @@ std::optional<QuantizationConfig> find_quantization_config(const fs::path& model
   else
     found = {.fields = fields, .file = file.string(), .method = method_of(JsonNode(fields, file))};
   if (!found) return found;
+  if (lacks_layers(*found)) {
+    // ModelOpt lists the layers of a mixed model in its own file at least.
+    if (const auto beside = find_beside(file.parent_path()); beside && !lacks_layers(*beside)) found = beside;
+  }
   found->model_type = config.string_or("model_type", "");
   found->has_dtype = has_dtype(config) || (config.has("text_config") && has_dtype(config.at("text_config")));
   return found;

@@ -17,6 +17,9 @@ struct QuantizationConfig {
   bool has_dtype = false;    // config.json states the type of weights that are not quantized
 };
 
+inline constexpr const char* kQuantizationAdvice =
+    "take the model quantized in another way, or the original one with --weights int4 or int8";
+
 // `model`: a folder, or a config.json. Reads quantization_config in it, or the files of earlier tools in the
 // same folder: ModelOpt's hf_quant_config.json, AutoGPTQ's quantize_config.json, AutoAWQ's quant_config.json.
 // Throws ConfigError if the method is missing and cannot be inferred, and for MLX.

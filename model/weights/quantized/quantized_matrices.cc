@@ -84,6 +84,21 @@ QuantizedMatrices Finder::find() {
   return std::move(found_);
 }
 
+// Bits of AWQ's and GPTQ's numbers: each output has a scale, and 32 / bits outputs share a word of zero
+// points.
+unsigned bits_of(const Raw& scales, const Raw& zero_points) {
+  const std::size_t out = scales.tensor.shape[1];
+  const std::size_t words = zero_points.tensor.shape[1];
+  for (const unsigned bits : {4U, 8U}) {
+    if (words * 32 == out * bits) return bits;
+  }
+  throw_error<CheckpointError>(
+      "{}: {} has {} columns and {} has {}, expected 8 or 4 times as many scales as words of zero points; "
+      "take "
+      "the model quantized in another way",
+      scales.file, printable(scales.tensor.name), out, printable(zero_points.tensor.name), words);
+}
+
 // Adds a weight of AWQ or GPTQ.
 void Finder::add_outputs_last(const std::string& layer) {
   const Raw words = require_part(layer + ".qweight", "I32");
@@ -91,8 +106,10 @@ void Finder::add_outputs_last(const std::string& layer) {
   const Raw zero_points = require_part(layer + ".qzeros", "I32");
   require_matrix(words);
   require_matrix(scales);
+  require_matrix(zero_points);
   const bool is_awq = quantization_.method == Method::awq;
-  const std::size_t per_word = 32 / quantization_.bits;
+  const unsigned bits = quantization_.bits != 0 ? quantization_.bits : bits_of(scales, zero_points);
+  const std::size_t per_word = 32 / bits;
   const std::size_t out = is_awq ? words.tensor.shape[1] * per_word : words.tensor.shape[1];
   const std::size_t in = is_awq ? words.tensor.shape[0] : words.tensor.shape[0] * per_word;
   const std::size_t groups = scales.tensor.shape[0];
@@ -103,7 +120,7 @@ void Finder::add_outputs_last(const std::string& layer) {
   require_shape(scales, {groups, out}, "groups, output features");
   require_shape(zero_points, {groups, out / per_word}, fmt::format("groups, output features / {}", per_word));
   QuantizedMatrix matrix{{.layout = is_awq ? Layout::awq : Layout::gptq,
-                          .bits = quantization_.bits,
+                          .bits = bits,
                           .shape = {out, in},
                           .groups = {.type = scale_type(scales), .has_zero_points = true, .groups = groups},
                           .scales = scales.data,

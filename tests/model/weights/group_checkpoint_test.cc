@@ -249,7 +249,7 @@ TEST(GroupCheckpoint, ReadsModelOptsFileBesideTheConfig) {
   };
   EXPECT_EQ(open_with("FP8"), weight.values());
   EXPECT_CONTAINS(error_of<ConfigError>([&] { open_with("W4A8_AWQ"); }),
-                  "hf_quant_config.json: quantization_config: quant_algo must be FP8, ");
+                  "hf_quant_config.json: quantization_config: quant_algo of modelopt must be FP8, ");
 }
 
 TEST(GroupCheckpoint, KnowsTheScalesOfF8ByTheirShape) {
@@ -334,54 +334,42 @@ TEST(GroupCheckpoint, OfAnotherFormatHasAnotherFingerprint) {
   EXPECT_NE(one.open()->fingerprint(), two.open()->fingerprint());
 }
 
-std::string refusal_of(const nlohmann::json& quantization) {
-  const Folder folder({test::counting_tensor("w", {2, 3})}, quantization);
-  return error_of<ConfigError>([&] { folder.open(); });
+// quantization_fields_test.cc lists all fields and values that are refused.
+TEST(GroupCheckpoint, RefusesFieldsThatItDoesNotHonour) {
+  const GroupQuantized weight(random_values(16 * 128), 16, 128, 64, true, false);
+  nlohmann::json config = reference::quantization_config(GroupFormat::packed, 64);
+  EXPECT_NO_THROW(Folder(weight.tensors("w", GroupFormat::packed), config).open());
+  config["transform_config"] = {
+      {"config_groups",
+       {{"R4",
+         {{"type", "hadamard"}, {"apply", {{{"targets", {"re:.*down_proj$"}}, {"location", "input"}}}}}}}}};
+  EXPECT_CONTAINS(
+      error_of<ConfigError>([&] { Folder(weight.tensors("w", GroupFormat::packed), config).open(); }),
+      "transform_config.config_groups.R4.apply.0.location of compressed-tensors must be");
 }
 
-TEST(GroupCheckpoint, RefusesOtherQuantizationsByName) {
-  nlohmann::json config = reference::quantization_config(GroupFormat::gptq, 128);
-  config["bits"] = 3;
-  EXPECT_CONTAINS(
-      refusal_of(config),
-      "config.json: quantization_config: bits must be 4 or 8, found 3; take the model quantized in another "
-      "way, or the original one with --weights int4 or int8");
-  config["bits"] = 4;
-  config["checkpoint_format"] = "marlin";
-  EXPECT_CONTAINS(refusal_of(config), "checkpoint_format must be gptq or gptq_v2, found marlin");
-  config = reference::quantization_config(GroupFormat::awq, 128);
-  config["bits"] = 3;
-  EXPECT_CONTAINS(refusal_of(config), "bits must be 4 or 8, found 3");
-  config["bits"] = 4;
-  config["version"] = "gemv";
-  EXPECT_CONTAINS(refusal_of(config), "version must be gemm, found gemv");
-  config = reference::quantization_config(GroupFormat::packed, 128);
-  config["format"] = "mxfp4-pack-quantized";
-  EXPECT_CONTAINS(refusal_of(config),
-                  "format must be pack-quantized, int-quantized, float-quantized, naive-quantized, "
-                  "nvfp4-pack-quantized or mixed-precision, found mxfp4-pack-quantized");
-  config = reference::quantization_config(GroupFormat::packed, 128);
-  config["config_groups"]["group_0"]["weights"]["num_bits"] = 3;
-  EXPECT_CONTAINS(refusal_of(config), "num_bits must be 4 or 8, found 3");
-  config["config_groups"]["group_0"]["weights"] = {{"num_bits", 6}, {"type", "float"}};
-  EXPECT_CONTAINS(refusal_of(config), "num_bits must be 4 or 8, found 6");
-  config["config_groups"]["group_0"]["weights"] = {{"num_bits", 4}, {"type", "float"}, {"group_size", 32}};
-  EXPECT_CONTAINS(refusal_of(config), "group_size must be 16 for 4-bit floats, found 32");
-  EXPECT_CONTAINS(refusal_of({{"quant_method", "fp8"}, {"fmt", "e5m2"}}), "fmt must be e4m3, found e5m2");
-  EXPECT_CONTAINS(refusal_of({{"quant_method", "fp8"}, {"weight_block_size", {128}}}),
-                  "weight_block_size must be two numbers, found 1");
-  EXPECT_CONTAINS(refusal_of({{"quant_method", "torchao"}}),
-                  "quant_method must be awq, gptq, compressed-tensors, fp8, modelopt, mxfp4 or bitsandbytes, "
-                  "found torchao");
-  EXPECT_CONTAINS(refusal_of({{"quant_method", "bitsandbytes"}, {"load_in_8bit", true}}),
-                  "load_in_8bit must be false, found true");
-  EXPECT_CONTAINS(refusal_of({{"quant_method", "bitsandbytes"}, {"bnb_4bit_quant_type", "fp4"}}),
-                  "bnb_4bit_quant_type must be nf4, found fp4");
-  EXPECT_CONTAINS(
-      refusal_of({{"quant_method", "modelopt"}, {"quant_algo", "NVFP4_AWQ"}}),
-      "quant_algo must be FP8, FP8_PER_CHANNEL_PER_TOKEN, FP8_PB_WO, MXFP8, NVFP4, W4A16_NVFP4 or "
-      "MIXED_PRECISION, "
-      "found NVFP4_AWQ");
+// Rules of GPTQModel may do so. The shapes of scales and zero points show the bits.
+TEST(GroupCheckpoint, HoldsMatricesOfBothWidthsIfRulesChangeBits) {
+  const std::vector<float> values = random_values(kRows * 384);
+  for (const GroupFormat format : {GroupFormat::awq, GroupFormat::gptq, GroupFormat::gptq_v2}) {
+    SCOPED_TRACE(name_of(format));
+    const GroupQuantized four(values, kRows, 384, 64, false, false, 4);
+    const GroupQuantized eight(values, kRows, 384, 128, false, false, 8);
+    std::vector<TestTensor> tensors = four.tensors("layers.0", format);
+    for (const TestTensor& tensor : eight.tensors("layers.1", format)) tensors.push_back(tensor);
+    nlohmann::json config = reference::quantization_config(format, 64);
+    config["dynamic"] = {{R"(+:.*\.1$)", {{"bits", 8}, {"group_size", 128}}}};
+    const Folder folder(tensors, config);
+    const auto source = folder.open();
+    const TensorSlice all{{0, kRows}, {0, 384}};
+    EXPECT_EQ(source->group_type("layers.0.weight", all.columns), WeightType::int4_g64);
+    EXPECT_EQ(source->group_type("layers.1.weight", all.columns), WeightType::int8_scaled);
+    EXPECT_EQ(read(*source, "layers.0.weight", {kRows, 384}, all), four.values());
+    EXPECT_EQ(read(*source, "layers.1.weight", {kRows, 384}, all), eight.values());
+    config["dynamic"] = nullptr;
+    EXPECT_CONTAINS(error_of<CheckpointError>([&] { Folder(tensors, config).open(); }), "expected [")
+        << "without the rule, all layers have 4 bits";
+  }
 }
 
 TEST(GroupCheckpoint, RefusesDamagedParts) {
