@@ -226,6 +226,36 @@ TEST_P(GroupQuantizedModel, IsConvertedToOtherTypes) {
   EXPECT_EQ(logits_of(comm_, spec_, *source_, WeightType::int8), expected);
 }
 
+// A rule of GPTQModel gives the second layer 8 bits, and a rule leaves a projection in groups of 32.
+TEST(GptqRules, GiveLayersBitsAndGroupsOfTheirOwn) {
+  const Case four{nullptr, GroupFormat::gptq, 128, false};
+  const Case eight{nullptr, GroupFormat::gptq, 128, false, 8};
+  const Case small{nullptr, GroupFormat::gptq, 32, false};
+  const test::Plain plain = test::plain_random();
+  test::Checkpoints files;
+  test::convert(plain, four, files, [&](const std::string& layer) {
+    if (layer.find(".layers.1.") != layer.npos) return eight;
+    return layer.ends_with("up_proj") ? small : four;
+  });
+  nlohmann::json config = plain.json;
+  config["quantization_config"] = test::config_of(four);
+  config["quantization_config"]["dynamic"] = {{R"(.*\.1\..*)", {{"bits", 8}}},
+                                              {R"(+:.*\.up_proj)", {{"group_size", 32}}}};
+  files.quantized.write("config.json", config.dump());
+  const auto stored = open_checkpoint(files.quantized.path());
+  const auto dequantized = open_checkpoint(files.dequantized.path());
+  EXPECT_EQ(stored->group_type("model.layers.0.mlp.gate_proj.weight", {0, 256}), WeightType::int4_g128);
+  EXPECT_EQ(stored->group_type("model.layers.0.mlp.up_proj.weight", {0, 256}), WeightType::int4_g32);
+  EXPECT_EQ(stored->group_type("model.layers.1.mlp.up_proj.weight", {0, 256}), WeightType::int8_scaled);
+  const auto logits_of = [&](const WeightSource& source, std::optional<WeightType> type) {
+    ModelUnderTest decoder(test::world(), make_spec(plain.config), source, {.weights = type});
+    return decoder.append(plain.prompt);
+  };
+  EXPECT_EQ(logits_of(*stored, WeightType::f32), logits_of(*dequantized, WeightType::f32));
+  EXPECT_EQ(logits_of(*stored, WeightType::int8), logits_of(*dequantized, WeightType::int8));
+  EXPECT_EQ(logits_of(*stored, std::nullopt).empty(), logits_of(*dequantized, WeightType::f32).empty());
+}
+
 // Each expert's matrices have scales of their own.
 TEST(Nvfp4Checkpoint, HasExpertsInTensorsOfTheirOwn) {
   const test::Plain plain = test::plain_fixture("olmoe");

@@ -172,7 +172,9 @@ inline std::size_t counted_bytes(const TestTensor& part) {
   return part.data.size() * (is_nested ? 4 : 1);
 }
 
-inline void convert(const Plain& plain, const QuantizedCase& of, Checkpoints& out) {
+// `case_of`: the case of a layer with this name, or null if all layers have `of`.
+inline void convert(const Plain& plain, const QuantizedCase& of, Checkpoints& out,
+                    const std::function<QuantizedCase(const std::string& layer)>& case_of = nullptr) {
   std::vector<TestTensor> stored;
   std::vector<TestTensor> dequantized;
   std::size_t elements = 0;
@@ -186,8 +188,8 @@ inline void convert(const Plain& plain, const QuantizedCase& of, Checkpoints& ou
     std::vector<float> values(tensor.data.size() / sizeof(float));
     std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
     const std::size_t columns = tensor.shape[1];
-    Quantized weight =
-        quantized(of, tensor.name.substr(0, tensor.name.size() - 7), values, tensor.shape[0], columns);
+    const std::string layer = tensor.name.substr(0, tensor.name.size() - 7);
+    Quantized weight = quantized(case_of ? case_of(layer) : of, layer, values, tensor.shape[0], columns);
     for (TestTensor& part : weight.parts) {
       bytes += counted_bytes(part);
       stored.push_back(std::move(part));

@@ -12,6 +12,25 @@ namespace {
 
 constexpr std::string_view kExpression = "re:";
 
+// Multimodal models have this part in names, after "model." or before it. Lists may have the other order.
+constexpr std::string_view kPart = "language_model.";
+
+std::string without_part(std::string name) {
+  if (const std::size_t place = name.find(kPart); place != name.npos) name.erase(place, kPart.size());
+  return name;
+}
+
+// A layer's names in both orders, and without the part.
+std::vector<std::string> names_of(const std::string& layer) {
+  const std::string plain = without_part(layer);
+  if (plain == layer) return {layer};
+  constexpr std::string_view kModel = "model.";
+  std::vector<std::string> names = {plain, std::string(kPart) + plain};
+  if (plain.starts_with(kModel))
+    names.push_back(fmt::format("{}{}{}", kModel, kPart, plain.substr(kModel.size())));
+  return names;
+}
+
 // After a mismatch, it is enough to let the last wildcard match one more character.
 bool matches_wildcards(std::string_view pattern, std::string_view name) {
   std::size_t in_pattern = 0;
@@ -34,10 +53,18 @@ bool matches_wildcards(std::string_view pattern, std::string_view name) {
   return pattern.find_first_not_of('*', in_pattern) == pattern.npos;
 }
 
-bool matches_name(const std::string& pattern, const std::string& layer) {
-  if (pattern.find('*') != std::string::npos)
-    return matches_wildcards(pattern, layer) || matches_wildcards(pattern + ".*", layer);
-  return ("." + layer + ".").find("." + pattern + ".") != std::string::npos;
+// Whether the set has the layer's name, or a part of the name between dots. A list may name all experts of
+// all layers.
+bool has_part(const std::unordered_set<std::string>& names, const std::string& layer) {
+  if (names.empty()) return false;
+  for (std::size_t begin = 0; begin < layer.size(); begin = layer.find('.', begin) + 1) {
+    for (std::size_t end = begin; end != layer.npos;) {
+      end = layer.find('.', end + 1);
+      if (names.contains(layer.substr(begin, end - begin))) return true;
+    }
+    if (layer.find('.', begin) == layer.npos) return false;
+  }
+  return false;
 }
 
 [[noreturn]] void refuse_pattern(const std::string& file, const RegexError& error) {
@@ -60,18 +87,29 @@ LayerPatterns::LayerPatterns(const std::vector<std::string>& patterns, std::stri
       } catch (const RegexError& error) {
         refuse_pattern(file_, error);
       }
+    } else if (pattern.find('*') != pattern.npos) {
+      wildcards_.push_back(pattern);
     } else {
-      names_.push_back(pattern);
+      names_.insert(without_part(pattern));
     }
   }
 }
 
 bool LayerPatterns::match(const std::string& layer) const {
-  if (has_all_) return true;
-  if (std::ranges::any_of(names_, [&](const std::string& name) { return matches_name(name, layer); }))
-    return true;
+  if (has_all_ || has_part(names_, without_part(layer))) return true;
+  const std::vector<std::string> names = names_of(layer);
+  const auto matches_any = [&](const auto& patterns, const auto& matches) {
+    return std::ranges::any_of(patterns, [&](const auto& pattern) {
+      return std::ranges::any_of(names, [&](const std::string& name) { return matches(pattern, name); });
+    });
+  };
+  const auto matches = [](const std::string& pattern, const std::string& name) {
+    return matches_wildcards(pattern, name) || matches_wildcards(pattern + ".*", name);
+  };
+  if (matches_any(wildcards_, matches)) return true;
   try {
-    return std::ranges::any_of(expressions_, [&](const Regex& regex) { return regex.begins(layer); });
+    return matches_any(expressions_,
+                       [](const Regex& regex, const std::string& name) { return regex.begins(name); });
   } catch (const RegexError& error) {
     refuse_pattern(file_, error);
   }

@@ -1,12 +1,17 @@
 #include "model/weights/quantized/quantized_layers.h"
 
 #include "model/files/json_node.h"
+#include "model/files/mapped_file.h"
 #include "model/files/printable.h"
 #include "model/weights/quantized/quantization_config.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -47,36 +52,87 @@ LayerPatterns patterns(const JsonNode& fields, std::initializer_list<const char*
   return {names(fields, of_lists), fields.file()};
 }
 
-// GPTQModel's rules for some layers. Rules that begin with "-:" exclude layers. Other rules change how layers
-// are quantized.
-std::vector<std::string> left_out_by_rules(const JsonNode& fields) {
+// The names of GPTQModel's rules. The first rule that matches a layer counts, but nlohmann::json sorts
+// members.
+std::vector<std::string> rules_in_order(const JsonNode& fields) {
+  std::vector<std::string> rules;
+  const std::optional<JsonNode> all = fields.find("dynamic");
+  if (!all) return rules;
+  all->for_each_member([&](const std::string& rule, const nlohmann::json&) { rules.push_back(rule); });
+  const MappedFile file(fields.file());
+  const auto* const text = reinterpret_cast<const char*>(file.bytes().data());
+  const auto document = nlohmann::ordered_json::parse(text, text + file.bytes().size(), nullptr, false);
+  for (const char* const place : {"", "/quantization_config", "/text_config/quantization_config"}) {
+    const nlohmann::ordered_json::json_pointer list(std::string(place) + "/dynamic");
+    if (!document.is_object() || !document.contains(list) || !document[list].is_object()) continue;
+    const nlohmann::ordered_json& members = document[list];
+    std::ranges::sort(rules, {}, [&](const std::string& rule) {
+      return std::distance(members.begin(), members.find(rule));
+    });
+    break;
+  }
+  return rules;
+}
+
+// GPTQModel names lists of modules that are quantized one after the other. AutoRound names one list.
+std::vector<std::string> modules_in_blocks(const JsonNode& fields) {
   std::vector<std::string> all;
-  const std::optional<JsonNode> rules = fields.find("dynamic");
-  if (!rules || !rules->value().is_object()) return all;
-  rules->for_each_member([&](const std::string& rule, const nlohmann::json&) {
-    require<ConfigError>(
-        rule.starts_with("-:"),
-        "{}: quantization_config: dynamic may only leave layers out (\"-:...\"), found the rule "
-        "{}; inspect the model's folder with its weights instead",
-        fields.file(), printable(rule));
-    all.push_back("re:" + rule.substr(2));
-  });
+  const std::optional<JsonNode> lists = fields.find("modules_in_block_to_quantize");
+  if (!lists) return all;
+  for (const JsonNode& list : lists->elements()) {
+    if (!list.is_array()) all.push_back(list.string());
+    if (!list.is_array()) continue;
+    for (const JsonNode& name : list.elements()) all.push_back(name.string());
+  }
   return all;
 }
 
-QuantizedLayers integer_layers(const JsonNode& fields, const std::vector<std::string>& left_out = {}) {
-  std::vector<std::string> exempt = names(fields, {"modules_to_not_convert"});
-  exempt.insert(exempt.end(), left_out.begin(), left_out.end());
-  QuantizedLayers layers{.exempt = {exempt, fields.file()}, .has_zero_points = true};
-  layers.bits = static_cast<unsigned>(fields.at(fields.name_of({"bits", "w_bit"})).size());
-  layers.columns = group_size(fields, fields.name_of({"group_size", "q_group_size"}));
-  return layers;
+void set_groups(const JsonNode& fields, QuantizedLayers& layers) {
+  const std::string bits = fields.name_of({"bits", "w_bit"});
+  const std::string size = fields.name_of({"group_size", "q_group_size"});
+  if (fields.has(bits)) layers.bits = static_cast<unsigned>(fields.at(bits).size());
+  if (fields.has(size)) layers.columns = group_size(fields, size);
+  if (fields.has("desc_act"))
+    layers.act_order = fields.at("desc_act").boolean() && !fields.boolean_or("static_groups", false);
 }
 
-QuantizedLayers gptq_layers(const JsonNode& fields) {
-  QuantizedLayers layers = integer_layers(fields, left_out_by_rules(fields));
-  layers.act_order = fields.boolean_or("desc_act", false) && !fields.boolean_or("static_groups", false);
-  return layers;
+// AWQ and GPTQ. Rules that begin with "-:" leave layers out, and others change the groups of layers.
+std::vector<QuantizedLayers> integer_layers(const JsonNode& fields) {
+  std::vector<std::string> exempt = names(fields, {"modules_to_not_convert"});
+  std::vector<std::string> in_no_rule = exempt;
+  std::vector<std::string> targets = modules_in_blocks(fields);
+  const bool with_head = fields.boolean_or("lm_head", false);
+  if (with_head && !targets.empty()) targets.emplace_back("lm_head");
+  const std::vector<std::string> rules = rules_in_order(fields);
+  const auto expression_of = [](const std::string& rule) {
+    const bool has_sign = rule.starts_with("-:") || rule.starts_with("+:");
+    return "re:" + (has_sign ? rule.substr(2) : rule);
+  };
+  for (const std::string& rule : rules) in_no_rule.push_back(expression_of(rule));
+  QuantizedLayers others{.targets = {targets, fields.file()},
+                         .exempt = {in_no_rule, fields.file()},
+                         .with_head = with_head,
+                         .columns = 128,
+                         .has_zero_points = true};
+  set_groups(fields, others);
+  std::vector<QuantizedLayers> all = {others};
+  // Rules in a row with the same changes make one entry, because a file may have a rule for each layer.
+  for (auto rule = rules.begin(); rule != rules.end();) {
+    if (rule->starts_with("-:")) {
+      exempt.push_back(expression_of(*rule++));
+      continue;
+    }
+    const JsonNode changes = fields.at("dynamic").at(*rule);
+    targets.clear();
+    while (rule != rules.end() && !rule->starts_with("-:") &&
+           fields.at("dynamic").at(*rule).value() == changes.value())
+      targets.push_back(expression_of(*rule++));
+    all.push_back(others);
+    all.back().targets = {targets, fields.file()};
+    all.back().exempt = {exempt, fields.file()};
+    set_groups(changes, all.back());
+  }
+  return all;
 }
 
 // FP8 with one scale per tensor or per block.
@@ -92,23 +148,32 @@ QuantizedLayers fp8_layers(const JsonNode& fields, const std::string& method) {
   return layers;
 }
 
-QuantizedLayers modelopt_layers(const JsonNode& fields, Method method) {
-  QuantizedLayers layers{
-      .exempt = patterns(fields, {"ignore", "exclude_modules"}), .is_e4m3 = true, .bits = 8};
-  const std::string algorithm = lower_case(fields.at("quant_algo").string());
-  require<ConfigError>(algorithm != "mixed_precision",
-                       "{}: quantization_config: quant_algo must be the same for all layers, found "
-                       "MIXED_PRECISION; inspect the model's folder with its weights instead",
-                       fields.file());
+QuantizedLayers layers_of_algorithm(const std::string& algorithm) {
+  QuantizedLayers layers{.is_e4m3 = true, .bits = 8};
   if (algorithm == "fp8") layers.rows = 0;
   if (algorithm == "fp8_pb_wo") layers.rows = layers.columns = 128;
   if (algorithm == "mxfp8") layers.columns = 32;
-  if (method == Method::nvfp4) {
+  if (algorithm.find("nvfp4") != algorithm.npos) {
     layers.is_e4m3 = false;
     layers.bits = 4;
     layers.layout = Layout::nvfp4;
   }
   return layers;
+}
+
+// MIXED_PRECISION lists layers with their algorithms.
+std::vector<QuantizedLayers> listed_layers(const JsonNode& fields) {
+  std::map<std::string, std::vector<std::string>> layers_of;
+  fields.at("quantized_layers").for_each_member([&](const std::string& layer, const nlohmann::json& value) {
+    const JsonNode settings(value, fields.file() + ": quantized_layers." + layer);
+    layers_of[lower_case(settings.at("quant_algo").string())].push_back(layer);
+  });
+  std::vector<QuantizedLayers> all;
+  for (const auto& [algorithm, layers] : layers_of) {
+    all.push_back(layers_of_algorithm(algorithm));
+    all.back().targets = {layers, fields.file()};
+  }
+  return all;
 }
 
 // A member of config_groups.
@@ -134,14 +199,41 @@ QuantizedLayers layers_of_group(const JsonNode& group) {
   return layers;
 }
 
-std::vector<QuantizedLayers> all_groups(const JsonNode& fields, const std::string& file) {
+std::vector<QuantizedLayers> all_groups(const JsonNode& fields) {
   std::vector<QuantizedLayers> all;
   const std::optional<JsonNode> groups = fields.find("config_groups");
   if (!groups) return all;
   groups->for_each_member([&](const std::string& name, const nlohmann::json& value) {
-    all.push_back(layers_of_group(JsonNode(value, file + ": config_groups." + name)));
+    const JsonNode group(value, fields.file() + ": config_groups." + name);
+    if (!group.has("weights")) return;
+    all.push_back(layers_of_group(group));
     all.back().exempt = patterns(fields, {"ignore"});
   });
+  return all;
+}
+
+std::vector<QuantizedLayers> modelopt_layers(const JsonNode& fields) {
+  const std::string algorithm = lower_case(fields.string_or("quant_algo", ""));
+  if (algorithm.empty()) return {};  // only the cache is quantized
+  std::vector<QuantizedLayers> all;
+  if (algorithm != "mixed_precision") {
+    all = {layers_of_algorithm(algorithm)};
+  } else if (fields.has("quantized_layers")) {
+    all = listed_layers(fields);
+  } else {
+    all = all_groups(fields);
+    for (QuantizedLayers& layers : all) layers.rows = layers.is_e4m3 ? 0 : 1;
+  }
+  require<ConfigError>(
+      !all.empty(),
+      "{}: quantization_config: expected quantized_layers or config_groups with the layers of "
+      "MIXED_PRECISION, found none; inspect the model's folder with its weights or "
+      "hf_quant_config.json instead",
+      fields.file());
+  for (QuantizedLayers& layers : all) {
+    layers.exempt = patterns(fields, {"ignore", "exclude_modules"});
+    layers.with_head = algorithm == "mixed_precision";
+  }
   return all;
 }
 
@@ -149,11 +241,10 @@ std::vector<QuantizedLayers> layers_of(const QuantizationConfig& config, Method 
   const JsonNode fields(config.fields, config.file);
   switch (method) {
     case Method::awq:
-      return {integer_layers(fields)};
     case Method::gptq:
-      return {gptq_layers(fields)};
+      return integer_layers(fields);
     case Method::compressed_tensors:
-      return all_groups(fields, config.file);
+      return all_groups(fields);
     case Method::mxfp4:
       return {{.targets = {{"experts"}, config.file},
                .exempt = patterns(fields, {"modules_to_not_convert"}),
@@ -162,8 +253,8 @@ std::vector<QuantizedLayers> layers_of(const QuantizationConfig& config, Method 
     case Method::bitsandbytes:
       return {{.exempt = patterns(fields, {"llm_int8_skip_modules"}), .columns = 64, .layout = Layout::nf4}};
     default:
-      return {config.method == "modelopt" ? modelopt_layers(fields, method)
-                                          : fp8_layers(fields, config.method)};
+      if (config.method == "modelopt") return modelopt_layers(fields);
+      return {fp8_layers(fields, config.method)};
   }
 }
 
@@ -171,7 +262,8 @@ std::vector<QuantizedLayers> layers_of(const QuantizationConfig& config, Method 
 
 bool QuantizedLayers::include(const std::string& tensor) const {
   const std::string layer = tensor.substr(0, tensor.rfind('.'));
-  return tensor.ends_with(".weight") && is_in_block(layer) && (targets.empty() || targets.match(layer)) &&
+  const bool is_in_model = is_in_block(layer) || (with_head && layer.ends_with("lm_head"));
+  return tensor.ends_with(".weight") && is_in_model && (targets.empty() || targets.match(layer)) &&
          !exempt.match(layer);
 }
 

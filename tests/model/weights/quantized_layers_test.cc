@@ -2,7 +2,10 @@
 #include "model/weights/quantized/quantized_layers.h"
 
 #include "model/weights/quantized/group_checkpoint.h"
+#include "model/weights/quantized/quantized_matrices.h"
 #include "tests/model/weights/checkpoint_files.h"
+
+#include <algorithm>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -74,6 +77,12 @@ TEST(QuantizedLayers, AreKnownOfEveryMethodThatCanBeRead) {
        "F8_E4M3, one scale: f8_e4m3"},
       {{{"quant_method", "compressed-tensors"}, {"format", "dense"}, {"kv_cache_scheme", {{"num_bits", 8}}}},
        "plain"},
+      {{{"quant_method", "compressed-tensors"},
+        {"format", "dense"},
+        {"config_groups", {{"group_0", {{"targets", {"re:.*self_attn$"}}, {"weights", nullptr}}}}}},
+       "plain"},
+      {{{"quant_method", "modelopt"}, {"quant_algo", nullptr}, {"kv_cache_quant_algo", "FP8"}}, "plain"},
+      {{{"quant_algo", nullptr}, {"kv_cache_quant_algo", "FP8"}}, "plain"},
       {nullptr, "plain"}};
   for (const auto& [quantization, expected] : cases)
     EXPECT_EQ(BareConfig(quantization).description(), expected) << quantization;
@@ -106,14 +115,17 @@ TEST(QuantizedLayers, OfEveryOtherMethodAreRefusedByName) {
   }
   const std::pair<json, std::string> cases[] = {
       {{{"load_in_4bit", true}, {"bnb_4bit_quant_type", "fp4"}},
-       "bnb_4bit_quant_type must be nf4, found fp4"},
-      {{{"load_in_8bit", true}}, "load_in_8bit must be false, found true"},
+       "bnb_4bit_quant_type of bitsandbytes must be nf4, found fp4"},
+      {{{"load_in_8bit", true}}, "load_in_8bit of bitsandbytes must be false, found true"},
       {{{"bits", 4}, {"group_size", 64}}, "as in the format of MLX"},
-      {{{"quant_method", "gptq"}, {"bits", 3}, {"group_size", 128}}, "bits must be 4 or 8, found 3"},
-      {{{"quant_method", "awq"}, {"bits", 4}, {"version", "marlin"}}, "version must be gemm, found marlin"},
+      {{{"quant_method", "gptq"}, {"bits", 3}, {"group_size", 128}}, "bits of gptq must be 4 or 8, found 3"},
+      {{{"quant_method", "awq"}, {"bits", 4}, {"version", "marlin"}},
+       "version of awq must be gemm, found marlin"},
       {{{"quant_method", "modelopt"}, {"quant_algo", "NVFP4_AWQ"}}, "found NVFP4_AWQ"},
       {{{"quant_method", "modelopt"}, {"quant_algo", "MIXED_PRECISION"}},
-       "found MIXED_PRECISION; inspect the model's folder with its weights instead"},
+       "expected quantized_layers or config_groups with the layers of MIXED_PRECISION, found none; inspect "
+       "the "
+       "model's folder with its weights or hf_quant_config.json instead"},
       {compressed({{"num_bits", 4}, {"type", "float"}}, "mxfp4-pack-quantized"),
        "found mxfp4-pack-quantized"}};
   for (const auto& [quantization, expected] : cases)
@@ -161,17 +173,109 @@ TEST(QuantizedLayers, AreThoseOfBlocksThatAreNotExempt) {
   EXPECT_FALSE(included({{"quant_method", "mxfp4"}}, "model.layers.3.self_attn.q_proj.weight"));
 }
 
-TEST(QuantizedLayers, LeaveOutTheLayersOfGptqModelsRules) {
-  json fields = {
-      {"quant_method", "gptq"}, {"bits", 4}, {"dynamic", {{R"(-:.*\.down_proj)", json::object()}}}};
-  const QuantizedLayers layers = BareConfig(fields).layers().front();
-  EXPECT_FALSE(layers.include("model.layers.3.mlp.down_proj.weight"));
-  EXPECT_TRUE(layers.include("model.layers.3.mlp.up_proj.weight"));
-  for (const char* const rule : {R"(+:.*\.down_proj)", R"(.*\.down_proj)"}) {
-    fields["dynamic"] = {{rule, {{"bits", 8}}}};
-    EXPECT_CONTAINS(error_of<ConfigError>([&] { BareConfig(fields).layers(); }),
-                    fmt::format("dynamic may only leave layers out (\"-:...\"), found the rule {}; ", rule));
+// The type of a tensor, or "plain".
+std::string type_in(const std::vector<QuantizedLayers>& all, const std::string& tensor) {
+  const auto found =
+      std::ranges::find_if(all, [&](const QuantizedLayers& layers) { return layers.include(tensor); });
+  return found == all.end() ? "plain" : std::string(name_of(type_of(found->stored(kShape))));
+}
+
+TEST(QuantizedLayers, HaveWhatGptqModelsRulesSay) {
+  json fields = {{"quant_method", "gptq"},
+                 {"bits", 4},
+                 {"group_size", 128},
+                 {"dynamic",
+                  {{R"(-:.*\.down_proj)", json::object()},
+                   {R"(+:.*\.1\..*)", {{"bits", 8}}},
+                   {R"(.*\.2\..*)", {{"group_size", 32}}},
+                   {R"(.*\.3\..*)", {{"desc_act", true}}}}}};
+  for (const char* const method : {"gptq", "awq"}) {
+    fields["quant_method"] = method;
+    const std::vector<QuantizedLayers> all = BareConfig(fields).layers();
+    EXPECT_EQ(type_in(all, "model.layers.0.mlp.up_proj.weight"), "int4_g128");
+    EXPECT_EQ(type_in(all, "model.layers.0.mlp.down_proj.weight"), "plain");
+    EXPECT_EQ(type_in(all, "model.layers.1.mlp.up_proj.weight"), "int8_scaled");
+    EXPECT_EQ(type_in(all, "model.layers.2.mlp.up_proj.weight"), "int4_g32");
+    EXPECT_EQ(type_in(all, "model.layers.3.mlp.up_proj.weight"), "int4_scaled");
+    EXPECT_EQ(type_in(all, "lm_head.weight"), "plain");
   }
+  fields["lm_head"] = true;
+  EXPECT_EQ(type_in(BareConfig(fields).layers(), "lm_head.weight"), "int4_g128");
+}
+
+// nlohmann::json sorts members: "-:" comes before ".".
+TEST(QuantizedLayers, HaveWhatTheFirstMatchingRuleInTheFileSays) {
+  const auto type_with = [](const char* rules) {
+    const TemporaryDirectory folder;
+    folder.write("config.json", fmt::format(R"({{"quantization_config": {{"quant_method": "gptq", "bits": 4,
+      "dynamic": {{{}}}}}}})",
+                                            rules));
+    return type_in(find_quantized_layers(folder.path()), "model.layers.1.mlp.up_proj.weight");
+  };
+  EXPECT_EQ(type_with(R"(".*\\.1\\..*": {"bits": 8}, "-:.*up_proj": {})"), "int8_scaled");
+  EXPECT_EQ(type_with(R"("-:.*up_proj": {}, ".*\\.1\\..*": {"bits": 8})"), "plain");
+  EXPECT_EQ(type_with(R"("+:.*up_proj": {"group_size": 64}, "+:.*\\.1\\..*": {"bits": 8})"), "int4_g64");
+}
+
+TEST(QuantizedLayers, AreThoseOfTheListsOfModulesInBlocks) {
+  for (const json& lists :
+       {json{{"self_attn.q_proj"}, {"mlp.up_proj"}}, json{"self_attn.q_proj", "mlp.up_proj"}}) {
+    const QuantizedLayers layers =
+        BareConfig({{"quant_method", "gptq"}, {"bits", 4}, {"modules_in_block_to_quantize", lists}})
+            .layers()
+            .front();
+    EXPECT_TRUE(layers.include("model.layers.3.mlp.up_proj.weight"));
+    EXPECT_FALSE(layers.include("model.layers.3.mlp.down_proj.weight"));
+  }
+}
+
+// As nvidia/Qwen3.6-35B-A3B-NVFP4 has them. The lists are in config.json or in ModelOpt's own file.
+TEST(QuantizedLayers, OfMixedPrecisionAreListed) {
+  const json lists = {
+      {"quant_algo", "MIXED_PRECISION"},
+      {"kv_cache_quant_algo", "FP8"},
+      {"exclude_modules", {"mtp*"}},
+      {"quantized_layers",
+       {{"model.language_model.layers.0.mlp.experts", {{"quant_algo", "W4A16_NVFP4"}, {"group_size", 16}}},
+        {"model.language_model.layers.3.self_attn.q_proj", {{"quant_algo", "FP8"}}},
+        {"lm_head", {{"quant_algo", "NVFP4"}, {"group_size", 16}}}}}};
+  const auto expect_types = [](const std::vector<QuantizedLayers>& all) {
+    for (const char* const prefix : {"model.", "language_model.model.", "model.language_model."}) {
+      const std::string layers = std::string(prefix) + "layers.";
+      EXPECT_EQ(type_in(all, layers + "0.mlp.experts.7.up_proj.weight"), "nvfp4");
+      EXPECT_EQ(type_in(all, layers + "3.self_attn.q_proj.weight"), "f8_e4m3");
+      EXPECT_EQ(type_in(all, layers + "3.self_attn.k_proj.weight"), "plain");
+      EXPECT_EQ(type_in(all, layers + "1.mlp.experts.7.up_proj.weight"), "plain");
+    }
+    EXPECT_EQ(type_in(all, "lm_head.weight"), "nvfp4");
+    EXPECT_EQ(all.back().stored(kShape).groups.row_block, 1U);
+    EXPECT_EQ(all.front().stored(kShape).groups.row_block, kShape.rows) << "one scale";
+  };
+  const BareConfig in_config(lists);
+  expect_types(in_config.layers());
+  const BareConfig in_own_file(json{{"producer", {{"name", "modelopt"}}}, {"quantization", lists}},
+                               "hf_quant_config.json");
+  expect_types(in_own_file.layers());
+  in_own_file.directory.write(
+      "config.json",
+      json{{"quantization_config", {{"quant_method", "modelopt"}, {"quant_algo", "MIXED_PRECISION"}}}}
+          .dump());
+  expect_types(in_own_file.layers());
+}
+
+TEST(QuantizedLayers, OfMixedPrecisionMayBeInGroups) {
+  const json groups = {
+      {"fp8",
+       {{"targets", {"model.layers.0.mixer.in_proj"}}, {"weights", {{"num_bits", 8}, {"type", "float"}}}}},
+      {"nvfp4",
+       {{"targets", {"model.layers.0.mixer.up_proj"}},
+        {"weights", {{"num_bits", 4}, {"type", "float"}, {"group_size", 16}}}}}};
+  const std::vector<QuantizedLayers> all =
+      BareConfig({{"quant_method", "modelopt"}, {"quant_algo", "MIXED_PRECISION"}, {"config_groups", groups}})
+          .layers();
+  EXPECT_EQ(type_in(all, "model.layers.0.mixer.in_proj.weight"), "f8_e4m3");
+  EXPECT_EQ(type_in(all, "model.layers.0.mixer.up_proj.weight"), "nvfp4");
+  EXPECT_EQ(type_in(all, "model.layers.1.mixer.up_proj.weight"), "plain");
 }
 
 TEST(QuantizedLayers, MatchWildcardsInAnyPlaceAndNumber) {
