@@ -253,7 +253,6 @@ TEST(GptqRules, GiveLayersBitsAndGroupsOfTheirOwn) {
   };
   EXPECT_EQ(logits_of(*stored, WeightType::f32), logits_of(*dequantized, WeightType::f32));
   EXPECT_EQ(logits_of(*stored, WeightType::int8), logits_of(*dequantized, WeightType::int8));
-  EXPECT_EQ(logits_of(*stored, std::nullopt).empty(), logits_of(*dequantized, WeightType::f32).empty());
 }
 
 // Each expert's matrices have scales of their own.
