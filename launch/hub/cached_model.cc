@@ -3,8 +3,8 @@
 #include "launch/hub/destination.h"
 #include "launch/hub/gguf_models.h"
 #include "model/files/printable.h"
+#include "model/files/regular_file.h"
 #include "model/weights/safetensors/safetensors_files.h"
-#include "parallel/machine/file_text.h"
 #include "tp/error.h"
 
 #include <system_error>
@@ -31,7 +31,7 @@ std::optional<fs::path> only_entry(const fs::path& folder) {
 }
 
 std::optional<fs::path> find_snapshot(const fs::path& root) {
-  std::string commit = file_text(root / "refs/main");
+  std::string commit = RegularFile(root / "refs/main").text();
   while (!commit.empty() && commit.back() == '\n') commit.pop_back();
   if (commit.empty()) return only_entry(root / "snapshots");
   const fs::path snapshot = root / "snapshots" / commit;

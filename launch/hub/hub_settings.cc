@@ -3,7 +3,7 @@
 #include "launch/hub/download_error.h"
 #include "model/files/blanks.h"
 #include "model/files/parse_number.h"
-#include "parallel/machine/file_text.h"
+#include "model/files/regular_file.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ fs::path hub_home() {
 std::string stored_token() {
   const std::string path = variable("HF_TOKEN_PATH");
   if (path.empty() && hub_home().empty()) return {};
-  return file_text(path.empty() ? hub_home() / "token" : path_of(path));
+  return RegularFile(path.empty() ? hub_home() / "token" : path_of(path)).text();
 }
 
 std::string find_token() {

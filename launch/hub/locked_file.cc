@@ -1,10 +1,10 @@
 #include "launch/hub/locked_file.h"
 
 #include "launch/hub/download_error.h"
+#include "model/files/regular_file.h"
 #include "tp/internal/require.h"
 
 #include <cerrno>
-#include <cstring>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -17,13 +17,13 @@ namespace {
 int open_file(const std::filesystem::path& path) {
   std::error_code ignored;  // opening says what is wrong
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), ignored);
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  RegularFile file(path, O_RDWR | O_CREAT, 0666);
   require<DownloadError>(
-      descriptor >= 0,
+      file.is_open(),
       "cannot write {}: expected a folder for the download, found: {}; check its permissions, or "
       "choose another one with --to or HF_HUB_CACHE",
-      path.string(), std::strerror(errno));
-  return descriptor;
+      path.string(), file.error());
+  return file.release();
 }
 
 void lock(int descriptor, const std::function<void()>& on_wait) {

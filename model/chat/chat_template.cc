@@ -77,7 +77,7 @@ NamedTemplates find_templates(const fs::path& folder) {
                              : templates_in_json(folder);
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder / kAdditionalTemplates, ignored)) {
-    if (entry.path().extension() == ".jinja")
+    if (entry.path().extension() == ".jinja" && is_there(entry.path()))
       found[entry.path().stem().string()] = {entry.path().string(), read_template(entry.path())};
   }
   return found;

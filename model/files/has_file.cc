@@ -26,7 +26,11 @@ std::string adapter_text(const fs::path& file) {
 
 bool has_file(const fs::path& path) {
   std::error_code error;
-  if (fs::exists(path, error)) return true;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_regular_file(status) || fs::is_directory(status)) return true;
+  require<CheckpointError>(
+      !fs::exists(status),
+      "{}: expected a regular file, found a device, pipe or socket; copy its data to a file", path.string());
   if (!fs::is_symlink(fs::symlink_status(path, error))) return false;
   throw_error<CheckpointError>(
       "{}: expected a file, found a link to {}, which does not exist; copy the model together with what its "

@@ -1,5 +1,6 @@
 #include "runtime/store/store_folder.h"
 
+#include "model/files/regular_file.h"
 #include "runtime/store/prompt_ids.h"
 #include "tp/internal/require.h"
 
@@ -22,22 +23,6 @@ constexpr std::string_view kTemporary = ".tmp";
 
 std::string reason_of(int error) { return std::generic_category().message(error); }
 
-// A file descriptor that is closed at the end of its scope.
-class OpenFile {
- public:
-  OpenFile(const std::filesystem::path& path, int flags, mode_t mode = 0)
-      : descriptor_(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, mode)) {}
-  ~OpenFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
 std::string write_all(int descriptor, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
@@ -48,29 +33,16 @@ std::string write_all(int descriptor, std::span<const std::byte> bytes) {
   return {};
 }
 
-// Reads until the end of the file or of `out`. Returns the number of bytes, or -1.
-ssize_t read_all(int descriptor, std::span<std::byte> out) {
-  std::size_t done = 0;
-  while (done < out.size()) {
-    const ssize_t count = ::read(descriptor, out.data() + done, out.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return -1;
-    if (count == 0) break;
-    done += static_cast<std::size_t>(count);
-  }
-  return static_cast<ssize_t>(done);
+// A file, never that of a link.
+RegularFile open_file(const std::filesystem::path& path, int flags = O_RDONLY, mode_t mode = 0) {
+  return RegularFile(path, flags | O_NOFOLLOW, mode);
 }
 
-// The file's size, or the reason why the file is not ours to read. Without O_NONBLOCK, opening a named pipe
-// would wait for its writer.
-std::string check_file(const OpenFile& file, std::uint64_t& bytes) {
-  struct stat status {};
-  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) return reason_of(errno);
-  if (!S_ISREG(status.st_mode)) return "it is not a regular file";
+// The reason why the file is not ours to read, else nothing.
+std::string check_file(const RegularFile& file) {
+  if (!file.is_open()) return file.error();
   // Another user could have written any keys and values.
-  if (status.st_uid != ::geteuid()) return "it belongs to another user";
-  bytes = static_cast<std::uint64_t>(status.st_size);
-  return {};
+  return file.is_own() ? std::string() : "it belongs to another user";
 }
 
 }  // namespace
@@ -123,10 +95,10 @@ std::string StoreFolder::write_once(const std::filesystem::path& file,
   std::string error;
   std::error_code failed;
   {
-    const OpenFile opened(temporary, O_WRONLY | O_CREAT | O_EXCL, 0600);
-    if (opened.get() < 0) return reason_of(errno);
-    ::flock(opened.get(), LOCK_EX | LOCK_NB);  // until renamed, so that nobody considers it abandoned
-    error = write_all(opened.get(), bytes);
+    const RegularFile opened = open_file(temporary, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    if (!opened.is_open()) return opened.error();
+    ::flock(opened.descriptor(), LOCK_EX | LOCK_NB);  // until renamed, so that nobody considers it abandoned
+    error = write_all(opened.descriptor(), bytes);
     if (error.empty() && std::filesystem::is_directory(file, failed)) remove(file);
     if (error.empty() && ::rename(temporary.c_str(), file.c_str()) != 0) error = reason_of(errno);
   }
@@ -135,15 +107,14 @@ std::string StoreFolder::write_once(const std::filesystem::path& file,
 }
 
 std::string StoreFolder::read(const std::filesystem::path& file, std::span<std::byte> out) {
-  const OpenFile opened(file, O_RDONLY | O_NONBLOCK);
-  std::uint64_t bytes = 0;
-  std::string error = check_file(opened, bytes);
+  const RegularFile opened = open_file(file);
+  std::string error = check_file(opened);
   if (!error.empty()) return error;
-  if (bytes != out.size()) return "it has another size";
-  const ssize_t count = read_all(opened.get(), out);
+  if (opened.size() != out.size()) return "it has another size";
+  const ssize_t count = opened.read(out.data(), out.size());
   if (count < 0) return reason_of(errno);
   if (static_cast<std::size_t>(count) != out.size()) return "it is cut short";
-  ::futimens(opened.get(), nullptr);  // the least recently used files are removed first
+  ::futimens(opened.descriptor(), nullptr);  // the least recently used files are removed first
   return {};
 }
 
@@ -154,19 +125,18 @@ void StoreFolder::remove(const std::filesystem::path& file) {
 }
 
 ParsedRun StoreFolder::read_header(const std::filesystem::path& file) {
-  const OpenFile opened(file, O_RDONLY | O_NONBLOCK);
-  std::uint64_t bytes = 0;
+  const RegularFile opened = open_file(file);
   ParsedRun run;
-  run.error = check_file(opened, bytes);
+  run.error = check_file(opened);
   if (!run.error.empty()) return run;
   std::vector<std::byte> beginning;
   // Almost all files have few tokens.
   for (const std::size_t tokens : {std::size_t{1024}, kMostRunTokens}) {
     const std::size_t before = beginning.size();
-    beginning.resize(std::min<std::uint64_t>(bytes, run_offset(tokens)));
-    if (read_all(opened.get(), std::span(beginning).subspan(before)) < 0)
+    beginning.resize(std::min<std::uint64_t>(opened.size(), run_offset(tokens)));
+    if (opened.read(beginning.data() + before, beginning.size() - before) < 0)
       return {.header = {}, .values = {}, .error = reason_of(errno)};
-    run = parse_run_header(beginning, bytes);
+    run = parse_run_header(beginning, opened.size());
     if (run.error.empty()) return run;
   }
   return run;
@@ -186,12 +156,11 @@ void StoreFolder::remove_abandoned() const {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(path_, error)) {
     if (!entry.path().filename().string().ends_with(kTemporary)) continue;
-    const OpenFile opened(entry.path(), O_RDONLY | O_NONBLOCK);
-    struct stat status {};
-    if (opened.get() < 0 || ::fstat(opened.get(), &status) != 0) continue;
+    const RegularFile opened = open_file(entry.path());
+    if (!opened.is_open()) continue;
     // A file without a lock may be so new that its writer has yet to lock it.
-    const bool is_old = status.st_mtim.tv_sec + kMinute < ::time(nullptr);
-    if (is_old && ::flock(opened.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry.path().c_str());
+    const bool is_old = opened.status().st_mtim.tv_sec + kMinute < ::time(nullptr);
+    if (is_old && ::flock(opened.descriptor(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry.path().c_str());
   }
 }
 

@@ -1,13 +1,14 @@
 #include "runtime/store/store_limit.h"
 
+#include "model/files/regular_file.h"
 #include "runtime/store/prompt_ids.h"
 #include "runtime/store/store_folder.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <map>
+#include <sstream>
 #include <system_error>
 #include <tuple>
 #include <unordered_map>
@@ -83,8 +84,8 @@ std::vector<StoreSummary> summarize_stores(const fs::path& store) {
     if (!entry.is_directory(error)) continue;
     StoreSummary& summary = stores[entry.path().filename().string()];
     summary.name = entry.path().filename().string();
-    std::ifstream description(entry.path() / StoreFolder::kDescription);
-    std::getline(description, summary.description);
+    const std::string description = RegularFile(entry.path() / StoreFolder::kDescription).text();
+    summary.description = description.substr(0, description.find('\n'));
   }
   for (const StoredFiles& files : list_stored(store, true)) {
     StoreSummary& summary = stores[files.id.parent_path().filename().string()];  // a job may add stores
@@ -187,8 +188,8 @@ std::uint64_t store_limit(const fs::path& store, std::uint64_t wanted) {
   fs::create_directories(store, error);
   const fs::path fixed = store / "size";
   std::uint64_t limit = 0;
-  const bool is_file = fs::is_regular_file(fs::symlink_status(fixed, error));  // a pipe would block
-  if (is_file && std::ifstream(fixed) >> limit && limit != 0 && wanted == 0) return limit;
+  std::istringstream(RegularFile(fixed, O_RDONLY | O_NOFOLLOW).text()) >> limit;
+  if (limit != 0 && wanted == 0) return limit;
   struct statvfs disk {};
   limit = kMost;
   if (::statvfs(store.c_str(), &disk) == 0)
@@ -203,10 +204,10 @@ std::uint64_t store_limit(const fs::path& store, std::uint64_t wanted) {
 }
 
 std::uint64_t shrink_store(const fs::path& store, std::uint64_t limit) {
-  const int lock = ::open((store / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (lock < 0) return 0;
+  const RegularFile lock(store / "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  if (!lock.is_open()) return 0;
   std::uint64_t removed = 0;
-  if (::flock(lock, LOCK_EX | LOCK_NB) == 0) {
+  if (::flock(lock.descriptor(), LOCK_EX | LOCK_NB) == 0) {
     std::uint64_t bytes = 0;
     for (const StoredFiles& files : list_stored(store, false)) bytes += files.bytes;
     if (bytes > limit) {
@@ -216,7 +217,6 @@ std::uint64_t shrink_store(const fs::path& store, std::uint64_t limit) {
       }
     }
   }
-  ::close(lock);
   return removed;
 }
 

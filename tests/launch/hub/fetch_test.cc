@@ -12,6 +12,7 @@
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace tp::test {
@@ -180,6 +181,14 @@ TEST(LockedFile, IsTheOneOfThatNameAfterWaiting) {
   first.reset();
   other.join();
   EXPECT_EQ(text_of(path), "x");
+}
+
+// Writing to it would wait for a reader.
+TEST(LockedFile, IsNoPipe) {
+  const TemporaryDirectory folder;
+  ASSERT_EQ(::mkfifo((folder.path() / "file").c_str(), 0600), 0);
+  EXPECT_CONTAINS(error_of<DownloadError>([&] { LockedFile(folder.path() / "file", [] {}); }),
+                  "it is not a regular file");
 }
 
 TEST(Fetch, ChecksSmallFilesToo) {

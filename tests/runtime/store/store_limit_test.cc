@@ -140,6 +140,25 @@ TEST_F(StoreLimit, PruningLeavesForeignFoldersAlone) {
   EXPECT_FALSE(std::filesystem::exists(directory_.path() / "old")) << "a store without prompts";
 }
 
+// Opening a pipe would wait for another process.
+TEST_F(StoreLimit, ListsAndPrunesBesidePipes) {
+  const StoredConversation chat(folder_, 1, 1);
+  const std::filesystem::path other = directory_.path() / "other";
+  std::filesystem::create_directories(other);
+  for (const std::filesystem::path& pipe :
+       {other / StoreFolder::kDescription, folder_.path() / "abc.tmp", directory_.path() / "size",
+        directory_.path() / "lock", folder_.path_of(PromptId{}, "k0h0")})
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const std::vector<StoreSummary> stores = summarize_stores(directory_.path());
+  ASSERT_EQ(stores.size(), 2U);
+  EXPECT_EQ(stores[0].bytes, run_bytes_);
+  EXPECT_EQ(stores[1].description, "");
+  EXPECT_GT(store_limit(directory_.path(), 0), 0U);
+  EXPECT_EQ(shrink_store(directory_.path(), 1), 0U) << "the lock is not a file";
+  folder_.remove_abandoned();
+  EXPECT_EQ(prune_stores(directory_.path(), {.name = "fingerprint"}), run_bytes_);
+}
+
 TEST_F(StoreLimit, OfZeroInTheFileIsNoLimit) {
   std::ofstream(directory_.path() / "size") << 0;
   EXPECT_GT(store_limit(directory_.path(), 0), 0U);
