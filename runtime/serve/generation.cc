@@ -253,7 +253,7 @@ void Generation::finish() {
       if (!continuation.finished()) continuation.finish_reason = FinishReason::length;
     }
   }
-  const StepTimes steps = service_.steps();
+  const StepSeconds steps = service_.steps();
   answer_.times.compute = steps.compute - steps_before_.compute;
   answer_.times.collectives = steps.collectives - steps_before_.collectives;
   answer_.times.waiting = steps.waiting - steps_before_.waiting;

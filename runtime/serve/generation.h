@@ -57,7 +57,7 @@ class Generation : public Call {
   std::optional<Replay> replay_;
   Answer answer_;
   std::vector<std::vector<Pace>> paces_;  // [prompts][samples]
-  StepTimes steps_before_;                // at submission
+  StepSeconds steps_before_;              // at submission
   bool is_streaming_ = false;
   Clock::time_point last_sent_ = Clock::now();
   double first_token_ = 0.0;  // seconds

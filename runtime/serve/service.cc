@@ -60,12 +60,12 @@ void Service::log_request(const HttpRequest& request, LoggedRequest line) const 
   log.add(line);
 }
 
-StepTimes Service::steps() const {
+StepSeconds Service::steps() const {
   const std::lock_guard lock(mutex);
   return step_times;
 }
 
-void Service::set_steps(const StepTimes& times) {
+void Service::set_steps(const StepSeconds& times) {
   const std::lock_guard lock(mutex);
   step_times = times;
 }

@@ -53,7 +53,7 @@ struct OpenModel {
 
 // Seconds that rank 0 spent in steps. `collectives`: exchanging data with other ranks, including waiting for
 // them. `waiting`: the part of `collectives` spent waiting in all-reduces, estimated from the latest reports.
-struct StepTimes {
+struct StepSeconds {
   double compute = 0.0;
   double collectives = 0.0;
   double waiting = 0.0;
@@ -93,8 +93,8 @@ struct Service {
   HttpResponse response_of(const HttpRequest& request, const ApiError& error) const;
 
   // Times of all steps so far.
-  StepTimes steps() const;
-  void set_steps(const StepTimes& times);
+  StepSeconds steps() const;
+  void set_steps(const StepSeconds& times);
 
   // Logs a request that has ended; `line` lacks the members that `request` contains.
   void log_request(const HttpRequest& request, LoggedRequest line) const;
@@ -106,7 +106,7 @@ struct Service {
   void end_all(const ApiError& error);
 
   mutable std::mutex mutex;  // guards step_times and calls
-  StepTimes step_times{};
+  StepSeconds step_times{};
   std::map<const Call*, std::weak_ptr<Call>> calls{};
 
   // Declared last, so that their tasks end first. Two pools, because slow work must not delay urgent work.
