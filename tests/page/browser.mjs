@@ -57,6 +57,10 @@ export class Browser {
   async newPage() {
     const { browserContextId } = await this.call("Target.createBrowserContext");
     await this.call("Browser.setDownloadBehavior", { behavior: "deny", browserContextId });
+    return this.newTab(browserContextId);
+  }
+
+  async newTab(browserContextId) {
     const { targetId } = await this.call("Target.createTarget", { url: "about:blank", browserContextId });
     const { sessionId } = await this.call("Target.attachToTarget", { targetId, flatten: true });
     const page = new Page(this, browserContextId, sessionId);
@@ -100,6 +104,13 @@ class Page {
 
   call(method, params) {
     return this.browser.call(method, params, this.session);
+  }
+
+  // Another page with the storage of this one, at the same address.
+  async secondTab() {
+    const tab = await this.browser.newTab(this.context);
+    await tab.open(await this.evaluate("location.href"));
+    return tab;
   }
 
   close() {

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { ANSWER, ask, count, done, idle, limitTokens, ready, textOf, words } from "./page_steps.mjs";
 import { markdownCases } from "./markdown_cases.mjs";
+import { storageCases } from "./storage_cases.mjs";
 
 async function streams({ page, shot }) {
   await page.until(ready);
@@ -276,6 +277,7 @@ export const cases = [
   ["conversations survive a reload", survivesReload],
   ["keeps the part of an answer that was there before a reload", keepsPartOfAnswer],
   ...markdownCases,
+  ...storageCases,
   ["tells that the server is gone", tellsThatServerIsGone],
   ["tries again", triesAgain],
   ["is good on a phone", isGoodWhenNarrow],

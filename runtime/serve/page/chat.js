@@ -88,6 +88,15 @@ export class Chat {
     this.showButton();
   }
 
+  // Shows what another tab has written, without disturbing a message that is being edited.
+  refresh() {
+    if (this.log.querySelector(".editing")) return;
+    const ids = branch(this.conversation).map(({ id }) => id);
+    if (ids.join() !== [...this.views.keys()].join()) return this.render();
+    for (const id of ids) this.showMessage(this.conversation.messages[id]);
+    this.follow();
+  }
+
   showMessage(message) {
     const answer = this.answer();
     const run = answer?.message === message ? { wait: answer.waitText() } : null;
@@ -131,14 +140,10 @@ export class Chat {
     this.answer()?.stop();
   }
 
-  // Streams an answer to the message `parent`. An empty one that failed is replaced, any other stays as an earlier version.
+  // Streams an answer to the message `parent`. Earlier answers stay as versions.
   async reply(parent) {
     const { conversation } = this;
     if (this.answers.has(conversation.id)) return;
-    for (const message of Object.values(conversation.messages)) {
-      const failed = message.parent === parent && message.role === "assistant" && message.content === "";
-      if (failed && !message.reasoning) delete conversation.messages[message.id];
-    }
     const message = append(conversation, parent, "assistant", "");
     const answer = new Answer(message, {
       context: this.server.context,
@@ -157,6 +162,7 @@ export class Chat {
       ...sampling(),
     });
     this.answers.delete(conversation.id);
+    if (conversation.leaf === message.id) select(conversation, message); // another tab may have continued it
     this.keep(conversation);
     if (this.conversation === conversation) this.finish(message);
   }
@@ -168,9 +174,8 @@ export class Chat {
   }
 
   finish(message) {
-    for (const shown of branch(this.conversation)) this.showMessage(shown);
+    this.refresh();
     this.showButton();
-    this.follow();
     announce(spoken(message));
   }
 }

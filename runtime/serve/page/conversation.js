@@ -28,17 +28,27 @@ export function branch(conversation, leaf = conversation.leaf) {
   return messages.reverse();
 }
 
-// A message and its siblings, oldest first.
+const isEmptyAnswer = ({ role, content, reasoning }) => role === "assistant" && content === "" && !reasoning;
+
+// A message and its siblings, oldest first. Other answers without a word have failed, and stay only because another tab may have
+// continued them.
 export function versions(conversation, message) {
-  return Object.values(conversation.messages).filter((other) => other.parent === message.parent);
+  return Object.values(conversation.messages).filter(
+    (other) => other === message || (other.parent === message.parent && !isEmptyAnswer(other)),
+  );
+}
+
+// The end of the branch through the message `id` that was written last.
+export function lastBelow(messages, id) {
+  const last = new Map(); // by parent
+  for (const message of Object.values(messages)) last.set(message.parent, message.id);
+  while (last.has(id)) id = last.get(id);
+  return id;
 }
 
 // Shows the branch through `message` that was written last.
 export function select(conversation, message) {
-  const all = Object.values(conversation.messages);
-  for (let last = message; last; last = all.findLast((other) => other.parent === last.id)) {
-    conversation.leaf = last.id;
-  }
+  conversation.leaf = lastBelow(conversation.messages, message.id);
 }
 
 // What the model reads before it answers `parent`, the last message.

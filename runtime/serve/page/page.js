@@ -21,17 +21,17 @@ const chat = new Chat(server, {
 });
 const text = new TextView(server, { changed });
 const ranks = new RanksView(server, find("ranks"));
-const sidebar = new Sidebar({
-  isRunning,
-  left: (id) => {
-    (chat.answers.get(id) ?? text.answers.get(id))?.stop();
-    if (current()?.id === id) goTo("");
-  },
-});
+const sidebar = new Sidebar({ isRunning, left });
 let shown = null; // the view
 
 function isRunning(id) {
   return chat.answers.has(id) || text.answers.has(id);
+}
+
+// The conversation has been removed.
+function left(id) {
+  (chat.answers.get(id) ?? text.answers.get(id))?.stop();
+  if (current()?.id === id && shown !== ranks) goTo("");
 }
 
 // A new conversation gets its address when it is first stored, so that a reload comes back to it.
@@ -254,9 +254,15 @@ function listen() {
   }
   onMissingKey((wasWrong) => askForKey(wasWrong));
   onStorageFull(() => toast("The browser's storage is full: delete conversations, or this one is lost with the page."));
-  watch(isRunning, (id) => {
-    if (shown !== ranks && current().id === id) route();
-    else sidebar.render();
+  watch(isRunning, {
+    changed: (id) => {
+      if (shown !== ranks && current().id === id) shown.refresh();
+      sidebar.render();
+    },
+    gone: (id) => {
+      left(id);
+      sidebar.render();
+    },
   });
 }
 

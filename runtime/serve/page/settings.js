@@ -38,16 +38,24 @@ const NUMBERS = [
 
 const FEW = 2; // fields that are always visible; the others are folded
 
-let values = readChoice("settings", {});
+let values = {};
+
+// What is stored, because another tab may have changed it. Damaged values are left out.
+function readValues() {
+  const isGood = ([name, value]) => (name === "stop" ? typeof value === "string" : Number.isFinite(value));
+  values = Object.fromEntries(Object.entries(readChoice("settings", values)).filter(isGood));
+}
 
 // The members of a request.
 export function sampling() {
+  readValues();
   const { stop = "", ...numbers } = values;
   const texts = stop.split("\n").filter((line) => line !== "");
   return texts.length > 0 ? { ...numbers, stop: texts } : { ...numbers };
 }
 
 function store(name, value) {
+  readValues();
   if (value === null || value === "") delete values[name];
   else values[name] = value;
   writeChoice("settings", values);
@@ -114,6 +122,7 @@ function stopField() {
 
 // Fills the dialog. `conversation` has the system prompt, which belongs to it; null leaves that out.
 export function showSettings(container, conversation, changed) {
+  readValues();
   const parts = [];
   if (conversation) {
     const area = element("textarea", { id: "setting-system", rows: 4, "aria-describedby": "setting-system-hint" });

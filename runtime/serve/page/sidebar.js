@@ -2,7 +2,7 @@
 
 import { titleOf } from "./conversation.js";
 import { element, find, iconButton, toast } from "./dom.js";
-import { all, remove, save } from "./store.js";
+import { all, remove, restore, save } from "./store.js";
 
 export class Sidebar {
   // `isRunning(id)` tells whether an answer is being written; `left(id)` is called when the conversation is deleted.
@@ -124,7 +124,7 @@ export class Sidebar {
     this.render();
     find("new-conversation").focus();
     toast(`Deleted “${title}”`, "Undo", () => {
-      save(conversation);
+      restore(conversation);
       this.render();
     });
   }

@@ -1,17 +1,43 @@
-// Conversations and choices in the browser's localStorage. Where that is denied or full, they last as long as the page.
+// Conversations and choices in the browser's localStorage, which all tabs share. If the browser denies it or it is full, they last as
+// long as the page.
+
+import { merge } from "./merge.js";
+import { readConversation } from "./stored.js";
 
 const PREFIX = "tp-infer.conversation.";
-const opened = new Map();
+const opened = new Map(); // by id: {conversation, base}; `base`: the text that this tab read or wrote last, null before the first
+const removed = new Set(); // ids that this tab has removed
+const dropped = new WeakSet(); // conversations that a tab has removed, whose answer may still be ending here
 let onFull = () => {};
+let isRunning = () => false;
 
 export function onStorageFull(handler) {
   onFull = handler;
 }
 
+function readItem(name) {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null; // no storage
+  }
+}
+
+function removeItem(name) {
+  try {
+    localStorage.removeItem(name);
+  } catch {
+    // There was nothing to remove.
+  }
+}
+
+// A choice of another type than `fallback` is damaged.
 export function readChoice(name, fallback) {
   try {
-    const text = localStorage.getItem(`tp-infer.${name}`);
-    return text === null ? fallback : JSON.parse(text);
+    const value = JSON.parse(readItem(`tp-infer.${name}`));
+    return value !== null && typeof value === typeof fallback && Array.isArray(value) === Array.isArray(fallback)
+      ? value
+      : fallback;
   } catch {
     return fallback;
   }
@@ -25,46 +51,65 @@ export function writeChoice(name, value) {
   }
 }
 
-function parse(text) {
-  try {
-    const value = JSON.parse(text);
-    return value?.id && value.messages ? value : null;
-  } catch {
-    return null;
-  }
-}
-
 // The same object for as long as the page is open, so that an answer goes on growing in a conversation that is not shown.
 export function load(id) {
   if (!opened.has(id)) {
-    let stored = null;
-    try {
-      stored = parse(localStorage.getItem(PREFIX + id));
-    } catch {
-      // No storage.
-    }
-    if (!stored) return null;
-    opened.set(id, stored);
+    const base = removed.has(id) ? null : readItem(PREFIX + id);
+    const conversation = base === null ? null : readConversation(id, base);
+    if (!conversation) return null;
+    opened.set(id, { conversation, base });
   }
-  return opened.get(id);
+  return opened.get(id).conversation;
 }
 
-export function save(conversation) {
-  opened.set(conversation.id, conversation);
+function write(entry) {
+  const text = JSON.stringify(entry.conversation);
   try {
-    localStorage.setItem(PREFIX + conversation.id, JSON.stringify(conversation));
+    localStorage.setItem(PREFIX + entry.conversation.id, text);
+    entry.base = text;
   } catch {
     onFull();
   }
 }
 
-export function remove(id) {
+// Takes over what another tab has stored. Returns whether that lacks something of this tab.
+function catchUp(entry) {
+  const { conversation, base } = entry;
+  const { id } = conversation;
+  const stored = readItem(PREFIX + id);
+  const theirs = stored === null || stored === base ? null : readConversation(id, stored);
+  if (!theirs) return false;
+  const begun = (base && readConversation(id, base)) ?? { messages: {}, text: "" };
+  const lacks = merge(conversation, begun, theirs, isRunning(id));
+  entry.base = stored;
+  return lacks;
+}
+
+function drop(id) {
+  if (opened.has(id)) dropped.add(opened.get(id).conversation);
   opened.delete(id);
-  try {
-    localStorage.removeItem(PREFIX + id);
-  } catch {
-    // There was nothing to remove.
-  }
+}
+
+export function save(conversation) {
+  const { id } = conversation;
+  if (dropped.has(conversation)) return;
+  const entry = opened.get(id) ?? { conversation, base: null };
+  if (entry.base !== null && readItem(PREFIX + id) === null) return drop(id); // another tab has removed it
+  opened.set(id, entry);
+  catchUp(entry);
+  write(entry);
+}
+
+export function remove(id) {
+  drop(id);
+  removed.add(id);
+  removeItem(PREFIX + id);
+}
+
+export function restore(conversation) {
+  removed.delete(conversation.id);
+  dropped.delete(conversation);
+  save(conversation);
 }
 
 // All conversations, those that changed last first.
@@ -84,14 +129,23 @@ export function all() {
     .sort((a, b) => b.updated - a.updated);
 }
 
-// Calls `changed(id)` when another tab has changed or deleted a conversation, unless `isRunning(id)`: what is being written here
-// will be saved over it.
-export function watch(isRunning, changed) {
+// Calls `changed(id)` when another tab has changed a conversation, and `gone(id)` when it has removed one. While `running(id)`, this tab
+// writes an answer.
+export function watch(running, { changed, gone }) {
+  isRunning = running;
   addEventListener("storage", ({ key }) => {
     if (!key?.startsWith(PREFIX)) return;
     const id = key.slice(PREFIX.length);
-    if (isRunning(id)) return;
-    opened.delete(id);
-    changed(id);
+    const entry = opened.get(id);
+    const isStored = readItem(key) !== null;
+    if (removed.has(id)) {
+      if (isStored) removeItem(key); // the other tab did not know yet
+    } else if (!isStored) {
+      drop(id);
+      gone(id);
+    } else {
+      if (entry && catchUp(entry)) write(entry);
+      changed(id);
+    }
   });
 }

@@ -82,6 +82,16 @@ export class TextView {
     );
   }
 
+  // Shows what another tab has written.
+  refresh() {
+    const { selectionStart, selectionEnd } = this.field;
+    if (this.field.value !== this.conversation.text) {
+      this.field.value = this.conversation.text;
+      this.field.setSelectionRange(selectionStart, selectionEnd);
+    }
+    this.render();
+  }
+
   keep(conversation) {
     conversation.updated = Date.now();
     save(conversation);
@@ -106,15 +116,24 @@ export class TextView {
     if (this.answers.has(conversation.id) || conversation.text === "") return;
     conversation.before = conversation.text;
     const message = { content: "" };
+    let added = 0; // characters of the answer that the text has
+    const grow = () => {
+      conversation.text += message.content.slice(added);
+      added = message.content.length;
+    };
     const show = () => {
-      conversation.text = conversation.before + message.content;
+      grow();
       if (this.conversation !== conversation) return;
       const atEnd = this.field.scrollHeight - this.field.scrollTop - this.field.clientHeight < 40;
       this.field.value = conversation.text;
       if (atEnd) this.field.scrollTop = this.field.scrollHeight;
       this.render();
     };
-    const answer = new Answer(message, { context: this.server.context, changed: show, save: () => save(conversation) });
+    const answer = new Answer(message, {
+      context: this.server.context,
+      changed: show,
+      save: () => (grow(), save(conversation)),
+    });
     this.answers.set(conversation.id, answer);
     this.render();
     announce("Continuing");

@@ -1,0 +1,65 @@
+// Joins what two tabs have written to one conversation. Both began with `base`; `mine` is this tab's, `theirs` is the other's.
+
+import { lastBelow } from "./conversation.js";
+import { repairTree } from "./stored.js";
+
+const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+
+// What has replaced a part of `base`: {start, end, text}.
+function changeOf(base, text) {
+  const shorter = Math.min(base.length, text.length);
+  let start = 0;
+  while (start < shorter && base[start] === text[start]) ++start;
+  let kept = 0; // characters at the end
+  while (kept < shorter - start && base.at(-1 - kept) === text.at(-1 - kept)) ++kept;
+  return { start, end: base.length - kept, text: text.slice(start, text.length - kept) };
+}
+
+// The text with both changes. If both tabs have changed the same part, it has both replacements.
+export function mergeTexts(base, mine, theirs) {
+  if (mine === base || mine === theirs) return theirs;
+  if (theirs === base) return mine;
+  const changes = [changeOf(base, theirs), changeOf(base, mine)];
+  const [first, second] = changes.sort((a, b) => a.start - b.start);
+  const between = base.slice(first.end, Math.max(first.end, second.start));
+  return base.slice(0, first.start) + first.text + between + second.text + base.slice(Math.max(first.end, second.end));
+}
+
+function replaceMembers(object, members) {
+  for (const name of Object.keys(object)) if (!Object.hasOwn(members, name)) delete object[name];
+  Object.assign(object, members);
+}
+
+// Whether a tab does not have the message yet, or only its beginning.
+const isBehind = (theirs, mine) => theirs === undefined || (theirs.partial === true && !mine.partial);
+
+// All messages of both. Only one tab changes a message: the one that receives it.
+function mergeMessages(base, mine, theirs) {
+  const messages = {};
+  for (const [id, message] of Object.entries(theirs)) {
+    messages[id] = mine[id] ?? message;
+    if (mine[id] && same(mine[id], base[id]) && !isBehind(message, mine[id])) replaceMembers(mine[id], message);
+  }
+  const both = { ...messages, ...mine };
+  repairTree(both);
+  return both;
+}
+
+// Changes `mine`, whose messages stay the same objects, because views and answers refer to them. `isRunning`: this tab receives an
+// answer, and goes on showing it. Otherwise it shows what the other tab has added to the branch. Returns whether `theirs` lacks a
+// message, or the end of one.
+export function merge(mine, base, theirs, isRunning) {
+  const lacks = Object.values(mine.messages).some((message) => isBehind(theirs.messages[message.id], message));
+  const names = new Set([...Object.keys(mine), ...Object.keys(theirs)]);
+  for (const name of ["id", "messages", "leaf", "updated", "text"]) names.delete(name);
+  for (const name of names) {
+    if (!same(mine[name], base[name])) continue;
+    if (theirs[name] === undefined) delete mine[name];
+    else mine[name] = theirs[name];
+  }
+  mine.text = mergeTexts(base.text, mine.text, theirs.text);
+  mine.updated = Math.max(mine.updated, theirs.updated);
+  mine.messages = mergeMessages(base.messages, mine.messages, theirs.messages);
+  if (!isRunning) mine.leaf = lastBelow(mine.messages, mine.leaf);
+  return lacks;
+}
