@@ -93,6 +93,17 @@ const RENDERED = [
     "x | y\n--|:-:\n1 | `2|3`",
     "<table><thead><tr><th>x</th><th>y</th></tr></thead><tbody><tr><td>1</td><td><code>2|3</code></td></tr></tbody></table>",
   ],
+  [
+    "a|b|c\n-|-|-\n1|\n1|2|3|4",
+    "<table><thead><tr><th>a</th><th>b</th><th>c</th></tr></thead><tbody><tr><td>1</td><td></td></tr><tr><td>1</td><td>2</td><td>3</td></tr></tbody></table>",
+  ],
+  ["a|b\n- |x", "<p>a|b</p><ul><li>|x</li></ul>"],
+  ["`` `a` `` ` `` ` ` b`", "<p><code>`a`</code> <code>``</code> <code> b</code></p>"],
+  ["[a](b [c](https://d.e)", '<p>[a](b <a href="https://d.e/">c</a></p>'],
+  [
+    "<http://<https://a.b> http://[https://c.d",
+    '<p>&lt;http://<a href="https://a.b/">https://a.b</a> http://[https://c.d</p>',
+  ],
   ["```c\n\ta **b**\n```\nc", "<pre><code>\ta **b**</code></pre><p>c</p>"],
   ["```\nnot closed", "<pre><code>not closed</code></pre>"],
   ["- a\n  ```\n  b\n\n  c\n  ```\n- d", "<ul><li>a<pre><code>b\n\nc</code></pre></li><li>d</li></ul>"],
@@ -133,35 +144,100 @@ async function rendersEachPartOfMarkdown({ page }) {
   });
 }
 
-async function strangeTextDoesNotHang({ page }) {
-  const shapes = [
-    "**a ",
-    "`a``",
-    "[a](",
-    "![",
-    "> ",
-    "- ",
-    "|a",
-    "*_~",
-    "<http://",
-    "    - - ",
-    "(".repeat(3),
-    "\\\\",
-    "# ",
-    "```\\n",
-    "- ```\\n  ",
-  ];
-  const slow = await page.evaluate(`(async () => {
-    const { MarkdownView } = await import("/markdown.js");
-    const view = new MarkdownView(document.createElement("div"));
-    const times = ${JSON.stringify(shapes)}.map((shape) => {
-      const begun = performance.now();
-      view.update(shape.repeat(20000));
-      return [shape, performance.now() - begun];
-    });
-    return times.filter(([, time]) => time > 60000);
-  })()`);
-  assert.deepEqual(slow, [], "shapes that hang: a minute for what takes a fraction of a second");
+// Texts of about `n` characters, as expressions.
+const STRANGE = [
+  ..."**a |`a``|[a](|![|[|[]|[](|]|[[a](http://b)|> |- |*a |*a* |**a*|_a_b |*_~|~~a|(((|\\|\\[|# |#|h|http|http://|http://a|http://[|<|<http://|<a:|    - - |- - |1. |- a\n|- a\n\n|- a\n b\n|-\n|> - |> a\n|>\n> - |\n| \n|```\n|```|~~~\n|- ```\n  |- ~~~\n\n|a\n|a\n- |***\n|- - x\n|\t- "
+    .split("|")
+    .concat(["|", "|a", "||", "|a\n", "|-\n", "a|\n-|\n", "| - |\n", "|:"])
+    .map((part) => `${JSON.stringify(part)}.repeat(n / ${part.length})`),
+  `"\`".repeat(n)`,
+  `Array.from({ length: Math.sqrt(2 * n) }, (_, i) => "\`".repeat(i + 1)).join(" ")`,
+  `Array.from({ length: Math.sqrt(2 * n) }, (_, i) => "*".repeat(i + 1)).join("a")`,
+  `"\`\`\`\\n" + "\`\`\\n".repeat(n / 3)`,
+  `"\` " + "a".repeat(n) + "\`"`,
+  `"\` " + " ".repeat(n) + "\`"`,
+  `"a" + " ".repeat(n) + "b"`,
+  `"# " + "#".repeat(n) + "a"`,
+  `"# " + " #".repeat(n / 2) + "a"`,
+  `"# a" + " ".repeat(n) + "b"`,
+  `"http://a" + ".".repeat(n)`,
+  `"http://a" + ".)".repeat(n / 2) + "b"`,
+  `"[".repeat(n / 2) + "]".repeat(n / 2)`,
+  `"[".repeat(n / 3) + "](b".repeat(n / 3)`,
+  `"[a](" + "(".repeat(n)`,
+  `"[a](" + "<".repeat(n) + ")"`,
+  `"<".repeat(n) + ">"`,
+  `"<" + "http://".repeat(n / 7) + ">"`,
+  `"-".repeat(n)`,
+  `"- ".repeat(n / 2) + "x"`,
+  `"-" + " ".repeat(n) + "-"`,
+  `"|a".repeat(n / 4) + "\\n" + "|-".repeat(n / 4) + "\\n"`,
+  `"|a".repeat(n / 4) + "\\n" + "|-".repeat(n / 4) + "\\n" + "|\\n".repeat(n / 2)`,
+  `"a|a\\n-" + " ".repeat(n) + "|x"`,
+  `("a|a\\n-" + " ".repeat(500) + "|x\\n").repeat(n / 500)`,
+  `"a|a\\n" + "-".repeat(n) + "|x"`,
+  `">".repeat(n)`,
+  `"> ".repeat(n / 2) + "a"`,
+  `"- a\\n" + "\\n".repeat(n) + "- b"`,
+  `"- a\\n" + "  - b\\n".repeat(n / 6)`,
+  `"- a\\n" + Array.from({ length: Math.sqrt(4 * n) }, (_, i) => " ".repeat(i) + "- b\\n").join("")`,
+  `("- a\\n" + "\\n".repeat(50)).repeat(n / 50)`,
+];
+
+// The steps that the page's code takes for the text, by the counters of Chromium's profiler, and the characters that built-in
+// functions look at for it.
+async function stepsFor(page, text, n) {
+  await page.call("Profiler.takePreciseCoverage");
+  const seen = await page.evaluate(`import("/markdown.js").then(({ MarkdownView }) => {
+    let seen = 0;
+    const { indexOf, slice } = String.prototype;
+    const { exec } = RegExp.prototype;
+    String.prototype.indexOf = function (mark, from = 0) {
+      const found = indexOf.call(this, mark, from);
+      seen += (found < 0 ? this.length : found) - from;
+      return found;
+    };
+    String.prototype.slice = function (...range) {
+      const part = slice.apply(this, range);
+      seen += part.length;
+      return part;
+    };
+    RegExp.prototype.exec = function (text) {
+      const from = this.global || this.sticky ? this.lastIndex : 0;
+      const found = exec.call(this, text);
+      const end = found ? found.index + found[0].length : this.sticky ? from + 1 : text.length;
+      seen += (this.global || this.sticky ? end : text.length) - from;
+      return found;
+    };
+    try {
+      const n = ${n};
+      new MarkdownView(document.createElement("div")).update(${text});
+    } finally {
+      Object.assign(String.prototype, { indexOf, slice });
+      RegExp.prototype.exec = exec;
+    }
+    return seen;
+  })`);
+  const { result } = await page.call("Profiler.takePreciseCoverage");
+  const counts = result
+    .filter(({ url }) => /\/(inline|markdown|dom)\.js$/.test(url))
+    .flatMap(({ functions }) => functions.flatMap(({ ranges }) => ranges.map(({ count }) => count)));
+  return seen + counts.reduce((sum, count) => sum + count, 0);
+}
+
+// A text of twice the length takes twice the steps, and no text takes many steps for a character.
+async function strangeTextTakesLinearTime({ page }) {
+  const LENGTH = 16000;
+  const MOST = 400; // steps for a character: about 40 for each of MAX_DEPTH levels
+  await page.call("Profiler.enable");
+  await page.call("Profiler.startPreciseCoverage", { callCount: true, detailed: true });
+  const slow = [];
+  for (const text of STRANGE) {
+    const steps = await stepsFor(page, text, LENGTH);
+    const twice = await stepsFor(page, text, 2 * LENGTH);
+    if (twice > 2.5 * steps || steps > MOST * LENGTH) slow.push(text);
+  }
+  assert.deepEqual(slow, []);
 }
 
 export const markdownCases = [
@@ -169,5 +245,5 @@ export const markdownCases = [
   ["a hostile stream is harmless", hostileStreamIsHarmless, ["--token-ms", "1"]],
   ["runs no script of others", runsNoScriptOfOthers],
   ["renders each part of Markdown", rendersEachPartOfMarkdown],
-  ["strange text does not hang the page", strangeTextDoesNotHang],
+  ["strange text takes linear time", strangeTextTakesLinearTime],
 ];

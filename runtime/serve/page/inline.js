@@ -7,6 +7,9 @@ const MAX_DEPTH = 8;
 const MAX_LABEL = 1000;
 const MAX_URL = 2000;
 
+const BARE_URL = new RegExp(`https?://[^\\s<>"\`]{1,${MAX_URL}}`, "y");
+const ANGLE_URL = new RegExp(`<((?:https?://|mailto:)[^\\s<>]{1,${MAX_URL}})>`, "iy");
+
 const isSpace = (c) => c === undefined || /\s/.test(c);
 const isWord = (c) => c !== undefined && /[\p{L}\p{N}]/u.test(c);
 
@@ -24,6 +27,30 @@ function link(url, ...children) {
   return element("a", { href: url, target: "_blank", rel: "noopener noreferrer nofollow" }, ...children);
 }
 
+// The match that begins at `at`, or null. `pattern` is sticky.
+function matchAt(pattern, text, at) {
+  pattern.lastIndex = at;
+  return pattern.exec(text);
+}
+
+// By the index of an opening character: the index of the one that closes it.
+function pairs(text, open, close) {
+  const closing = new Map();
+  const pending = [];
+  for (let i = 0; i < text.length; ++i) {
+    if (text[i] === "\\") ++i;
+    else if (text[i] === open) pending.push(i);
+    else if (text[i] === close && pending.length > 0) closing.set(pending.pop(), i);
+  }
+  return closing;
+}
+
+// The spaces beside code that begins or ends with a backtick are no part of it.
+function withoutPadding(code) {
+  return code.startsWith(" ") && code.endsWith(" ") && code.trim() !== "" ? code.slice(1, -1) : code;
+}
+
+// Takes linear time for any text. For this, the parser finds out once which delimiters have an end.
 class InlineParser {
   constructor(text, depth) {
     this.text = text;
@@ -31,7 +58,8 @@ class InlineParser {
     this.at = 0;
     this.plain = "";
     this.nodes = [];
-    this.hopeless = new Set(); // delimiters without an end in the rest, so that hostile text takes linear time
+    this.hopeless = new Set(); // delimiters of an emphasis without an end in the rest
+    this.noUrlBefore = 0; // end of a text that is like a URL, and is none
   }
 
   parse() {
@@ -101,22 +129,30 @@ class InlineParser {
   code() {
     const length = this.run(this.at);
     const start = this.at + length;
-    const mark = "`".repeat(length);
-    if (!this.hopeless.has(mark)) {
-      for (let at = this.text.indexOf(mark, start); at >= 0; at = this.text.indexOf(mark, at)) {
-        const found = this.run(at);
-        if (found === length) {
-          let content = this.text.slice(start, at).replaceAll("\n", " ");
-          if (/^ .*\S.* $/.test(content)) content = content.slice(1, -1);
-          return this.add(element("code", {}, content), at + length);
-        }
-        at += found;
-      }
-      this.hopeless.add(mark);
+    this.codeEnds ??= this.findCodeEnds();
+    const end = this.codeEnds.get(this.at);
+    if (end === undefined) {
+      this.plain += this.text.slice(this.at, start);
+      this.at = start;
+      return true;
     }
-    this.plain += mark;
-    this.at = start;
-    return true;
+    const content = this.text.slice(start, end).replaceAll("\n", " ");
+    return this.add(element("code", {}, withoutPadding(content)), end + length);
+  }
+
+  // By the index of a run of backticks: the index of the next run of this length.
+  findCodeEnds() {
+    const ends = new Map();
+    const next = new Map(); // by length
+    const runs = [...this.text.matchAll(/`+/g)];
+    for (const {
+      0: { length },
+      index,
+    } of runs.reverse()) {
+      if (next.has(length)) ends.set(index, next.get(length));
+      next.set(length, index);
+    }
+    return ends;
   }
 
   emphasis() {
@@ -156,10 +192,12 @@ class InlineParser {
   // [label](url "title")
   bracket(open) {
     if (this.depth >= MAX_DEPTH) return false;
-    const close = this.matching(open, "[", "]", MAX_LABEL);
-    if (close < 0 || this.text[close + 1] !== "(") return false;
-    const end = this.matching(close + 1, "(", ")", MAX_URL);
-    if (end < 0) return false;
+    this.brackets ??= pairs(this.text, "[", "]");
+    const close = this.brackets.get(open);
+    if (!(close - open <= MAX_LABEL) || this.text[close + 1] !== "(") return false;
+    this.parentheses ??= pairs(this.text, "(", ")");
+    const end = this.parentheses.get(close + 1);
+    if (!(end - close <= MAX_URL)) return false;
     const target = this.text
       .slice(close + 2, end)
       .trim()
@@ -172,32 +210,23 @@ class InlineParser {
     return this.add(this.text.slice(this.at, end + 1), end + 1);
   }
 
-  matching(at, open, close, limit) {
-    let depth = 0;
-    for (let i = at; i < this.text.length && i - at <= limit; ++i) {
-      if (this.text[i] === "\\") ++i;
-      else if (this.text[i] === open) ++depth;
-      else if (this.text[i] === close && --depth === 0) return i;
-    }
-    return -1;
-  }
-
   // <https://example.org>
   angle() {
-    const end = this.text.slice(this.at, this.at + MAX_URL).indexOf(">");
-    if (end < 0) return false;
-    const target = this.text.slice(this.at + 1, this.at + end);
-    const url = /^(https?:\/\/|mailto:)\S+$/i.test(target) ? safeUrl(target) : null;
-    return url !== null && this.add(link(url, target), this.at + end + 1);
+    const [found, target] = matchAt(ANGLE_URL, this.text, this.at) ?? [];
+    const url = found ? safeUrl(target) : null;
+    return url !== null && this.add(link(url, target), this.at + found.length);
   }
 
   bareUrl() {
-    if (!this.text.startsWith("http", this.at) || isWord(this.text[this.at - 1])) return false;
-    const [found] = this.text.slice(this.at, this.at + MAX_URL).match(/^https?:\/\/[^\s<>"`]+/) ?? [];
+    if (this.at < this.noUrlBefore || isWord(this.text[this.at - 1])) return false;
+    const [found] = matchAt(BARE_URL, this.text, this.at) ?? [];
     if (!found) return false;
-    const target = found.replace(/[.,;:!?'*_~)\]]+$/, "");
+    let length = found.length;
+    while (".,;:!?'*_~)]".includes(found[length - 1])) --length;
+    const target = found.slice(0, length);
     const url = safeUrl(target);
-    return url !== null && this.add(link(url, target), this.at + target.length);
+    this.noUrlBefore = this.at + found.length;
+    return url !== null && this.add(link(url, target), this.at + length);
   }
 }
 

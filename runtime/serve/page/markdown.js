@@ -4,21 +4,25 @@ import { copyButton, element } from "./dom.js";
 import { inline } from "./inline.js";
 
 const MAX_DEPTH = 8;
-const MAX_DELIMITERS = 1000; // characters below a table's head
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([\w+#.-]{0,40})/;
 const HEADING = /^ {0,3}(#{1,6})[ \t]+(.*)$/;
 const RULE = /^ {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$/;
 const QUOTE = /^ {0,3}>[ \t]?/;
 const ITEM = /^( {0,12})([-*+]|\d{1,9}[.)])([ \t]+|$)/;
-const DELIMITER_ROW = /^ {0,3}\|?(?:[ \t]*:?-+:?[ \t]*\|)*[ \t]*:?-+:?[ \t]*\|?[ \t]*$/;
 
 const isBlank = (line) => line.trim() === "";
 const indentOf = (line) => line.length - line.trimStart().length;
 
+// Whether the line separates a table's head from its rows: "| --- | :-: |".
+function isDelimiterRow(line) {
+  if (!line.includes("|") || indentOf(line) > 3) return false;
+  const row = line.trim().replace(/^\|/, "").replace(/\|$/, "");
+  return row.split("|").every((cell) => /^:?-+:?$/.test(cell.trim()));
+}
+
 function isTable(lines, at) {
-  const next = lines[at + 1] ?? "";
-  return lines[at].includes("|") && next.includes("|") && next.length < MAX_DELIMITERS && DELIMITER_ROW.test(next);
+  return lines[at].includes("|") && isDelimiterRow(lines[at + 1] ?? "");
 }
 
 // Whether the line ends a paragraph above it.
@@ -189,12 +193,17 @@ function renderTable([head, delimiters, ...rows]) {
   const sides = cells(delimiters).map((cell) =>
     cell.endsWith(":") ? (cell.startsWith(":") ? "center" : "right") : "left",
   );
-  const row = (kind, texts) =>
-    element(
+  // One cell stands for all that are missing, because many columns times many short rows would be too many nodes.
+  const row = (kind, texts) => {
+    const shown = texts.slice(0, columns.length);
+    const missing = columns.length - shown.length;
+    return element(
       "tr",
       {},
-      ...columns.map((_, i) => element(kind, { class: sides[i] ?? "left" }, ...inline(texts[i] ?? ""))),
+      ...shown.map((text, i) => element(kind, { class: sides[i] ?? "left" }, ...inline(text))),
+      missing > 0 ? element(kind, { colspan: missing }) : null,
     );
+  };
   const table = element(
     "table",
     {},
