@@ -37,4 +37,14 @@ Json openai_error(const ApiError& error) {
             {"code", or_null(error.code)}}}};
 }
 
+bool expects_anthropic_errors(std::string_view path, std::string_view version) {
+  constexpr std::string_view kPrefix = "/v1";
+  if (path.starts_with(kPrefix)) path.remove_prefix(kPrefix.size());
+  return path == "/messages" || path.starts_with("/messages/") || !version.empty();
+}
+
+Json error_body(bool is_anthropic, const ApiError& error) {
+  return is_anthropic ? make_messages_format()->error(error) : openai_error(error);
+}
+
 }  // namespace tp

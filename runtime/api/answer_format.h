@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -89,5 +90,9 @@ std::string sse_event(const char* name, const nlohmann::ordered_json& data);
 std::string json_text(const nlohmann::ordered_json& json);
 
 nlohmann::ordered_json openai_error(const ApiError& error);
+// Whether a request expects errors in Anthropic's format. `version`: its header `anthropic-version`.
+bool expects_anthropic_errors(std::string_view path, std::string_view version);
+// The body of an error for a request that expects Anthropic's format, or OpenAI's.
+nlohmann::ordered_json error_body(bool is_anthropic, const ApiError& error);
 
 }  // namespace tp

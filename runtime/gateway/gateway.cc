@@ -20,8 +20,9 @@ using namespace std::chrono_literals;
 constexpr std::string_view kAnnouncePath = "/tp-infer/announce/";
 constexpr auto kFlushTime = 2s;
 
-HttpResponse response_of(const ApiError& error) {
-  HttpResponse response{.status = error.status, .body = json_text(openai_error(error))};
+HttpResponse response_of(const HttpRequest& request, const ApiError& error) {
+  const bool is_anthropic = expects_anthropic_errors(request.path(), request.header("anthropic-version"));
+  HttpResponse response{.status = error.status, .body = json_text(error_body(is_anthropic, error))};
   if (error.retry_after)
     response.headers.emplace_back("Retry-After", fmt::format("{:.0f}", std::max(1.0, *error.retry_after)));
   return response;
@@ -54,8 +55,9 @@ Gateway::~Gateway() { http_.reset(); }
 HttpOptions Gateway::http_options() {
   HttpOptions options{.host = options_.host, .port = options_.port, .limits = options_.limits};
   options.route = [this](const HttpRequest& head) { return route(head); };
-  options.refuse = [](int status, std::string_view message) {
-    return response_of({.status = status, .message = std::string(message)});
+  options.refuse = [this](const HttpRequest& head, int status, std::string_view message) {
+    is_constructed_.wait();
+    return with_origins(head, response_of(head, {.status = status, .message = std::string(message)}));
   };
   return options;
 }
@@ -111,14 +113,17 @@ HttpDecision Gateway::route(const HttpRequest& head) {
   return [this](const Exchange& exchange) { dispatcher_->add(exchange); };
 }
 
+// Web pages of allowed origins may read the response.
+HttpResponse Gateway::with_origins(const HttpRequest& head, HttpResponse response) const {
+  for (const auto& header : supervisor_->origins().headers(head)) response.headers.push_back(header);
+  return response;
+}
+
 // A browser sends no request after an OPTIONS that fails, and would hide the reason from the page.
 HttpResponse Gateway::refuse(const HttpRequest& head, const ApiError& error) const {
-  const Origins origins = supervisor_->origins();
-  const bool asks = head.method == "OPTIONS";
-  HttpResponse response = asks ? HttpResponse{.status = 204, .content_type = ""} : response_of(error);
-  for (const auto& header : origins.headers(head)) response.headers.push_back(header);
-  if (!asks) return response;
-  for (const auto& header : origins.preflight_headers(head, "GET, POST, DELETE, OPTIONS"))
+  if (head.method != "OPTIONS") return with_origins(head, response_of(head, error));
+  HttpResponse response = with_origins(head, {.status = 204, .content_type = ""});
+  for (const auto& header : supervisor_->origins().preflight_headers(head, "GET, POST, DELETE, OPTIONS"))
     response.headers.push_back(header);
   return response;
 }
@@ -185,7 +190,7 @@ void Gateway::take_announcement(HttpExchange& exchange) {
     const bool is_known = supervisor_->announced(secret, std::move(announcement), exchange.request().client);
     exchange.respond({.status = is_known ? 200 : 403, .body = "{}"});
   } catch (const RequestError& error) {
-    exchange.respond(response_of({.status = 400, .message = error.what()}));
+    exchange.respond(response_of(exchange.request(), {.status = 400, .message = error.what()}));
   }
 }
 

@@ -54,6 +54,7 @@ class Gateway {
   HttpOptions http_options();
   Supervisor::Events events();
   HttpDecision route(const HttpRequest& head);
+  HttpResponse with_origins(const HttpRequest& head, HttpResponse response) const;
   HttpResponse refuse(const HttpRequest& head, const ApiError& error) const;
   std::optional<ApiError> refusal(const HttpRequest& head) const;
   ApiError unavailable() const;

@@ -33,8 +33,15 @@ bool generates_text(const HttpRequest& request) {
                                       path == "/responses" || path == "/messages");
 }
 
-std::unique_ptr<AnswerFormat> error_format_of(const HttpRequest& request) {
-  return request.path().ends_with("/messages") ? make_messages_format() : make_responses_format();
+bool is_anthropic(const HttpRequest& request) {
+  return expects_anthropic_errors(request.path(), request.header("anthropic-version"));
+}
+
+// The last event of a stream.
+std::string error_event(const HttpRequest& request, const ApiError& error) {
+  if (is_anthropic(request)) return make_messages_format()->error_event(error);
+  if (request.path().ends_with("/responses")) return make_responses_format()->error_event(error);
+  return sse_event(openai_error(error));
 }
 
 }  // namespace
@@ -153,15 +160,13 @@ void KeptRequest::forget_response() {
 }
 
 void KeptRequest::fail(const ApiError& error) {
-  const bool is_openai = !exchange_->request().path().ends_with("/messages") &&
-                         !exchange_->request().path().ends_with("/responses");
-  const std::unique_ptr<AnswerFormat> format = error_format_of(exchange_->request());
+  const HttpRequest& request = exchange_->request();
   if (streams_) {
-    exchange_->write(is_openai ? sse_event(openai_error(error)) : format->error_event(error));
+    exchange_->write(error_event(request, error));
     return exchange_->end_stream();
   }
   HttpResponse response{.status = error.status,
-                        .body = json_text(is_openai ? openai_error(error) : format->error(error)),
+                        .body = json_text(error_body(is_anthropic(request), error)),
                         .headers = error_headers_};
   if (error.retry_after)
     response.headers.emplace_back("Retry-After", fmt::format("{:.0f}", std::max(1.0, *error.retry_after)));

@@ -65,8 +65,11 @@ class CallSession final : public HttpCall, public std::enable_shared_from_this<C
         });
   }
 
+  // Resets the connection, because the server would take a plain end for one of this direction only.
   void cancel() override {
     events_.reset();
+    error_code ignored;
+    stream_.socket().set_option(asio::socket_base::linger(true, 0), ignored);
     close();
   }
 

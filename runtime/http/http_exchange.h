@@ -27,7 +27,9 @@ class HttpExchange {
   virtual void end_stream() = 0;
 
   // Calls `callback` once, on the server's thread, if the client leaves or stops reading before it has the
-  // whole response. Calls it at once if that has already happened.
+  // whole response. Calls it at once if that has already happened. A client that has ended only its own
+  // direction of the connection has not left. To find out, the server sends the first bytes of the response
+  // before it knows the rest. If a stream has begun, its next piece shows that the client has left.
   virtual void on_abandoned(std::function<void()> callback) = 0;
 };
 

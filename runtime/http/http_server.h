@@ -39,8 +39,8 @@ struct HttpOptions {
   HttpLimits limits{};
   // Decides about a request before its body is read.
   std::function<HttpDecision(const HttpRequest& head)> route{};
-  // Makes the response to an invalid, too large or too slow request.
-  std::function<HttpResponse(int status, std::string_view message)> refuse{};
+  // Makes the response to an invalid, too large or too slow request. `head` is empty if it is not known.
+  std::function<HttpResponse(const HttpRequest& head, int status, std::string_view message)> refuse{};
 };
 
 class HttpServer {

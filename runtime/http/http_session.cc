@@ -28,7 +28,6 @@ constexpr std::size_t kReadBytes = std::size_t{128} << 10;
 constexpr std::size_t kFirstBytes = std::size_t{4} << 10;
 constexpr std::size_t kDiscardBytes = std::size_t{64} << 20;
 constexpr std::chrono::seconds kDiscardTime{2};
-constexpr std::chrono::milliseconds kLookEvery{500};
 
 std::string_view view_of(beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -75,7 +74,7 @@ void HttpSession::refuse(int status, std::string_view message) {
   open_request_ = HttpShare();
   body_share_ = HttpShare();
   deadline_.cancel();
-  send(options_.refuse(status, message));
+  send(options_.refuse(head_, status, message));
 }
 
 void HttpSession::close() {
@@ -136,6 +135,9 @@ void HttpSession::on_head(const Error& error) {
   is_http_1_0_ = false;
   is_head_ = false;
   keep_alive_ = false;
+  head_ = {};
+  next_probe_ = {};
+  probed_ = 0;
   if (error) return on_read_error(error);
   const auto& header = parser_->get();
   is_http_1_0_ = header.version() < 11;
@@ -171,8 +173,12 @@ std::optional<std::pair<int, std::string>> HttpSession::fault_of_head() const {
   const std::string authority = split_target(head_.target).authority;
   if (!authority.empty() && authority != head_.header("host"))
     return std::pair(400, "the target and the header Host name different servers");
-  if (header.count(http::field::transfer_encoding) > 0 && (is_http_1_0_ || !parser_->chunked()))
-    return std::pair(400, "expected no Transfer-Encoding but chunked");
+  if (header.count(http::field::transfer_encoding) == 0) return std::nullopt;
+  // The end of the body is unknown if the last coding is another one.
+  if (is_http_1_0_ || !parser_->chunked()) return std::pair(400, "expected no Transfer-Encoding but chunked");
+  if (!beast::iequals(header[http::field::transfer_encoding], "chunked") ||
+      header.count(http::field::transfer_encoding) > 1)
+    return std::pair(501, "expected no Transfer-Encoding but chunked; send the body without other codings");
   return std::nullopt;
 }
 
@@ -207,10 +213,11 @@ void HttpSession::handle() {
   state_ = State::answering;
   deadline_.cancel();
   discards_ = false;
-  head_.body = std::move(parser_->get().body());
+  HttpRequest request = head_;
+  request.body = std::move(parser_->get().body());
   stream_.expires_never();
   watch();
-  handler_(std::make_shared<SessionExchange>(io, shared_from_this(), request_, std::move(head_),
+  handler_(std::make_shared<SessionExchange>(io, shared_from_this(), request_, std::move(request),
                                              std::move(open_request_), std::move(body_share_)));
 }
 
@@ -229,39 +236,6 @@ void HttpSession::on_read_error(const Error& error) {
   const bool is_end = error == http::error::end_of_stream || error == http::error::partial_message;
   if (!has_begun || !is_http_error || is_end) return close();
   refuse(400, fmt::format("this is not an HTTP/1.1 request: {}", error.message()));
-}
-
-// Notices if the client leaves before its request is answered.
-void HttpSession::watch() {
-  if (watching_) return;
-  watching_ = true;
-  stream_.socket().async_wait(Tcp::socket::wait_read, [self = shared_from_this()](const Error& error) {
-    self->watching_ = false;
-    if (!error) self->look_at_client();
-  });
-}
-
-void HttpSession::look_at_client() {
-  if (state_ != State::answering && state_ != State::streaming) return;
-  char next = 0;
-  const ssize_t seen = ::recv(stream_.socket().native_handle(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
-  if (seen > 0) return look_again_later();
-  if (seen < 0 && (errno == EAGAIN || errno == EINTR)) return watch();
-  close();
-}
-
-// For a client that has already sent its next request: waiting for readability would return at once, again
-// and again.
-void HttpSession::look_again_later() {
-  deadline_.expires_after(kLookEvery);
-  deadline_.async_wait([weak = weak_from_this()](const Error& error) {
-    const auto self = weak.lock();
-    if (error || !self || (self->state_ != State::answering && self->state_ != State::streaming)) return;
-    pollfd client{self->stream_.socket().native_handle(), POLLRDHUP, 0};
-    const bool has_left =
-        ::poll(&client, 1, 0) > 0 && (client.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
-    has_left ? self->close() : self->look_again_later();
-  });
 }
 
 void HttpSession::respond(std::uint64_t request, HttpResponse response) {
@@ -297,31 +271,24 @@ void HttpSession::end_stream(std::uint64_t request) {
   write_more();
 }
 
-void HttpSession::on_abandoned(std::uint64_t request, std::function<void()> callback) {
-  if (request != request_ || state_ == State::finishing) return;
-  if (state_ == State::closed) return callback();
-  abandoned_ = std::move(callback);
-}
-
 // The handler has destroyed the exchange.
 void HttpSession::dropped(std::uint64_t request) {
   if (!is_answering(request)) return;
-  if (state_ == State::answering) send(options_.refuse(500, "the server has lost this request"));
+  if (state_ == State::answering) send(options_.refuse(head_, 500, "the server has lost this request"));
   if (state_ == State::streaming) close();
 }
 
 std::string HttpSession::head_of(const HttpResponse& response, std::optional<std::size_t> length) const {
   const beast::string_view reason =
       http::obsolete_reason(http::int_to_status(static_cast<unsigned>(response.status)));
-  std::string head =
-      fmt::format("HTTP/1.1 {} {}\r\nServer: tp-infer\r\nDate: {:%a, %d %b %Y %H:%M:%S} GMT\r\n",
-                  response.status, view_of(reason), fmt::gmtime(std::time(nullptr)));
+  std::string head = fmt::format("{}{} {}\r\nServer: tp-infer\r\nDate: {:%a, %d %b %Y %H:%M:%S} GMT\r\n",
+                                 kVersion, response.status, view_of(reason), fmt::gmtime(std::time(nullptr)));
   if (!response.content_type.empty()) head += fmt::format("Content-Type: {}\r\n", response.content_type);
   for (const auto& [name, value] : response.headers) head += fmt::format("{}: {}\r\n", name, value);
   if (length && response.status != 204) head += fmt::format("Content-Length: {}\r\n", *length);
   if (!length && !is_http_1_0_) head += "Transfer-Encoding: chunked\r\n";
   head += keep_alive_ ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";
-  return head;
+  return head.substr(probed_);
 }
 
 // Starts to write the pending data, unless a write is in progress. Data that piles up for a slow client is
@@ -381,10 +348,6 @@ void HttpSession::discard_rest() {
                                   });
   };
   (*read)();
-}
-
-void HttpSession::abandon() {
-  if (const std::function<void()> callback = std::exchange(abandoned_, nullptr)) callback();
 }
 
 }  // namespace tp

@@ -6,12 +6,14 @@
 #include "runtime/http/http_server.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
@@ -87,6 +89,8 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void dropped(std::uint64_t request);
 
  private:
+  // Every response begins with this text, so its bytes can be sent before the response is known.
+  static constexpr std::string_view kVersion = "HTTP/1.1 ";
   enum class State : std::uint8_t { reading, answering, streaming, finishing, closed };
 
   void read_head(std::chrono::milliseconds time);
@@ -102,6 +106,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void watch();
   void look_at_client();
   void look_again_later();
+  void probe_client();
   bool is_answering(std::uint64_t request) const { return request == request_ && state_ != State::closed; }
   void send(const HttpResponse& response);
   std::string head_of(const HttpResponse& response, std::optional<std::size_t> length) const;
@@ -124,7 +129,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   std::string client_;
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
-  HttpRequest head_;     // current request
+  HttpRequest head_;     // current request without its body
   HttpHandler handler_;  // its handler
   State state_ = State::reading;
   std::uint64_t request_ = 0;  // number of the current request
@@ -133,6 +138,9 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   bool is_head_ = false;   // the method is HEAD
   bool discards_ = false;  // the client may still be sending when the connection ends
   bool watching_ = false;
+  std::chrono::milliseconds look_delay_{};  // time until the next look at a client that may have left
+  std::chrono::steady_clock::time_point next_probe_{};
+  std::size_t probed_ = 0;   // bytes of the response that were sent as probes
   std::string writing_;      // data of the current write
   std::size_t written_ = 0;  // written bytes of `writing_`
   std::string pending_;      // data of the next write

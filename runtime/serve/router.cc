@@ -20,18 +20,14 @@ struct Route {
   void (*run)(Service&, const endpoints::Exchange&);
   bool is_public = false;        // needs no key
   bool is_about_server = false;  // answers while the model is loading, too, and is not logged
-  bool is_anthropic = false;     // errors have Anthropic's format
 };
 
 constexpr Route kRoutes[] = {
     {.path = "/v1/chat/completions", .method = "POST", .run = endpoints::chat_completions},
     {.path = "/v1/completions", .method = "POST", .run = endpoints::completions},
     {.path = "/v1/responses", .method = "POST", .run = endpoints::responses},
-    {.path = "/v1/messages", .method = "POST", .run = endpoints::messages, .is_anthropic = true},
-    {.path = "/v1/messages/count_tokens",
-     .method = "POST",
-     .run = endpoints::count_message_tokens,
-     .is_anthropic = true},
+    {.path = "/v1/messages", .method = "POST", .run = endpoints::messages},
+    {.path = "/v1/messages/count_tokens", .method = "POST", .run = endpoints::count_message_tokens},
     {.path = "/v1/embeddings", .method = "POST", .run = endpoints::embeddings},
     {.path = "/v1/rerank", .method = "POST", .run = endpoints::rerank},
     {.path = "/v2/rerank", .method = "POST", .run = endpoints::rerank},
@@ -145,8 +141,6 @@ std::optional<ApiError> find_fault(const Service& service, const HttpRequest& he
 HttpResponse error_response(const Service& service, const HttpRequest& head, const Route* route,
                             const ApiError& error) {
   HttpResponse response = service.response_of(head, error);
-  if (route != nullptr && route->is_anthropic)
-    response.body = json_text(make_messages_format()->error(error));
   // RFC 9110, section 12.5.3: the header says that the coding was the reason.
   if (error.status == 415 && has_coding(head)) response.headers.emplace_back("Accept-Encoding", "identity");
   if (error.status == 405 && route != nullptr) response.headers.emplace_back("Allow", route->method);

@@ -44,10 +44,9 @@ HttpOptions Server::http_options() {
   HttpOptions options{
       .host = service_.options.host, .port = service_.options.port, .limits = service_.options.limits};
   options.route = [this](const HttpRequest& head) { return route_request(service_, head); };
-  options.refuse = [this](int status, std::string_view message) {
+  options.refuse = [this](const HttpRequest& head, int status, std::string_view message) {
     service_.metrics.count_refusal(status);
-    const nlohmann::ordered_json body = openai_error({.status = status, .message = std::string(message)});
-    return HttpResponse{.status = status, .body = json_text(body)};
+    return service_.response_of(head, {.status = status, .message = std::string(message)});
   };
   return options;
 }

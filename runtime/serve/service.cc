@@ -43,8 +43,10 @@ bool Service::is_of_gateway(const HttpRequest& request) const {
 }
 
 HttpResponse Service::response_of(const HttpRequest& request, const ApiError& error) const {
-  HttpResponse response{
-      .status = error.status, .body = json_text(openai_error(error)), .headers = headers_for(request)};
+  const bool is_anthropic = expects_anthropic_errors(request.path(), request.header("anthropic-version"));
+  HttpResponse response{.status = error.status,
+                        .body = json_text(error_body(is_anthropic, error)),
+                        .headers = headers_for(request)};
   if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   if (error.retry_after)
     response.headers.emplace_back("Retry-After", fmt::format("{:.0f}", std::max(1.0, *error.retry_after)));

@@ -89,7 +89,7 @@ struct Service {
   // Whether the gateway in front of this server sent the request. Throws ApiException if the request only
   // claims it.
   bool is_of_gateway(const HttpRequest& request) const;
-  // The response for an error, in the format of OpenAI's API.
+  // The response for an error, in the format of the request's API.
   HttpResponse response_of(const HttpRequest& request, const ApiError& error) const;
 
   // Times of all steps so far.

@@ -108,7 +108,7 @@ HttpOptions options() {
     }
     return answer_request;
   };
-  options.refuse = [](int status, std::string_view message) {
+  options.refuse = [](const HttpRequest&, int status, std::string_view message) {
     return HttpResponse{.status = status, .body = std::string(message)};
   };
   return options;

@@ -176,6 +176,50 @@ TEST(Gateway, SaysWhyNoJobBecomesReady) {
   gateway.end();
 }
 
+TEST(Gateway, WritesItsOwnErrorsInTheFormatOfTheRequestsApi) {
+  const Headers version = {{"anthropic-version", "2023-06-01"}, {"Origin", "http://localhost:3000"}};
+  const struct {
+    const char* path;
+    Headers headers;
+    bool is_anthropic;
+  } kRequests[] = {{"/v1/messages", {}, true},
+                   {"/messages", {}, true},
+                   {"/v1/messages/count_tokens", {}, true},
+                   {"/v1/models", version, true},
+                   {"/v1/chat/completions", {}, false},
+                   {"/v1/responses", {}, false},
+                   {"/v1/messages_of_others", {}, false}};
+  GatewayProgram gateway({"sh", "-c", "echo 'tp-infer: there is no model' >&2; exit 1"});
+  for (const int status :
+       {503, 503, 413}) {  // while the first job starts, later, and before the body was read
+    for (const auto& [path, headers, is_anthropic] : kRequests) {
+      HttpClient client(gateway.port());
+      Headers sent = headers;
+      if (status == 413) sent.emplace_back("Content-Length", "1000000000000");
+      client.send(request_text(status == 413 ? "PUT" : "POST", path, status == 413 ? "" : "{}", sent));
+      const HttpReply reply = client.read();
+      EXPECT_EQ(reply.status, status) << path;
+      const json body = reply.json();
+      EXPECT_EQ(body.contains("type"), is_anthropic) << path << body;
+      EXPECT_EQ(body.at("error").contains("param"), !is_anthropic) << path << body;
+      EXPECT_EQ(reply.headers.contains("access-control-allow-origin"), !headers.empty()) << path;
+    }
+  }
+  gateway.end();
+}
+
+TEST(Gateway, EndsABegunStreamWithAnErrorInTheFormatOfItsApi) {
+  GatewayProgram gateway(fake_command());
+  for (const auto& [path, error] : {std::pair("/v1/messages", "event: error\ndata: {\"type\":\"error\""),
+                                    {"/v1/responses", "\"type\":\"error\""},
+                                    {"/v1/completions", "data: {\"error\":{"}}) {
+    const HttpReply reply = gateway.post(path, {{"tokens", 5}, {"die_at", 2}});
+    EXPECT_EQ(reply.status, 200);
+    EXPECT_NE(reply.body.find(error), std::string::npos) << path << reply.body;
+  }
+  gateway.end();
+}
+
 // A browser shows a page nothing of a response without these headers.
 TEST(Gateway, TellsPagesOfAllowedOriginsWhyNoJobIsReady) {
   const TemporaryDirectory folder;

@@ -68,6 +68,8 @@ void HttpClient::close() {
   socket_ = -1;
 }
 
+void HttpClient::end_sending() const { ::shutdown(socket_, SHUT_WR); }
+
 void HttpClient::reset() {
   const linger at_once{1, 0};
   ::setsockopt(socket_, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));

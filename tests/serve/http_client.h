@@ -41,6 +41,8 @@ class HttpClient {
   // Whether the server ends the connection within some seconds.
   bool is_closed_by_server(double seconds = 20);
   void close();
+  // Ends this direction of the connection, as `nc -N` does.
+  void end_sending() const;
   // Closes so that the server gets an error, as from a client that crashed.
   void reset();
 

@@ -17,7 +17,9 @@ using namespace std::chrono_literals;
 HttpOptions options() {
   HttpOptions options{.port = 0};
   options.route = [](const HttpRequest&) -> HttpDecision { return HttpResponse{.status = 404}; };
-  options.refuse = [](int status, std::string_view) { return HttpResponse{.status = status}; };
+  options.refuse = [](const HttpRequest&, int status, std::string_view) {
+    return HttpResponse{.status = status};
+  };
   return options;
 }
 
