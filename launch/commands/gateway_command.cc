@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -31,9 +32,11 @@ constexpr const char* kGatewayFooter =
     "  {\"commands\": [[\"mpirun\", \"-np\", \"4\", \"tp-infer\", \"serve\", \"--model\", \"DIR\"], "
     "[\"mpirun\", ...]]}\n"
     "SIGHUP: read the configuration again. SIGTERM, SIGINT, SIGUSR1: finish the running requests and end; a\n"
-    "second signal ends at once. Exit status: 0 ended by a signal, 1 error, 2 usage error";
+    "second signal ends at once. Exit status: 0 ended by a signal, 1 error, 2 usage error, also of the "
+    "server";
 
 constexpr std::size_t kMostConnections = 4096;
+constexpr int kUsageError = 2;
 
 struct GatewayFlags {
   std::string host = "127.0.0.1";
@@ -65,18 +68,28 @@ struct GatewayFlags {
 
 void reload(Gateway& gateway, const GatewayFlags& flags) {
   try {
-    gateway.reload(flags.commands());
+    GatewayCommands commands = flags.commands();
+    require_serve(commands);
+    gateway.reload(std::move(commands));
   } catch (const ConfigError& error) {
     print_message(fmt::format("tp-infer gateway: keeps its configuration: {}", error.what()));
   }
 }
 
-void run(const GatewayFlags& flags) {
+// Returns the exit status.
+int run(const GatewayFlags& flags) {
   require<ConfigError>(
       flags.config.empty() != flags.command.empty(),
       "expected a command after -- or --config FILE, found {}; for example: tp-infer gateway -- "
       "mpirun -np 4 tp-infer serve --model DIR",
       flags.config.empty() ? "neither" : "both");
+  const GatewayCommands commands = flags.commands();
+  try {
+    require_serve(commands);
+  } catch (const ConfigError& error) {
+    print_message(fmt::format("tp-infer gateway: {}", error.what()));
+    return kUsageError;
+  }
   std::signal(SIGPIPE, SIG_IGN);  // a log that nobody reads must not end the gateway
   ShutdownSignals signals({SIGHUP});
   Gateway gateway(flags.options());
@@ -90,13 +103,17 @@ void run(const GatewayFlags& flags) {
     print_message(
         "tp-infer gateway: with --any-bits, an answer that is continued after a restart may differ from that "
         "of an undisturbed run");
-  gateway.run();
+  const std::string reason = gateway.run();
+  if (reason.empty()) return 0;
+  print_message(
+      fmt::format("tp-infer gateway: no command can start a server: {}; correct the command", reason));
+  return kUsageError;
 }
 
 }  // namespace
 
 // `tp-infer gateway`: a process in front of a server, which outlives the server.
-void add_gateway_command(CLI::App& app, int& /*status*/) {
+void add_gateway_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<GatewayFlags>();
   CLI::App* command = app.add_subcommand("gateway", "Run a server, and finish its answers if it dies");
   const OptionGroup options(*command);
@@ -117,7 +134,7 @@ void add_gateway_command(CLI::App& app, int& /*status*/) {
       .add("COMMAND", flags->command, "", CLI::Validator(), "The command that starts the server, after --")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->footer(kGatewayFooter);
-  command->callback(on_first_rank(*command, [flags] { run(*flags); }));
+  command->callback(on_first_rank(*command, [flags, &status] { status = run(*flags); }));
 }
 
 }  // namespace tp

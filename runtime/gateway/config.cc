@@ -3,6 +3,7 @@
 #include "model/files/printable.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -57,6 +58,20 @@ GatewayCommands read_gateway_config(const std::filesystem::path& file) {
                        std::strerror(errno));
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
   return parse_gateway_config(text, file.string());
+}
+
+void require_serve(const GatewayCommands& commands) {
+  const auto is_program = [](const std::string& argument) {
+    return std::filesystem::path(argument).filename() == "tp-infer";
+  };
+  for (const std::vector<std::string>& command : commands) {
+    const auto program = std::ranges::find_if(command, is_program);
+    require<ConfigError>(
+        program == command.end() || std::find(program, command.end(), "serve") != command.end(),
+        "expected a command that runs tp-infer serve, found {}; for example: mpirun -np 4 tp-infer serve "
+        "--model DIR",
+        printable(fmt::format("{}", fmt::join(command, " "))));
+  }
 }
 
 }  // namespace tp

@@ -16,4 +16,7 @@ using GatewayCommands = std::vector<std::vector<std::string>>;
 GatewayCommands parse_gateway_config(std::string_view text, const std::string& where);
 GatewayCommands read_gateway_config(const std::filesystem::path& file);
 
+// Throws ConfigError if a command runs tp-infer with another subcommand than serve. Scripts are not read.
+void require_serve(const GatewayCommands& commands);
+
 }  // namespace tp

@@ -18,6 +18,12 @@ std::string_view lost_host(std::string_view line) {
   return line.substr(at + kBefore.size());
 }
 
+// The program in mpirun's message about a program that it cannot find; empty in other lines.
+std::string_view missing_program(std::string_view line) {
+  constexpr std::string_view kBefore = "Executable: ";
+  return line.starts_with(kBefore) ? line.substr(kBefore.size()) : std::string_view();
+}
+
 }  // namespace
 
 // How well a line explains the end of a job; 0: not at all.
@@ -25,6 +31,7 @@ int ErrorLines::explains(std::string_view line) {
   const bool has_letters =
       std::ranges::any_of(line, [](unsigned char byte) { return std::isalpha(byte) != 0; });
   if (!has_letters) return 0;
+  if (!missing_program(line).empty()) return kNamesProgram;
   if (line.find("process rank") != line.npos || !lost_host(line).empty()) return kNamesRank;
   return line.find("tp-infer") != line.npos && line.find(": ") != line.npos ? 2 : 1;
 }
@@ -51,6 +58,10 @@ void ErrorLines::take(std::string_view line) {
   const int rank = explains(line);
   if (rank < std::max(least_, rank_)) return;
   rank_ = rank;
+  if (rank == kNamesProgram) {
+    best_ = "mpirun found no program " + printable(missing_program(line));
+    return;
+  }
   const std::string_view host = lost_host(line);
   best_ = host.empty() ? printable(line) : "the host " + printable(host) + " was lost";
 }

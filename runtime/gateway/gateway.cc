@@ -66,13 +66,14 @@ std::string Gateway::url() const {
   return fmt::format("http://{}:{}{}", reachable(options_.host), port(), kAnnouncePath);
 }
 
-void Gateway::run() {
+std::string Gateway::run() {
   http_->post([this] { supervisor_->start(); });
   {
     std::unique_lock lock(mutex_);
     ended_.wait(lock, [this] { return has_ended_; });
   }
   http_->flush(kFlushTime);
+  return supervisor_->hopeless();
 }
 
 Supervisor::Events Gateway::events() {

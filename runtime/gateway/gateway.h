@@ -37,8 +37,9 @@ class Gateway {
 
   std::uint16_t port() const { return http_->port(); }
 
-  // Starts the first job, and waits until the gateway has ended.
-  void run();
+  // Starts the first job, and waits until the gateway has ended. Returns the reason if no command can start a
+  // server, else an empty text.
+  std::string run();
 
   // Both may be called from any thread. end() works like Supervisor::end().
   void reload(std::vector<std::vector<std::string>> commands);

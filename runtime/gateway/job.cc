@@ -10,8 +10,10 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -72,7 +74,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 }
 
 // Runs in the child, between fork and exec, so it calls nothing that allocates.
-[[noreturn]] void become(char* const* arguments, char* const* environment, int errors, pid_t parent) {
+[[noreturn]] void become(char* const* arguments, char* const* environment, int output, int errors,
+                         pid_t parent) {
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(1);
@@ -84,7 +87,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   sigprocmask(SIG_SETMASK, &none, nullptr);
   const int nothing = ::open("/dev/null", O_RDWR);
   ::dup2(nothing, STDIN_FILENO);
-  ::dup2(errors, STDOUT_FILENO);
+  ::dup2(output, STDOUT_FILENO);
   ::dup2(errors, STDERR_FILENO);
   // The job must not hold the gateway's sockets: the port would stay in use if the gateway dies.
   ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);  // since Linux 5.11
@@ -121,15 +124,35 @@ void write_or_drop(std::string_view text) {
   }
 }
 
-// Passes on what comes from the pipe. Returns false at its end.
-bool pass_on(int pipe, ErrorLines& lines) {
+// Passes on what comes from the pipe. Returns false at its end. `lines` may be null.
+bool pass_on(int pipe, ErrorLines* lines) {
   char buffer[16384];
   const ssize_t bytes = ::read(pipe, buffer, sizeof(buffer));
   if (bytes < 0) return errno == EAGAIN || errno == EINTR;
   if (bytes == 0) return false;
-  lines.add({buffer, static_cast<std::size_t>(bytes)});
+  if (lines != nullptr) lines->add({buffer, static_cast<std::size_t>(bytes)});
   write_or_drop({buffer, static_cast<std::size_t>(bytes)});
   return true;
+}
+
+// Closes the descriptor with its last copy.
+using Descriptor = std::shared_ptr<const int>;
+
+Descriptor owned(int descriptor) {
+  return {new int(descriptor), [](const int* end) {
+            ::close(*end);
+            delete end;
+          }};
+}
+
+// A pipe whose data is passed on. Returns the end for the job. `lines` may be null.
+Descriptor message_pipe(HttpServer& http, std::shared_ptr<ErrorLines> lines) {
+  int pipe[2];
+  require<Error>(::pipe2(pipe, O_CLOEXEC | O_NONBLOCK) == 0, "cannot make a pipe: {}", std::strerror(errno));
+  ::fcntl(pipe[1], F_SETFL, 0);  // the job's own writes may block
+  const Descriptor reader = owned(pipe[0]);
+  http.when_readable(*reader, [reader, lines = std::move(lines)] { return pass_on(*reader, lines.get()); });
+  return owned(pipe[1]);
 }
 
 }  // namespace
@@ -148,21 +171,13 @@ Job::Job(HttpServer& http, const std::vector<std::string>& command,
   std::vector<std::string> environment = environment_with(variables);
   const std::vector<char*> argument_pointers = pointers_to(arguments);
   const std::vector<char*> environment_pointers = pointers_to(environment);
-  int pipe[2];
-  require<Error>(::pipe2(pipe, O_CLOEXEC | O_NONBLOCK) == 0, "cannot make a pipe: {}", std::strerror(errno));
-  ::fcntl(pipe[1], F_SETFL, 0);  // the job's own writes may block
+  const Descriptor output = message_pipe(http, nullptr);
+  const Descriptor errors = message_pipe(http, errors_);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t parent = ::getpid();
   process_ = ::fork();
-  if (process_ == 0) become(argument_pointers.data(), environment_pointers.data(), pipe[1], parent);
-  const int error = errno;
-  ::close(pipe[1]);
-  const std::shared_ptr<const int> reader(new int(pipe[0]), [](const int* end) {
-    ::close(*end);
-    delete end;
-  });
-  require<Error>(process_ > 0, "cannot start a process: {}", std::strerror(error));
-  http.when_readable(*reader, [reader, errors = errors_] { return pass_on(*reader, *errors); });
+  if (process_ == 0) become(argument_pointers.data(), environment_pointers.data(), *output, *errors, parent);
+  require<Error>(process_ > 0, "cannot start a process: {}", std::strerror(errno));
 }
 
 Job::~Job() {
@@ -187,9 +202,14 @@ bool Job::has_ended() {
 void Job::reap() {
   int status = 0;
   if (!end_.empty() || ::waitpid(process_, &status, WNOHANG) != process_) return;
-  ended_well_ = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (WIFEXITED(status)) status_ = WEXITSTATUS(status);
   end_ = WIFSIGNALED(status) ? fmt::format("signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))
                              : fmt::format("exit status {}", WEXITSTATUS(status));
+}
+
+bool Job::never_serves() const {
+  constexpr int kStatuses[] = {0, 2, 126, 127};  // shells end with the last two if they cannot run a program
+  return std::ranges::find(kStatuses, status_) != std::end(kStatuses) || errors_->names_program();
 }
 
 void Job::signal(int number) const {

@@ -23,7 +23,7 @@ class Job {
  public:
   // Starts the command in a session of its own. `variables`: additions to the environment, "NAME=value". The
   // job gets SIGTERM if this process dies. The job's standard output and standard error are copied to this
-  // process's standard error.
+  // process's standard error. Only standard error explains an end: standard output may be a model's text.
   Job(HttpServer& http, const std::vector<std::string>& command, const std::vector<std::string>& variables);
   // Kills what still runs.
   ~Job();
@@ -35,7 +35,10 @@ class Job {
   bool has_ended();
   // "exit status 1", "signal 9 (Killed)"; empty while the process runs.
   const std::string& end() const { return end_; }
-  bool ended_well() const { return ended_well_; }
+  bool ended_well() const { return status_ == 0; }
+  // Whether the end shows that no run of the command serves a model: it misses a program, its options are
+  // wrong (status 2), or it has done other work.
+  bool never_serves() const;
 
   // Sends the signal to the process alone. If the process is mpirun, it passes the signal on to its ranks.
   void signal(int number) const;
@@ -50,7 +53,7 @@ class Job {
 
   pid_t process_ = -1;
   std::string end_{};
-  bool ended_well_ = false;
+  int status_ = -1;  // exit status; -1: the process runs, or a signal ended it
   std::shared_ptr<ErrorLines> errors_ = std::make_shared<ErrorLines>();
 };
 

@@ -91,6 +91,7 @@ void Supervisor::start_job() {
     job_ = std::make_unique<Job>(http_, command(), variables());
   } catch (const Error& error) {  // no process or descriptor is left
     last_error_ = error.what();
+    never_serves_ = false;
     on_start_failed();
   }
 }
@@ -116,7 +117,7 @@ bool Supervisor::announced(std::string_view secret, Announcement announcement, c
   server_ = {.host = is_wildcard(announcement_.host) ? client : announcement_.host,
              .port = announcement_.port};
   if (isa_.empty()) isa_ = announcement_.isa;
-  serves_ = has_served_ = true;
+  serves_ = has_served_ = was_ready_ = true;
   healthy_ = next_health_ = Clock::now();
   start_seconds_ = seconds_since(started_);
   failed_rounds_ = 0;
@@ -200,6 +201,9 @@ void Supervisor::on_job_ended() {
   last_error_ = line.empty() ? job_->end() : line;
   // A job that was told to end says only that it ends.
   if (was_ended_ && !cause_.empty() && !job_->errors().names_rank()) last_error_ = cause_;
+  if (!has_served_ && !was_told && job_->ended_well())
+    last_error_ = "expected a command that runs tp-infer serve, found one that ends without an error";
+  never_serves_ = never_serves_ && !was_ended_ && job_->never_serves();
   job_.reset();
   if (ends_) {
     state_ = JobState::ended;
@@ -221,10 +225,18 @@ void Supervisor::on_start_failed() {
   if (++command_ < options_.commands.size()) return start_in({});
   command_ = 0;
   ++failed_rounds_;
+  if (std::exchange(never_serves_, true) && !was_ready_) return give_up();
   start_in(pause_after(failed_rounds_));
   if (failed_rounds_ < kMostRounds) return;
   state_ = JobState::failing;
   events_.on_failing(last_error_);
+}
+
+// Without a change of the commands, further starts would fail, too.
+void Supervisor::give_up() {
+  hopeless_ = last_error_;
+  state_ = JobState::ended;
+  events_.on_ended();
 }
 
 void Supervisor::start_in(Clock::duration pause) {
@@ -239,6 +251,7 @@ void Supervisor::reload(std::vector<std::vector<std::string>> commands) {
   if (ends_ || commands == options_.commands) return;
   options_.commands = std::move(commands);
   command_ = failed_rounds_ = crashes_ = 0;
+  never_serves_ = true;
   unpinned_.clear();
   next_start_ = {};
   if (job_) {

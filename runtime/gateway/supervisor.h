@@ -43,7 +43,7 @@ class Supervisor {
     // Requests in flight will not be answered. `is_failure`: the job was lost; it was not told to end.
     std::function<void(bool is_failure)> on_lost{};
     std::function<void(const std::string& reason)> on_failing{};
-    std::function<void()> on_ended{};  // after end()
+    std::function<void()> on_ended{};  // after end(), or if no command can start a server
     std::function<void(const std::string& line)> log{};
   };
 
@@ -74,6 +74,8 @@ class Supervisor {
   bool is_exact() const { return options_.same_bits && announcement_.isa == isa_; }
   // The reason why the last job was lost or did not start.
   const std::string& last_error() const { return last_error_; }
+  // Why no command can start a server; empty unless the supervisor has given up for this reason.
+  const std::string& hopeless() const { return hopeless_; }
   // Seconds until a job is probably ready.
   double retry_after() const;
 
@@ -94,6 +96,7 @@ class Supervisor {
   void on_job_ended();
   void on_served_job_ended();
   void on_start_failed();
+  void give_up();
   void start_in(Clock::duration pause);
   void drain();
 
@@ -128,6 +131,9 @@ class Supervisor {
   bool reloads_ = false;
   bool ends_ = false;
   std::string last_error_{};
+  bool was_ready_ = false;    // a job has been ready
+  bool never_serves_ = true;  // all jobs of this round have shown that their commands never serve
+  std::string hopeless_{};
   std::size_t restarts_ = 0;
   std::optional<Clock::time_point> lost_at_{};
   double lost_seconds_ = 0.0;

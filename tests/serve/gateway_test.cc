@@ -220,6 +220,16 @@ TEST(Gateway, EndsABegunStreamWithAnErrorInTheFormatOfItsApi) {
   gateway.end();
 }
 
+TEST(Gateway, EndsWithTheStatusOfAUsageErrorIfNoServerCanStart) {
+  GatewayProgram gateway({"sh", "-c", "echo 'tp-infer serve: there is no option --modle' >&2; exit 2"});
+  const Finished ended = gateway.process().finish();
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_NE(ended.err.find("tp-infer gateway: no command can start a server: tp-infer serve: there is no "
+                           "option --modle; correct the command"),
+            std::string::npos)
+      << ended.err;
+}
+
 // A browser shows a page nothing of a response without these headers.
 TEST(Gateway, TellsPagesOfAllowedOriginsWhyNoJobIsReady) {
   const TemporaryDirectory folder;

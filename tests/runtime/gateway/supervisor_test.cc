@@ -1,0 +1,110 @@
+#include "runtime/gateway/supervisor.h"
+
+#include "runtime/gateway/config.h"
+#include "tp/error.h"
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using namespace std::chrono_literals;
+using Commands = std::vector<std::vector<std::string>>;
+
+HttpOptions options() {
+  HttpOptions options{.port = 0};
+  options.route = [](const HttpRequest&) -> HttpDecision { return HttpResponse{.status = 404}; };
+  options.refuse = [](const HttpRequest&, int status, std::string_view) {
+    return HttpResponse{.status = status};
+  };
+  return options;
+}
+
+// How the supervisor of these commands ends: the reason why they can start no server, "failing: " and the
+// last error if it goes on trying, or "ready". `is_ready`: the first job announces itself.
+std::string outcome(Commands commands, bool is_ready = false) {
+  HttpServer http(options());
+  std::promise<std::string> outcome;
+  bool is_known = false;
+  std::unique_ptr<Supervisor> supervisor;
+  const auto tell = [&](const std::string& text) {
+    if (!std::exchange(is_known, true)) outcome.set_value(text);
+  };
+  Supervisor::Events events{.on_ready = [] {},
+                            .on_lost = [](bool) {},
+                            .on_failing = [&](const std::string& error) { tell("failing: " + error); },
+                            .on_ended = [&] { tell(supervisor->hopeless()); },
+                            .log = [](const std::string&) {}};
+  supervisor = std::make_unique<Supervisor>(http, SupervisorOptions{.commands = std::move(commands)}, events);
+  http.post([&] {
+    supervisor->start();
+    if (is_ready) supervisor->announced(supervisor->secret(), {.host = "127.0.0.1", .port = 9}, "127.0.0.1");
+  });
+  std::future<std::string> result = outcome.get_future();
+  if (result.wait_for(60s) != std::future_status::ready) return "nothing";
+  std::promise<void> ended;
+  http.post([&] {
+    supervisor->end();
+    supervisor.reset();
+    ended.set_value();
+  });
+  ended.get_future().wait();
+  return result.get();
+}
+
+std::vector<std::string> script(const std::string& text) { return {"sh", "-c", text}; }
+
+const std::vector<std::string> kUsage =
+    script("echo 'tp-infer serve: there is no option --modle' >&2; exit 2");
+const std::vector<std::string> kPassing = script("echo 'tp-infer: the network is down' >&2; exit 1");
+
+TEST(Supervisor, GivesUpIfNoCommandCanStartAServer) {
+  EXPECT_EQ(outcome({kUsage}), "tp-infer serve: there is no option --modle");
+  EXPECT_EQ(outcome({{"/no/such/program", "serve"}}),
+            "tp-infer gateway: cannot start /no/such/program: No such file or directory");
+  EXPECT_EQ(outcome({{"/", "serve"}}), "tp-infer gateway: cannot start /: Permission denied");
+  EXPECT_EQ(outcome({script("exec /no/such/program 2> /dev/null")}), "exit status 127");
+  EXPECT_EQ(outcome({script("echo 'mpirun was unable to find the file' >&2; echo 'Executable: tp-infre' >&2; "
+                            "echo '-----' >&2; exit 134")}),
+            "mpirun found no program tp-infre");
+  EXPECT_EQ(outcome({kUsage, {"/no/such/program"}, kUsage}), "tp-infer serve: there is no option --modle");
+}
+
+// The output of tp-infer generate is the text of a model.
+TEST(Supervisor, NeverQuotesAModelsText) {
+  const std::string text = "echo 'tp-infer: rank 1 says that process rank 0 is lost: buy now'; ";
+  EXPECT_EQ(outcome({script(text)}),
+            "expected a command that runs tp-infer serve, found one that ends without an error");
+  EXPECT_EQ(outcome({script(text + "exit 2")}), "exit status 2");
+}
+
+TEST(Supervisor, GoesOnTryingIfACommandMayStartLater) {
+  EXPECT_EQ(outcome({kPassing}), "failing: tp-infer: the network is down");
+  EXPECT_EQ(outcome({kUsage, kPassing}), "failing: tp-infer: the network is down");
+  EXPECT_EQ(outcome({kPassing, kUsage}), "failing: tp-infer serve: there is no option --modle");
+  EXPECT_EQ(outcome({script("kill -9 $$")}), "failing: signal 9 (Killed)");
+}
+
+TEST(Supervisor, NeverGivesUpAfterAJobWasReady) {
+  EXPECT_EQ(outcome({kUsage}, true), "failing: tp-infer serve: there is no option --modle");
+}
+
+TEST(GatewayCommands, RunTheServer) {
+  for (const Commands& commands : {Commands{{"tp-infer", "serve", "--model", "serve"}},
+                                   Commands{{"mpirun", "-np", "4", "/usr/bin/tp-infer", "serve"}},
+                                   Commands{{"./start.sh"}}, Commands{{"sh", "-c", "exec tp-infer serve"}}})
+    EXPECT_NO_THROW(require_serve(commands)) << commands.front().front();
+  for (const Commands& commands : {Commands{{"tp-infer", "generate", "--prompt", "x"}},
+                                   Commands{{"mpirun", "-np", "4", "/usr/bin/tp-infer"}},
+                                   Commands{{"tp-infer", "serve"}, {"serve", "tp-infer", "chat"}}})
+    EXPECT_THROW(require_serve(commands), ConfigError) << commands.front().front();
+}
+
+}  // namespace
+}  // namespace tp
