@@ -75,7 +75,8 @@ void require_tied(WeightLoader& loader, const ModelSpec& spec, const TensorNames
       "and {} differ in row {}; set tie_word_embeddings to false if the model has an LM head of its own, "
       "else "
       "download the checkpoint again",
-      tensor_names::weight_of(names.embed_tokens), tensor_names::weight_of(names.lm_head), *row);
+      loader.source().stored_name(tensor_names::weight_of(names.embed_tokens)),
+      loader.source().stored_name(tensor_names::weight_of(names.lm_head)), *row);
 }
 
 // A checkpoint may store tied embeddings under the embedding's name, the LM head's name or both.
@@ -243,7 +244,7 @@ void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const
   const bool is_part = others.embedding != nullptr || spec.next_token;
   if (!is_part) {
     unused_tensors_ = loader.unread_tensors();
-    if (stage.is_whole()) unused_tensors_ = find_unused_tensors(names, unused_tensors_);
+    if (stage.is_whole()) unused_tensors_ = find_unused_tensors(names, loader.source(), unused_tensors_);
   }
   all_loaded_ = loader.loaded();
   largest_columns_ = loader.largest_columns();
@@ -260,10 +261,10 @@ std::size_t count_active_parameters(const ModelSpec& spec) {
     if (experts == nullptr) continue;
     const RouterSpec& router = experts->router;
     const std::size_t size = experts->intermediate_size;
-    const std::size_t biases = experts->bias ? 2 * size + spec.hidden_size : 0;
+    const std::size_t width = experts->latent_size != 0 ? experts->latent_size : spec.hidden_size;
     const std::size_t matrices = experts->gated ? 3 : 2;
-    total -=
-        (router.num_experts - router.num_experts_per_tok) * (matrices * size * spec.hidden_size + biases);
+    const std::size_t biases = experts->bias ? (matrices - 1) * size + width : 0;
+    total -= (router.num_experts - router.num_experts_per_tok) * (matrices * size * width + biases);
   }
   return total;
 }

@@ -50,7 +50,7 @@ class RecordingSource final : public WeightSource {
 std::vector<ModelTensor> model_tensors(const ModelSpec& spec, const WeightSource& source) {
   const RecordingSource recording(source);
   Model::shape_of(spec, recording, {0, 1}, {});
-  find_unused_tensors(spec.names.as_stored_in(source), recording.unread());
+  find_unused_tensors(spec.names.as_stored_in(source), source, recording.unread());
   return recording.asked();
 }
 

@@ -56,12 +56,12 @@ bool is_spoilt(DType type, const std::byte* numbers, std::size_t count) {
   }
 }
 
-void require_that(bool is_finite, const std::string& tensor) {
+void require_that(bool is_finite, const WeightSource& source, const std::string& tensor) {
   if (is_finite) return;
   throw_error<CheckpointError>(
       "cannot load {}: expected numbers, found NaN or infinity, which are not finite; the checkpoint is "
       "damaged: convert it again, or download it again",
-      printable(tensor));
+      printable(source.stored_name(tensor)));
 }
 
 template <class Number>
@@ -77,38 +77,38 @@ DType dtype_of(kernels::ScaleType type) {
 
 }  // namespace
 
-void require_finite(const std::string& tensor, const StoredRows& rows) {
+void require_finite(const WeightSource& source, const std::string& tensor, const StoredRows& rows) {
   for (std::size_t row = 0; row < rows.rows; ++row)
-    require_that(!is_spoilt(rows.type, rows.data + row * rows.stride, rows.columns), tensor);
+    require_that(!is_spoilt(rows.type, rows.data + row * rows.stride, rows.columns), source, tensor);
 }
 
-void require_finite(const std::string& tensor, const kernels::GroupedRows& rows) {
-  require_that(!is_spoilt(DType::f16, bytes_of(rows.scales.data()), rows.scales.size()), tensor);
+void require_finite(const WeightSource& source, const std::string& tensor, const kernels::GroupedRows& rows) {
+  require_that(!is_spoilt(DType::f16, bytes_of(rows.scales.data()), rows.scales.size()), source, tensor);
 }
 
-void require_finite(const std::string& tensor, const kernels::QuantizedRows& rows,
+void require_finite(const WeightSource& source, const std::string& tensor, const kernels::QuantizedRows& rows,
                     const kernels::QuantFormat& format) {
   using kernels::ScaleKind;
   const std::size_t blocks = rows.rows * rows.super_blocks;
   if (format.scales == ScaleKind::e8m0)
     return require_that(!any_byte(rows.scales, blocks * kernels::QuantizedRows::groups(format), kNanOfE8m0),
-                        tensor);
+                        source, tensor);
   if (format.scales == ScaleKind::e4m3)
-    return require_that(!is_spoilt(DType::f32, bytes_of(rows.halves), blocks), tensor);
+    return require_that(!is_spoilt(DType::f32, bytes_of(rows.halves), blocks), source, tensor);
   const bool is_bf16 = format.scales == ScaleKind::bf16 || format.scales == ScaleKind::zero_point_bf16;
   require_that(!is_spoilt(is_bf16 ? DType::bf16 : DType::f16, bytes_of(rows.halves),
                           blocks * kernels::QuantizedRows::halves_of(format)),
-               tensor);
+               source, tensor);
 }
 
-void require_finite(const std::string& tensor, const kernels::ScaledRows& rows,
+void require_finite(const WeightSource& source, const std::string& tensor, const kernels::ScaledRows& rows,
                     const kernels::ScaledFormat& format) {
   const bool is_e4m3 = format.element == kernels::ScaledElement::e4m3;
-  require_that(!is_e4m3 || !any_byte(rows.elements, rows.rows * rows.columns, kNanOfE4m3), tensor);
+  require_that(!is_e4m3 || !any_byte(rows.elements, rows.rows * rows.columns, kNanOfE4m3), source, tensor);
   const std::size_t count = rows.rows * rows.groups;
   const DType type = dtype_of(format.scale_type);
   for (std::size_t i = 0; i < count; ++i)  // 16-bit scales are the lower halves of words
-    require_that(!is_spoilt(type, bytes_of(rows.scales + i), 1), tensor);
+    require_that(!is_spoilt(type, bytes_of(rows.scales + i), 1), source, tensor);
 }
 
 }  // namespace tp

@@ -11,30 +11,12 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
-#include <numeric>
 #include <set>
 
 #include <fmt/ranges.h>
 
 namespace tp {
 namespace {
-
-// The shape of one expert's matrix in a stack, or of all experts' matrices, one below the other. A vector is
-// a matrix with one row. Returns nothing for other shapes, apart from extents of 1 that files may have.
-std::optional<MatrixShape> matrix_shape(const GgufPlace& place, const std::vector<std::size_t>& stored) {
-  if (place.is_stack)
-    return stored.size() == 3 ? std::optional(MatrixShape{stored[0] * stored[1], stored[2]}) : std::nullopt;
-  const std::size_t elements =
-      std::accumulate(stored.begin(), stored.end(), std::size_t{1}, std::multiplies<>());
-  if (place.vector_row != 0) return MatrixShape{1, elements};
-  if (place.has_extent_1 && elements != 0) return MatrixShape{elements / stored.back(), stored.back()};
-  const std::size_t dimensions = stored.size() - (place.expert ? 1 : 0);
-  if (dimensions < 1 || dimensions > 2 || (place.expert && *place.expert >= stored.front()))
-    return std::nullopt;
-  const std::size_t rows = dimensions == 2 ? stored[stored.size() - 2] : 1;
-  if (place.is_transposed) return MatrixShape{stored.back(), rows};
-  return MatrixShape{rows, stored.back()};
-}
 
 // The type that keeps the elements and scales of a stored type unchanged, if there is one.
 std::optional<WeightType> held_groups(const GgufType& type) {
@@ -107,7 +89,16 @@ GgufCheckpoint::GgufCheckpoint(const std::filesystem::path& first)
 bool GgufCheckpoint::contains(const std::string& name) const {
   const std::optional<GgufPlace> place = names_.find(name);
   return place && place->second_half.empty() &&
-         (files_.find(place->tensor) != nullptr || GgufSplitKvB::find(files_, place->tensor));
+         (find_gguf_rows(files_, place->tensor).entry != nullptr ||
+          GgufSplitKvB::find(files_, place->tensor));
+}
+
+std::string GgufCheckpoint::stored_name(const std::string& name) const {
+  const std::optional<GgufPlace> place = names_.find(name);
+  if (!place) return names_.in_file(name);
+  const GgufRows found = find_gguf_rows(files_, place->tensor);
+  const std::string tensor = found.entry != nullptr ? found.entry->tensor.name : place->tensor;
+  return place->expert ? fmt::format("{} (expert {})", tensor, *place->expert) : tensor;
 }
 
 std::vector<std::string> GgufCheckpoint::names() const {
@@ -157,7 +148,7 @@ bool GgufCheckpoint::is_stored_by_rows(const GgufTensor& tensor) const {
   for (const std::string& name : names_.in_checkpoint(tensor)) {
     const std::optional<GgufPlace> place = names_.find(name);
     if (!place) continue;
-    if (place->is_transposed || files_.find(place->tensor) == nullptr) return false;
+    if (place->is_transposed || find_gguf_rows(files_, place->tensor).entry == nullptr) return false;
     if (!keeps_groups(tensor.type, place->columns)) return false;
   }
   return true;
@@ -341,8 +332,9 @@ void GgufCheckpoint::refuse_missing(const std::string& tensor) const {
 
 GgufCheckpoint::Matrix GgufCheckpoint::find(const std::string& name) const {
   const std::optional<GgufPlace> place = names_.find(name);
-  if (!place) refuse_missing(name);
-  if (const GgufFiles::Entry* const entry = files_.find(place->tensor)) return find_whole(*place, *entry);
+  if (!place) refuse_missing(names_.in_file(name));
+  if (const GgufRows rows = find_gguf_rows(files_, place->tensor); rows.entry != nullptr)
+    return find_whole(*place, rows);
   const std::optional<GgufSplitKvB> split = GgufSplitKvB::find(files_, place->tensor);
   if (!split) refuse_missing(place->tensor);
   require_readable(*split->keys);
@@ -350,11 +342,13 @@ GgufCheckpoint::Matrix GgufCheckpoint::find(const std::string& name) const {
   return {*place, split->keys, split->shape(), split->keys->tensor.bytes, split};
 }
 
-GgufCheckpoint::Matrix GgufCheckpoint::find_whole(const GgufPlace& place,
-                                                  const GgufFiles::Entry& entry) const {
+GgufCheckpoint::Matrix GgufCheckpoint::find_whole(const GgufPlace& place, const GgufRows& part) const {
+  const GgufFiles::Entry& entry = *part.entry;
   require_readable(entry);
   const GgufTensor& tensor = entry.tensor;
-  const std::optional<MatrixShape> shape = matrix_shape(place, tensor.shape);
+  std::vector<std::size_t> stored = tensor.shape;
+  if (!part.is_whole()) stored.front() = part.rows.size();
+  const std::optional<MatrixShape> shape = place.matrix_shape(stored);
   if (!shape) {
     throw_error<CheckpointError>("{}: {} is {}, expected {}; convert the checkpoint to GGUF again",
                                  entry.file.name(), printable(tensor.name), printable(tensor.shape),
@@ -362,7 +356,7 @@ GgufCheckpoint::Matrix GgufCheckpoint::find_whole(const GgufPlace& place,
                                  : place.is_stack ? "a stack with a matrix for every expert"
                                                   : "a matrix or a vector");
   }
-  const bool rows_fit = place.rows.fits(tensor.shape.size() == 1 ? shape->columns : shape->rows);
+  const bool rows_fit = place.rows.fits(stored.size() == 1 ? shape->columns : shape->rows);
   if (!rows_fit || !place.columns.fits(shape->columns)) {
     throw_error<CheckpointError>(
         "{}: {} is {}, expected whole heads of {} {}; convert the checkpoint to GGUF "
@@ -375,6 +369,10 @@ GgufCheckpoint::Matrix GgufCheckpoint::find_whole(const GgufPlace& place,
     const std::size_t size = bytes.size() / tensor.shape.front();
     bytes = {bytes.begin + *place.expert * size, bytes.begin + (*place.expert + 1) * size};
   }
+  if (!part.is_whole()) {
+    const std::size_t size = bytes.size() / tensor.shape.front();
+    bytes = {bytes.begin + part.rows.begin * size, bytes.begin + part.rows.end * size};
+  }
   return {place, &entry, *shape, bytes, {}, factor_of(files_, tensor, place.expert)};
 }
 
@@ -383,9 +381,11 @@ GgufCheckpoint::Matrix GgufCheckpoint::find(const std::string& name, MatrixShape
   const Matrix matrix = find(name);
   if (matrix.shape != shape) {
     const std::string because = reason.empty() ? "" : fmt::format(" ({})", reason);
-    throw_error<CheckpointError>("{}: {} is [{}, {}], expected [{}, {}]{}", matrix.entry->file.name(),
-                                 printable(matrix.place.tensor), matrix.shape.rows, matrix.shape.columns,
-                                 shape.rows, shape.columns, because);
+    const std::string& tensor = matrix.split ? matrix.place.tensor : matrix.entry->tensor.name;
+    throw_error<CheckpointError>("{}: {}{} is [{}, {}], expected [{}, {}]{}", matrix.entry->file.name(),
+                                 tensor == matrix.place.tensor ? "" : matrix.place.tensor + " in ",
+                                 printable(tensor), matrix.shape.rows, matrix.shape.columns, shape.rows,
+                                 shape.columns, because);
   }
   return matrix;
 }

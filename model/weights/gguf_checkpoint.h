@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/weights/gguf/gguf_files.h"
+#include "model/weights/gguf/gguf_fused.h"
 #include "model/weights/gguf/gguf_split_kv_b.h"
 #include "model/weights/gguf_names.h"
 #include "model/weights/source/weight_source.h"
@@ -27,6 +28,7 @@ class GgufCheckpoint final : public WeightSource {
   bool contains(const std::string& name) const override;
   // The names of the tensors in the Hugging Face checkpoint.
   std::vector<std::string> names() const override;
+  std::string stored_name(const std::string& name) const override;
   // bf16 for quantized types, because the product of a small integer and a scale is less precise than bf16.
   // Quantized matrices that the file stores transposed or in parts are kept in memory as bf16.
   DType dtype(const std::string& name) const override;
@@ -84,7 +86,7 @@ class GgufCheckpoint final : public WeightSource {
 
   explicit GgufCheckpoint(const std::filesystem::path& first);
   Matrix find(const std::string& name) const;
-  Matrix find_whole(const GgufPlace& place, const GgufFiles::Entry& entry) const;
+  Matrix find_whole(const GgufPlace& place, const GgufRows& part) const;
   bool is_stored_by_rows(const GgufTensor& tensor) const;
   [[noreturn]] void refuse_missing(const std::string& tensor) const;
   Matrix find(const std::string& name, MatrixShape shape, const std::string& reason) const;

@@ -4,6 +4,8 @@
 #include "model/files/parse_number.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <span>
 
 namespace tp {
@@ -156,6 +158,21 @@ std::vector<Range> GgufOrder::stored_ranges(Range places) const {
       ranges.back().end = run.stored.end;
   }
   return ranges;
+}
+
+std::optional<MatrixShape> GgufPlace::matrix_shape(const std::vector<std::size_t>& extents) const {
+  if (is_stack)
+    return extents.size() == 3 ? std::optional(MatrixShape{extents[0] * extents[1], extents[2]})
+                               : std::nullopt;
+  const std::size_t elements =
+      std::accumulate(extents.begin(), extents.end(), std::size_t{1}, std::multiplies<>());
+  if (vector_row != 0) return MatrixShape{1, elements};
+  if (has_extent_1 && elements != 0) return MatrixShape{elements / extents.back(), extents.back()};
+  const std::size_t dimensions = extents.size() - (expert ? 1 : 0);
+  if (dimensions < 1 || dimensions > 2 || (expert && *expert >= extents.front())) return std::nullopt;
+  const std::size_t rows = dimensions == 2 ? extents[extents.size() - 2] : 1;
+  if (is_transposed) return MatrixShape{extents.back(), rows};
+  return MatrixShape{rows, extents.back()};
 }
 
 GgufNames::GgufNames(const ModelMetadata& model) : GgufNames(names_of(model), heads_in(model)) {}
@@ -343,6 +360,11 @@ std::optional<GgufPlace> GgufNames::find(std::string_view name) const {
   return place;
 }
 
+std::string GgufNames::in_file(const std::string& name) const {
+  if (const std::optional<GgufPlace> place = find(name)) return place->tensor;
+  return name.starts_with(blocks_) ? kBlocks + name.substr(blocks_.size()) : name;
+}
+
 std::vector<std::string> GgufNames::in_checkpoint(const GgufTensor& tensor) const {
   // These tensors are part of the config.
   if (tensor.name == "rope_freqs.weight" || tensor.name.starts_with("rope_factors_")) return {};
@@ -350,6 +372,14 @@ std::vector<std::string> GgufNames::in_checkpoint(const GgufTensor& tensor) cons
   // kv_b may be stored as two stacks.
   if (pattern.text == "blk.#.attn_k_b" || pattern.text == "blk.#.attn_v_b") pattern.text = "blk.#.attn_kv_b";
   const auto name = stored_.find(pattern.text);
+  if (name == stored_.end() && pattern.text == "blk.#.attn_qkv" && stored_.contains("blk.#.attn_q")) {
+    std::vector<std::string> parts;  // see find_gguf_rows
+    for (const char* const part : {"blk.#.attn_q", "blk.#.attn_k", "blk.#.attn_v"}) {
+      if (const auto own = stored_.find(part); own != stored_.end())
+        parts.push_back(with_numbers(own->second, pattern.numbers).append(pattern.end));
+    }
+    return parts;
+  }
   if (name == stored_.end()) {
     if (!tensor.name.starts_with(kBlocks)) return {tensor.name};
     return {blocks_ + tensor.name.substr(kBlocks.size())};

@@ -10,6 +10,7 @@
 #include "model/weights/gguf/gguf_header.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 #include "parallel/shard/shard.h"
+#include "parallel/shard/slice.h"
 
 #include <cmath>
 #include <cstddef>
@@ -72,6 +73,11 @@ struct GgufPlace {
   bool is_negative_exp = false;  // the file stores -exp(value)
   std::string list{};            // metadata key of a number for each layer, instead of a tensor
 
+  // The shape in the checkpoint of a tensor with these extents in the file: of one expert's matrix in a
+  // stack, or of all experts' matrices, one below the other. A vector is a matrix with one row. Returns
+  // nothing for other shapes, apart from extents of 1 that files may have.
+  std::optional<MatrixShape> matrix_shape(const std::vector<std::size_t>& extents) const;
+
   // Converts a value from the file to the checkpoint, and back.
   float restored(float stored) const { return is_negative_exp ? std::log(-stored) : stored + addend; }
   float stored(float value) const { return is_negative_exp ? -std::exp(value) : value - addend; }
@@ -102,6 +108,9 @@ class GgufNames {
 
   // Returns nothing if the family has no tensor with this name.
   std::optional<GgufPlace> find(std::string_view name) const;
+
+  // The file's name of a tensor of the checkpoint, even if the family lacks the tensor.
+  std::string in_file(const std::string& name) const;
 
   // The names of the checkpoint's tensors that a tensor of the file contains: several for a stack of experts,
   // none for a part of the config. If the family lacks the tensor, only the prefix of its block changes.

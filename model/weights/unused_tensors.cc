@@ -35,7 +35,8 @@ bool is_of_ignored_block(const TensorNames& names, const std::string& tensor) {
 
 }  // namespace
 
-std::vector<std::string> find_unused_tensors(const TensorNames& names, std::span<const std::string> unread) {
+std::vector<std::string> find_unused_tensors(const TensorNames& names, const WeightSource& source,
+                                             std::span<const std::string> unread) {
   std::vector<std::string> unused;
   std::size_t of_ignored_blocks = 0;
   std::size_t ignored = 0;
@@ -54,8 +55,8 @@ std::vector<std::string> find_unused_tensors(const TensorNames& names, std::span
         "the checkpoint has a tensor {} that a model of its configuration does not use; "
         "the configuration (config.json, or a GGUF file's metadata) and the weights must "
         "be of the same model",
-        printable(tensor));
-    unused.push_back(tensor);
+        printable(source.stored_name(tensor)));
+    unused.push_back(source.stored_name(tensor));
   }
   const auto add = [&](const std::string& prefix, std::size_t tensors) {
     unused.push_back(fmt::format("{}* ({} {}", prefix, tensors, kOfNextTokenLayers));

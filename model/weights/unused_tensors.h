@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/config/tensor_names.h"
+#include "model/weights/source/weight_source.h"
 
 #include <span>
 #include <string>
@@ -15,8 +16,9 @@ namespace tp {
 // Tensors outside of blocks (another task's head, a vision tower), or in blocks that are known to be unused,
 // do not change results: callers warn about them. Multi-token prediction layers are one entry. Other tensors
 // of blocks would change results, for example a bias that config.json does not mention: throws
-// CheckpointError.
-std::vector<std::string> find_unused_tensors(const TensorNames& names, std::span<const std::string> unread);
+// CheckpointError. Results and errors have the names of `source`'s files.
+std::vector<std::string> find_unused_tensors(const TensorNames& names, const WeightSource& source,
+                                             std::span<const std::string> unread);
 
 // Removes the entry of multi-token prediction layers, for use if such a layer is loaded.
 void leave_out_next_token_layers(std::vector<std::string>& unused);

@@ -251,7 +251,7 @@ void WeightLoader::read_whole(const Slice& slice, float* out) {
       slice.for_runs(slice.part.rows, [&](const TensorSlice& run, std::size_t place) {
         const TensorView<float> own = rows.rows_from(place, run.rows.size());
         read(slice, run, own);
-        require_finite(slice.name, StoredRows::of(own));
+        require_finite(source_, slice.name, StoredRows::of(own));
       });
     });
   }

@@ -63,7 +63,7 @@ class WeightLoader::Packing {
     for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t /*row*/) {
       if (part.rows.size() == wanted.size() && !slice.transposed) {
         stored = source_.stored_rows(slice.name, slice.shape, part);
-        if (stored) require_finite(slice.name, *stored);
+        if (stored) require_finite(source_, slice.name, *stored);
       }
     });
     return stored;
@@ -74,7 +74,7 @@ class WeightLoader::Packing {
     for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t row) {
       const kernels::QuantizedRows own = staged.rows_from(*format_, row, part.rows.size());
       source_.read_quantized(slice.name, slice.shape, part, own);
-      require_finite(slice.name, own, *format_);
+      require_finite(source_, slice.name, own, *format_);
     });
     weight_.pack(wanted.begin, staged);
   }
@@ -84,7 +84,7 @@ class WeightLoader::Packing {
     for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t row) {
       const kernels::ScaledRows own = staged.rows_from(row, part.rows.size());
       source_.read_scaled(slice.name, slice.shape, part, own);
-      require_finite(slice.name, own, weight_.layout().scaled);
+      require_finite(source_, slice.name, own, weight_.layout().scaled);
     });
     weight_.pack(wanted.begin, staged);
   }
@@ -94,7 +94,7 @@ class WeightLoader::Packing {
     for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t row) {
       const kernels::GroupedRows own = staged.rows_from(row, part.rows.size());
       source_.read_groups(slice.name, slice.shape, part, own);
-      require_finite(slice.name, own);
+      require_finite(source_, slice.name, own);
     });
     weight_.pack(wanted.begin, staged);
   }
@@ -104,7 +104,7 @@ class WeightLoader::Packing {
     for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t row) {
       const TensorView<float> own = staged.rows_from(row, part.rows.size());
       loader_.read(slice, part, own);
-      require_finite(slice.name, StoredRows::of(own));
+      require_finite(source_, slice.name, StoredRows::of(own));
     });
     weight_.pack(wanted.begin, StoredRows::of(staged));
   }

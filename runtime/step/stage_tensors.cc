@@ -41,7 +41,7 @@ std::vector<std::string> in_both(std::vector<std::string> one, std::vector<std::
 }  // namespace
 
 std::vector<std::string> unused_by_all_stages(Communicator& world, Pipeline& pipeline,
-                                              const TensorNames& names,
+                                              const TensorNames& names, const WeightSource& source,
                                               const std::vector<std::string>& unread) {
   const bool speaks = pipeline.tensor().is_root();  // this rank reports for its stage
   const std::vector<std::string> texts = gather_texts(world, speaks ? to_archive(unread) : std::string());
@@ -55,7 +55,7 @@ std::vector<std::string> unused_by_all_stages(Communicator& world, Pipeline& pip
       from_archive(text, of_stage);
       unused = in_both(std::move(unused), std::move(of_stage));
     }
-    unused = find_unused_tensors(names, unused);
+    unused = find_unused_tensors(names, source, unused);
   });
   return unused;
 }

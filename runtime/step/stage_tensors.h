@@ -15,7 +15,7 @@ namespace tp {
 // tensors on rank 0, and an empty vector on other ranks. Collective over `world`, the ranks of `pipeline`;
 // throws AgreedError.
 std::vector<std::string> unused_by_all_stages(Communicator& world, Pipeline& pipeline,
-                                              const TensorNames& names,
+                                              const TensorNames& names, const WeightSource& source,
                                               const std::vector<std::string>& unread);
 
 }  // namespace tp

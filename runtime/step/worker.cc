@@ -297,7 +297,7 @@ std::unique_ptr<Worker::Loaded> Worker::with_memory(Model model, HostCache host,
 void Worker::describe_own_part(const Loaded& loaded, const ModelSpec& spec, const WeightSource& source) {
   info_.unused_tensors = pipeline_.stage().is_whole()
                              ? loaded.model.unused_tensors()
-                             : unused_by_all_stages(comm_, pipeline_, spec.names.as_stored_in(source),
+                             : unused_by_all_stages(comm_, pipeline_, spec.names.as_stored_in(source), source,
                                                     loaded.model.unused_tensors());
   if (const SequenceHead* head = loaded.model.sequence_head()) info_.head_pooling = head->pooling();
   info_.weight_bytes = loaded.model.weight_bytes();

@@ -95,7 +95,7 @@ TEST(UnusedTensors, AreThoseThatMayHoldSomething) {
   source->read("transformer.wte.weight", {1, 2}, TensorSlice::whole({1, 2}),
                TensorView<float>(std::vector<float>(2).data(), 1, 2));
   const TensorNames names = family_of("GPT2LMHeadModel").names.as_stored_in(*source);
-  EXPECT_EQ(find_unused_tensors(names, source->unread()),
+  EXPECT_EQ(find_unused_tensors(names, *source, source->unread()),
             (std::vector<std::string>{"score.weight", "v_head.summary.bias"}));
 }
 
@@ -106,7 +106,8 @@ TEST(UnusedTensors, AreNotScalesOfActivationsAndTheCache) {
       folder, {"model.layers.0.self_attn.kv_scale", "model.layers.0.self_attn.prob_scale",
                "model.layers.0.self_attn.attn.k_scale", "model.layers.0.mlp.up_proj.input_scale",
                "model.layers.0.self_attn.v_proj.output_scale"});
-  EXPECT_EQ(find_unused_tensors(family_of("LlamaForCausalLM").names.as_stored_in(*source), source->unread()),
+  EXPECT_EQ(find_unused_tensors(family_of("LlamaForCausalLM").names.as_stored_in(*source), *source,
+                                source->unread()),
             std::vector<std::string>());
 }
 
@@ -114,7 +115,7 @@ TEST(UnusedTensors, OfABlockAreAnError) {
   const test::TemporaryDirectory folder;
   const auto source = checkpoint_of(folder, {"model.layers.0.self_attn.q_proj.bias"});
   EXPECT_EQ(error_of<CheckpointError>([&] {
-              find_unused_tensors(family_of("LlamaForCausalLM").names.as_stored_in(*source),
+              find_unused_tensors(family_of("LlamaForCausalLM").names.as_stored_in(*source), *source,
                                   source->unread());
             }),
             "the checkpoint has a tensor model.layers.0.self_attn.q_proj.bias that a model of its "

@@ -82,7 +82,7 @@ Family llama() {
   Family family = llama_like("LlamaForCausalLM", llama_spec);
   family.names.gguf.interleaved_query_key = true;
   family.gguf = {.architecture = "llama",
-                 .is_of = [](const ModelMetadata& model) { return !model.has("expert_count"); }};
+                 .is_of = [](const ModelMetadata& model) { return !model.has_experts(); }};
   return family;
 }
 

@@ -62,7 +62,7 @@ Family mixtral() {
   family.defaults.num_experts_per_tok = 2;
   family.names.gguf.interleaved_query_key = true;
   family.gguf = {.architecture = "llama",
-                 .is_of = [](const ModelMetadata& model) { return model.has("expert_count"); },
+                 .is_of = [](const ModelMetadata& model) { return model.has_experts(); },
                  .config = mixtral_config};
   return family;
 }

@@ -66,6 +66,15 @@ class ModelMetadata {
   std::uint64_t head_dim() const {
     return whole_or("attention.key_length", whole("embedding_length") / std::max<std::uint64_t>(1, heads()));
   }
+  // The rows of a layer's keys, which are as many as the rows of its values; 0: the layer has none.
+  std::uint64_t kv_rows(std::size_t layer) const {
+    const auto of_layer = [&](const auto& list) { return list.at(std::min(layer, list.size() - 1)); };
+    const bool has_two = has("attention.key_length_swa") && has("attention.sliding_window_pattern");
+    const bool has_window = has_two && of_layer(booleans("attention.sliding_window_pattern"));
+    const std::uint64_t size = has_window ? whole("attention.key_length_swa") : head_dim();
+    return size * (has("attention.head_count_kv") ? of_layer(wholes("attention.head_count_kv")) : heads());
+  }
+  bool has_experts() const { return whole_or("expert_count", 0) != 0; }
   bool has_tensor(std::string_view name) const { return files_.find(name) != nullptr; }
 
   // The model's keys with the prefix `begin` that have not been looked up.

@@ -34,6 +34,9 @@ class WeightSource {
   // The names of all tensors, sorted; empty if the source makes tensors of any name.
   virtual std::vector<std::string> names() const = 0;
 
+  // The name of the tensor in the files, for errors. Sources may know names that they lack.
+  virtual std::string stored_name(const std::string& name) const { return name; }
+
   // The type in which the tensor is stored, or that fits its values best. Throws CheckpointError if the
   // tensor is missing.
   virtual DType dtype(const std::string& name) const = 0;

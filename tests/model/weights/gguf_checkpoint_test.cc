@@ -53,6 +53,42 @@ class GgufCheckpointTest : public testing::Test {
   TemporaryDirectory folder_;
 };
 
+TEST_F(GgufCheckpointTest, KnowsTheNamesOfItsFile) {
+  const auto source =
+      open(model("qwen3moe").tensor("blk.1.ffn_up_exps.weight", {3, 2, 2}, "F32", counting(12)));
+  EXPECT_EQ(source->stored_name("model.layers.1.self_attn.q_proj.bias"), "blk.1.attn_q.bias");
+  EXPECT_EQ(source->stored_name("model.layers.1.mlp.experts.2.up_proj.weight"),
+            "blk.1.ffn_up_exps.weight (expert 2)");
+  EXPECT_EQ(source->stored_name("model.layers.1.foo.weight"), "blk.1.foo.weight");
+  EXPECT_EQ(source->stored_name("foo.weight"), "foo.weight");
+}
+
+// Two query heads and one KV head of four elements.
+TEST_F(GgufCheckpointTest, ReadsQueriesKeysAndValuesFromOneTensor) {
+  GgufBuilder file = model("llama").whole("llama.attention.head_count_kv", 1);
+  file.tensor("blk.0.attn_qkv.weight", {16, 1}, "F32", counting(16));
+  file.tensor("blk.0.attn_qkv.bias", {16}, "F32", counting(16));
+  const auto source = open(file);
+  const std::string block = "model.layers.0.self_attn.";
+  for (const char* const projection : {"q_proj.weight", "k_proj.weight", "v_proj.weight", "v_proj.bias"})
+    EXPECT_TRUE(source->contains(block + projection)) << projection;
+  EXPECT_EQ(read(*source, block + "q_proj.weight", {8, 1}, {{2, 6}, {0, 1}}),
+            (std::vector<float>{1, 3, 4, 6}));  // rows 0, 4, 1, ... of the checkpoint are interleaved
+  EXPECT_EQ(read(*source, block + "k_proj.weight", {4, 1}, {{0, 4}, {0, 1}}),
+            (std::vector<float>{8, 10, 9, 11}));
+  EXPECT_EQ(read(*source, block + "v_proj.weight", {4, 1}, {{1, 3}, {0, 1}}), (std::vector<float>{13, 14}));
+  EXPECT_EQ(read(*source, block + "v_proj.bias", {1, 4}, {{0, 1}, {1, 3}}), (std::vector<float>{13, 14}));
+  EXPECT_EQ(source->stored_name(block + "k_proj.weight"), "blk.0.attn_qkv.weight");
+  EXPECT_EQ(source->names(), (std::vector<std::string>{block + "k_proj.bias", block + "k_proj.weight",
+                                                       block + "q_proj.bias", block + "q_proj.weight",
+                                                       block + "v_proj.bias", block + "v_proj.weight"}));
+  EXPECT_TRUE(source->unread().empty());
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] {
+                    source->expect(block + "k_proj.weight", {8, 1}, "heads");
+                  }),
+                  "blk.0.attn_k.weight in blk.0.attn_qkv.weight is [4, 1], expected [8, 1] (heads)");
+}
+
 TEST_F(GgufCheckpointTest, ReadsSlicesByTheNamesOfHuggingFaceAndCountsTheirBytes) {
   const auto source = open(model("qwen2").tensor("blk.3.ffn_up.weight", {3, 4}, "F32", counting(12)));
   const std::string name = "model.layers.3.mlp.up_proj.weight";

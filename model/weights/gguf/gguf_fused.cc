@@ -1,0 +1,37 @@
+#include "model/weights/gguf/gguf_fused.h"
+
+#include "model/files/parse_number.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace tp {
+
+GgufRows find_gguf_rows(const GgufFiles& files, const std::string& tensor) {
+  constexpr std::string_view kBlock = "blk.";
+  constexpr std::string_view kAttention = ".attn_";
+  if (const GgufFiles::Entry* const entry = files.find(tensor)) return {entry};
+  const std::size_t dot = tensor.find(kAttention);
+  if (!tensor.starts_with(kBlock) || dot == tensor.npos) return {};
+  const std::string_view rest = std::string_view(tensor).substr(dot + kAttention.size());  // "k.weight"
+  const std::string fused =
+      tensor.substr(0, dot) + std::string(kAttention) + "qkv" + std::string(rest.substr(1));
+  const auto layer =
+      parse_number<std::size_t>(std::string_view(tensor).substr(kBlock.size(), dot - kBlock.size()));
+  const bool is_part = rest.starts_with("q.") || rest.starts_with("k.") || rest.starts_with("v.");
+  const GgufFiles::Entry* const entry = is_part && layer ? files.find(fused) : nullptr;
+  if (entry == nullptr) return {};
+  const std::size_t dimensions = entry->tensor.shape.size();
+  if (dimensions != 2 && (dimensions != 1 || entry->tensor.type.block_elements != 1)) return {};
+  // Rows of queries may contain gates, so that their number does not follow from the number of heads.
+  const std::size_t all = entry->tensor.shape.front();
+  const std::uint64_t own = ModelMetadata(files).kv_rows(*layer);
+  if (own == 0 || own >= all / 2) return {};
+  if (rest.front() == 'q') return {entry, {0, all - 2 * own}};
+  if (rest.front() == 'k') return {entry, {all - 2 * own, all - own}};
+  return {entry, {all - own, all}};
+}
+
+}  // namespace tp
