@@ -13,7 +13,8 @@ enum class ModelKind : std::uint8_t {
   masked_lm,   // an encoder that predicts masked tokens
   classifier,  // an encoder that scores a sequence, one score per label
   diffusion,   // fills in masked tokens, in any order
-  seq2seq      // an encoder, and a decoder that attends to the encoder's states and predicts the next token
+  seq2seq,     // an encoder, and a decoder that attends to the encoder's states and predicts the next token
+  non_causal   // a decoder whose tokens also attend to later tokens, so that it cannot predict them
 };
 
 // "a decoder", "a masked language model", ... for error messages.

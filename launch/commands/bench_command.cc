@@ -273,7 +273,7 @@ int run_bench(const CLI::App& command, BenchFlags flags) {
         flags.engine.options.threads = default_threads(comm.local_size());
       if (!comm.is_root()) return;
       const CheckpointConfig config = config_of(flags);
-      flags.generates = does(family_of(config.architecture).kind, Task::generate);
+      flags.generates = does(kind_of(config), Task::generate);
       generates = flags.generates ? 1 : 0;
       longest = static_cast<std::int64_t>(longest_sequence(flags, config));
       choose_lengths(flags, static_cast<std::size_t>(longest));

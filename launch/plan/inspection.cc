@@ -53,7 +53,7 @@ std::string text_of(const TypeUse& use) {
 
 // Without its article.
 std::string_view kind_name(const CheckpointConfig& config) {
-  const std::string_view name = describe(family_of(config.architecture).kind);
+  const std::string_view name = describe(kind_of(config));
   return name.substr(name.find(' ') + 1);
 }
 

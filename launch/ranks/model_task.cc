@@ -44,14 +44,14 @@ TaskText task_text(Task task) {
 }  // namespace
 
 void require_task(const std::filesystem::path& model, Task task) {
-  const std::string architecture = load_config(model).architecture;
-  const ModelKind kind = family_of(architecture).kind;
+  const CheckpointConfig config = load_config(model);
+  const ModelKind kind = kind_of(config);
   std::vector<std::string_view> commands;
   for (const Task other : tasks_of(kind)) commands.push_back(task_text(other).command);
   require<ConfigError>(
       does(kind, task),
       "cannot {} with {}: expected {}, found {} ({}); use tp-infer {} with it, or another model",
-      task_text(task).what, model.string(), task_text(task).expected, describe(kind), architecture,
+      task_text(task).what, model.string(), task_text(task).expected, describe(kind), config.architecture,
       fmt::join(commands, ", "));
 }
 

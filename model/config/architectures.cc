@@ -1,5 +1,6 @@
 #include "model/config/architectures.h"
 
+#include "model/config/non_causal_spec.h"
 #include "model/files/printable.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
@@ -40,7 +41,12 @@ ModelSpec make_spec(const CheckpointConfig& config) {
   const Family& family = family_of(config.architecture);
   ModelSpec spec = family.make_spec(config);
   if (family.set_head) family.set_head(config, spec);
+  if (!config.is_causal) attend_to_all_positions(spec);
   return spec;
+}
+
+ModelKind kind_of(const CheckpointConfig& config) {
+  return config.is_causal ? family_of(config.architecture).kind : ModelKind::non_causal;
 }
 
 ModelSpec make_next_token_spec(const CheckpointConfig& config) {

@@ -12,6 +12,8 @@ namespace tp {
 
 // Throws ConfigError if the family is not supported, or if its parts cannot express the config.
 ModelSpec make_spec(const CheckpointConfig& config);
+// The kind of the family's models, or non_causal.
+ModelKind kind_of(const CheckpointConfig& config);
 // The spec of the model's multi-token prediction layer, which checkpoints may lack. Throws ConfigError if the
 // family has no such layer.
 ModelSpec make_next_token_spec(const CheckpointConfig& config);

@@ -126,6 +126,7 @@ struct LatentAttentionSpec {
   bool interleaved_rope = true;  // pairs (2 i, 2 i + 1), not halves
   std::optional<QueryScalingSpec> query_scaling;
   std::optional<IndexerSpec> indexer{};  // nullopt: a token attends to all earlier tokens
+  bool causal = true;                    // false: tokens also attend to later tokens
   float latent_norm_eps = 1e-6F;         // in the norms of latents; DeepSeek's code ignores the config's here
 
   bool operator==(const LatentAttentionSpec&) const = default;

@@ -178,6 +178,8 @@ struct CheckpointConfig : ModelConfig {
 
   std::size_t embedding_size = 0;  // size of token vectors before their projection; 0: hidden_size
 
+  bool is_causal = true;  // false: tokens of a decoder also attend to later tokens
+
   // Encoders.
   bool use_bidirectional_attention = false;
   TokenId pad_token_id = 0;

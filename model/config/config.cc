@@ -1,6 +1,7 @@
 #include "model/config/config.h"
 
 #include "model/config/architectures.h"
+#include "model/config/config_limits.h"
 #include "model/config/encoder_config.h"
 #include "model/config/expert_config.h"
 #include "model/config/gguf_config.h"
@@ -86,35 +87,6 @@ std::size_t size_of(const JsonNode& fields, std::initializer_list<std::string> n
   return otherwise == 0 ? fields.at(name).size() : fields.size_or(name, otherwise);
 }
 
-// Limits sizes: the program has an object for each layer, expert and head, and vectors of hidden_size,
-// whatever it does with the model.
-void require_countable_parts(const std::string& where, const CheckpointConfig& config) {
-  const auto require_most = [&](std::size_t most, std::string_view name, std::size_t found) {
-    require<ConfigError>(found <= most, "{}: {} must be at most {}, found {}; check config.json", where, name,
-                         most, found);
-  };
-  constexpr std::size_t kMostParts = 65536;
-  require_most(std::size_t{1} << 24, "hidden_size", config.hidden_size);
-  require_most(kMostParts, "num_hidden_layers", config.num_hidden_layers);
-  require_most(kMostParts, "encoder_layers", config.encoder_layers);
-  require_most(kMostParts, "num_nextn_predict_layers", config.num_nextn_predict_layers);
-  require_most(kMostParts, "num_experts", config.num_experts);
-  require_most(kMostParts, "num_attention_heads", config.num_attention_heads);
-  require_most(kMostParts, "num_key_value_heads", config.num_key_value_heads);
-  require_most(kMostParts, "encoder_attention_heads", config.encoder_attention_heads);
-  require_most(kMostParts, "head_dim", config.head_dim);
-  require_most(kMostParts, "qk_nope_head_dim", config.qk_nope_head_dim);
-  require_most(kMostParts, "v_head_dim", config.v_head_dim);
-  require_most(kMostParts, "linear_num_key_heads", config.linear_num_key_heads);
-  require_most(kMostParts, "linear_num_value_heads", config.linear_num_value_heads);
-  require_most(kMostParts, "linear_key_head_dim", config.linear_key_head_dim);
-  require_most(kMostParts, "linear_value_head_dim", config.linear_value_head_dim);
-  require_most(kMostParts, "linear_conv_kernel_dim", config.linear_conv_kernel_dim);
-  require_most(256, "conv_L_cache", config.conv_l_cache);
-  require_most(std::size_t{1} << 20, "num_hidden_layers * num_experts",
-               config.num_hidden_layers * config.num_experts);
-}
-
 void read_heads(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   config.num_attention_heads = size_of(fields,
                                        {own_name(fields, {"decoder_attention_heads"},
@@ -160,16 +132,22 @@ void read_sizes(const JsonNode& fields, std::size_t intermediate_per_hidden, Che
       intermediate_per_hidden == 0 ? config.intermediate_size : intermediate_per_hidden * config.hidden_size);
   // Reformer's and Nemotron-H's configs list their layers and may omit their number.
   const std::size_t listed =
-      fields.list_or_empty(fields.name_of({"attn_layers", "layers_block_type"}), &JsonNode::string).size();
+      fields
+          .list_or_empty(fields.name_of({"attn_layers", "layers_block_type", "layer_types"}),
+                         &JsonNode::string)
+          .size();
   config.num_hidden_layers = size_of(fields,
                                      {own_name(fields, {"decoder_layers", "num_decoder_layers"},
                                                {"num_hidden_layers", "n_layer", "num_layers", "n_layers"})},
                                      listed != 0 ? listed : config.num_hidden_layers);
   config.vocab_size = size_of(fields, {"vocab_size"}, config.vocab_size);
   fields.update_count({"embedding_size", "word_embed_proj_dim"}, config.embedding_size);
-  fields.update_size({"max_position_embeddings", "n_positions", "seq_length", "max_seq_len",
-                      "max_sequence_length", "model_max_length"},
-                     config.max_position_embeddings);
+  const std::string positions = fields.name_of({"max_position_embeddings", "n_positions", "seq_length",
+                                                "max_seq_len", "max_sequence_length", "model_max_length"});
+  constexpr std::size_t kUnlimited = std::size_t{1} << 20;  // as for families without positions
+  config.max_position_embeddings =
+      fields.size_limit_or(positions, config.max_position_embeddings,
+                           fields.is_null(positions) ? config.max_position_embeddings : kUnlimited);
 }
 
 // Returns the RoPE parameters of layers without a window. rope_parameters may have separate members for
@@ -226,11 +204,6 @@ void read_rope(const JsonNode& fields, const std::string& where, CheckpointConfi
       where, config.head_dim, config.partial_rotary_factor);
 }
 
-// null disables the number; if the field is missing, the family's default applies.
-double number_or_none(const JsonNode& fields, const std::string& field, double otherwise) {
-  return fields.is_null(field) ? 0.0 : fields.number_or(field, otherwise);
-}
-
 void read_attention(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   // Gemma 4: "vision" concerns images only; otherwise "all".
   const std::optional<JsonNode> bidirectional = fields.find("use_bidirectional_attention");
@@ -241,10 +214,8 @@ void read_attention(const JsonNode& fields, const std::string& where, Checkpoint
   fields.update({"attention_bias", "use_qkv_bias", "use_bias", "enable_bias", "bias"}, config.attention_bias);
   if (fields.has("attention_out_bias")) config.attention_out_bias = fields.at("attention_out_bias").boolean();
   fields.update({"query_pre_attn_scalar"}, config.query_pre_attn_scalar);
-  config.attn_logit_softcapping =
-      number_or_none(fields, "attn_logit_softcapping", config.attn_logit_softcapping);
-  config.final_logit_softcapping =
-      number_or_none(fields, "final_logit_softcapping", config.final_logit_softcapping);
+  config.attn_logit_softcapping = fields.limit_or("attn_logit_softcapping", config.attn_logit_softcapping);
+  config.final_logit_softcapping = fields.limit_or("final_logit_softcapping", config.final_logit_softcapping);
   fields.update({"scale_attn_weights"}, config.scale_attn_weights);
   fields.update({"scale_attn_by_inverse_layer_idx"}, config.scale_attn_by_inverse_layer_idx);
   fields.update({"use_qk_norm", "qk_layernorm"}, config.use_qk_norm);
@@ -252,7 +223,7 @@ void read_attention(const JsonNode& fields, const std::string& where, Checkpoint
   const JsonNode attention = fields.has("attn_config") ? fields.at("attn_config") : fields;
   attention.update({"alibi"}, config.alibi);
   attention.update({"alibi_bias_max"}, config.alibi_bias_max);
-  attention.update({"clip_qkv"}, config.clip_qkv);
+  config.clip_qkv = attention.limit_or("clip_qkv", config.clip_qkv);
   require<ConfigError>(config.clip_qkv >= 0 && config.alibi_bias_max > 0,
                        "{}: expected clip_qkv >= 0 (0: none) and alibi_bias_max > 0, found {} and {}; check "
                        "config.json",
@@ -305,8 +276,19 @@ void read_norms(const JsonNode& fields, const std::string& where, CheckpointConf
   fields.update({"do_layer_norm_before"}, config.do_layer_norm_before);
 }
 
-// Throws ConfigError if a decoder's config asks for bidirectional attention.
-void require_causal(ModelKind kind, const std::string& where, const CheckpointConfig& config) {
+// Reads is_causal. Only decoders have a choice: tokens of an encoder always attend to all positions, and
+// tokens of an encoder-decoder's text never do. Throws ConfigError for another kind's other value, and if a
+// decoder's config asks for bidirectional attention in the other way.
+void read_causality(const JsonNode& fields, ModelKind kind, const std::string& where,
+                    CheckpointConfig& config) {
+  if (kind == ModelKind::decoder) {
+    fields.update({"is_causal"}, config.is_causal);
+  } else {
+    const bool own = kind == ModelKind::seq2seq;
+    require<ConfigError>(fields.boolean_or("is_causal", own) == own,
+                         "{}: is_causal must be {} for {}, found {}; use a model without it", where, own,
+                         describe(kind), !own);
+  }
   require<ConfigError>(kind != ModelKind::decoder || !config.use_bidirectional_attention,
                        "{}: expected a model that generates text, found use_bidirectional_attention: it "
                        "attends to tokens that follow; use a model without it",
@@ -321,10 +303,18 @@ std::optional<JsonNode> find_field(const JsonNode& fields, const std::string& na
   return object ? find_field(*object, name.substr(dot + 1)) : std::nullopt;
 }
 
+// The value with "Infinity" for each number that stands for it.
+nlohmann::json with_infinity(const JsonNode& node) {
+  if (!node.is_array()) return node.is_infinite() ? nlohmann::json("Infinity") : node.value();
+  nlohmann::json list = nlohmann::json::array();
+  for (const JsonNode& element : node.elements()) list.push_back(with_infinity(element));
+  return list;
+}
+
 void require_fixed(const JsonNode& fields, const FixedField& fixed, const std::string& where,
                    const std::string& architecture) {
   const std::optional<JsonNode> field = find_field(fields, fixed.name);
-  require<ConfigError>(!field || field->value() == nlohmann::json::parse(fixed.value),
+  require<ConfigError>(!field || with_infinity(*field) == nlohmann::json::parse(fixed.value),
                        "{}: {} must be {} for {}, found {}: this variant of the family is not supported; use "
                        "a model without it",
                        where, fixed.name, fixed.value, architecture, field ? field->value().dump() : "");
@@ -350,7 +340,7 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   read_rope(fields, name, config);
   if (config.mamba_d_conv != 0) read_mamba(fields, name, config);
   if (config.conv_l_cache != 0) read_short_convolutions(fields, name, config);
-  read_layers(fields, name, config);
+  read_layers(fields, family, name, config);
   read_mixed_layers(fields, name, config);
   read_attention(fields, name, config);
   read_multipliers(fields, name, config);
@@ -359,7 +349,7 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   if (config.index_topk != 0) read_indexer(fields, name, config);
   read_experts(fields, config);
   read_norms(fields, name, config);
-  require_causal(family.kind, name, config);
+  read_causality(fields, family.kind, name, config);
   if (family.kind != ModelKind::decoder) read_encoder(fields, name, config);
   if (family.kind == ModelKind::diffusion) read_mask_token(fields, name, config);
   read_reformer(fields, config);

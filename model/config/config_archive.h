@@ -57,11 +57,12 @@ void serialize(Archive& archive, tp::CheckpointConfig& config, unsigned /*versio
   archive& config.global_head_dim& config.num_global_key_value_heads& config.attention_k_eq_v& config
       .num_kv_shared_layers& config.use_double_wide_mlp& config.hidden_size_per_layer_input& config
       .vocab_size_per_layer_input& config.enable_moe_block;
-  archive& config.use_bidirectional_attention& config.type_vocab_size& config.pad_token_id& config
-      .embedding_size& config.num_hidden_groups& config.global_attn_every_n_layers& config
-      .relative_attention_num_buckets& config.relative_attention_max_distance& config.attention_window& config
-      .block_sparse& config.block_size& config.num_random_blocks& config.classifier_pooling& config
-      .classifier_activation& config.labels& config.attention_dilation& config.mask_token_id;
+  archive& config.is_causal& config.use_bidirectional_attention& config.type_vocab_size& config
+      .pad_token_id& config.embedding_size& config.num_hidden_groups& config
+      .global_attn_every_n_layers& config.relative_attention_num_buckets& config
+      .relative_attention_max_distance& config.attention_window& config.block_sparse& config
+      .block_size& config.num_random_blocks& config.classifier_pooling& config.classifier_activation& config
+      .labels& config.attention_dilation& config.mask_token_id;
   archive& config.attn_layers& config.local_attn_chunk_length& config.local_num_chunks_before& config
       .lsh_attn_chunk_length& config.lsh_num_chunks_before& config.lsh_num_chunks_after& config
       .num_hashes& config.num_buckets& config.hash_seed& config.axial_pos_shape& config.axial_pos_embds_dim;

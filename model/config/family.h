@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -67,6 +68,8 @@ struct Family {
   std::vector<LanguageModel> language_models{};  // families that the class may contain
   // Defaults of fields that config.json may omit. Sizes that are 0 here are required.
   CheckpointConfig defaults{};
+  // Names in layer_types that mean another type in this family, and this type: {"hybrid", "full_attention"}.
+  std::vector<std::pair<std::string, std::string>> layer_types{};
   // intermediate_size as a multiple of hidden_size, if config.json omits it; 0: the field is required.
   std::size_t intermediate_per_hidden = 0;
   std::vector<FixedField> fixed_fields{};

@@ -88,6 +88,16 @@ json common_config(const ModelMetadata& model) {
       {"eos_token_id", eos_token_ids(model.files().metadata(), table->tensor.shape.front())}};
 }
 
+// llama.cpp lets a token see all later tokens through a window, unlike transformers. Throws ConfigError.
+void require_known_windows(const ModelMetadata& model, const json& config) {
+  const auto window = config.find("sliding_window");
+  const bool has_windows = window != config.end() && window->is_number() && *window != 0;
+  require<ConfigError>(config["is_causal"] == true || !has_windows,
+                       "{}: attention.causal is false, expected layers without a sliding window, found "
+                       "attention.sliding_window {}; use the model's original checkpoint",
+                       model.files().name(), has_windows ? window->dump() : "");
+}
+
 }  // namespace
 
 json gguf_config(const GgufFiles& files) {
@@ -96,8 +106,10 @@ json gguf_config(const GgufFiles& files) {
   json config = common_config(model);
   config.update(gguf_rope(model));
   config["architectures"] = {family.architecture};
+  config["is_causal"] = model.boolean_or("attention.causal", true);
   if (family.gguf.config != nullptr) config.update(family.gguf.config(model), /*merge_objects=*/true);
   require_known_rope(model);
+  require_known_windows(model, config);
   return config;
 }
 

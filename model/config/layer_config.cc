@@ -2,8 +2,13 @@
 
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
+
+#include <fmt/ranges.h>
 
 namespace tp {
 namespace {
@@ -69,9 +74,10 @@ void require_every_layer(std::size_t types, const std::string& where, const Chec
       config.num_hidden_layers, types);
 }
 
-// GPT-Neo has other names for types, and may have lists with repeat counts instead of one list.
-std::vector<std::string> read_layer_types(const JsonNode& fields, const std::string& where,
-                                          const CheckpointConfig& config) {
+// GPT-Neo has other names for types, and may have lists with repeat counts instead of one list. "attention"
+// is a name of earlier versions of transformers.
+std::vector<std::string> read_layer_types(const JsonNode& fields, const Family& family,
+                                          const std::string& where, const CheckpointConfig& config) {
   std::vector<std::string> types =
       fields.list_or_empty(fields.name_of({"layer_types", "attention_layers"}), &JsonNode::string);
   if (types.empty() && fields.has("attention_types")) {
@@ -89,6 +95,8 @@ std::vector<std::string> read_layer_types(const JsonNode& fields, const std::str
   for (std::string& type : types) {
     if (type == "global" || type == "attention") type = "full_attention";
     if (type == "local") type = "sliding_attention";
+    const auto own = std::ranges::find(family.layer_types, type, &std::pair<std::string, std::string>::first);
+    if (own != family.layer_types.end()) type = own->second;
   }
   return types;
 }
@@ -122,37 +130,44 @@ void read_recurrence(const JsonNode& fields, const std::string& where, Checkpoin
   fields.update_size({"linear_conv_kernel_dim"}, config.linear_conv_kernel_dim);
 }
 
-void read_windows(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+// Throws ConfigError for a type of layers that the family lacks.
+void require_known_types(const Family& family, const std::string& where, const CheckpointConfig& config) {
+  std::vector<std::string> known = {"full_attention", "sliding_attention"};
+  if (config.attention_chunk_size != 0) known.push_back("chunked_attention");
+  if (config.linear_num_value_heads != 0) known.push_back("linear_attention");
+  if (config.conv_l_cache != 0) known.push_back("conv");
+  if (config.mamba_n_heads != 0) known.insert(known.end(), {"mamba", "mlp", "moe"});
+  for (const std::string& type : config.layer_types) {
+    require<ConfigError>(
+        std::ranges::find(known, type) != known.end(),
+        "{}: layer_types must be {}{} for {} (chunked_attention with an attention_chunk_size), found \"{}\"; "
+        "use a model without such layers",
+        where, fmt::join(known, ", "), family.layer_types.empty() ? "" : " or the family's other names",
+        family.architecture, type);
+  }
+}
+
+void read_windows(const JsonNode& fields, const Family& family, const std::string& where,
+                  CheckpointConfig& config) {
   const std::string window = fields.name_of({"sliding_window", "window_size", "local_attention"});
-  config.sliding_window = fields.is_null(window) ? 0 : fields.size_or(window, config.sliding_window);
+  config.sliding_window = fields.size_limit_or(window, config.sliding_window);
   fields.update({"use_sliding_window"}, config.use_sliding_window);
   fields.update_count({"max_window_layers"}, config.max_window_layers);
-  if (std::vector<std::string> types = read_layer_types(fields, where, config); !types.empty())
+  if (std::vector<std::string> types = read_layer_types(fields, family, where, config); !types.empty())
     config.layer_types = std::move(types);
   read_window_pattern(fields, config);
   if (!config.layer_types.empty()) require_every_layer(config.layer_types.size(), where, config);
-  config.attention_chunk_size = fields.is_null("attention_chunk_size")
-                                    ? 0
-                                    : fields.size_or("attention_chunk_size", config.attention_chunk_size);
-  for (const std::string& type : config.layer_types) {
-    const bool is_chunked = type == "chunked_attention" && config.attention_chunk_size != 0;
-    const bool is_recurrent = type == "linear_attention" && config.linear_num_value_heads != 0;
-    const bool is_convolution = type == "conv" && config.conv_l_cache != 0;
-    const bool is_of_mamba = (type == "mamba" || type == "mlp" || type == "moe") && config.mamba_n_heads != 0;
-    require<ConfigError>(type == "full_attention" || type == "sliding_attention" || is_chunked ||
-                             is_recurrent || is_convolution || is_of_mamba,
-                         "{}: layer_types must be full_attention, sliding_attention or, with an "
-                         "attention_chunk_size, chunked_attention, found \"{}\"",
-                         where, type);
-  }
+  config.attention_chunk_size = fields.size_limit_or("attention_chunk_size", config.attention_chunk_size);
+  require_known_types(family, where, config);
 }
 
 }  // namespace
 
-void read_layers(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+void read_layers(const JsonNode& fields, const Family& family, const std::string& where,
+                 CheckpointConfig& config) {
   read_layers_without_rope(fields, where, config);
   if (config.linear_num_value_heads != 0) read_recurrence(fields, where, config);
-  read_windows(fields, where, config);
+  read_windows(fields, family, where, config);
 }
 
 }  // namespace tp

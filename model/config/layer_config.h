@@ -1,6 +1,7 @@
 #pragma once
 
 #include "model/config/checkpoint_config.h"
+#include "model/config/family.h"
 #include "model/files/json_node.h"
 
 #include <string>
@@ -8,8 +9,9 @@
 namespace tp {
 
 // Reads the fields of config.json that describe differences between layers: RoPE, windows, chunks and
-// recurrence. `config` contains the family's defaults and num_hidden_layers. Throws CheckpointError, or
-// ConfigError if a list does not match the number of layers; `where` names the file.
-void read_layers(const JsonNode& fields, const std::string& where, CheckpointConfig& config);
+// recurrence. `family`: the model's. `config` contains its defaults and num_hidden_layers. Throws
+// CheckpointError, or ConfigError if a list does not match the number of layers; `where` names the file.
+void read_layers(const JsonNode& fields, const Family& family, const std::string& where,
+                 CheckpointConfig& config);
 
 }  // namespace tp

@@ -18,6 +18,8 @@ std::string_view describe(ModelKind kind) {
       return "a diffusion language model";
     case ModelKind::seq2seq:
       return "an encoder-decoder";
+    case ModelKind::non_causal:
+      return "a decoder without causal attention (is_causal is false)";
   }
   return "a model";
 }
@@ -36,6 +38,8 @@ std::vector<Task> tasks_of(ModelKind kind) {
       return {Task::generate, Task::logits, Task::hidden, Task::embed};
     case ModelKind::seq2seq:
       return {Task::generate, Task::logits, Task::hidden};
+    case ModelKind::non_causal:
+      return {Task::logits, Task::hidden, Task::embed};
   }
   return {};
 }

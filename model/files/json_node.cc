@@ -130,8 +130,16 @@ bool JsonNode::boolean() const {
 }
 
 double JsonNode::number() const {
-  if (!value().is_number() || !std::isfinite(value().get<double>())) fail_type("a number");
-  return value().get<double>();
+  constexpr double kMost = std::numeric_limits<float>::max();
+  if (!value().is_number()) fail_type("a number");
+  const double number = value().get<double>();
+  if (!(std::abs(number) <= kMost)) fail_type("a number that float32 can hold");
+  return number;
+}
+
+bool JsonNode::is_infinite() const {
+  if (value().is_string()) return string() == "Infinity";
+  return value().is_number() && value().get<double>() > std::numeric_limits<float>::max();
 }
 
 bool JsonNode::is_integer_within(std::int64_t least, std::int64_t most) const {
@@ -197,6 +205,19 @@ std::size_t JsonNode::size_or(std::string_view key, std::size_t fallback) const 
 std::string JsonNode::string_or(std::string_view key, const std::string& fallback) const {
   const std::optional<JsonNode> member = find(key);
   return member ? member->string() : fallback;
+}
+
+double JsonNode::limit_or(std::string_view key, double fallback, double none) const {
+  const std::optional<JsonNode> member = find(key);
+  if (!member) return is_null(key) ? none : fallback;
+  return member->is_infinite() ? none : member->number();
+}
+
+std::size_t JsonNode::size_limit_or(std::string_view key, std::size_t fallback, std::size_t none) const {
+  const std::optional<JsonNode> member = find(key);
+  if (!member) return is_null(key) ? none : fallback;
+  const bool is_large = member->value().is_number() && member->value().get<double>() > kMaxCount;
+  return is_large || member->is_infinite() ? none : member->size();
 }
 
 const std::string& JsonNode::type() const { return at("type").string(); }

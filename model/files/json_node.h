@@ -50,8 +50,10 @@ class JsonNode {
   // This value. Throws if it has another type.
   const std::string& string() const;
   bool boolean() const;
-  // A finite number.
+  // A number that float32 can hold.
   double number() const;
+  // Whether this value stands for infinity: Python's Infinity, or a number that float32 cannot hold.
+  bool is_infinite() const;
   // An integer in [0, limit).
   std::int64_t integer_below(std::int64_t limit) const;
   // A whole number up to 2^31 - 1: from 0 (count), from 1 (size).
@@ -69,6 +71,11 @@ class JsonNode {
   std::size_t count_or(std::string_view key, std::size_t fallback) const;
   std::size_t size_or(std::string_view key, std::size_t fallback) const;
   std::string string_or(std::string_view key, const std::string& fallback) const;
+
+  // The member `key`, a limit: `none` if it is null or infinite, `fallback` if it is missing. Whole numbers
+  // that size() does not accept are infinite, too.
+  double limit_or(std::string_view key, double fallback, double none = 0.0) const;
+  std::size_t size_limit_or(std::string_view key, std::size_t fallback, std::size_t none = 0) const;
 
   // Replaces `target` by the member with the first of these names that the object has; keeps it if the member
   // is missing or null.

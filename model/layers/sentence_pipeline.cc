@@ -2,9 +2,12 @@
 
 #include "model/files/has_file.h"
 #include "model/files/json_node.h"
+#include "model/weights/gguf/gguf_files.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tp/internal/require.h"
 
+#include <array>
 #include <cmath>
 #include <iterator>
 
@@ -105,13 +108,30 @@ constexpr const char* kTransformerFiles[] = {
     "sentence_camembert_config.json", "sentence_albert_config.json",  "sentence_xlm-roberta_config.json",
     "sentence_xlnet_config.json"};
 
+// A GGUF file's pooling, numbered like llama.cpp's llama_pooling_type. 0 is none, for models without one.
+std::optional<Pooling> gguf_pooling(const std::filesystem::path& first) {
+  const GgufFiles files(first);
+  const std::uint64_t type = ModelMetadata(files).whole_or("pooling_type", 0);
+  constexpr std::array<std::optional<Pooling>, 4> kTypes = {std::nullopt, Pooling::mean, Pooling::first,
+                                                            Pooling::last};
+  require<CheckpointError>(type < kTypes.size(),
+                           "{}: pooling_type must be 1 (mean), 2 (cls), 3 (last) or 0 (none), found {}; use "
+                           "another model",
+                           files.name(), type);
+  return kTypes[type];
+}
+
 }  // namespace
 
 SentencePipeline SentencePipeline::load(const std::filesystem::path& folder, std::size_t hidden_size) {
   SentencePipeline pipeline;
   pipeline.size_ = hidden_size;
   const std::filesystem::path file = folder / "modules.json";
-  if (!has_file(file)) return pipeline;
+  if (!has_file(file)) {
+    if (const std::optional<std::filesystem::path> gguf = find_gguf(folder))
+      pipeline.pooling_ = gguf_pooling(*gguf);
+    return pipeline;
+  }
   const nlohmann::json document = read_json_file(file);
   for (const JsonNode& module : JsonNode(document, file).elements()) pipeline.add_module(module, folder);
   pipeline.read_prompts(folder / "config_sentence_transformers.json");

@@ -20,7 +20,8 @@ class JsonNode;
 
 class SentencePipeline {
  public:
-  // Loads the pipeline from a model's folder. Without modules.json, the pipeline does nothing. Throws
+  // Loads the pipeline from a model's folder, or the pooling from a GGUF file. Without modules.json, the
+  // pipeline of a folder does nothing. Throws
   // CheckpointError for damaged files and unsupported modules.
   static SentencePipeline load(const std::filesystem::path& folder, std::size_t hidden_size);
 

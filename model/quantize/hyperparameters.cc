@@ -253,6 +253,15 @@ std::vector<bool> windows_of(const ModelSpec& spec) {
   return windows;
 }
 
+// Windows of GGUF files are narrower than a checkpoint's in one direction, and endless in the other.
+void write_non_causal(const ModelSpec& spec, const std::string& model, ArchitectureValues& values) {
+  require<ConfigError>(largest_window(spec) == 0,
+                       "cannot write {} as a GGUF file: is_causal is false, expected layers without a "
+                       "sliding window, found some with one; use the checkpoint without converting it",
+                       model);
+  values.boolean("attention.causal", false);
+}
+
 }  // namespace
 
 void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec, const std::string& model,
@@ -288,6 +297,7 @@ void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec
   values.number(spec.final_norm->kind == NormSpec::Kind::rms ? "attention.layer_norm_rms_epsilon"
                                                              : "attention.layer_norm_epsilon",
                 spec.final_norm->eps);
+  if (!config.is_causal) write_non_causal(spec, model, values);
   values.whole_if("attention.sliding_window", largest_window(spec));
   values.number_if("attention.temperature_scale", config.llama_4_scaling_beta);
   values.number_if("final_logit_softcapping", spec.logit_softcap.value_or(0.0F));

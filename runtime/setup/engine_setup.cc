@@ -176,7 +176,7 @@ StepLimits EnginePlan::step_limits() const {
           .overlaps = overlaps};
 }
 
-bool EnginePlan::is_seq2seq() const { return family_of(config.architecture).kind == ModelKind::seq2seq; }
+bool EnginePlan::is_seq2seq() const { return kind_of(config) == ModelKind::seq2seq; }
 
 std::size_t EnginePlan::longest_sequence() const {
   const std::size_t text = options.max_length;

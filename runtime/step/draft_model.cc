@@ -66,8 +66,8 @@ void require_same_vocabulary(const EnginePlan& draft, const EnginePlan& target) 
 void require_can_draft(const EnginePlan& plan) {
   const ModelSpec spec = plan.spec();
   require<ConfigError>(
-      family_of(plan.config.architecture).kind == ModelKind::decoder && !takes_whole_sequences(spec) &&
-          !spec.encoder && !spec.diffusion,
+      kind_of(plan.config) == ModelKind::decoder && !takes_whole_sequences(spec) && !spec.encoder &&
+          !spec.diffusion,
       "cannot guess tokens with {}: expected a model that generates one token after the other from a cache, "
       "found {}; use another draft model",
       plan.options.model.string(), plan.config.architecture);

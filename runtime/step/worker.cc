@@ -52,7 +52,7 @@ EngineInfo describe(const EnginePlan& plan, const ModelSpec& spec, const WeightS
   EngineInfo info;
   info.options = plan.options;
   info.config = plan.config;
-  info.kind = family_of(plan.config.architecture).kind;
+  info.kind = kind_of(plan.config);
   info.parameters = count_parameters(spec);
   info.weights = usual_weight_type(plan, source);
   if (!plan.weights()) info.rounded = text_of_rounded(source.types());

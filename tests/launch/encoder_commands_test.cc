@@ -217,6 +217,29 @@ TEST(Encoders, ACommandThatDoesNotFitSaysWhichDo) {
                    "expected a sequence classifier, found an encoder (BertModel)");
 }
 
+// Its tokens also attend to later tokens, so that it cannot predict them.
+TEST(Encoders, ADecoderWithoutCausalAttentionEmbedsTextsAndGeneratesNone) {
+  const CheckpointCopies copies;
+  const std::filesystem::path causal = copies.copy("llama-gqa", "causal");
+  const std::filesystem::path model = copies.copy("llama-gqa", "model");
+  change_config(model, {{"is_causal", false}});
+  const std::string reason =
+      "expected a decoder or an encoder-decoder, found a decoder without causal attention (is_causal is "
+      "false) "
+      "(LlamaForCausalLM); use tp-infer logits, hidden, embed with it";
+  expect_one_error(run(1, {"generate", "--model", model, "--prompt", "a"}), 1, reason);
+  expect_one_error(run(1, {"chat", "--model", model}), 1, reason);
+  const auto embedding = [](const std::filesystem::path& folder, std::size_t ranks) {
+    const Finished finished = run(ranks, {"embed", "--model", folder, "--batch", "-", "--pooling", "cls"},
+                                  {.input = R"({"ids": [5, 6, 7, 8, 9, 10]})" + std::string("\n")});
+    expect_success(finished);
+    return json_lines(finished.out).at(0).at("embedding").get<std::vector<float>>();
+  };
+  const std::vector<float> vector = embedding(model, kNoMpirun);
+  for (const std::size_t ranks : {2, 3}) EXPECT_LE(apart(embedding(model, ranks), vector), 1e-4);
+  EXPECT_GT(apart(embedding(causal, 1), vector), 1e-2);  // the first token sees the others
+}
+
 TEST(Encoders, WrongInputIsOneError) {
   const TemporaryDirectory directory;
   const std::string model = reference::encoder_fixture("bert-embed-mean").folder;

@@ -329,10 +329,11 @@ TEST(Config, RefusesLayerTypesThatDoNotFit) {
   EXPECT_EQ(refusal_with("layer_types", {"full_attention"}),
             "config.json: layer_types must have an entry for every layer, expected 2 (num_hidden_layers), "
             "found 1");
-  EXPECT_EQ(
-      refusal_with("layer_types", {"full_attention", "linear_attention"}),
-      "config.json: layer_types must be full_attention, sliding_attention or, with an attention_chunk_size, "
-      "chunked_attention, found \"linear_attention\"");
+  EXPECT_EQ(refusal_with("layer_types", {"full_attention", "linear_attention"}),
+            "config.json: layer_types must be full_attention, sliding_attention for LlamaForCausalLM "
+            "(chunked_attention with an attention_chunk_size), found \"linear_attention\"; use a model "
+            "without such "
+            "layers");
   EXPECT_EQ(
       damage_with("layer_types", "full_attention"),
       std::string("config.json: cannot use layer_types: found the string 'full_attention', expected a list") +

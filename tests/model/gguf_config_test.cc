@@ -44,6 +44,33 @@ std::string refusal_with(const Change& change) {
   return error_of<ConfigError>([&] { config_with(change); });
 }
 
+TEST(GgufConfig, ReadsWhetherTokensAttendToEarlierTokensOnly) {
+  const auto with = [](bool causal, std::uint32_t window) {
+    return [=](GgufBuilder& file) {
+      file.value("llama.attention.causal", GgufKind::boolean, le(static_cast<std::uint8_t>(causal)));
+      if (window != 0) file.whole("llama.attention.sliding_window", window);
+    };
+  };
+  EXPECT_TRUE(config_with([](GgufBuilder&) {}).is_causal);
+  EXPECT_TRUE(config_with(with(true, 0)).is_causal);
+  EXPECT_FALSE(config_with(with(false, 0)).is_causal);
+}
+
+// Files of dense models may have the keys of experts, with 0.
+TEST(GgufConfig, IsOfADenseModelWithoutExperts) {
+  const CheckpointConfig dense = config_with([](GgufBuilder&) {});
+  EXPECT_EQ(dense.architecture, "LlamaForCausalLM");
+  for (const bool has_used : {true, false}) {
+    for (const bool has_count : {true, false}) {
+      EXPECT_EQ(config_with([&](GgufBuilder& file) {
+                  if (has_count) file.whole("llama.expert_count", 0);
+                  if (has_used) file.whole("llama.expert_used_count", 0);
+                }),
+                dense);
+    }
+  }
+}
+
 TEST(GgufConfig, TakesAFactorOfRopeWithoutATypeForLinear) {
   EXPECT_EQ(rope_with([](GgufBuilder&) {}).kind, Kind::none);
   for (const char* key : {"scaling.factor", "scale_linear"}) {

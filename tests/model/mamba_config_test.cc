@@ -1,10 +1,10 @@
 // Configs of models with Mamba-2 mixers: spellings, and variants that the mixer cannot express.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
+#include "model/files/json_node.h"
 #include "tests/reference/fixture.h"
 #include "tp/error.h"
 
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -18,7 +18,7 @@ using nlohmann::json;
 
 // The fixture's config with these fields; null removes a field.
 CheckpointConfig mamba_config_with(const std::string& fixture, const json& fields) {
-  json config = json::parse(std::ifstream(reference::fixture(fixture).folder / "config.json"));
+  json config = read_json_file(reference::fixture(fixture).folder / "config.json");
   if (!fields.empty()) config.merge_patch(fields);
   return parse_config(config.dump(), "config.json");
 }
@@ -90,6 +90,12 @@ TEST(MambaConfig, RefusesOtherMixers) {
            {"falconh1", {{"ssm_multipliers", {1.0, 2.0}}}}})
     EXPECT_THROW(mamba_spec_with(fixture, fields), ConfigError) << fixture << ": " << fields;
   EXPECT_NO_THROW(mamba_spec_with("nemotronh", {{"time_step_limit", {0.0, "Infinity"}}}));
+  for (const char* const fixture : {"bamba", "falconh1", "granite4h", "mamba2", "nemotronh"}) {
+    for (const double limit : {1e308, 1e39, 3.5e38})
+      EXPECT_NO_THROW(mamba_spec_with(fixture, {{"time_step_limit", {0.0, limit}}})) << fixture << limit;
+    for (const double limit : {-1e308, 3e38, 1e30})
+      EXPECT_THROW(mamba_spec_with(fixture, {{"time_step_limit", {0.0, limit}}}), ConfigError) << fixture;
+  }
   EXPECT_NO_THROW(mamba_spec_with("falconh1", {{"mamba_rms_norm", true}, {"mamba_norm_before_gate", false}}));
 }
 

@@ -34,6 +34,7 @@ class ModelUnderTest {
     std::optional<WeightType> weights{};  // as stored
     bool in_halves = false;               // steps are computed as two half-batches in turns
     bool kv_slices = true;                // ranks of a host keep one copy of the cache
+    bool bidirectional = false;           // the request asks for attention to all positions
     std::size_t hosts = 1;                // imitated hosts, among which the ranks are divided in order
   };
 
@@ -182,6 +183,7 @@ class ModelUnderTest {
     Batch batch;
     batch.tokens.assign(tokens.begin(), tokens.end());
     batch.spans[0].push_back({0, tokens.size(), length_, table_});
+    batch.spans[0].back().bidirectional = options_.bidirectional;
     batch.states.push_back({.slot = 1, .saves = {}});
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       batch.positions.push_back(length_ + i);

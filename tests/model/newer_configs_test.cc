@@ -99,6 +99,33 @@ TEST(NewerConfigs, HaveObjectsForNumbersThatJsonDoesNotHave) {
       "cannot use attention_multiplier: found the string 'Infinity', expected a number");
 }
 
+// Python's Infinity, an object for it, and numbers that float32 or a size cannot hold.
+TEST(NewerConfigs, TakeEveryFormOfInfinityForNoLimit) {
+  const auto file = [](const std::string& field, const std::string& value) {
+    json config = small_config();
+    config.erase(field);
+    return parse_config("{\"" + field + "\": " + value + ", " + config.dump().substr(1), "config.json");
+  };
+  for (const std::string form : {"Infinity", R"({"__float__": "Infinity"})", "1e308", "1e39",
+                                 "1000000000000000000000000000000000000001e8"}) {
+    SCOPED_TRACE(form);
+    for (const char* const field : {"clip_qkv", "attn_logit_softcapping", "final_logit_softcapping",
+                                    "sliding_window", "attention_chunk_size"})
+      EXPECT_EQ(file(field, form), file(field, "null")) << field;
+    EXPECT_EQ(file("max_position_embeddings", form).max_position_embeddings, std::size_t{1} << 20);
+  }
+  for (const std::string form : {"1000000000000000019884624838656", "9223372036854775807", "2147483648"}) {
+    SCOPED_TRACE(form);
+    for (const char* const field : {"sliding_window", "attention_chunk_size"})
+      EXPECT_EQ(file(field, form), file(field, "null")) << field;
+    EXPECT_EQ(file("max_position_embeddings", form).max_position_embeddings, std::size_t{1} << 20);
+  }
+  EXPECT_EQ(file("clip_qkv", "3e38").clip_qkv, 3e38);
+  for (const std::string form : {"1e308", "-1e308"})
+    EXPECT_CONTAINS(error_of<CheckpointError>([&] { file("rms_norm_eps", form); }),
+                    "expected a number that float32 can hold");
+}
+
 TEST(NewerConfigs, SayWhichLanguageModelAModelOfImagesContains) {
   json config = small_latent_config();
   config.erase("architectures");

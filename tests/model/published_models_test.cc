@@ -26,12 +26,44 @@ json published_models() {
   return json::parse(stream);
 }
 
+// `active`: the parameters less the experts that a token does not use, by hand: layers x (experts - experts
+// per token) x matrices x sizes. A model without the number uses all of its parameters.
 TEST(PublishedModels, HaveAsManyParametersAsTheirFiles) {
   for (const json& model : published_models()) {
     json config = model.at("config");
     config["architectures"] = json::array({model.at("architecture")});
     const std::string name = model.at("model");
-    EXPECT_EQ(count_parameters(make_spec(parse_config(config.dump(), name))), model.at("parameters")) << name;
+    const ModelSpec spec = make_spec(parse_config(config.dump(), name));
+    const auto parameters = model.at("parameters").get<std::size_t>();
+    EXPECT_EQ(count_parameters(spec), parameters) << name;
+    EXPECT_EQ(count_active_parameters(spec), model.value("active", parameters)) << name;
+    const bool has_experts =
+        std::ranges::any_of(spec.blocks, [](const BlockSpec& block) { return experts_in(block) != nullptr; });
+    EXPECT_EQ(has_experts, model.contains("active")) << name;
+  }
+}
+
+// Counted by hand from the shapes of their tensors.
+TEST(PublishedModels, OfTheBenchesHaveAsManyParametersAsTheirShapesSay) {
+  struct Counts {
+    const char* name;
+    std::size_t all;
+    std::size_t active;
+  };
+  constexpr Counts kShapes[] = {
+      {"bert-base", 87614208, 87614208},         {"glm4-moe-cut", 3598564032, 934132416},
+      {"gpt2-base", 87415296, 87415296},         {"llama-1b", 1038682112, 1038682112},
+      {"llama-thin", 9969920, 9969920},          {"llama-tiny", 41558528, 41558528},
+      {"qwen3-moe-cut", 5607297024, 1077448704}, {"qwen3-next-cut", 2516045952, 1157091456}};
+  const std::filesystem::path folder = std::filesystem::path(TP_TEST_DATA) / ".." / ".." / "bench" / "shapes";
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    files += entry.path().extension() == ".json";
+  EXPECT_EQ(files, std::size(kShapes));
+  for (const Counts& counts : kShapes) {
+    const ModelSpec spec = make_spec(load_config(folder / (std::string(counts.name) + ".json")));
+    EXPECT_EQ(count_parameters(spec), counts.all) << counts.name;
+    EXPECT_EQ(count_active_parameters(spec), counts.active) << counts.name;
   }
 }
 

@@ -1,6 +1,7 @@
 #include "model/layers/sentence_pipeline.h"
 
 #include "tests/model/weights/checkpoint_files.h"
+#include "tests/model/weights/gguf_builder.h"
 
 #include <gtest/gtest.h>
 
@@ -50,6 +51,27 @@ TEST(SentencePipeline, PoolsAndNormalizesAsTheFilesSay) {
   normalize(vector);
   EXPECT_FLOAT_EQ(vector[0], 0.6F);
   EXPECT_FLOAT_EQ(vector[1], 0.8F);
+}
+
+// llama.cpp's numbers.
+TEST(SentencePipeline, PoolsLikeAGgufFileSays) {
+  const TemporaryDirectory directory;
+  const auto file_with = [&](std::uint32_t type) {
+    return directory.write(
+        "model.gguf",
+        test::GgufBuilder().text("general.architecture", "llama").whole("llama.pooling_type", type).file());
+  };
+  const auto pooling = [&](std::uint32_t type) {
+    return SentencePipeline::load(file_with(type), 2).pooling();
+  };
+  EXPECT_EQ(pooling(0), std::nullopt);
+  EXPECT_EQ(pooling(1), Pooling::mean);
+  EXPECT_EQ(pooling(2), Pooling::first);
+  EXPECT_EQ(pooling(3), Pooling::last);
+  const std::filesystem::path rank = file_with(4);
+  EXPECT_EQ(
+      test::error_of<CheckpointError>([&] { SentencePipeline::load(rank, 2); }),
+      "model.gguf: pooling_type must be 1 (mean), 2 (cls), 3 (last) or 0 (none), found 4; use another model");
 }
 
 // Sentence Transformers' names since version 5.4, and its flags before.

@@ -38,6 +38,7 @@ nlohmann::json bamba_config(const ModelMetadata& model) {
 Family bamba() {
   Family family = llama_like("BambaForCausalLM", bamba_spec, bamba_block);
   family.fixed_fields = fixed_mamba_fields();
+  family.layer_types = mamba_layer_types();
   family.names.final_norm = "final_layernorm";
   family.names.gguf.interleaved_query_key = true;
   family.gguf = {.architecture = "granitehybrid", .is_of = is_file_of_bamba, .config = bamba_config};

@@ -110,6 +110,8 @@ MambaSpec mamba_of(const CheckpointConfig& config, double norm_eps, bool norms_g
 void set_mixers(const CheckpointConfig& config, const MambaSpec& mixer, ModelSpec& spec);
 // A mixer's tensors, with the prefix "mamba." or "mixer.".
 MambaNames mamba_names(const std::string& prefix);
+// Other names of the mixers in layer_types, as transformers 5 writes them.
+std::vector<std::pair<std::string, std::string>> mamba_layer_types();
 // Variants of mixers that the part cannot express: other values of these fields.
 std::vector<FixedField> fixed_mamba_fields();
 // Sizes of mixers in a GGUF file, as fields of config.json. Throws CheckpointError or ConfigError.

@@ -233,6 +233,7 @@ Family glm4_moe_lite() {
 
 Family deepseek_v32() {
   Family family = derived(deepseek3(), "DeepseekV32ForCausalLM");
+  family.layer_types = {{"deepseek_sparse_attention", "full_attention"}};
   family.gguf = {.architecture = "deepseek32", .config = indexer_config};
   family.defaults.max_position_embeddings = 163840;
   family.defaults.index_topk = 2048;

@@ -92,6 +92,7 @@ nlohmann::json falcon_h1_config(const ModelMetadata& model) {
 Family falcon_h1() {
   Family family = llama_like("FalconH1ForCausalLM", falcon_h1_spec, falcon_h1_block);
   family.fixed_fields = fixed_mamba_fields();
+  family.layer_types = {{"hybrid", "full_attention"}};
   for (const char* const bias : {"attention_bias", "mlp_bias", "projectors_bias"})
     family.fixed_fields.push_back({bias, "false"});
   family.names.final_norm = "final_layernorm";

@@ -88,6 +88,7 @@ Family granite_hybrid() {
   Family family =
       derived(granite(), "GraniteMoeHybridForCausalLM", granite_hybrid_spec, granite_hybrid_moe_block);
   family.fixed_fields = fixed_mamba_fields();
+  family.layer_types = mamba_layer_types();
   family.fixed_fields.push_back({"normalization_function", "\"rmsnorm\""});
   family.gguf = {.architecture = "granitehybrid",
                  .config = granite_hybrid_config,

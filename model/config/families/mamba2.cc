@@ -40,6 +40,10 @@ MambaNames mamba_names(const std::string& prefix) {
           .out_proj = prefix + "out_proj"};
 }
 
+std::vector<std::pair<std::string, std::string>> mamba_layer_types() {
+  return {{"linear_attention", "mamba"}};
+}
+
 std::vector<FixedField> fixed_mamba_fields() {
   return {{"mamba_conv_bias", "true"},
           {"use_conv_bias", "true"},
@@ -113,6 +117,7 @@ Family mamba2() {
                 .names = llama_names(),
                 .make_spec = mamba2_spec};
   family.fixed_fields.push_back({"rms_norm", "true"});
+  family.layer_types = mamba_layer_types();
   family.names.prefix = "backbone.";
   family.names.embed_tokens = "embeddings";
   family.names.final_norm = "norm_f";

@@ -6,14 +6,16 @@
 namespace tp::families {
 namespace {
 
-// Layers 0, n, 2n, ... attend to all tokens. Other layers attend to half of local_attention tokens on each
-// side.
+// Layers 0, n, 2n, ..., or else those of layer_types, attend to all tokens. Other layers attend to half of
+// local_attention tokens on each side.
 void set_local_layers(const CheckpointConfig& config, ModelSpec& spec) {
   require<ConfigError>(config.global_attn_every_n_layers >= 1,
                        "global_attn_every_n_layers must be at least 1, found {}; check config.json",
                        config.global_attn_every_n_layers);
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
-    if (layer % config.global_attn_every_n_layers == 0) continue;
+    const bool is_global = config.layer_types.empty() ? layer % config.global_attn_every_n_layers == 0
+                                                      : config.layer_types[layer] == "full_attention";
+    if (is_global) continue;
     AttentionSpec& attention = attention_of(spec.blocks[layer]);
     attention.pattern.window = config.sliding_window / 2 + 1;
     attention.rope =

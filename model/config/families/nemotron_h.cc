@@ -88,14 +88,14 @@ nlohmann::json nemotron_h_config(const ModelMetadata& model) {
                  {"rotary_dim", nullptr}});
   const std::vector<std::uint64_t> kv_heads = model.wholes("attention.head_count_kv");
   const std::vector<std::uint64_t> widths = model.wholes("feed_forward_length");
-  const char* const feed_forward = model.has("expert_count") ? "moe" : "mlp";
+  const char* const feed_forward = model.has_experts() ? "moe" : "mlp";
   const std::size_t layers =
       std::min({kv_heads.size(), widths.size(), config["num_hidden_layers"].get<std::size_t>()});
   for (std::size_t layer = 0; layer < layers; ++layer)
     config["layers_block_type"].push_back(kv_heads[layer] != 0 ? "attention"
                                           : widths[layer] != 0 ? feed_forward
                                                                : "mamba");
-  if (model.has("expert_count")) config.update(nemotron_h_experts_config(model));
+  if (model.has_experts()) config.update(nemotron_h_experts_config(model));
   return config;
 }
 
@@ -106,6 +106,7 @@ Family nemotron_h() {
                 .fixed_fields = fixed_mamba_fields(),
                 .names = llama_names(),
                 .make_spec = nemotron_h_spec};
+  family.layer_types = mamba_layer_types();
   family.names.prefix = "backbone.";
   family.names.embed_tokens = "embeddings";
   family.names.final_norm = "norm_f";

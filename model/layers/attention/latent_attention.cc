@@ -195,7 +195,7 @@ void LatentAttention::attend(TensorView<const float> query, const StepContext& s
       .cache = cache,
       .spans = step.spans(),
       .kv_of_head = latent_of_head_,
-      .pattern = {},
+      .pattern = {.causal = spec_.causal},
       .scale = spec_.scale,
       .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
       .out = out};

@@ -59,6 +59,29 @@ TEST(EngineErrors, NoneForASoundCheckpoint) {
   EXPECT_EQ(refusal_after(comm, [](TinyCheckpoint&) {}), "no error");
 }
 
+// The engine of a server refuses requests like this one, too.
+TEST(EngineErrors, SayWhyADecoderWithoutCausalAttentionGeneratesNoText) {
+  const OwnDirectory directory;
+  TinyCheckpoint checkpoint;
+  checkpoint.config["is_causal"] = false;
+  checkpoint.write("model");
+  test::run_engine(test::world(), {.model = "model"}, [](Engine& engine) {
+    EXPECT_EQ(engine.info().kind, ModelKind::non_causal);
+    Request request;
+    request.prompt = {1, 2, 3};
+    EXPECT_EQ(test::error_of<RequestError>([&] { engine.submit(request); }),
+              "cannot generate text: model is a decoder without causal attention (is_causal is false); use a "
+              "model that can");
+    request.max_tokens = 0;
+    request.pooling = Pooling::mean;
+    std::size_t size = 0;
+    engine.run(request, [&](const Event& event) {
+      if (const auto* state = std::get_if<PooledHidden>(&event)) size = state->state.size();
+    });
+    EXPECT_EQ(size, 8U);
+  });
+}
+
 TEST(EngineErrors, NameATensorOfTheWrongShapeOnEveryRank) {
   Communicator& comm = test::world();
   EXPECT_EQ(
