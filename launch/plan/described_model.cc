@@ -13,9 +13,10 @@
 namespace tp {
 namespace {
 
-// Null where there is a config.json alone. Throws CheckpointError for weights that cannot be read.
+// Null if config.json is alone, or if files of the weights are missing. Throws CheckpointError for weights
+// that cannot be read.
 std::unique_ptr<WeightSource> find_weights(const std::filesystem::path& model) {
-  if (!find_gguf(model) && !holds_safetensors(model)) return nullptr;
+  if (!find_gguf(model) && !holds_all_safetensors(model)) return nullptr;
   return open_checkpoint(model);
 }
 

@@ -27,7 +27,7 @@ class DescribedModel {
 
   const EnginePlan& plan() const { return plan_; }
   const ModelSpec& spec() const { return spec_; }
-  // Nothing where there is a config.json alone.
+  // Nothing if config.json is alone, or files of the weights are missing.
   const std::optional<StoredWeights>& stored() const { return stored_; }
   // The checkpoint's, if all of its types can be read, else such as config.json describes.
   const WeightSource& weights() const;

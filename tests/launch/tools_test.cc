@@ -7,6 +7,7 @@
 #include "tests/reference/npy_array.h"
 
 #include <cmath>
+#include <fstream>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -147,6 +148,41 @@ TEST(Inspect, ABareConfigIsEnough) {
   const Finished finished = run(kNoMpirun, {"inspect", "--model", config});
   expect_success(finished);
   EXPECT_CONTAINS(finished.out, "num_key_value_heads       4 (GQA)");
+}
+
+// A clone without Git LFS, and a download that was stopped. Both have an index, in which one file is whole.
+TEST(Inspect, AndPlanNeedNoWeights) {
+  const CheckpointCopies copies;
+  const std::filesystem::path folder = copies.copy("llama-gqa-bf16", "other");
+  const auto describe = [&] {
+    expect_success(run(kNoMpirun, {"plan", "--model", folder, "--json"}));
+    const Finished inspected = run(kNoMpirun, {"inspect", "--model", folder, "--json", "--ranks", "2"});
+    expect_success(inspected);
+    return json::parse(inspected.out);
+  };
+  const std::filesystem::path first = folder / "model-00001-of-00002.safetensors";
+  const std::filesystem::path second = folder / "model-00002-of-00002.safetensors";
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n";
+  std::filesystem::remove(folder / "model.safetensors");
+  const json bare = describe();
+  const auto write = [](const std::filesystem::path& file, const std::string& text) {
+    std::ofstream(file, std::ios::binary) << text;
+  };
+  write(folder / "model.safetensors", pointer);
+  EXPECT_EQ(describe(), bare);
+  std::filesystem::remove(folder / "model.safetensors");
+  const std::filesystem::path index = folder / "model.safetensors.index.json";
+  write(index,
+        json({{"weight_map",
+               {{"model.embed_tokens.weight", first.filename()}, {"model.norm.weight", second.filename()}}}})
+            .dump());
+  EXPECT_EQ(describe(), bare);
+  std::filesystem::copy_file(fixture_folder("llama-gqa-bf16") / "model.safetensors", first);
+  EXPECT_EQ(describe(), bare);
+  write(second, pointer);
+  EXPECT_EQ(describe(), bare);
+  write(index, pointer);
+  EXPECT_EQ(describe(), bare);
 }
 
 TEST(Inspect, AFolderWithItsConfigOnlySaysWhatIsNotKnown) {

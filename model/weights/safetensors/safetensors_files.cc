@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <fstream>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -137,6 +138,20 @@ SafetensorsFiles parse_safetensors_index(std::string_view text, const std::strin
 
 bool holds_safetensors(const fs::path& directory) {
   return has_file(directory / kSingleName) || has_file(directory / kIndexName);
+}
+
+bool holds_all_safetensors(const fs::path& directory) {
+  const auto is_here = [&](std::string_view name) {
+    constexpr std::string_view kPointer = "version https://git-lfs";
+    std::ifstream file(directory / name, std::ios::binary);
+    std::string start(kPointer.size(), '\0');
+    if (!file) return false;
+    file.read(start.data(), static_cast<std::streamsize>(start.size()));
+    return start != kPointer;
+  };
+  if (has_file(directory / kSingleName)) return is_here(kSingleName);
+  if (!has_file(directory / kIndexName) || !is_here(kIndexName)) return false;
+  return std::ranges::all_of(read_index(directory / kIndexName).names, is_here);
 }
 
 SafetensorsFiles find_safetensors_files(const fs::path& directory) {

@@ -22,6 +22,10 @@ SafetensorsFiles parse_safetensors_index(std::string_view text, const std::strin
 // Whether a directory contains `model.safetensors` or its index.
 bool holds_safetensors(const std::filesystem::path& directory);
 
+// Whether a directory contains all of these files, instead of Git LFS pointers to them, which a clone without
+// Git LFS has.
+bool holds_all_safetensors(const std::filesystem::path& directory);
+
 // Finds `model.safetensors`, or the files that `model.safetensors.index.json` names, even if these are
 // missing. Throws CheckpointError if there is neither, with advice that depends on the directory's other
 // files, or if the index is invalid or names files outside the directory.
