@@ -6,6 +6,7 @@
 #include "tp/internal/require.h"
 
 #include <cmath>
+#include <unordered_set>
 
 #include <nlohmann/json.hpp>
 
@@ -57,7 +58,7 @@ void check(const EmbeddedVocabulary& vocabulary, const std::string& source) {
 }
 
 TokenType type_of(const EmbeddedVocabulary& vocabulary, std::size_t id) {
-  return vocabulary.types.empty() ? TokenType::normal : vocabulary.types[id];
+  return id < vocabulary.types.size() ? vocabulary.types[id] : TokenType::normal;
 }
 
 // Leaves out unused tokens, which only fill up the vocabulary and have no text.
@@ -71,13 +72,17 @@ Vocabulary tokens_of(const EmbeddedVocabulary& vocabulary) {
 }
 
 AddedTokens added_tokens_of(const EmbeddedVocabulary& vocabulary) {
+  const std::unordered_set<TokenId> left(vocabulary.strip_left.begin(), vocabulary.strip_left.end());
+  const std::unordered_set<TokenId> right(vocabulary.strip_right.begin(), vocabulary.strip_right.end());
   std::vector<AddedToken> added;
-  for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
-    const TokenType type = type_of(vocabulary, id);
-    const bool is_special = type == TokenType::control || type == TokenType::unknown;
-    if (!is_special && type != TokenType::user_defined) continue;
-    added.push_back(
-        {.id = static_cast<TokenId>(id), .content = vocabulary.tokens[id], .special = is_special});
+  for (std::size_t place = 0; place < vocabulary.tokens.size(); ++place) {
+    if (!is_added(vocabulary, place)) continue;
+    const auto id = static_cast<TokenId>(place);
+    added.push_back({.id = id,
+                     .content = vocabulary.tokens[place],
+                     .special = type_of(vocabulary, place) != TokenType::user_defined,
+                     .lstrip = left.contains(id),
+                     .rstrip = right.contains(id)});
   }
   return AddedTokens(std::move(added));
 }
@@ -151,6 +156,11 @@ TokenizerParts sentencepiece_parts(const EmbeddedVocabulary& embedded, const std
 }
 
 }  // namespace
+
+bool is_added(const EmbeddedVocabulary& vocabulary, std::size_t id) {
+  const TokenType type = type_of(vocabulary, id);
+  return type == TokenType::control || type == TokenType::unknown || type == TokenType::user_defined;
+}
 
 TokenizerParts parts_from_vocabulary(EmbeddedVocabulary vocabulary, const std::string& source) {
   check(vocabulary, source);

@@ -6,6 +6,7 @@
 #include "model/tokenizer/tokenizer.h"
 #include "tp/token_id.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,6 +25,8 @@ struct EmbeddedVocabulary {
   std::vector<TokenType> types{};       // [tokens], or empty: all are normal
   std::vector<float> scores{};          // sentencepiece_bpe: [tokens]; greater scores merge first
   std::vector<std::string> merges{};    // listed_merges: "left right", in the order of merging
+  std::vector<TokenId> strip_left{};    // added tokens that include the white space on their left
+  std::vector<TokenId> strip_right{};   // added tokens that include the white space on their right
   std::string pre_tokenizer = "gpt-2";  // listed_merges: see named_pre_tokenizer.h
   bool add_space_prefix = true;         // sentencepiece_bpe: adds a space before a text
   bool add_bos = false;                 // encode() puts `bos` before a text, and `eos` after it
@@ -34,6 +37,9 @@ struct EmbeddedVocabulary {
   std::optional<std::string> chat_template{};
   std::optional<std::string> tool_template{};  // chat template for conversations with tools
 };
+
+// Whether a token of the vocabulary is found in unprocessed text.
+bool is_added(const EmbeddedVocabulary& vocabulary, std::size_t id);
 
 // `source` names the file in errors. Throws CheckpointError for lists of different lengths, ids without a
 // token, merges of unknown tokens, and unknown pre-tokenizers.

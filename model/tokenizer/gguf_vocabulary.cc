@@ -4,8 +4,10 @@
 #include "model/tokenizer/steps/named_pre_tokenizer.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
+#include <cctype>
+#include <initializer_list>
 #include <limits>
-#include <string_view>
 
 #include <fmt/format.h>
 
@@ -60,7 +62,41 @@ bool adds_bos_by_default(Scheme scheme, std::string_view pre_tokenizer) {
   return traits && traits->adds_bos;
 }
 
+bool contains_any(std::string_view text, std::initializer_list<std::string_view> parts) {
+  return std::ranges::any_of(
+      parts, [&](std::string_view part) { return text.find(part) != std::string_view::npos; });
+}
+
+// The added tokens that satisfy a condition.
+template <class Condition>
+std::vector<TokenId> added_tokens_with(const EmbeddedVocabulary& vocabulary, Condition&& holds) {
+  std::vector<TokenId> ids;
+  for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    if (is_added(vocabulary, id) && holds(vocabulary.tokens[id])) ids.push_back(static_cast<TokenId>(id));
+  }
+  return ids;
+}
+
 }  // namespace
+
+void infer_stripping(std::string_view model_name, std::string_view architecture,
+                     EmbeddedVocabulary& vocabulary) {
+  std::string name(model_name);
+  std::ranges::transform(name, name.begin(), [](unsigned char byte) { return std::tolower(byte); });
+  const auto tokens_with_text = [&](std::string_view text) {
+    return added_tokens_with(vocabulary, [&](std::string_view token) { return token == text; });
+  };
+  if (contains_any(vocabulary.pre_tokenizer, {"jina-v2-de", "jina-v2-es", "jina-v2-code"}) ||
+      contains_any(architecture, {"nomic-bert-moe", "jina-bert-v3"})) {
+    vocabulary.strip_left = tokens_with_text("<mask>");
+  } else if (contains_any(name, {"phi-3", "phi3"})) {
+    vocabulary.strip_right = added_tokens_with(vocabulary, [](std::string_view token) {
+      return token != "<unk>" && token != "<s>" && token != "<|endoftext|>";
+    });
+  } else if (contains_any(name, {"modern-bert"})) {
+    vocabulary.strip_left = tokens_with_text("[MASK]");
+  }
+}
 
 std::optional<std::string> unsupported_tokenizer(const GgufMetadata& metadata) {
   const std::string_view model = model_of(metadata);
@@ -104,6 +140,8 @@ std::optional<EmbeddedVocabulary> gguf_vocabulary(const GgufMetadata& metadata) 
     vocabulary.merges = strings(metadata, "tokenizer.ggml.merges");
     vocabulary.pre_tokenizer = pre_tokenizer_of(metadata);
   }
+  infer_stripping(metadata.text_or("general.name", ""), metadata.text_or("general.architecture", ""),
+                  vocabulary);
   const std::size_t size = vocabulary.tokens.size();
   vocabulary.bos = id_of(metadata, "tokenizer.ggml.bos_token_id", size);
   vocabulary.eos = id_of(metadata, "tokenizer.ggml.eos_token_id", size);

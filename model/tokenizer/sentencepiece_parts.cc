@@ -27,7 +27,7 @@ AddedToken control_token(TokenId id, std::string content) {
 
 // The parts around `model`, for the texts of a SentencePiece file.
 TokenizerParts parts_around(TokenModel model, const SentencePieceFile& file, const fs::path& path) {
-  TokenizerParts parts{.model = std::move(model)};
+  TokenizerParts parts{.model = std::move(model), .normalizes_added = false};
   if (SentencePieceModel::can_encode(file))
     parts.normalizer = Normalizer(SentencePieceNormalizer(file, path.string()));
   parts.decoder =

@@ -99,7 +99,8 @@ AddedTokens reserved_tokens(std::size_t first) {
   for (std::size_t id = first; id < first + kControlTokens; ++id) {
     added.push_back({.id = static_cast<TokenId>(id),
                      .content = fmt::format("<|reserved_token_{}|>", id),
-                     .special = true});
+                     .special = true,
+                     .reserved = true});
   }
   return AddedTokens(std::move(added));
 }

@@ -65,7 +65,7 @@ std::vector<TokenId> Tokenizer::encode(const MarkedText& given, AddSpecial add_s
       ids.push_back(*fragment.token);
     else
       encode_fragment(text.substr(fragment.span.begin, fragment.span.end - fragment.span.begin),
-                      fragment.span.begin == 0, ids);
+                      fragment.span.begin == 0 ? utf8::first_character(text.text()).length : 0, ids);
   }
   if (add_special == AddSpecial::yes)
     ids.insert(ids.end(), parts_.post_processor.after.begin(), parts_.post_processor.after.end());
@@ -89,14 +89,14 @@ Tokenizer::Pair Tokenizer::encode_pair(std::string_view first, std::string_view 
 }
 
 // Marks only matter if the normalized text can contain control tokens.
-MarkedText Tokenizer::normalized(const MarkedText& text) const {
-  std::string plain = parts_.normalizer(text.text());
+MarkedText Tokenizer::normalized(const MarkedText& text, std::size_t& start) const {
+  std::string plain = parts_.normalizer(text.text(), start);
   if (!text.has_input() || !parts_.added.has_normalized_control()) return MarkedText(std::move(plain));
   return with_marks_of(text, std::move(plain), parts_.normalizer);
 }
 
-void Tokenizer::encode_fragment(const MarkedText& text, bool at_start, std::vector<TokenId>& out) const {
-  const MarkedText normal = normalized(text);
+void Tokenizer::encode_fragment(const MarkedText& text, std::size_t start, std::vector<TokenId>& out) const {
+  const MarkedText normal = normalized(text, start);
   const bool has_input = text.has_input();
   for (const Fragment& fragment : parts_.added.split_normalized(normal)) {
     if (fragment.token)
@@ -104,13 +104,13 @@ void Tokenizer::encode_fragment(const MarkedText& text, bool at_start, std::vect
     else
       encode_plain(std::string_view(normal.text())
                        .substr(fragment.span.begin, fragment.span.end - fragment.span.begin),
-                   at_start && fragment.span.begin == 0, has_input, out);
+                   start - std::min(start, fragment.span.begin), has_input, out);
   }
 }
 
-void Tokenizer::encode_plain(std::string_view text, bool at_start, bool has_input,
+void Tokenizer::encode_plain(std::string_view text, std::size_t start, bool has_input,
                              std::vector<TokenId>& out) const {
-  PreTokens tokens(text, at_start);
+  PreTokens tokens(text, start);
   parts_.pre_tokenizer(tokens);
   for (const Span& piece : tokens.pieces) {
     if (has_input)

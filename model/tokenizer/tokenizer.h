@@ -48,6 +48,9 @@ struct TokenizerParts {
   std::optional<TokenId> bos{};
   std::optional<TokenId> eos{};
   std::optional<std::string> chat_template{};
+  // Whether added tokens with the flag `normalized` are found in normalized text. SentencePiece's format
+  // finds all added tokens in unprocessed text.
+  bool normalizes_added = true;
 
   const Vocabulary& vocabulary() const;
   std::optional<TokenId> find(std::string_view token) const;
@@ -120,9 +123,11 @@ class Tokenizer {
   void push(TokenId id, SkipSpecial skip_special, TokenDecoder& decoder, std::string& out) const;
 
  private:
-  MarkedText normalized(const MarkedText& text) const;
-  void encode_fragment(const MarkedText& text, bool at_start, std::vector<TokenId>& out) const;
-  void encode_plain(std::string_view text, bool at_start, bool has_input, std::vector<TokenId>& out) const;
+  // `start`: see Normalizer and PreTokens.
+  MarkedText normalized(const MarkedText& text, std::size_t& start) const;
+  void encode_fragment(const MarkedText& text, std::size_t start, std::vector<TokenId>& out) const;
+  void encode_plain(std::string_view text, std::size_t start, bool has_input,
+                    std::vector<TokenId>& out) const;
   void encode_piece(std::string_view piece, std::vector<TokenId>& out) const;
   void encode_input_piece(std::string_view piece, std::vector<TokenId>& out) const;
   std::vector<std::size_t> cuts_in_control_texts(std::string_view piece) const;

@@ -3,12 +3,14 @@
 #include "model/files/has_file.h"
 #include "model/files/json_node.h"
 #include "model/files/parse_number.h"
-#include "model/files/printable.h"
 #include "model/tokenizer/text/vocabulary.h"
 
+#include <algorithm>
+#include <iterator>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,122 +20,137 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Adds tokens with unique ids. They replace existing tokens with equal ids.
-void add_tokens(std::vector<AddedToken> added, TokenizerParts& parts) {
-  if (added.empty()) return;
-  std::vector<AddedToken> all = parts.added.all();
-  std::unordered_map<TokenId, std::size_t> place_of;
-  for (std::size_t i = 0; i < all.size(); ++i) place_of.emplace(all[i].id, i);
-  for (AddedToken& token : added) {
-    const auto known = place_of.find(token.id);
-    if (known != place_of.end())
-      all[known->second] = std::move(token);
-    else
-      all.push_back(std::move(token));
+// Facts from the lists of a folder about its added tokens.
+struct Lists {
+  std::unordered_set<std::string> without_flags{};   // in added_tokens.json
+  std::unordered_set<std::string> with_own_flags{};  // in added_tokens_decoder
+};
+
+void set_added(std::vector<AddedToken> tokens, TokenizerParts& parts) {
+  if (!parts.normalizes_added) {
+    for (AddedToken& token : tokens) token.normalized = false;
   }
-  parts.added = AddedTokens(std::move(all), parts.normalizer);
+  parts.added = AddedTokens(std::move(tokens), parts.normalizer);
 }
 
-// Adds a token to the list. Fails if the token contradicts the vocabulary. `place`: the position of the token
-// and its id in the file.
-void add_consistent(const JsonNode& place, AddedToken token, const TokenizerParts& parts,
-                    AddedTokenList& added) {
-  const std::string found = fmt::format("'{}' with id {}", printable(token.content), token.id);
-  const std::optional<TokenId> known = parts.find(token.content);
-  if (known && known != token.id) place.fail(found, fmt::format("id {}, as in the vocabulary", *known));
-  const std::optional<std::string_view> text = parts.vocabulary().text_of(token.id);
-  if (text && text != token.content) place.fail(found, fmt::format("'{}', as in the vocabulary", *text));
-  added.add(place, std::move(token));
+struct PlacedToken {
+  JsonNode place;
+  AddedToken token;
+};
+
+// Adds tokens in the order of their ids.
+void add_tokens(std::vector<PlacedToken> tokens, TokenizerParts& parts) {
+  const auto id_of = [](const PlacedToken& placed) { return placed.token.id; };
+  std::ranges::stable_sort(tokens, {}, id_of);
+  const auto twice = std::ranges::adjacent_find(tokens, {}, id_of);
+  if (twice != tokens.end()) {
+    std::next(twice)->place.fail(fmt::format("id {} a second time", twice->token.id),
+                                 "a different id for every token");
+  }
+  AddedTokenList list(parts.vocabulary(), parts.added.all());
+  for (PlacedToken& placed : tokens) list.add(placed.place, std::move(placed.token));
+  set_added(list.take(), parts);
 }
 
 // Reads added_tokens.json, {"<|im_end|>": 32000, ...}. It is older than added_tokens_decoder, which overrides
-// it. Tokens that the tokenizer already has stay unchanged. Returns the ids of the added tokens.
-std::vector<TokenId> read_added_tokens_file(const fs::path& file, TokenizerParts& parts) {
-  if (!has_file(file)) return {};
+// it. Tokens that the tokenizer already has stay unchanged.
+void read_added_tokens_file(const fs::path& file, TokenizerParts& parts, Lists& lists) {
+  if (!has_file(file)) return;
   const nlohmann::json document = read_json_file(file);
   const JsonNode json(document, file);
-  AddedTokenList list;
+  std::vector<PlacedToken> tokens;
   json.for_each_member([&](const std::string& content, const nlohmann::json&) {
-    const auto id = static_cast<TokenId>(json.at(content).integer_below(kMaxVocabularySize));
-    if (parts.added.find(content)) return;
-    add_consistent(json.at(content), {.id = id, .content = content, .normalized = true}, parts, list);
+    const JsonNode place = json.at(content);
+    const auto id = static_cast<TokenId>(place.integer_below(kMaxVocabularySize));
+    if (!parts.added.find(content))
+      tokens.push_back({place, {.id = id, .content = content, .normalized = true}});
   });
-  std::vector<AddedToken> added = list.take();
-  std::vector<TokenId> ids;
-  for (const AddedToken& token : added) ids.push_back(token.id);
-  add_tokens(std::move(added), parts);
-  return ids;
+  add_tokens(tokens, parts);
+  for (const PlacedToken& placed : tokens) lists.without_flags.insert(placed.token.content);
 }
 
-bool has_added_tokens_decoder(const fs::path& file) {
-  if (!has_file(file)) return false;
+// Returns the contents of "added_tokens_decoder", or nullopt if the file has no such list.
+std::optional<std::unordered_set<std::string>> contents_of_decoder(const fs::path& file) {
+  if (!has_file(file)) return std::nullopt;
   const nlohmann::json document = read_json_file(file);
-  return JsonNode(document, file).has("added_tokens_decoder");
+  const std::optional<JsonNode> list = JsonNode(document, file).find("added_tokens_decoder");
+  if (!list) return std::nullopt;
+  std::unordered_set<std::string> contents;
+  list->for_each_member([&](const std::string& key, const nlohmann::json&) {
+    contents.insert(list->at(key).at("content").string());
+  });
+  return contents;
 }
 
 // Reads "added_tokens_decoder": {"32000": {"content": "<|im_end|>", ...}, ...}.
 void read_added_tokens(const JsonNode& json, TokenizerParts& parts) {
   const std::optional<JsonNode> list = json.find("added_tokens_decoder");
   if (!list) return;
-  AddedTokenList added;
+  std::vector<PlacedToken> tokens;
   list->for_each_member([&](const std::string& key, const nlohmann::json&) {
     const TokenId id = parse_number<TokenId>(key).value_or(-1);
     if (id < 0 || id >= kMaxVocabularySize)
       list->fail(fmt::format("'{}'", key), fmt::format("token ids from 0 to {}", kMaxVocabularySize - 1));
     const JsonNode member = list->at(key);
-    add_consistent(member, added_token_from_json(member, id), parts, added);
+    tokens.push_back({member, added_token_from_json(member, id)});
   });
-  add_tokens(added.take(), parts);
+  add_tokens(std::move(tokens), parts);
 }
 
-// Makes decoding omit the tokens that the configuration names, unless they have their own flags. As in
-// transformers, these tokens are not normalized.
-void flag_named_tokens(const std::vector<TokenId>& ids, TokenizerParts& parts) {
-  std::vector<AddedToken> named;
-  for (const TokenId id : ids) {
-    AddedToken token = *parts.added.by_id(id);
-    token.special = token.named_special;
-    token.normalized = !token.special;
-    if (token.special) named.push_back(std::move(token));
-  }
-  add_tokens(std::move(named), parts);
-}
-
-// Makes a token that the configuration names a control token. The token's own flag, if it has one, decides
-// whether decoding omits it. Returns the changed token, or nullopt if it does not change.
-std::optional<AddedToken> named_token(const JsonNode& json, const TokenizerParts& parts) {
+// Returns a token that the configuration names, as a control token; nullopt if there is no such token. The
+// token's own flag, if it has one, decides whether decoding omits it. If it has none, decoding omits it, and
+// it is not normalized, as in transformers.
+std::optional<AddedToken> named_token(const JsonNode& json, const TokenizerParts& parts, const Lists& lists) {
   const std::string text = text_of_token(json);
-  if (const std::optional<TokenId> known = parts.added.find(text)) {
-    AddedToken token = *parts.added.by_id(*known);
-    if (token.special || token.named_special) return std::nullopt;
-    token.named_special = true;
-    return token;
-  }
-  const std::optional<TokenId> id = parts.vocabulary().find(text);
+  const std::optional<TokenId> id = parts.find(text);
   if (!id || text.empty()) return std::nullopt;
-  AddedToken token{.id = *id, .content = text, .special = true};
-  if (!json.is_string()) {
-    token.lstrip = json.boolean_or("lstrip", false);
-    token.rstrip = json.boolean_or("rstrip", false);
+  const AddedToken* const known = parts.added.find(text) ? parts.added.by_id(*id) : nullptr;
+  AddedToken token = known ? *known : AddedToken{.id = *id, .content = text, .special = true};
+  if (!token.special && lists.without_flags.contains(text)) {
+    token.special = true;
+    token.normalized = false;
   }
+  token.named_special = !token.special;
+  if (!json.is_string() && !lists.with_own_flags.contains(text)) read_flags(json, token);
   return token;
 }
 
-void read_special_tokens(const JsonNode& json, TokenizerParts& parts) {
-  std::vector<AddedToken> named;
-  std::unordered_set<TokenId> ids;
-  const auto name_token = [&](const JsonNode& node) {
-    std::optional<AddedToken> token = named_token(node, parts);
-    if (token && ids.insert(token->id).second) named.push_back(std::move(*token));
-  };
+// The tokens that the configuration names: a token per key, and lists.
+std::vector<JsonNode> named_nodes(const JsonNode& json) {
+  std::vector<JsonNode> nodes;
   for (const char* key :
        {"bos_token", "eos_token", "unk_token", "pad_token", "cls_token", "sep_token", "mask_token"}) {
-    if (const auto token = json.find(key)) name_token(*token);
+    if (const auto token = json.find(key)) nodes.push_back(*token);
   }
-  if (const auto more = json.find("additional_special_tokens")) {
-    for (const JsonNode& token : more->elements()) name_token(token);
+  for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
+    const auto more = json.find(key);
+    if (!more) continue;
+    if (more->is_array()) {
+      for (const JsonNode& token : more->elements()) nodes.push_back(token);
+    } else {
+      more->for_each_member([&](const std::string& name, const nlohmann::json&) {
+        if (const auto token = more->find(name)) nodes.push_back(*token);
+      });
+    }
   }
-  add_tokens(std::move(named), parts);
+  return nodes;
+}
+
+void read_special_tokens(const JsonNode& json, const Lists& lists, TokenizerParts& parts) {
+  std::vector<AddedToken> all = parts.added.all();
+  std::unordered_map<TokenId, std::size_t> place_of;
+  for (std::size_t i = 0; i < all.size(); ++i) place_of.emplace(all[i].id, i);
+  std::unordered_set<TokenId> named;
+  for (const JsonNode& node : named_nodes(json)) {
+    std::optional<AddedToken> token = named_token(node, parts, lists);
+    if (!token || !named.insert(token->id).second) continue;
+    const auto known = place_of.find(token->id);
+    if (known == place_of.end())
+      all.push_back(std::move(*token));
+    else
+      all[known->second] = std::move(*token);
+  }
+  if (!named.empty()) set_added(std::move(all), parts);
   if (const auto bos = json.find("bos_token")) parts.bos = parts.find(text_of_token(*bos));
   if (const auto eos = json.find("eos_token")) parts.eos = parts.find(text_of_token(*eos));
 }
@@ -160,21 +177,22 @@ std::string text_of_token(const JsonNode& token) {
 }
 
 void apply_tokenizer_config(const fs::path& folder, TokenizerParts& parts) {
-  std::vector<TokenId> without_flags;
-  if (!has_added_tokens_decoder(folder / "tokenizer_config.json"))
-    without_flags = read_added_tokens_file(folder / "added_tokens.json", parts);
+  Lists lists;
+  if (auto contents = contents_of_decoder(folder / "tokenizer_config.json"))
+    lists.with_own_flags = std::move(*contents);
+  else
+    read_added_tokens_file(folder / "added_tokens.json", parts, lists);
   for (const char* name : {"special_tokens_map.json", "tokenizer_config.json"}) {
     const fs::path file = folder / name;
     if (!has_file(file)) continue;
     const nlohmann::json document = read_json_file(file);
     const JsonNode json(document, file);
     read_added_tokens(json, parts);
-    read_special_tokens(json, parts);
+    read_special_tokens(json, lists, parts);
     apply_bos_and_eos_flags(json, parts);
     const std::optional<JsonNode> chat = json.find("chat_template");
     if (chat && chat->is_string()) parts.chat_template = chat->string();
   }
-  flag_named_tokens(without_flags, parts);
 }
 
 }  // namespace tp

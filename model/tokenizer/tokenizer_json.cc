@@ -27,20 +27,6 @@ TokenModel model_from_json(const JsonNode& json) {
   json.fail_unsupported_type("BPE, Unigram, WordPiece or WordLevel");
 }
 
-// The model's vocabulary and the added tokens must agree on the tokens that both contain.
-void check_added_tokens(const TokenizerParts& parts, const JsonNode& json) {
-  const Vocabulary& vocabulary = parts.vocabulary();
-  for (const AddedToken& token : parts.added.all()) {
-    const std::optional<TokenId> model_id = vocabulary.find(token.content);
-    const std::optional<std::string_view> model_text = vocabulary.text_of(token.id);
-    if ((model_id && model_id != token.id) || (model_text && model_text != token.content)) {
-      json.fail(fmt::format("the token '{}' with id {}", token.content, token.id),
-                model_id ? fmt::format("id {}, as in the vocabulary", *model_id)
-                         : fmt::format("'{}' for this id, as in the vocabulary", *model_text));
-    }
-  }
-}
-
 }  // namespace
 
 TokenizerParts parts_from_json(const JsonNode& json) {
@@ -48,10 +34,8 @@ TokenizerParts parts_from_json(const JsonNode& json) {
   if (const auto part = json.find("normalizer")) parts.normalizer = Normalizer::from_json(*part);
   if (const auto part = json.find("pre_tokenizer")) parts.pre_tokenizer = PreTokenizer::from_json(*part);
   if (const auto part = json.find("decoder")) parts.decoder = TokenDecoder::from_json(*part);
-  if (const auto part = json.find("added_tokens")) {
-    parts.added = AddedTokens::from_json(*part, parts.normalizer);
-    check_added_tokens(parts, *part);
-  }
+  if (const auto part = json.find("added_tokens"))
+    parts.added = AddedTokens::from_json(*part, parts.vocabulary(), parts.normalizer);
   if (const auto part = json.find("post_processor")) {
     parts.post_processor =
         post_processor_from_json(*part, [&parts](TokenId id) { return parts.has_token(id); });

@@ -58,7 +58,7 @@ void read_merges(const fs::path& file, EmbeddedVocabulary& vocabulary) {
 }
 
 // RoBERTa and BART put texts between <s> and </s>. Files without a class belong to them if they contain
-// <mask>.
+// <mask>. Masks replace words together with the space in front.
 void put_between_ends(const std::string& type, EmbeddedVocabulary& vocabulary) {
   const auto find = [&](std::string_view text) {
     return static_cast<std::size_t>(std::ranges::find(vocabulary.tokens, text) - vocabulary.tokens.begin());
@@ -71,6 +71,8 @@ void put_between_ends(const std::string& type, EmbeddedVocabulary& vocabulary) {
   for (const char* text : {"<s>", "</s>", "<pad>", "<unk>", "<mask>"}) {
     if (const std::size_t id = find(text); id != none) vocabulary.types[id] = TokenType::control;
   }
+  if (const std::size_t mask = find("<mask>"); mask != none)
+    vocabulary.strip_left = {static_cast<TokenId>(mask)};
   vocabulary.bos = static_cast<TokenId>(find("<s>"));
   vocabulary.eos = static_cast<TokenId>(find("</s>"));
   vocabulary.add_bos = vocabulary.add_eos = true;

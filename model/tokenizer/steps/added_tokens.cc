@@ -55,20 +55,50 @@ AddedToken added_token_from_json(const JsonNode& json, TokenId id) {
   token.id = id;
   token.content = json.at("content").string();
   token.special = json.boolean_or("special", false);
-  token.lstrip = json.boolean_or("lstrip", false);
-  token.rstrip = json.boolean_or("rstrip", false);
-  token.single_word = json.boolean_or("single_word", false);
-  token.normalized = json.boolean_or("normalized", !token.special);
+  token.normalized = !token.special;
+  read_flags(json, token);
   return token;
 }
 
+void read_flags(const JsonNode& json, AddedToken& token) {
+  json.update({"lstrip"}, token.lstrip);
+  json.update({"rstrip"}, token.rstrip);
+  json.update({"single_word"}, token.single_word);
+  json.update({"normalized"}, token.normalized);
+}
+
+AddedTokenList::AddedTokenList(const Vocabulary& vocabulary, const std::vector<AddedToken>& known)
+    : vocabulary_(vocabulary), next_id_(static_cast<TokenId>(vocabulary.size())) {
+  for (const AddedToken& token : known) put(token);
+}
+
 void AddedTokenList::add(const JsonNode& place, AddedToken token) {
+  if (token.content.empty()) return;
   if (token.content.size() > kMaxContentSize)
     place.fail(fmt::format("a token of {} bytes", token.content.size()),
                fmt::format("at most {}", kMaxContentSize));
-  if (!ids_.insert(token.id).second)
-    place.fail(fmt::format("id {} a second time", token.id), "a different id for every token");
-  tokens_.push_back(std::move(token));
+  token.id = id_for(token);
+  put(std::move(token));
+}
+
+TokenId AddedTokenList::id_for(const AddedToken& token) const {
+  if (const auto known = by_content_.find(token.content); known != by_content_.end())
+    return tokens_[known->second].id;
+  if (const std::optional<TokenId> known = vocabulary_.find(token.content)) return *known;
+  const auto owner = by_id_.find(token.id);
+  const bool is_added = owner != by_id_.end() && !tokens_[owner->second].reserved;
+  return is_added || vocabulary_.text_of(token.id) ? next_id_ : token.id;
+}
+
+void AddedTokenList::put(AddedToken token) {
+  const auto [owner, is_new] = by_id_.emplace(token.id, tokens_.size());
+  if (is_new)
+    tokens_.emplace_back();
+  else
+    by_content_.erase(tokens_[owner->second].content);
+  by_content_.emplace(token.content, owner->second);
+  next_id_ = std::max(next_id_, token.id + 1);
+  tokens_[owner->second] = std::move(token);
 }
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens,
@@ -91,17 +121,12 @@ void AddedTokens::look_for(std::size_t index, const std::function<std::string(st
   has_normalized_control_ |= token.normalized && token.is_control();
 }
 
-AddedTokens AddedTokens::from_json(const JsonNode& json,
+AddedTokens AddedTokens::from_json(const JsonNode& json, const Vocabulary& vocabulary,
                                    const std::function<std::string(std::string)>& normalize) {
-  AddedTokenList tokens;
-  std::unordered_set<std::string> contents;
+  AddedTokenList tokens(vocabulary);
   for (const JsonNode& element : json.elements()) {
-    AddedToken token = added_token_from_json(
-        element, static_cast<TokenId>(element.at("id").integer_below(kMaxVocabularySize)));
-    if (token.content.empty()) continue;
-    if (!contents.insert(token.content).second)
-      element.fail(fmt::format("'{}' a second time", token.content), "every token once");
-    tokens.add(element, std::move(token));
+    const auto id = static_cast<TokenId>(element.at("id").integer_below(kMaxVocabularySize));
+    tokens.add(element, added_token_from_json(element, id));
   }
   return AddedTokens(tokens.take(), normalize);
 }

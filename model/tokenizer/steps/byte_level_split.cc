@@ -12,14 +12,14 @@ ByteLevelSplit::ByteLevelSplit(bool add_prefix_space, bool split_words)
 
 void ByteLevelSplit::operator()(PreTokens& tokens) const {
   if (add_prefix_space_) {
-    rewrite_pieces(tokens, [](std::string_view piece, std::string& out) {
+    rewrite_pieces(tokens, [](std::string_view piece, bool, std::string& out) {
       if (!piece.starts_with(' ')) out.push_back(' ');
       out.append(piece);
     });
   }
   if (words_) (*words_)(tokens);
-  rewrite_pieces(tokens,
-                 [](std::string_view piece, std::string& out) { byte_level::append_encoded(out, piece); });
+  rewrite_pieces(
+      tokens, [](std::string_view piece, bool, std::string& out) { byte_level::append_encoded(out, piece); });
 }
 
 }  // namespace tp

@@ -22,11 +22,9 @@ Metaspace::Metaspace(std::string mark, PrependScheme scheme, bool split)
 }
 
 void Metaspace::operator()(PreTokens& tokens) const {
-  bool is_first = tokens.starts_at_text && !tokens.pieces.empty() && tokens.pieces.front().begin == 0;
-  rewrite_pieces(tokens, [&](std::string_view piece, std::string& out) {
+  rewrite_pieces(tokens, [&](std::string_view piece, bool is_first, std::string& out) {
     const bool may_prepend =
         scheme_ == PrependScheme::always || (scheme_ == PrependScheme::first && is_first);
-    is_first = false;
     if (may_prepend && !piece.starts_with(' ') && !piece.starts_with(mark_)) out.append(mark_);
     for (const char byte : piece) {
       if (byte == ' ')

@@ -8,6 +8,8 @@
 #include "model/tokenizer/text/base64.h"
 #include "model/tokenizer/text/unicode.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -38,15 +40,30 @@ std::string in_byte_level_alphabet(const std::string& text) {
 
 // The first step of SentencePiece's rules for machine translation ("nmt"), before NFKC: removes control
 // characters, and converts invisible and special characters to spaces.
-Normalizer::Step nmt_cleaning() {
+Normalizer::Rewrite nmt_cleaning() {
   return [control = Regex::from_oniguruma(R"([\x01-\x08\x0B\x0E-\x1F\x7F\u008F\u009F])"),
           space = Regex::from_oniguruma(R"([\t\n\f\r\u1680\u200B-\u200F\u2028\u2029\u2581\uFEFF\uFFFD])")](
              const std::string& text) { return space.replace(control.replace(text, ""), " "); };
 }
 
+// The `tokenizers` library regards a replacement as the last replaced character, which may not be the first.
+std::size_t start_after_replacing(const Regex& pattern, const std::string& content, const std::string& text,
+                                  std::size_t start) {
+  std::size_t after = 0;
+  std::size_t done = 0;
+  for (const Span& match : pattern.matches(text)) {
+    if (match.begin > start) break;
+    after += match.begin - done;
+    if (match.end > start) return after;
+    after += content.size();
+    done = match.end;
+  }
+  return after + start - done;
+}
+
 }  // namespace
 
-Normalizer::Step Normalizer::step_from_json(const JsonNode& json) {
+Normalizer::Rewrite Normalizer::rewrite_from_json(const JsonNode& json) {
   using unicode::Form;
   const std::string& type = json.type();
   if (type == "NFC") return [](std::string text) { return unicode::normalize(std::move(text), Form::nfc); };
@@ -82,6 +99,23 @@ Normalizer::Step Normalizer::step_from_json(const JsonNode& json) {
       "StripAccents or Precompiled");
 }
 
+Normalizer::Step Normalizer::step_from_json(const JsonNode& json) {
+  Step step{rewrite_from_json(json)};
+  if (json.type() == "Replace") {
+    step.start_after = [pattern = pattern_from_json(json.at("pattern")),
+                        content = json.at("content").string()](const std::string& text, std::size_t start) {
+      return start_after_replacing(pattern, content, text, start);
+    };
+  }
+  // The `tokenizers` library does not record that this step deletes the first character.
+  if (json.type() == "Precompiled") {
+    step.start_after = [rewrite = step.rewrite](const std::string& text, std::size_t start) {
+      return std::max<std::size_t>(1, rewrite(text.substr(0, start)).size());
+    };
+  }
+  return step;
+}
+
 Normalizer Normalizer::from_json(const JsonNode& json) {
   Normalizer normalizer;
   for_each_in_sequence(json, "normalizers",
@@ -90,7 +124,17 @@ Normalizer Normalizer::from_json(const JsonNode& json) {
 }
 
 std::string Normalizer::operator()(std::string text) const {
-  for (const Step& step : steps_) text = step(std::move(text));
+  for (const Step& step : steps_) text = step.rewrite(std::move(text));
+  return text;
+}
+
+std::string Normalizer::operator()(std::string text, std::size_t& start) const {
+  for (const Step& step : steps_) {
+    if (start != 0)
+      start = step.start_after ? step.start_after(text, start) : step.rewrite(text.substr(0, start)).size();
+    text = step.rewrite(std::move(text));
+    start = std::min(start, text.size());
+  }
   return text;
 }
 

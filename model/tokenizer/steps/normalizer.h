@@ -2,6 +2,7 @@
 
 #include "model/files/json_node.h"
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,11 +13,11 @@ namespace tp {
 class Normalizer {
  public:
   // Converts well-formed UTF-8 to well-formed UTF-8.
-  using Step = std::function<std::string(std::string)>;
+  using Rewrite = std::function<std::string(std::string)>;
 
   // A normalizer that changes nothing.
   Normalizer() = default;
-  explicit Normalizer(Step step) : steps_{std::move(step)} {}
+  explicit Normalizer(Rewrite rewrite) : steps_{{std::move(rewrite)}} {}
 
   // `json`: the value of "normalizer". Throws CheckpointError.
   static Normalizer from_json(const JsonNode& json);
@@ -24,8 +25,19 @@ class Normalizer {
   // `text` must be well-formed UTF-8, and the result is well-formed, too. Throws RequestError if a pattern
   // needs too many steps.
   std::string operator()(std::string text) const;
+  // `start`: the number of leading bytes that come from the first character of the user's text, before and
+  // after. A step that deletes this character makes it 0.
+  std::string operator()(std::string text, std::size_t& start) const;
 
  private:
+  struct Step {
+    Rewrite rewrite;
+    // `start` after the step, for texts in which it is not 0. Without a function, the step rewrites
+    // characters independently of their neighbours.
+    std::function<std::size_t(const std::string& text, std::size_t start)> start_after{};
+  };
+
+  static Rewrite rewrite_from_json(const JsonNode& json);
   static Step step_from_json(const JsonNode& json);
 
   std::vector<Step> steps_;

@@ -1,5 +1,6 @@
 #include "model/tokenizer/steps/precompiled_map.h"
 
+#include "model/tokenizer/text/unicode.h"
 #include "model/tokenizer/text/utf8.h"
 
 namespace tp {
@@ -36,8 +37,8 @@ std::optional<PrecompiledMap> PrecompiledMap::from_bytes(std::string_view bytes)
   return map;
 }
 
-std::optional<PrecompiledMap::Match> PrecompiledMap::longest_prefix_of(std::string_view text) const {
-  std::optional<Match> longest;
+template <class Visit>
+void PrecompiledMap::for_each_prefix_of(std::string_view text, Visit&& visit) const {
   std::uint32_t node = offset_of(trie_[0]);
   for (std::size_t i = 0; i < text.size(); ++i) {
     const std::uint32_t byte = static_cast<unsigned char>(text[i]);
@@ -51,19 +52,45 @@ std::optional<PrecompiledMap::Match> PrecompiledMap::longest_prefix_of(std::stri
     // A replacement must begin at a character, and a match must end at one, or the result would not be text.
     if (place >= blob_.size() || is_continuation(blob_[place])) continue;
     if (i + 1 < text.size() && is_continuation(text[i + 1])) continue;
-    longest = Match{i + 1, blob_.c_str() + place};
+    if (!visit(Match{i + 1, blob_.c_str() + place})) break;
   }
+}
+
+std::optional<PrecompiledMap::Match> PrecompiledMap::longest_prefix_of(std::string_view text) const {
+  std::optional<Match> longest;
+  for_each_prefix_of(text, [&](const Match& match) {
+    longest = match;
+    return true;
+  });
   return longest;
 }
 
+std::optional<PrecompiledMap::Match> PrecompiledMap::shortest_prefix_of(std::string_view text) const {
+  std::optional<Match> shortest;
+  for_each_prefix_of(text, [&](const Match& match) {
+    shortest = match;
+    return false;
+  });
+  return shortest;
+}
+
 std::string PrecompiledMap::normalize(std::string_view text) const {
+  constexpr std::size_t kLongestCluster = 5;  // bytes
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    const std::optional<Match> match = longest_prefix_of(text);
-    const std::size_t length = match ? match->length : utf8::first_character(text).length;
-    out.append(match ? match->replacement : text.substr(0, length));
-    text.remove_prefix(length);
+    const std::string_view cluster = text.substr(0, unicode::first_cluster(text));
+    text.remove_prefix(cluster.size());
+    const std::optional<Match> whole =
+        cluster.size() <= kLongestCluster ? shortest_prefix_of(cluster) : std::nullopt;
+    if (whole) {
+      out.append(whole->replacement);
+      continue;
+    }
+    for (const auto [character, bytes] : utf8::Characters(cluster)) {
+      const std::optional<Match> match = shortest_prefix_of(bytes);
+      out.append(match ? match->replacement : bytes);
+    }
   }
   return out;
 }

@@ -21,15 +21,21 @@ class PrecompiledMap {
   // trie, and the blob. Returns nullopt if the contents are inconsistent.
   static std::optional<PrecompiledMap> from_bytes(std::string_view bytes);
 
-  // Replaces the longest string of the table at each place of `text` (well-formed UTF-8), like SentencePiece.
-  // The `tokenizers` library looks up whole grapheme clusters instead. For clusters of more than five bytes
-  // it differs from the models' own results.
+  // Replaces characters of `text` (well-formed UTF-8) like the `tokenizers` library, which differs from
+  // SentencePiece. A grapheme cluster of up to five bytes is replaced whole if the table has a prefix of it.
+  // In other clusters, each character is replaced by itself.
   std::string normalize(std::string_view text) const;
 
-  // The longest string of the table that is a prefix of `text`.
+  // The longest string of the table that is a prefix of `text`, as SentencePiece replaces it.
   std::optional<Match> longest_prefix_of(std::string_view text) const;
 
  private:
+  // Calls visit(match) for each string of the table that is a prefix of `text`, the shortest first, until it
+  // returns false.
+  template <class Visit>
+  void for_each_prefix_of(std::string_view text, Visit&& visit) const;
+  std::optional<Match> shortest_prefix_of(std::string_view text) const;
+
   std::vector<std::uint32_t> trie_;
   std::string blob_;
 };

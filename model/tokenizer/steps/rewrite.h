@@ -4,21 +4,24 @@
 
 namespace tp {
 
-// Replaces each piece with the text that `rewrite(piece, out)` appends.
+// Replaces each piece with the text that `rewrite(piece, is_first, out)` appends. `is_first`: the piece
+// begins with the first character of the user's text.
 template <class Rewrite>
 void rewrite_pieces(PreTokens& tokens, Rewrite&& rewrite) {
   std::string text;
   text.reserve(tokens.text.size() + tokens.text.size() / 4);
   std::vector<Span> pieces;
   pieces.reserve(tokens.pieces.size());
-  // The new text does not contain the part cut off before the first piece. So record here that the first
-  // piece is not at the start.
-  if (!tokens.pieces.empty() && tokens.pieces.front().begin > 0) tokens.starts_at_text = false;
+  std::size_t start = 0;
   for (const Span& piece : tokens.pieces) {
     const std::size_t begin = text.size();
-    rewrite(tokens.view(piece), text);
-    if (text.size() > begin) pieces.push_back({begin, text.size()});
+    const bool is_first = piece.begin < tokens.start;
+    rewrite(tokens.view(piece), is_first, text);
+    if (text.size() == begin) continue;
+    pieces.push_back({begin, text.size()});
+    if (is_first) start = begin + 1;
   }
+  tokens.start = start;
   tokens.text = std::move(text);
   tokens.pieces = std::move(pieces);
 }

@@ -162,6 +162,21 @@ bool is_cased(char32_t code_point) {
 
 bool is_printable(char32_t code_point) { return code_point == ' ' || !is_in(code_point, kNotPrinted); }
 
+std::size_t first_cluster(std::string_view text) {
+  utf8proc_int32_t state = 0;
+  utf8::Character previous = utf8::first_character(text);
+  std::size_t length = previous.length;
+  while (length < text.size()) {
+    const utf8::Character next = utf8::first_character(text.substr(length));
+    if (utf8proc_grapheme_break_stateful(static_cast<utf8proc_int32_t>(previous.code_point),
+                                         static_cast<utf8proc_int32_t>(next.code_point), &state))
+      break;
+    length += next.length;
+    previous = next;
+  }
+  return length;
+}
+
 std::size_t leading_white_space(std::string_view text) {
   std::size_t length = 0;
   while (length < text.size()) {

@@ -1,6 +1,7 @@
 // Unicode functions for normalizers and added tokens. Texts are well-formed UTF-8.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -44,6 +45,9 @@ bool is_cased(char32_t code_point);
 
 // Whether the character is visible. Python writes invisible characters in quotes as \x.. or \u....
 bool is_printable(char32_t code_point);
+
+// Length in bytes of the first extended grapheme cluster of a text that is not empty.
+std::size_t first_cluster(std::string_view text);
 
 // Length in bytes of the white space at the beginning or end of a text.
 std::size_t leading_white_space(std::string_view text);

@@ -28,7 +28,7 @@ std::string lowered(std::string text) {
 }
 
 AddedTokens added(const std::vector<json>& tokens) {
-  return AddedTokens::from_json(testing::node_of(tokens), lowered);
+  return AddedTokens::from_json(testing::node_of(tokens), Vocabulary(), lowered);
 }
 
 // "a|<1>|b": text as it is, tokens as <id>.

@@ -1,6 +1,7 @@
 #include "model/tokenizer/gguf_vocabulary.h"
 
 #include "model/tokenizer/tokenizer_files.h"
+#include "model/weights/gguf/gguf_files.h"
 #include "model/weights/gguf/gguf_header.h"
 #include "tests/model/tokenizer/fixture_folders.h"
 #include "tests/model/weights/gguf_builder.h"
@@ -65,6 +66,55 @@ TEST(GgufVocabulary, OfByteLevelBpeAddsBosOnlyForFamiliesThatDo) {
   EXPECT_EQ(encode(byte_level().text("tokenizer.ggml.pre", "default"), "ab"), std::vector<TokenId>{2});
   EXPECT_EQ(encode(byte_level().text("tokenizer.ggml.pre", "llama-bpe"), "ab"), (std::vector<TokenId>{3, 2}));
   EXPECT_EQ(encode(byte_level().text("tokenizer.ggml.pre", "llama4"), "ab"), std::vector<TokenId>{2});
+}
+
+// The rules of llama.cpp's llama-vocab.cpp, "Handle per token attributes".
+TEST(GgufVocabulary, StripsWhiteSpaceBesideAddedTokensByTheNamesOfTheModel) {
+  struct Case {
+    const char* key;
+    const char* name;
+    const char* token;
+    const char* expected;  // of a token with a space on each side
+  };
+  constexpr const char* kName = "general.name";
+  constexpr const char* kPre = "tokenizer.ggml.pre";
+  constexpr const char* kArchitecture = "general.architecture";
+  const Case cases[] = {
+      {kName, "Llama", "<|end|>", " <|end|> "},
+      {kName, "Phi-3-mini-4k-instruct", "<|end|>", " <|end|>"},
+      {kName, "my PHI3", "<|end|>", " <|end|>"},
+      {kName, "Phi-3-mini-4k-instruct", "<|endoftext|>", " <|endoftext|> "},
+      {kName, "Phi-3-mini-4k-instruct", "<s>", " <s> "},
+      {kName, "Phi-3-mini-4k-instruct", "<unk>", " <unk> "},
+      {kName, "Phi-3-mini-4k-instruct", "</s>", " </s>"},
+      {kName, "modern-bert-base", "[MASK]", "[MASK] "},
+      {kName, "modern-bert-base", "<mask>", " <mask> "},
+      {kPre, "jina-v2-code", "<mask>", "<mask> "},
+      {kPre, "jina-v2-de", "<mask>", "<mask> "},
+      {kPre, "jina-v2-es", "<mask>", "<mask> "},
+      {kPre, "jina-v2-es", "[MASK]", " [MASK] "},
+      {kPre, "roberta-bpe", "<mask>", " <mask> "},
+      {kArchitecture, "jina-bert-v3", "<mask>", "<mask> "},
+      {kArchitecture, "nomic-bert-moe", "<mask>", "<mask> "},
+  };
+  for (const Case& c : cases) {
+    const std::vector<std::string> tokens = {"a",    "\u0120", "<|end|>", "<|endoftext|>", "<s>",
+                                             "</s>", "<unk>",  "[MASK]",  "<mask>"};
+    const GgufBuilder builder =
+        GgufBuilder()
+            .text("tokenizer.ggml.model", "gpt2")
+            .texts("tokenizer.ggml.tokens", tokens)
+            .texts("tokenizer.ggml.merges", {})
+            .numbers<std::int32_t>("tokenizer.ggml.token_type", GgufKind::i32, {1, 1, 3, 3, 3, 4, 2, 3, 3})
+            .value("tokenizer.ggml.add_bos_token", GgufKind::boolean, "\0"s)
+            .text(c.key, c.name);
+    std::string found;
+    for (const TokenId id : encode(builder, "a " + std::string(c.token) + " a")) {
+      const std::string& token = tokens[static_cast<std::size_t>(id)];
+      found += token == "\u0120" ? " " : token;
+    }
+    EXPECT_EQ(found, "a" + std::string(c.expected) + "a") << c.name;
+  }
 }
 
 TEST(GgufVocabulary, KeepsTheChatTemplate) {
@@ -133,6 +183,31 @@ TEST(GgufVocabulary, MayBeAbsent) {
   EXPECT_CONTAINS(error_of<CheckpointError>([&] { Tokenizer::load(file); }),
                   "expected a vocabulary in the file");
   EXPECT_TRUE(holds_tokenizer(folder.write("n.gguf", byte_level().file())));
+}
+
+// The ids of llama.cpp (node-llama-cpp 3) for Llama 2's vocabulary with the tokens and the name of Phi-3.
+TEST(GgufVocabulary, GivesTheIdsOfPhi3WithARealVocabulary) {
+  const std::filesystem::path folder = std::filesystem::path(TP_SHARED_FIXTURES) / "gguf_vocab";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
+  const GgufFiles files(folder / "ggml-vocab-llama-spm.gguf");
+  EmbeddedVocabulary vocabulary = *gguf_vocabulary(files.metadata());
+  for (const char* token :
+       {"<|endoftext|>", "<|assistant|>", "<|placeholder1|>", "<|placeholder2|>", "<|placeholder3|>",
+        "<|placeholder4|>", "<|system|>", "<|end|>", "<|placeholder5|>", "<|placeholder6|>", "<|user|>"}) {
+    vocabulary.tokens.emplace_back(token);
+    vocabulary.types.push_back(TokenType::control);
+    vocabulary.scores.push_back(-1000.0F);
+  }
+  infer_stripping("Phi-3-mini-4k-instruct", "phi3", vocabulary);
+  const Tokenizer tokenizer(parts_from_vocabulary(std::move(vocabulary), "m.gguf"));
+  const std::pair<const char*, std::vector<TokenId>> cases[] = {
+      {"<|user|>\nHello<|end|>\n<|assistant|>\n", {32010, 15043, 32007, 32001}},
+      {"<|system|>\nBe brief.<|end|>\n<|user|>\nHi there<|end|>\n<|assistant|>\n",
+       {32006, 1522, 11473, 29889, 32007, 32010, 6324, 727, 32007, 32001}},
+      {"a</s>  b<s>  c", {263, 2, 289, 1, 259, 274}},
+      {"a<unk> b", {263, 0, 29871, 289}},
+  };
+  for (const auto& [text, ids] : cases) EXPECT_EQ(tokenizer.encode(text, AddSpecial::no), ids) << text;
 }
 
 // What llama.cpp makes of its own test texts, with a real vocabulary.

@@ -146,7 +146,7 @@ TEST(BartFiles, PutTextsBetweenTheirEnds) {
   const Tokenizer tokenizer = Tokenizer::load(folder.path());
   EXPECT_EQ(tokenizer.encode("aba", AddSpecial::yes), (Ids{0, 6, 4, 2}));
   EXPECT_EQ(tokenizer.decode(Ids{0, 6, 4, 2, 1}, SkipSpecial::yes), "aba");
-  EXPECT_EQ(tokenizer.encode("a<mask>", AddSpecial::no), (Ids{4, 7}));
+  EXPECT_EQ(tokenizer.encode("a <mask>", AddSpecial::no), (Ids{4, 7}));
   // GPT-2's classes do not.
   folder.write("tokenizer_config.json", R"({"tokenizer_class": "GPT2Tokenizer"})");
   EXPECT_EQ(Tokenizer::load(folder.path()).encode("aba", AddSpecial::yes), (Ids{6, 4}));

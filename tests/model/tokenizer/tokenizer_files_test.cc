@@ -38,7 +38,7 @@ TEST(AddedTokensDecoder, AddsTokensAndSaysWhichAreSpecial) {
   EXPECT_EQ(tokenizer.decode(Ids{'a', 300, 256}, SkipSpecial::yes), "a<|end|>");
 }
 
-TEST(AddedTokensDecoder, MustNotContradictTheVocabulary) {
+TEST(AddedTokensDecoder, HasPossibleIds) {
   const auto error_with = [](const std::string& id, const json& token) {
     return error_of([&] {
       testing::load_tokenizer(testing::byte_level_json(), {{"added_tokens_decoder", {{id, token}}}});
@@ -47,8 +47,6 @@ TEST(AddedTokensDecoder, MustNotContradictTheVocabulary) {
   const auto expect = [](const std::string& error, const std::string& part) {
     EXPECT_NE(error.find(part), std::string::npos) << error;
   };
-  expect(error_with("300", added_token("<|end|>", true)), "'<|end|>' with id 300, expected id 256");
-  expect(error_with("97", added_token("<tool>", true)), "'<tool>' with id 97, expected 'a'");
   for (const char* id : {"x", "-1", "99999999", "3x", ""})
     expect(error_with(id, added_token("<tool>", true)), "expected token ids from 0 to");
   expect(error_with("300", 3), "added_tokens_decoder.300");
@@ -102,14 +100,13 @@ TEST(AddedTokensFile, IsOlderThanAddedTokensDecoder) {
   EXPECT_EQ(Tokenizer::load(folder.path()).encode("<|im_end|>", AddSpecial::no), Ids{260});
 }
 
-TEST(AddedTokensFile, MustNotContradictTheVocabulary) {
+TEST(AddedTokensFile, HasPossibleIdsAndTokens) {
   const auto error_with = [](const std::string& added) {
     const testing::TemporaryFolder folder;
     write_hello(folder, json::object());
     folder.write("added_tokens.json", added);
     return error_of([&] { Tokenizer::load(folder.path()); });
   };
-  EXPECT_NE(error_with(R"({"<tool>": 97})").find("'<tool>' with id 97, expected 'a'"), std::string::npos);
   EXPECT_NE(error_with(R"({"<tool>": -1})").find("added_tokens.json: cannot use <tool>: found -1"),
             std::string::npos);
   EXPECT_NE(error_with("[]").find("expected an object"), std::string::npos);

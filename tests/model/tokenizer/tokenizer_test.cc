@@ -1,6 +1,7 @@
 #include "model/tokenizer/tokenizer.h"
 
 #include "model/tokenizer/text/utf8.h"
+#include "tests/model/tokenizer/fixture_folders.h"
 #include "tests/model/tokenizer/naive_decoder.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
 #include "tp/error.h"
@@ -146,6 +147,68 @@ TEST(Tokenizer, MarksTheFirstWordOnlyWhereTheTextBegins) {
   const Tokenizer tokenizer = testing::load_tokenizer(content);
   EXPECT_EQ(tokenizer.encode("a</s>a", AddSpecial::no), (Ids{259, 260, 258, 260}));
   EXPECT_EQ(tokenizer.encode("</s>a", AddSpecial::no), (Ids{258, 260}));
+}
+
+// The `tokenizers` library asks whether a piece's first character comes from the first character of the text
+// (NormalizedString::offsets_original in normalizer.rs).
+TEST(Tokenizer, MarksNoFirstWordIfANormalizerDeletesTheFirstCharacter) {
+  const auto replace = [](const char* pattern, const char* content) {
+    return json{{"type", "Replace"}, {"pattern", {{"Regex", pattern}}}, {"content", content}};
+  };
+  const auto sequence = [](const json& one, const json& other) {
+    return json{{"type", "Sequence"}, {"normalizers", json::array({one, other})}};
+  };
+  const json strip = {{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}};
+  const json prepend = {{"type", "Prepend"}, {"prepend", "a"}};
+  const json accents = {{"type", "StripAccents"}};
+  const json bert = {{"type", "BertNormalizer"}};
+  const json precompiled = testing::read_json(testing::copied_folder("unigram-t5style") /
+                                              "tokenizer.json")["normalizer"]["normalizers"][0];
+  struct Case {
+    json normalizer;
+    std::string text;
+    std::string expected;
+  };
+  const Case cases[] = {
+      {nullptr, "aa", "▁aa"},
+      {strip, "aa", "▁aa"},
+      {strip, " aa", "aa"},
+      {accents, "a\u0301a", "▁aa"},
+      {accents, "\u0301aa", "aa"},
+      {{{"type", "NFD"}}, "\u00E9a", "▁e\u0301a"},
+      {{{"type", "NFC"}}, "e\u0301a", "▁\u00E9a"},
+      {{{"type", "Nmt"}},
+       "\x01"
+       "aa",
+       "aa"},
+      {bert,
+       "\x01"
+       "Aa",
+       "aa"},
+      {bert, "Aa", "▁aa"},
+      {prepend, "a", "▁aa"},
+      {sequence(strip, prepend), " a", "aa"},
+      {replace("-", ""), "-aa", "aa"},
+      {replace("-", ""), "a-a", "▁aa"},
+      {replace("^", "a"), "a", "▁aa"},
+      {replace("-", "a"), "-a", "▁aa"},
+      // A replacement stands for the last character that it replaces.
+      {replace("--", "a"), "--a", "aa"},
+      // The library does not record deletions by a map before the first character that stays.
+      {precompiled,
+       "\x01"
+       "aa",
+       "▁aa"},
+  };
+  for (const Case& c : cases) {
+    json content = testing::byte_fallback_json({"▁", "a", "e", "\u00E9", "\u0301"}, {});
+    content["normalizer"] = c.normalizer;
+    content["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "first"}};
+    const Tokenizer tokenizer = testing::load_tokenizer(content);
+    std::string tokens;
+    for (const TokenId id : tokenizer.encode(c.text, AddSpecial::no)) tokens += tokenizer.id_to_token(id);
+    EXPECT_EQ(tokens, c.expected) << c.normalizer << " of " << json(c.text);
+  }
 }
 
 TEST(Tokenizer, GivesAnErrorForAPatternThatExplodes) {

@@ -1,7 +1,9 @@
 #include "model/tokenizer/models/unigram.h"
 
 #include "model/tokenizer/steps/precompiled_map.h"
+#include "model/tokenizer/text/base64.h"
 #include "model/tokenizer/text/utf8.h"
+#include "tests/model/tokenizer/fixture_folders.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
 
 #include <algorithm>
@@ -107,6 +109,31 @@ TEST(DamagedUnigram, IsRefused) {
            }),
            "normalizer.precompiled_charsmap: found");
   }
+}
+
+// The `tokenizers` library replaces a grapheme cluster of up to five bytes by the replacement of its shortest
+// prefix in the table (Precompiled::normalize in precompiled.rs). The table is SentencePiece's nmt_nfkc.
+TEST(PrecompiledMap, ReplacesGraphemeClustersAsTheTokenizersLibrary) {
+  const json normalizer =
+      testing::read_json(testing::copied_folder("unigram-t5style") / "tokenizer.json")["normalizer"];
+  const std::string table = normalizer["normalizers"][0]["precompiled_charsmap"];
+  const std::optional<std::string> bytes = decoded_base64(table);
+  const std::optional<PrecompiledMap> map = PrecompiledMap::from_bytes(*bytes);
+  ASSERT_TRUE(map);
+  const std::pair<const char*, const char*> cases[] = {
+      {"\u2167", "VIII"},
+      {"\u2167\u0301", "VIII"},                    // five bytes: the mark is dropped
+      {"\u2167\u0301\u0301", "VIII\u0301\u0301"},  // seven bytes: each character by itself
+      {"\u2167\u20D7", "VIII\u20D7"},              // six bytes
+      {"a\u2167\u0301b", "aVIIIb"},
+      {"e\u0301", "\u00E9"},
+      {"e\u0301\u0301\u0301", "e\u0301\u0301\u0301"},  // seven bytes: not composed
+      {"\r\n", " "},                                   // one cluster
+      {"\n\n", "  "},
+      {"\uFF76\uFF9E", "\u30AB\u3099"},  // six bytes: the table has the pair, the characters are replaced
+      {"\U0001F1E9\U0001F1EA\u2167", "\U0001F1E9\U0001F1EAVIII"},
+  };
+  for (const auto& [text, expected] : cases) EXPECT_EQ(map->normalize(text), expected) << json(text);
 }
 
 // Whatever the trie is, the result is text and nothing outside of the table is read.

@@ -1,0 +1,83 @@
+// Added tokens whose ids disagree with the vocabulary or with another list.
+#include "tests/model/tokenizer/test_tokenizer.h"
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using nlohmann::json;
+
+json listed(int id, const std::string& content, bool lstrip = false) {
+  return {{"id", id}, {"content", content}, {"special", true}, {"normalized", false}, {"lstrip", lstrip}};
+}
+
+// The vocabulary has the ids 0 to 256, of which 97 is "a" and 256 "ab". <|end|> is 257.
+struct DisagreeingIds {
+  const char* about;
+  json added;       // after <|end|> in tokenizer.json
+  json decoder;     // added_tokens_decoder
+  json added_file;  // added_tokens.json
+  std::string token;
+  TokenId expected;
+};
+
+// AddedVocabulary::add_tokens in the library's added_vocabulary.rs ignores the ids of files: it takes the id
+// of a known token, else the next id after the vocabulary and the tokens added so far.
+const DisagreeingIds kDisagreeingIds[] = {
+    {"a token of the vocabulary keeps its id", {listed(300, "ab")}, {}, {}, "ab", 256},
+    {"the id of another token is not taken", {listed(97, "<tool>")}, {}, {}, "<tool>", 258},
+    {"its owner keeps it", {listed(97, "<tool>")}, {}, {}, "a", 97},
+    {"an id twice is the first token's", {listed(257, "<x>")}, {}, {}, "<|end|>", 257},
+    {"and the second token gets the next", {listed(257, "<x>")}, {}, {}, "<x>", 258},
+    {"a token twice keeps its first id", {listed(300, "<x>"), listed(301, "<x>")}, {}, {}, "<x>", 300},
+    {"a later list does not move a token", {}, {{"300", listed(0, "<|end|>")}}, {}, "<|end|>", 257},
+    {"nor a token of the vocabulary", {}, {{"300", listed(0, "ab")}}, {}, "ab", 256},
+    {"nor takes its id", {}, {{"97", listed(0, "<tool>")}}, {}, "<tool>", 258},
+    {"nor the id of an added token", {}, {{"257", listed(0, "<fin>")}}, {}, "<fin>", 258},
+    {"which keeps it", {}, {{"257", listed(0, "<fin>")}}, {}, "<|end|>", 257},
+    {"new ids follow the order of ids",
+     {},
+     {{"10", listed(0, "<a>")}, {"9", listed(0, "<b>")}},
+     {},
+     "<b>",
+     258},
+    {"and end with the largest", {}, {{"10", listed(0, "<a>")}, {"9", listed(0, "<b>")}}, {}, "<a>", 259},
+    {"the oldest list is like the others", {}, {}, {{"<tool>", 97}}, "<tool>", 258},
+    {"also for the vocabulary's tokens", {}, {}, {{"ab", 300}}, "ab", 256},
+    {"also for added tokens", {}, {}, {{"<|end|>", 300}}, "<|end|>", 257},
+    {"an id that nobody has stays", {listed(300, "<x>")}, {}, {}, "<x>", 300},
+};
+
+Tokenizer tokenizer_with(const DisagreeingIds& c) {
+  const testing::TemporaryFolder folder;
+  json content = testing::byte_level_json({"a b"});
+  for (const json& added : c.added) content["added_tokens"].push_back(added);
+  folder.write("tokenizer.json", content.dump());
+  if (!c.decoder.is_null())
+    folder.write("tokenizer_config.json", json{{"added_tokens_decoder", c.decoder}}.dump());
+  if (!c.added_file.is_null()) folder.write("added_tokens.json", c.added_file.dump());
+  return Tokenizer::load(folder.path());
+}
+
+TEST(AddedTokenIds, AreThoseThatTheTokenizersLibraryGives) {
+  for (const DisagreeingIds& c : kDisagreeingIds) {
+    SCOPED_TRACE(c.about);
+    const Tokenizer tokenizer = tokenizer_with(c);
+    EXPECT_EQ(tokenizer.token_to_id(c.token), c.expected);
+    EXPECT_EQ(tokenizer.encode(c.token, AddSpecial::no), std::vector<TokenId>{c.expected});
+    EXPECT_EQ(tokenizer.id_to_token(c.expected), c.token);
+  }
+}
+
+TEST(AddedTokenIds, LeaveTheFlagsOfTheLaterListToTheToken) {
+  const Tokenizer twice =
+      tokenizer_with({.about = "", .added = {listed(257, "<|end|>", true)}, .token = "", .expected = 0});
+  EXPECT_EQ(twice.encode("a <|end|>", AddSpecial::no), (std::vector<TokenId>{'a', 257}));
+  const Tokenizer decoder = tokenizer_with(
+      {.about = "", .decoder = {{"300", listed(0, "<|end|>", true)}}, .token = "", .expected = 0});
+  EXPECT_EQ(decoder.encode("a <|end|>", AddSpecial::no), (std::vector<TokenId>{'a', 257}));
+}
+
+}  // namespace
+}  // namespace tp
