@@ -6,6 +6,7 @@
 #include "launch/ranks/shutdown_signals.h"
 #include "runtime/gateway/config.h"
 #include "runtime/gateway/gateway.h"
+#include "runtime/http/http_call.h"
 #include "tp/internal/require.h"
 
 #include <chrono>
@@ -98,7 +99,7 @@ int run(const GatewayFlags& flags) {
       signal->number == SIGHUP ? reload(gateway, flags) : gateway.end();
     return true;
   });
-  print_note(fmt::format("tp-infer gateway: listening at http://{}:{}/\n", flags.host, gateway.port()));
+  print_note(fmt::format("tp-infer gateway: listening at {}/\n", usable_url(flags.host, gateway.port())));
   if (flags.any_bits)
     print_message(
         "tp-infer gateway: with --any-bits, an answer that is continued after a restart may differ from that "

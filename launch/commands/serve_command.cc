@@ -123,9 +123,7 @@ bool is_loopback(const std::string& host) {
 }
 
 void welcome(const ServeFlags& flags, const Server& server, const std::string& name, std::size_t ranks) {
-  const bool is_ipv6 = flags.host.find(':') != std::string::npos;
-  const std::string host = is_ipv6 ? fmt::format("[{}]", flags.host) : flags.host;
-  const std::string url = fmt::format("http://{}:{}", host, server.port());
+  const std::string url = usable_url(flags.host, server.port());
   print_note(fmt::format("tp-infer: serving {} on {} rank{}\n  page  {}/\n  API   {}/v1\n", name, ranks,
                          ranks == 1 ? "" : "s", url, url));
   if (is_loopback(flags.host) || !flags.api_keys.empty() || !flags.api_key_file.empty()) return;

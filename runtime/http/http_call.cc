@@ -2,6 +2,7 @@
 
 #include "runtime/http/http_server.h"
 #include "runtime/http/http_server_impl.h"
+#include "runtime/http/network_fault.h"
 #include "tp/internal/require.h"
 
 #include <array>
@@ -26,6 +27,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <fmt/format.h>
+#include <unistd.h>
 
 namespace tp {
 namespace {
@@ -58,7 +60,7 @@ class CallSession final : public HttpCall, public std::enable_shared_from_this<C
     resolver_.async_resolve(
         request_.server.host, std::to_string(request_.server.port),
         [self = shared_from_this()](const error_code& failed, const Tcp::resolver::results_type& results) {
-          if (failed) return self->end(failed.message());
+          if (failed) return self->end(network_fault(failed));
           std::vector<Tcp::endpoint> endpoints;
           for (const auto& entry : results) endpoints.push_back(entry.endpoint());
           self->connect(std::move(endpoints));
@@ -79,7 +81,7 @@ class CallSession final : public HttpCall, public std::enable_shared_from_this<C
     endpoints_ = std::move(endpoints);
     stream_.async_connect(endpoints_,
                           [self = shared_from_this()](const error_code& error, const Tcp::endpoint&) {
-                            if (error) return self->end(error.message());
+                            if (error) return self->end(network_fault(error));
                             error_code ignored;
                             self->stream_.socket().set_option(Tcp::no_delay(true), ignored);
                             self->write();
@@ -113,7 +115,7 @@ class CallSession final : public HttpCall, public std::enable_shared_from_this<C
 
   void on_head(const error_code& error) {
     if (is_closed_) return;
-    if (error) return end(error.message());
+    if (error) return end(network_fault(error));
     HttpHeaders headers;
     for (const auto& field : parser_.get()) {
       headers.emplace_back(lower_case({field.name_string().data(), field.name_string().size()}),
@@ -143,7 +145,7 @@ class CallSession final : public HttpCall, public std::enable_shared_from_this<C
     if (const auto events = events_; size > 0 && events && events->on_piece)
       events->on_piece({piece_.data(), size});
     if (is_closed_) return;
-    if (error && error != http::error::need_buffer) return end(error.message());
+    if (error && error != http::error::need_buffer) return end(network_fault(error));
     read_on();
   }
 
@@ -192,6 +194,14 @@ std::shared_ptr<HttpCall> HttpServer::call(HttpCallRequest request, HttpCallEven
   return session;
 }
 
+std::string usable_url(const std::string& host, std::uint16_t port) {
+  char machine[256] = "localhost";
+  const bool is_any = host == "0.0.0.0" || host == "::";
+  if (is_any) ::gethostname(machine, sizeof(machine) - 1);
+  const bool is_ipv6 = !is_any && host.find(':') != std::string::npos;
+  return fmt::format("http://{}:{}", is_any ? machine : is_ipv6 ? fmt::format("[{}]", host) : host, port);
+}
+
 // Connecting a UDP socket sends nothing.
 std::string local_address_towards(const HttpUrl& server) {
   try {
@@ -202,7 +212,7 @@ std::string local_address_towards(const HttpUrl& server) {
     return socket.local_endpoint().address().to_string();
   } catch (const boost::system::system_error& error) {
     throw_error<ConfigError>("cannot find a way to {} port {}: {}", server.host, server.port,
-                             error.code().message());
+                             network_fault(error.code()));
   }
 }
 

@@ -21,6 +21,10 @@ struct HttpUrl {
 // Throws ConfigError if the text is not such a URL.
 HttpUrl parse_http_url(const std::string& text);
 
+// The URL of a server that listens at `host`, for people. The addresses that stand for all interfaces become
+// this machine's name, because browsers cannot open them.
+std::string usable_url(const std::string& host, std::uint16_t port);
+
 // This machine's address on the way to the server. Throws ConfigError if there is none.
 std::string local_address_towards(const HttpUrl& server);
 

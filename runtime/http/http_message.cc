@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <random>
+
+#include <fmt/format.h>
 
 namespace tp {
 
@@ -19,6 +22,23 @@ HttpTarget split_target(const std::string& target) {
   const std::string rest = target.substr(path);
   return {.path = rest.starts_with('/') ? rest : "/" + rest,
           .authority = target.substr(scheme, path - scheme)};
+}
+
+std::string new_request_id() {
+  std::random_device random;
+  return fmt::format("req_{:08x}{:08x}{:08x}", random(), random(), random());
+}
+
+void identify(HttpRequest& request, std::string& id) {
+  if (const std::string_view given = request.header("x-request-id"); !given.empty())
+    id = given;
+  else
+    request.headers.emplace_back("x-request-id", id);
+}
+
+bool is_request_id(std::string_view header) {
+  const std::string name = lower_case(header);
+  return name == "x-request-id" || name == "request-id";
 }
 
 }  // namespace tp

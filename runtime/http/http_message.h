@@ -22,7 +22,7 @@ using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 struct HttpRequest {
   std::string method{};   // "GET"
   std::string target{};   // as sent: "/v1/models?limit=1"
-  HttpHeaders headers{};  // names in lower case
+  HttpHeaders headers{};  // names in lower case; `x-request-id` is the client's, or else the server's
   std::string body{};
   std::string client{};  // client's address
 
@@ -37,11 +37,18 @@ struct HttpRequest {
   }
 };
 
+// A random id of a request, in the form of OpenAI's and Anthropic's.
+std::string new_request_id();
+// Replaces the id by the client's, if the request has one. Otherwise gives the request the id.
+void identify(HttpRequest& request, std::string& id);
+// Whether a header contains a request's id: OpenAI's and Anthropic's names differ.
+bool is_request_id(std::string_view header);
+
 struct HttpResponse {
   int status = 200;
   std::string body{};
   std::string content_type = "application/json";
-  HttpHeaders headers{};  // additional headers
+  HttpHeaders headers{};  // additional headers; the server adds `x-request-id` and `request-id`
 };
 
 }  // namespace tp

@@ -2,6 +2,7 @@
 
 #include "runtime/http/http_server_impl.h"
 #include "runtime/http/http_session.h"
+#include "runtime/http/network_fault.h"
 #include "tp/internal/require.h"
 
 #include <future>
@@ -52,7 +53,7 @@ std::vector<Tcp::acceptor> listen_at(asio::io_context& io, const std::string& ho
     require<ConfigError>(
         others_work,
         "cannot listen at `host` {} with `port` {}: {}; use an address of this machine and a free port", host,
-        port, error.code().message());
+        port, network_fault(error.code()));
   }
   return acceptors;
 }

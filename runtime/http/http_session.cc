@@ -1,5 +1,6 @@
 #include "runtime/http/http_session.h"
 
+#include "runtime/http/network_fault.h"
 #include "runtime/http/session_exchange.h"
 
 #include <algorithm>
@@ -59,6 +60,7 @@ HttpSession::HttpSession(Tcp::socket socket, const IoContext& io, const HttpOpti
       options_(options),
       load_(std::move(load)),
       connection_(load_, &HttpLoad::connections, 1),
+      request_id_(new_request_id()),
       buffer_(options.limits.header_bytes + kReadBytes) {
   Error ignored;
   client_ = shown(stream_.socket().remote_endpoint(ignored).address());
@@ -132,6 +134,7 @@ void HttpSession::read_within(std::chrono::milliseconds time) {
 void HttpSession::on_head(const Error& error) {
   if (state_ == State::closed) return;
   ++request_;
+  request_id_ = new_request_id();
   is_http_1_0_ = false;
   is_head_ = false;
   keep_alive_ = false;
@@ -144,6 +147,7 @@ void HttpSession::on_head(const Error& error) {
   is_head_ = header.method() == http::verb::head;
   keep_alive_ = parser_->keep_alive();
   head_ = head_from(header, client_);
+  identify(head_, request_id_);
   if (const auto fault = fault_of_head()) return refuse(fault->first, fault->second);
   head_.target = split_target(head_.target).path;
   HttpDecision decision = options_.route(head_);
@@ -235,7 +239,7 @@ void HttpSession::on_read_error(const Error& error) {
   const bool is_http_error = error.category() == http::make_error_code(http::error::bad_method).category();
   const bool is_end = error == http::error::end_of_stream || error == http::error::partial_message;
   if (!has_begun || !is_http_error || is_end) return close();
-  refuse(400, fmt::format("this is not an HTTP/1.1 request: {}", error.message()));
+  refuse(400, fmt::format("this is not an HTTP/1.1 request: {}", network_fault(error)));
 }
 
 void HttpSession::respond(std::uint64_t request, HttpResponse response) {
@@ -284,7 +288,10 @@ std::string HttpSession::head_of(const HttpResponse& response, std::optional<std
   std::string head = fmt::format("{}{} {}\r\nServer: tp-infer\r\nDate: {:%a, %d %b %Y %H:%M:%S} GMT\r\n",
                                  kVersion, response.status, view_of(reason), fmt::gmtime(std::time(nullptr)));
   if (!response.content_type.empty()) head += fmt::format("Content-Type: {}\r\n", response.content_type);
-  for (const auto& [name, value] : response.headers) head += fmt::format("{}: {}\r\n", name, value);
+  head += fmt::format("x-request-id: {0}\r\nrequest-id: {0}\r\n", request_id_);
+  for (const auto& [name, value] : response.headers) {
+    if (!is_request_id(name)) head += fmt::format("{}: {}\r\n", name, value);
+  }
   if (length && response.status != 204) head += fmt::format("Content-Length: {}\r\n", *length);
   if (!length && !is_http_1_0_) head += "Transfer-Encoding: chunked\r\n";
   head += keep_alive_ ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";

@@ -127,6 +127,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   HttpShare open_request_;  // held while the request is read, then moved to the exchange
   HttpShare body_share_;    // held while the request is read, then moved to the exchange
   std::string client_;
+  std::string request_id_;  // the client's id of the current request, or a random one
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
   HttpRequest head_;     // current request without its body

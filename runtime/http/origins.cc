@@ -40,7 +40,7 @@ HttpHeaders Origins::headers(const HttpRequest& request) const {
   if (origin.empty() || !allow(request)) return {};
   return {{"Access-Control-Allow-Origin", std::string(origin)},
           {"Vary", "Origin"},
-          {"Access-Control-Expose-Headers", "x-request-id, retry-after"}};
+          {"Access-Control-Expose-Headers", "x-request-id, request-id, retry-after"}};
 }
 
 HttpHeaders Origins::preflight_headers(const HttpRequest& request, const std::string& methods) const {
@@ -48,7 +48,7 @@ HttpHeaders Origins::preflight_headers(const HttpRequest& request, const std::st
   const std::string_view wanted = request.header("access-control-request-headers");
   return {{"Access-Control-Allow-Methods", methods},
           {"Access-Control-Allow-Headers",
-           wanted.empty() ? "authorization, content-type, x-api-key" : std::string(wanted)},
+           wanted.empty() ? "authorization, content-type, x-api-key, api-key" : std::string(wanted)},
           {"Access-Control-Max-Age", "3600"}};
 }
 

@@ -41,14 +41,19 @@ bool Access::is_own_host(std::string_view host) const {
          lists(rules_.hosts, lower_case(host));
 }
 
+// Any right key counts, because a client may send the key of another service in a second header. `api-key` is
+// the header of Azure's clients.
 bool Access::has_key(const HttpRequest& request) const {
-  std::string_view key = request.header("x-api-key");
-  const std::string_view authorization = request.header("authorization");
   constexpr std::string_view kBearer = "bearer ";
-  if (lower_case(authorization.substr(0, kBearer.size())) == kBearer)
-    key = authorization.substr(kBearer.size());
   bool found = false;
-  for (const std::string& expected : rules_.api_keys) found |= equal_in_constant_time(key, expected);
+  for (const auto& [name, value] : request.headers) {
+    std::string_view key = value;
+    if (name == "authorization" && lower_case(key.substr(0, kBearer.size())) == kBearer)
+      key.remove_prefix(kBearer.size());
+    else if (name != "x-api-key" && name != "api-key")
+      continue;
+    for (const std::string& expected : rules_.api_keys) found |= equal_in_constant_time(key, expected);
+  }
   return found;
 }
 
@@ -70,7 +75,9 @@ std::optional<ApiError> Access::refusal(const HttpRequest& request, bool is_publ
   }
   if (is_public || rules_.api_keys.empty() || has_key(request)) return std::nullopt;
   return ApiError{.status = 401,
-                  .message = "expected a valid API key in the header `Authorization: Bearer KEY`"};
+                  .message =
+                      "expected a valid API key in the header `Authorization: Bearer KEY`, "
+                      "`x-api-key: KEY` or `api-key: KEY`"};
 }
 
 }  // namespace tp

@@ -37,6 +37,7 @@ Json json_of(const LoggedRequest& request) {
   Json line = {{"time", now()},        {"client", request.client}, {"method", request.method},
                {"path", request.path}, {"status", request.status}, {"seconds", rounded(request.total)}};
   if (!request.id.empty()) line["id"] = request.id;
+  if (!request.request_id.empty()) line["request_id"] = request.request_id;
   if (request.prompt_tokens != 0) {
     line["prompt_tokens"] = request.prompt_tokens;
     line["cached_tokens"] = request.cached_tokens;
@@ -60,6 +61,7 @@ std::string text_of(const LoggedRequest& request) {
                         request.queued, request.first_token);
   }
   line += fmt::format(" total={:.3f}s", request.total);
+  if (!request.request_id.empty()) line += fmt::format(" request={}", request.request_id);
   if (!request.param.empty()) line += " param=" + shown_param(request);
   if (!request.reason.empty()) line += " " + shown_reason(request);
   for (const std::string& warning : request.warnings) line += "; warning: " + warning;

@@ -14,7 +14,8 @@ struct LoggedRequest {
   std::string method{};
   std::string path{};
   int status = 0;
-  std::string id{};  // the answer's id, or the client's own id
+  std::string id{};          // the answer's id
+  std::string request_id{};  // as in the header `x-request-id`
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;
   std::size_t generated_tokens = 0;

@@ -23,10 +23,7 @@ void Service::require_model(const std::string& asked) const {
 }
 
 HttpHeaders Service::headers_for(const HttpRequest& request) const {
-  HttpHeaders headers = access.origins().headers(request);
-  if (const std::string_view id = request.header("x-request-id"); !id.empty())
-    headers.emplace_back("x-request-id", id);
-  return headers;
+  return access.origins().headers(request);
 }
 
 void Service::respond_json(HttpExchange& exchange, int status, const nlohmann::ordered_json& body) const {
@@ -56,9 +53,11 @@ HttpResponse Service::response_of(const HttpRequest& request, const ApiError& er
 }
 
 void Service::log_request(const HttpRequest& request, LoggedRequest line) const {
+  constexpr std::size_t kMostOfId = 128;  // a client chose it
   line.client = request.client;
   line.method = request.method;
   line.path = printable(request.path());
+  line.request_id = printable(request.header("x-request-id").substr(0, kMostOfId));
   log.add(line);
 }
 

@@ -4,24 +4,32 @@
 #include "runtime/serve/endpoints.h"
 #include "tp/version.h"
 
-#include <cstdint>
+#include <chrono>
+#include <ctime>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <fmt/chrono.h>
 
 namespace tp::endpoints {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
+// OpenAI's and Anthropic's members.
 Json model_object(const Service& service, const std::string& name) {
   const EngineInfo& info = service.model.engine->info();
   const auto age = std::chrono::duration_cast<std::chrono::seconds>(Service::Clock::now() - service.started);
-  const std::int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  const std::time_t created = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() - age);
   return {{"id", name},
           {"object", "model"},
-          {"created", now - age.count()},
+          {"created", created},
           {"owned_by", "tp-infer"},
+          {"type", "model"},
+          {"display_name", name},
+          {"created_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(created))},
+          {"max_input_tokens", info.options.max_length},
           {"root", service.model_name()},
           {"parent", nullptr},
           {"max_model_len", info.options.max_length},
@@ -100,7 +108,13 @@ Json rank_object(const RankReport& report, std::size_t rank) {
 void models(Service& service, const Exchange& exchange) {
   Json list = Json::array();
   for (const std::string& name : service.options.model_names) list.push_back(model_object(service, name));
-  service.respond_json(*exchange, 200, {{"object", "list"}, {"data", std::move(list)}});
+  const std::vector<std::string>& names = service.options.model_names;
+  service.respond_json(*exchange, 200,
+                       {{"object", "list"},
+                        {"data", std::move(list)},
+                        {"has_more", false},
+                        {"first_id", names.front()},
+                        {"last_id", names.back()}});
 }
 
 void model(Service& service, const Exchange& exchange) {

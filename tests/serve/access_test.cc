@@ -28,6 +28,21 @@ TEST(Access, NeedsOneOfTheKeys) {
   EXPECT_EQ(status_of(access, {}, true), 200) << "what is public needs none";
 }
 
+// A proxy or another service may have its own key in one of the headers.
+TEST(Access, CountsTheRightKeyInAnyHeader) {
+  const Access access({.api_keys = {"secret"}});
+  for (const char* right : {"x-api-key", "api-key", "authorization"}) {
+    const std::string key = right == std::string("authorization") ? "Bearer secret" : "secret";
+    EXPECT_EQ(status_of(access, {{right, key}}), 200) << right;
+    for (const char* other : {"x-api-key", "api-key", "authorization"}) {
+      EXPECT_EQ(status_of(access, {{other, "Bearer wrong"}, {right, key}}), 200) << other << right;
+      EXPECT_EQ(status_of(access, {{right, key}, {other, "Bearer wrong"}}), 200) << other << right;
+    }
+  }
+  EXPECT_EQ(status_of(access, {{"authorization", "Bearer wrong"}, {"x-api-key", "wrong"}}), 401);
+  EXPECT_EQ(status_of(access, {{"x-secret", "secret"}}), 401);
+}
+
 TEST(Access, ComparesKeysAsAWhole) {
   EXPECT_TRUE(equal_in_constant_time("abc", "abc"));
   EXPECT_TRUE(equal_in_constant_time("", ""));
