@@ -90,6 +90,16 @@ bool is_final(CURLcode code) {
   return std::find(kFinal.begin(), kFinal.end(), code) != kFinal.end();
 }
 
+// libcurl passes on the words of OpenSSL: "error:0A00010B:SSL routines::wrong version number".
+std::string plain_reason(CURLcode code, std::string_view reason) {
+  if (code == CURLE_SSL_CONNECT_ERROR)
+    return "the server does not speak TLS, or not in a version that both sides know; if it speaks plain "
+           "HTTP, its "
+           "address begins with http://";
+  const bool is_plain = !reason.empty() && reason.find("SSL routines") == reason.npos;
+  return is_plain ? std::string(reason) : curl_easy_strerror(code);
+}
+
 const char* certificates() {
   for (const char* name : {"CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"}) {
     const char* const file = std::getenv(name);
@@ -232,7 +242,7 @@ void CurlHttp::exchange(const OutgoingRequest& request, const HttpReceiver& rece
   if (code == CURLE_OK && !transfer.error && !transfer.is_stopped) transfer.pass_head();  // without a body
   if (transfer.error) std::rethrow_exception(transfer.error);
   if (code == CURLE_OK || transfer.is_stopped) return;
-  fail(code, request.url, reason[0] != '\0' ? reason.data() : curl_easy_strerror(code));
+  fail(code, request.url, plain_reason(code, reason.data()));
 }
 
 }  // namespace tp

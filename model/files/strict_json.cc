@@ -1,5 +1,6 @@
 #include "model/files/strict_json.h"
 
+#include "model/files/json_fault.h"
 #include "model/files/printable.h"
 
 #include <algorithm>
@@ -106,8 +107,7 @@ class Builder {
   }
 
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) {
-    const std::string text = error.what();  // "[json.exception.parse_error.101] parse error at line 2, ..."
-    throw JsonError(text.substr(text.find("] ") + 2));
+    throw JsonError(fmt::format("parse error at {}", json_fault(error)));
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "runtime/api/record.h"
 
+#include "model/files/json_fault.h"
 #include "tp/internal/require.h"
 
 #include <limits>
@@ -92,7 +93,7 @@ Record parse_record(std::string_view text) {
     for (const Json& mark : json.at("tokens")) record.tokens.push_back(token_of(mark));
     return record;
   } catch (const Json::exception& error) {
-    throw_error<RequestError>("the record of the answer is not valid: {}", error.what());
+    throw_error<RequestError>("the record of the answer is not valid: {}", json_fault(error));
   }
 }
 

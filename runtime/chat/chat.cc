@@ -1,5 +1,6 @@
 #include "tp/chat.h"
 
+#include "model/files/json_fault.h"
 #include "model/files/strict_json.h"
 #include "runtime/chat/chat_prompts.h"
 #include "runtime/chat/openai_messages.h"
@@ -104,7 +105,7 @@ ChatTurn Chat::turn_from_json(std::string_view conversation, Request request, co
   try {
     return turn_after(parse_conversation(conversation), std::move(request), rules, *prompts_, engine_);
   } catch (const nlohmann::json::exception& error) {  // a member of the wrong type
-    throw_error<RequestError>("cannot read the conversation: {}", error.what());
+    throw_error<RequestError>("cannot read the conversation: {}", json_fault(error));
   }
 }
 

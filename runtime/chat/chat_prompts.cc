@@ -14,6 +14,21 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Refuses misspelled roles, which most templates would ignore or pass on. A template may have further roles.
+void check_roles(const Json& messages, const std::string& source) {
+  static constexpr std::string_view kUsual[] = {"system", "user", "assistant", "tool", "function"};
+  for (const Json& message : messages) {
+    const std::string role = message.value("role", "");
+    const bool is_known = std::ranges::find(kUsual, role) != std::end(kUsual) ||
+                          source.find("'" + role + "'") != source.npos ||
+                          source.find("\"" + role + "\"") != source.npos;
+    require<RequestError>(is_known,
+                          "`messages`: expected the roles system, user, assistant and tool, or others that "
+                          "the model's chat template names, found {}",
+                          Json(role.substr(0, 64)).dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+}
+
 // The rendered text up to the end of the last message's content. The rest, which ends the message, is
 // removed.
 MarkedText without_end_of_message(const MarkedText& text, const Json& messages) {
@@ -47,6 +62,7 @@ MarkedText ChatPrompts::prompt_of(Json conversation) const {
       !continues || !begins,
       "`continue_final_message` and `add_generation_prompt` exclude each other; leave one out");
   conversation["add_generation_prompt"] = begins;
+  check_roles(conversation.at("messages"), template_.source());
   conventions_.apply(conversation);
   const MarkedText text = template_.render(tools_.adapted(template_, conversation));
   return continues ? without_end_of_message(text, conversation.at("messages")) : text;

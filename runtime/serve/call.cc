@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace tp {
 namespace {
 
@@ -21,7 +23,7 @@ void Call::start(std::vector<Request> requests, std::string_view member) {
   const std::size_t most = service_.model.engine->status().most_queued;
   require<RequestError>(requests.size() <= most,
                         "`{}`: expected at most {}, as many as can run and wait at once, found {}; send them "
-                        "in several calls",
+                        "in several calls, or start the server with a larger --max-queue",
                         member, most, requests.size());
   service_.enter(shared_from_this());
   post([self = shared_from_this(), requests = std::move(requests)] { self->submit(requests); });
@@ -41,8 +43,13 @@ void Call::post(std::function<void()> task) {
 void Call::submit(const std::vector<Request>& requests) {
   Engine& engine = *service_.model.engine;
   const LeaderStatus status = engine.status();
-  if (requests.size() > status.queue_room)
-    throw OverloadedError("the queue is full; try again later", status.retry_after_seconds);
+  if (requests.size() > status.queue_room) {
+    throw OverloadedError(
+        fmt::format("cannot queue {} requests: expected at most {}, as many as the queue has room for now; "
+                    "try again in about {:.0f} s, or start the server with a larger --max-queue",
+                    requests.size(), status.queue_room, status.retry_after_seconds),
+        status.retry_after_seconds);
+  }
   open_requests_ = requests.size();
   for (std::size_t index = 0; index < requests.size(); ++index) {
     const auto sink = [self = shared_from_this(), index](const Event& event) {

@@ -108,16 +108,26 @@ bool is_json(std::string_view content_type) {
                             [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; });
 }
 
+std::string no_endpoint_at(std::string_view path) {
+  if (path == "/v1" || path == "/v1/") {
+    return "this is the base URL of the API, expected the path of an endpoint, such as "
+           "/v1/chat/completions, /v1/responses, /v1/messages or /v1/models; a page to try the model is at /";
+  }
+  if (path.starts_with("/v1/v1/")) {
+    return fmt::format("expected one /v1 in the path, found two in {}; remove /v1 from the client's base URL",
+                       printable(path));
+  }
+  return fmt::format(
+      "this server has no endpoint {}, expected one such as /v1/chat/completions or "
+      "/v1/models; a page to try the model is at /",
+      printable(path));
+}
+
 std::optional<ApiError> find_fault(const Service& service, const HttpRequest& head, const Route* route) {
   const bool is_public = route != nullptr && route->is_public;
   if (const std::optional<ApiError> refusal = service.access.refusal(head, is_public)) return refusal;
-  if (route == nullptr) {
-    return ApiError{
-        .status = 404,
-        .message = fmt::format("there is nothing at {}; the API is at /v1, and a page to try it at /",
-                               printable(head.path())),
-        .code = "not_found"};
-  }
+  if (route == nullptr)
+    return ApiError{.status = 404, .message = no_endpoint_at(head.path()), .code = "not_found"};
   if (!allows(route->method, head.method))
     return ApiError{
         .status = 405,

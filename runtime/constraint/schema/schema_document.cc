@@ -1,5 +1,6 @@
 #include "runtime/constraint/schema/schema_document.h"
 
+#include "model/files/json_fault.h"
 #include "model/files/split_text.h"
 #include "model/tokenizer/text/utf8.h"
 #include "runtime/constraint/schema/json_pointer.h"
@@ -120,7 +121,7 @@ SchemaDocument::SchemaDocument(std::string_view text, LanguageBudget& budget) : 
   try {
     root_ = SchemaJson::parse(text, ParseLimits());
   } catch (const SchemaJson::exception& error) {
-    throw_error<RequestError>("the JSON Schema is not JSON: {}; correct it", error.what());
+    throw_error<RequestError>("the JSON Schema is not JSON: {}; correct it", json_fault(error));
   }
 }
 
