@@ -1,6 +1,8 @@
 #include "runtime/api/api_error.h"
 
 #include "model/chat/jinja/template.h"
+#include "model/files/json_fault.h"
+#include "tp/internal/prompt_too_long.h"
 
 #include <algorithm>
 #include <new>
@@ -68,6 +70,8 @@ ApiError api_error_of(const std::exception& error) {
   } else if (dynamic_cast<const TooLongError*>(&error) != nullptr) {
     result.status = 400;
     result.code = "context_length_exceeded";
+    if (const auto* prompt = dynamic_cast<const PromptTooLongError*>(&error))
+      result.excess = {.tokens = prompt->tokens(), .maximum = prompt->maximum()};
   } else if (const auto* overloaded = dynamic_cast<const OverloadedError*>(&error)) {
     result.status = 429;
     result.code = "overloaded";
@@ -77,6 +81,8 @@ ApiError api_error_of(const std::exception& error) {
     result.param = named_in(result.message);
   } else if (dynamic_cast<const CheckpointError*>(&error) != nullptr) {
     result.status = 400;  // the model has no tokenizer or chat template
+  } else if (const auto* json = dynamic_cast<const nlohmann::json::exception*>(&error)) {
+    result.message = fmt::format("the server failed at a value of this request: {}", json_fault(*json));
   } else if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
     result.status = 429;
     result.message = "there is no memory for this request at the moment; try again later, or shorten it";

@@ -3,6 +3,7 @@
 
 #include "tp/error.h"
 
+#include <cstddef>
 #include <exception>
 #include <optional>
 #include <span>
@@ -12,6 +13,12 @@
 
 namespace tp {
 
+// Tokens of a prompt that is too long, and the maximum.
+struct PromptExcess {
+  std::size_t tokens = 0;
+  std::size_t maximum = 0;
+};
+
 struct ApiError {
   int status = 500;  // HTTP status
   std::string message{};
@@ -19,6 +26,7 @@ struct ApiError {
   std::string code{};                   // "context_length_exceeded"; may be empty
   std::optional<double> retry_after{};  // seconds after which the request may succeed
   bool job_ends = false;                // another job may serve the request
+  std::optional<PromptExcess> excess{};
 
   // OpenAI's type for the status: invalid_request_error, rate_limit_error, ...
   std::string type() const;

@@ -2,6 +2,7 @@
 
 #include "runtime/sampling/random_draw.h"
 #include "runtime/scheduling/accept.h"
+#include "tp/internal/prompt_too_long.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -79,10 +80,10 @@ std::shared_ptr<Unmasker::Job> Unmasker::make_job(Request request, EventSink sin
   check_fits(request, model_);
   const std::size_t prompt = request.prompt.size();
   const std::size_t most = std::min(max_length_, max_canvas_);
-  require<TooLongError>(prompt < most,
-                        "prompt has {} tokens but a sequence has at most {} (max_position_embeddings, or "
-                        "`max_length`), one of them generated; shorten the prompt",
-                        prompt, most);
+  require_room(prompt, prompt == most ? most - 1 : most,
+               "prompt has {} tokens but a sequence has at most {} (max_position_embeddings, or "
+               "`max_length`), one of them generated; shorten the prompt",
+               prompt, most);
   require<RequestError>(request.stop.empty() || tokenizer_ != nullptr,
                         "stop texts need a tokenizer, but there is none in {}", model_);
   const auto asked = static_cast<std::size_t>(request.max_tokens);

@@ -1,5 +1,6 @@
 #include "runtime/scheduling/request_check.h"
 
+#include "tp/internal/prompt_too_long.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -57,16 +58,16 @@ void check_marks(const Request& request, const LeaderOptions& options) {
 void check_length(const Request& request, const LeaderOptions& options) {
   const std::size_t prompt = request.prompt.size();
   if (request.max_tokens == 0) {
-    require<TooLongError>(prompt <= options.engine.max_length,
-                          "prompt has {} tokens but a sequence has at most {} (max_position_embeddings, or "
-                          "`max_length`); shorten the prompt",
-                          prompt, options.engine.max_length);
+    require_room(prompt, options.engine.max_length,
+                 "prompt has {} tokens but a sequence has at most {} (max_position_embeddings, or "
+                 "`max_length`); shorten the prompt",
+                 prompt, options.engine.max_length);
   } else {
-    require<TooLongError>(
-        prompt < options.engine.max_length,
-        "prompt has {} tokens but a sequence has at most {} (max_position_embeddings, or `max_length`), one "
-        "of them generated; shorten the prompt",
-        prompt, options.engine.max_length);
+    // A prompt of the maximum length is too long by the generated token.
+    require_room(prompt, prompt == options.engine.max_length ? prompt - 1 : options.engine.max_length,
+                 "prompt has {} tokens but a sequence has at most {} (max_position_embeddings, or "
+                 "`max_length`), one of them generated; shorten the prompt",
+                 prompt, options.engine.max_length);
   }
   require<RequestError>(
       !request.bidirectional || options.cache.states == 0,
@@ -87,11 +88,13 @@ void check_length(const Request& request, const LeaderOptions& options) {
   check_ids(request.prompt, options.vocab_size, "prompt", "is it this model's prompt?");
   const std::size_t longest =
       std::min<std::size_t>(options.engine.max_length, prompt + static_cast<std::size_t>(request.max_tokens));
-  require<TooLongError>(
-      options.cache.blocks_for(longest) <= options.cache_blocks,
-      "prompt and continuation have up to {} tokens but the cache has room for {}; lower `max_tokens` or "
-      "raise `cache_tokens`",
-      longest, options.cache.tokens_in(options.cache_blocks, 1, longest));
+  if (options.cache.blocks_for(longest) <= options.cache_blocks) return;
+  const std::size_t room = options.cache.tokens_in(options.cache_blocks, 1, longest);
+  throw PromptTooLongError(
+      fmt::format("prompt and continuation have up to {} tokens but the cache has room for {}; lower "
+                  "`max_tokens` or raise `cache_tokens`",
+                  longest, room),
+      longest, room);
 }
 
 // Like check_length, but for an encoder-decoder, whose input and text have separate maximum lengths.
