@@ -78,8 +78,9 @@ class AnswerFormat {
 
 // OpenAI's completions and chat completions. `engine` must outlive the format, and have a tokenizer.
 std::unique_ptr<AnswerFormat> make_openai_format(const Engine& engine);
-// OpenAI's /v1/responses.
-std::unique_ptr<AnswerFormat> make_responses_format();
+// OpenAI's /v1/responses. `engine` must outlive the format; it may be null if no request asks for
+// log-probabilities.
+std::unique_ptr<AnswerFormat> make_responses_format(const Engine* engine = nullptr);
 // Anthropic's /v1/messages.
 std::unique_ptr<AnswerFormat> make_messages_format();
 

@@ -1,8 +1,10 @@
 #include "runtime/api/api_call.h"
 
+#include "model/files/json_fault.h"
 #include "runtime/api/api_error.h"
 #include "runtime/api/openai_request.h"
 #include "runtime/chat/bounded_json.h"
+#include "runtime/chat/json_members.h"
 #include "tp/internal/require.h"
 #include "tp/request.h"
 
@@ -63,6 +65,11 @@ std::vector<Json> take_prompts(Json& body) {
   if (!is_list) return {std::move(prompt)};
   require<RequestError>(prompt.size() <= kMaxPrompts, "`prompt`: expected at most {} prompts, found {}",
                         kMaxPrompts, prompt.size());
+  for (const Json& one : prompt) {
+    const bool is_prompt = one.is_string() || (one.is_array() && (one.empty() || one.front().is_number()));
+    require<RequestError>(is_prompt, "`prompt`: expected texts or lists of token ids, found {}",
+                          shown_part(one));
+  }
   return {prompt.begin(), prompt.end()};
 }
 
@@ -102,9 +109,8 @@ Json parse_body(std::string_view text) {
   try {
     body = Json::parse(text);
   } catch (const Json::exception& error) {
-    // With a code, because the message quotes the body and must not be logged.
     throw ApiException({.status = 400,
-                        .message = fmt::format("the body is not JSON: {}", error.what()),
+                        .message = fmt::format("the body is not JSON: {}", json_fault(error)),
                         .code = "invalid_json"});
   }
   require<RequestError>(body.is_object(), "expected a JSON object as the body, found {}", body.type_name());

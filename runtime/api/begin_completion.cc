@@ -1,6 +1,7 @@
 #include "runtime/api/begin_completion.h"
 
 #include "runtime/api/request_fields.h"
+#include "tp/internal/prompt_too_long.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -14,12 +15,14 @@ namespace {
 // Refuses texts that must be too long before they are tokenized, because tokenizing megabytes takes seconds.
 void require_short(std::size_t bytes, const Engine& engine) {
   constexpr std::size_t kMaxTokenBytes = 512;
-  const std::size_t longest = engine.info().options.max_length * kMaxTokenBytes;
-  require<TooLongError>(
-      bytes <= longest,
-      "prompt has {} bytes but a sequence has at most {} tokens (max_position_embeddings, or "
-      "`max_length`); shorten the prompt",
-      bytes, engine.info().options.max_length);
+  constexpr std::size_t kUsualTokenBytes = 4;
+  const std::size_t maximum = engine.info().options.max_length;
+  if (bytes <= maximum * kMaxTokenBytes) return;
+  throw PromptTooLongError(
+      fmt::format("prompt has {} bytes but a sequence has at most {} tokens (max_position_embeddings, or "
+                  "`max_length`); shorten the prompt",
+                  bytes, maximum),
+      bytes / kUsualTokenBytes, maximum);
 }
 
 // Adds the chat template's markers to a thinking limit. A default limit is dropped if the model does not
@@ -117,6 +120,7 @@ Completion begin_completion(const ApiRequest& asked, Request defaults, const Eng
   begin_search(asked.settings, engine.info().generation.beams, request);
   set_fields(asked.settings, request);
   if (asked.settings.contains("max_tokens")) request.max_tokens_is_default = false;
+  if (asked.settings.contains("stop_token_ids")) completion.asked_stops = request.stop_token_ids;
   const bool has_constraint = request.constraint.has_value();
   if (asked.conversation) {
     require<RequestError>(chat != nullptr, "cannot make a prompt of `messages`: there is no chat template");

@@ -21,6 +21,35 @@ void count_reasoning(Continuation& continuation) {
   continuation.uncounted = 0;
 }
 
+// The bytes of text at the end of the news.
+std::size_t text_at_end(const MessagePieces& news) {
+  std::size_t bytes = 0;
+  for (auto piece = news.rbegin(); piece != news.rend() && piece->kind == MessagePiece::Kind::text; ++piece)
+    bytes += piece->text.size();
+  return bytes;
+}
+
+// Assigns the last tokens to the block whose text they added. The reader holds back tokens that may begin a
+// marker. If they were a marker, the text that follows is too short for them.
+void assign_tokens(const TokenEvent& event, Continuation& continuation) {
+  std::size_t end = continuation.logprobs.size();
+  if (event.finish_reason == FinishReason::stop && event.text.empty())
+    --end;  // a control token
+  else
+    continuation.text_sizes.push_back(event.text.size());
+  if (continuation.news.empty()) return;
+  const std::vector<std::size_t> sizes = std::exchange(continuation.text_sizes, {});
+  std::size_t room = text_at_end(continuation.news);
+  if (room == 0) return;
+  std::size_t begin = end;
+  for (auto size = sizes.rbegin(); size != sizes.rend() && (begin == end || *size <= room); ++size) {
+    room -= std::min(room, *size);
+    --begin;
+  }
+  continuation.tokens_of_blocks.resize(continuation.message.blocks.size());
+  for (std::size_t i = begin; i < end; ++i) continuation.tokens_of_blocks.back().push_back(i);
+}
+
 // Reads the part of the message that a token adds.
 void read_message(const AnswerSyntax& syntax, const TokenEvent& event, Continuation& continuation) {
   if (!continuation.reader) continuation.reader = make_message_reader(syntax);
@@ -77,9 +106,14 @@ Continuation& Completion::add(const TokenEvent& event) {
   continuation.text += event.text;
   continuation.token_ids.push_back(event.token);
   read_message(syntax, event, continuation);
-  if (const auto* id = std::get_if<TokenId>(&event.matched_stop)) continuation.stop_reason = *id;
+  const auto* const id = std::get_if<TokenId>(&event.matched_stop);
+  if (id != nullptr && std::ranges::find(asked_stops, *id) != asked_stops.end())
+    continuation.stop_reason = *id;
   if (const auto* text = std::get_if<std::string>(&event.matched_stop)) continuation.stop_reason = *text;
-  if (event.logprob) continuation.logprobs.push_back({*event.logprob, event.top_logprobs});
+  if (event.logprob) {
+    continuation.logprobs.push_back({*event.logprob, event.top_logprobs});
+    assign_tokens(event, continuation);
+  }
   return continuation;
 }
 

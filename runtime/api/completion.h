@@ -34,8 +34,11 @@ struct Continuation {
   std::unique_ptr<MessageReader> reader;  // created at the first token
   std::vector<TokenId> token_ids;
   std::vector<ScoredToken> logprobs;  // one per token, or empty
+  // The tokens of each of the message's blocks of text, as indices of `logprobs`; empty without them.
+  std::vector<std::vector<std::size_t>> tokens_of_blocks;
+  std::vector<std::size_t> text_sizes;  // bytes of the last tokens, which may belong to the next text
   FinishReason finish_reason = FinishReason::none;
-  nlohmann::json stop_reason;  // stop text or token id that ended the continuation, else null
+  nlohmann::json stop_reason;  // the client's stop text or token id that ended the continuation, else null
   std::string error;           // reason of the failure
 
   bool finished() const { return finish_reason != FinishReason::none; }
@@ -66,7 +69,8 @@ struct Completion {
   // The client's name for the request's constraint; kCallsMember if the constraint comes from tools; may be
   // empty.
   std::string constraint_member{};
-  std::size_t cached_tokens = 0;  // prompt tokens found in the prefix cache
+  std::vector<TokenId> asked_stops{};  // the client's own stop_token_ids
+  std::size_t cached_tokens = 0;       // prompt tokens found in the prefix cache
   // On request: log-probabilities of the prompt's tokens from the second one on, and the most likely tokens
   // at their places.
   std::vector<double> prompt_logprobs{};

@@ -2,6 +2,7 @@
 #include "runtime/api/api_call.h"
 #include "runtime/api/offered_tools.h"
 #include "runtime/api/openai_request.h"
+#include "runtime/api/state_elsewhere.h"
 #include "runtime/chat/json_members.h"
 #include "tp/internal/require.h"
 
@@ -20,22 +21,43 @@ struct Conversation {
   std::vector<std::string> warnings{};
 };
 
-// A block's text as a part of a chat. A document may also contain a text.
-Json part_of(const Json& block) {
-  const Json source = member_of(block, "source");
-  const bool is_document = type_of(block) == "document" && type_of(source) == "text";
-  const Json text = is_document ? member_of(source, "data") : member_of(block, "text");
-  require<RequestError>(type_of(block) == "text" || is_document,
-                        "`messages`: expected blocks of type text, found {}; the model reads texts only",
-                        block.is_object() ? shown_part(member_of(block, "type")) : block.type_name());
-  return {{"type", "text"}, {"text", text}};
+Json text_of(const Json& content);
+
+// Adds the value's texts: a text, a list of blocks, or nothing.
+void add_texts(const Json& value, Json& parts) {
+  require<RequestError>(value.is_null() || value.is_string() || value.is_array(),
+                        "`messages`: expected a text or a list of blocks, found {}", shown_part(value));
+  if (value.is_string()) parts.push_back({{"type", "text"}, {"text", value}});
+  if (!value.is_array()) return;
+  for (Json& part : text_of(value)) parts.push_back(std::move(part));
 }
 
-// Returns a text as it is, or converts a list of text blocks.
+// Adds the texts of a block as parts of a chat. A source of a file, not of a text, is refused.
+void add_block(const Json& block, Json& parts) {
+  const std::string type = type_of(block);
+  const Json source = member_of(block, "source");
+  if (type == "text") {
+    parts.push_back({{"type", "text"}, {"text", member_of(block, "text")}});
+  } else if (type == "document" && (type_of(source) == "text" || type_of(source) == "content")) {
+    for (const char* name : {"title", "context"}) add_texts(member_of(block, name), parts);
+    add_texts(member_of(source, type_of(source) == "text" ? "data" : "content"), parts);
+  } else if (type == "search_result") {
+    for (const char* name : {"title", "source", "content"}) add_texts(member_of(block, name), parts);
+  } else if (type == "tool_reference") {
+    add_texts(member_of(block, "tool_name"), parts);
+  } else if (type == "compaction") {
+    add_texts(member_of(block, "content"), parts);
+  } else {
+    throw_error<RequestError>("`messages`: expected blocks with a text, found {}; the model reads texts only",
+                              block.is_object() ? shown_part(member_of(block, "type")) : block.type_name());
+  }
+}
+
+// Returns a text as it is, or converts a list of blocks with texts.
 Json text_of(const Json& content) {
   if (!content.is_array()) return content;
   Json parts = Json::array();
-  for (const Json& block : content) parts.push_back(part_of(block));
+  for (const Json& block : content) add_block(block, parts);
   return parts;
 }
 
@@ -56,10 +78,10 @@ std::string reasoning_in(const Json& content) {
   return text;
 }
 
-// Whether a block comes from a tool on Anthropic's servers.
+// Whether a block reports the work of Anthropic's servers: their tools, or the change to another model.
 bool is_of_server(const std::string& type) {
-  return type == "server_tool_use" || type == "mcp_tool_use" || type == "container_upload" ||
-         (type.ends_with("_tool_result") && type != "tool_result");
+  return type == "server_tool_use" || type == "mcp_tool_use" || type == "mcp_tool_listing" ||
+         type == "fallback" || (type.ends_with("_tool_result") && type != "tool_result");
 }
 
 Json result_of(const Json& block) {
@@ -166,6 +188,7 @@ constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"stop", "st
 }  // namespace
 
 ApiCall read_messages_call(const Json& body) {
+  refuse_state_elsewhere(body);
   Conversation conversation = conversation_of(body);
   OfferedTools offered = offered_messages_tools(body.value("tools", Json()));
   const bool continues = !conversation.messages.empty() && is_begun_answer(conversation.messages.back());
@@ -182,11 +205,15 @@ ApiCall read_messages_call(const Json& body) {
   const Json choice = body.value("tool_choice", Json());
   if (choice.is_object() && choice.value("disable_parallel_tool_use", Json()) == Json(true))
     chat["parallel_tool_calls"] = false;
-  for (const char* name : {"model", "stream", "max_tokens", "temperature", "top_p", "top_k"})
-    chat[name] = body.value(name, Json());
+  for (const char* name : {"model", "stream"}) chat[name] = body.value(name, Json());
+  // 0 is for filling the prefix cache. A chat has no such limit.
+  const Json limit = body.value("max_tokens", Json());
+  if (limit != 0) chat["max_tokens"] = limit;
+  copy_settings(body, {"max_tokens", "stop", "n", "logprobs"}, chat);
   ApiCall call = read_converted_chat(std::move(chat), kNames);
   // Clients ask every model to think, so a model that cannot think just answers.
   call.prompts.front().thinks_if_able = true;
+  if (limit == 0) call.prompts.front().settings["max_tokens"] = 0;
   call.warn(offered.warnings);
   call.warn(conversation.warnings);
   return call;

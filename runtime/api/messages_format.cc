@@ -1,10 +1,13 @@
 // Anthropic's Messages API.
 #include "runtime/api/answer_format.h"
 #include "runtime/api/message_blocks.h"
+#include "runtime/api/state_elsewhere.h"
 #include "runtime/chat/bounded_json.h"
 
 #include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace tp {
 namespace {
@@ -81,6 +84,20 @@ const char* anthropic_type_of(const ApiError& error) {
   }
 }
 
+// Anthropic's words, in which agents recognize a conversation that they must shorten.
+std::string message_of(const ApiError& error) {
+  if (!error.excess) return error.message;
+  return fmt::format("prompt is too long: {} tokens > {} maximum; {}", error.excess->tokens,
+                     error.excess->maximum, error.message);
+}
+
+// Details that Anthropic's clients read: the reason, and the members that the server cannot honour.
+Json details_of(const ApiError& error) {
+  Json details = {{"error_code", error.code}};
+  if (error.code == kUnsupportedThread) details["unsupported"] = Json::array({error.param});
+  return details;
+}
+
 class MessagesFormat final : public AnswerFormat, BlockStream {
  public:
   const char* id_prefix() const override { return "msg_"; }
@@ -114,7 +131,10 @@ class MessagesFormat final : public AnswerFormat, BlockStream {
   }
 
   Json error(const ApiError& error) const override {
-    return {{"type", "error"}, {"error", {{"type", anthropic_type_of(error)}, {"message", error.message}}}};
+    Json body = {{"type", "error"},
+                 {"error", {{"type", anthropic_type_of(error)}, {"message", message_of(error)}}}};
+    if (!error.code.empty()) body["error"]["details"] = details_of(error);
+    return body;
   }
   std::string error_event(const ApiError& failure) const override {
     return sse_event("error", error(failure));

@@ -97,9 +97,12 @@ OfferedTools offered_chat_tools(const Json& tools) {
     if (!type.empty() && type != "function") {
       leave_out(type, offered);
     } else {
-      require<RequestError>(function.is_object(),
-                            "`tools`: expected {{\"type\": \"function\", \"function\": {{...}}}}, found {}",
-                            shown_part(tool));
+      // A common mistake is the form of /v1/responses.
+      require<RequestError>(
+          function.is_object(),
+          "`tools`: expected {{\"type\": \"function\", \"function\": {{...}}}}, found {}; put "
+          "the function's members into `function`",
+          shown_part(tool));
       offer(function, offered);
     }
   }

@@ -4,6 +4,7 @@
 #include "runtime/api/offered_tools.h"
 #include "runtime/api/prompt_ids.h"
 #include "runtime/api/request_fields.h"
+#include "runtime/api/state_elsewhere.h"
 #include "runtime/chat/json_members.h"
 #include "runtime/chat/openai_messages.h"
 #include "tp/internal/require.h"
@@ -169,13 +170,12 @@ void read_reasoning_effort(const Json& effort, ApiRequest& request) {
   if (effort == Json("none")) (*request.conversation)["enable_thinking"] = false;
 }
 
-void read_prompt(const Json& prompt, ApiRequest& request) {
+void read_prompt(const Json& given, ApiRequest& request) {
+  const bool is_list = given.is_array() && !given.empty() && !given.front().is_number();
+  require<RequestError>(!is_list || given.size() == 1,
+                        "`prompt`: expected one prompt, found {}; write a request for each", given.size());
   // A list of one prompt is equivalent to the prompt.
-  if (prompt.is_array() && !prompt.empty() && !prompt.front().is_number()) {
-    require<RequestError>(prompt.size() == 1,
-                          "`prompt`: expected one prompt, found {}; write a request for each", prompt.size());
-    return read_prompt(prompt.front(), request);
-  }
+  const Json& prompt = is_list ? given.front() : given;
   if (prompt.is_string())
     request.text = prompt.get<std::string>();
   else
@@ -236,8 +236,11 @@ Json effective_value(const std::string& name, const Json& value) {
 // Applies a member other than the prompt and the members for log-probabilities.
 void read_member(const std::string& name, const Json& value, ApiRequest& request, UnknownMembers unknown) {
   // LM Studio's clients send -1 for as many tokens as fit, the default of a chat.
-  const bool is_limit = name == "max_tokens" || name == "max_completion_tokens";
-  if (is_limit && value == -1 && request.facts.form == Form::chat_completion) return;
+  const bool limits_chat = (name == "max_tokens" || name == "max_completion_tokens") &&
+                           request.facts.form == Form::chat_completion;
+  if (limits_chat && value == -1) return;
+  require<RequestError>(!limits_chat || value != 0,
+                        "`{}`: expected a whole number from 1, found 0; leave it out for the default", name);
   if (ignored().contains(name) || read_constraint_member(name, value, request)) return;
   if (const std::string setting = setting_of(name); !setting.empty()) {
     request.settings[setting] = effective_value(name, value);
@@ -262,6 +265,7 @@ std::vector<std::string> read_openai_body(const Json& body, Form form, ApiReques
   request.facts.form = form;
   std::vector<std::string> warnings;
   require<RequestError>(body.is_object(), "expected an object with `{}`, found {}", prompt, body.type_name());
+  refuse_state_elsewhere(body);
   std::set<std::string> read = {prompt, "model", "logprobs"};
   if (is_chat) {
     read.insert({"top_logprobs", "chat_template_kwargs", "tools", "tool_choice", "parallel_tool_calls",
@@ -289,6 +293,13 @@ std::vector<std::string> read_openai_body(const Json& body, Form form, ApiReques
   if (const Json tokens = member("max_completion_tokens"); !tokens.is_null() && tokens != -1)
     request.settings["max_tokens"] = tokens;
   return warnings;
+}
+
+void copy_settings(const Json& body, std::initializer_list<std::string_view> except, Json& chat) {
+  for (const auto& [name, value] : body.items()) {
+    const std::string setting = setting_of(name);
+    if (!setting.empty() && std::ranges::find(except, setting) == except.end()) chat[name] = value;
+  }
 }
 
 }  // namespace tp

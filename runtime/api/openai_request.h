@@ -4,7 +4,9 @@
 #include "runtime/api/api_request.h"
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -21,5 +23,10 @@ enum class UnknownMembers : std::uint8_t { refuse, ignore };
 std::vector<std::string> read_openai_body(const nlohmann::ordered_json& body, ApiRequest::Form form,
                                           ApiRequest& request,
                                           UnknownMembers unknown = UnknownMembers::refuse);
+
+// Copies the body's members that are settings of requests to a chat, except settings with these names, for
+// which the body's API has its own members.
+void copy_settings(const nlohmann::ordered_json& body, std::initializer_list<std::string_view> except,
+                   nlohmann::ordered_json& chat);
 
 }  // namespace tp

@@ -53,12 +53,7 @@ Json chat_logprob(const Engine& engine, const TokenLogprob& token) {
 Json chat_logprobs(const Engine& engine, const Continuation& continuation) {
   if (continuation.logprobs.empty()) return nullptr;
   Json content = Json::array();
-  for (const ScoredToken& token : shown(continuation, engine)) {
-    Json entry = chat_logprob(engine, token.chosen);
-    entry["top_logprobs"] = Json::array();
-    for (const TokenLogprob& other : token.top) entry["top_logprobs"].push_back(chat_logprob(engine, other));
-    content.push_back(std::move(entry));
-  }
+  for (const ScoredToken& token : shown(continuation, engine)) content.push_back(scored_token(engine, token));
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
@@ -117,6 +112,13 @@ Json message_of(const Message& message) {
 }
 
 }  // namespace
+
+Json scored_token(const Engine& engine, const ScoredToken& token) {
+  Json entry = chat_logprob(engine, token.chosen);
+  entry["top_logprobs"] = Json::array();
+  for (const TokenLogprob& other : token.top) entry["top_logprobs"].push_back(chat_logprob(engine, other));
+  return entry;
+}
 
 Json openai_usage(std::size_t prompt, std::size_t cached, std::size_t generated, std::size_t reasoning) {
   return {{"prompt_tokens", prompt},

@@ -32,6 +32,9 @@ nlohmann::ordered_json openai_logprobs(ApiRequest::Form form, const Engine& engi
                                        const Continuation& continuation, TokenPlaces& places,
                                        std::size_t offset = 0);
 
+// A token of a chat or a response with its log-probabilities.
+nlohmann::ordered_json scored_token(const Engine& engine, const ScoredToken& token);
+
 // Puts the prompt before a completion's text and log-probabilities. Returns the number of characters added.
 std::size_t add_echo(const Engine& engine, const Completion& completion, nlohmann::ordered_json& choice);
 

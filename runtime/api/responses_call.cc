@@ -3,9 +3,11 @@
 #include "runtime/api/offered_tools.h"
 #include "runtime/api/openai_request.h"
 #include "runtime/api/responses_items.h"
+#include "runtime/api/state_elsewhere.h"
 #include "runtime/chat/json_members.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -36,27 +38,34 @@ Json messages_of(const Json& body, ItemReader& items) {
   return messages;
 }
 
-void refuse_state(const Json& body) {
-  for (const char* name : {"previous_response_id", "conversation", "prompt"}) {
-    require<RequestError>(
-        body.value(name, Json()).is_null(),
-        "`{}` needs a server that remembers, and this one does not; send the whole conversation", name);
-  }
+void check_truncation(const Json& body) {
   const Json truncation = body.value("truncation", Json());
   // "auto" only affects conversations that are too long, which are refused.
   require<RequestError>(truncation.is_null() || truncation == Json("disabled") || truncation == Json("auto"),
                         "`truncation`: expected disabled or auto, found {}", shown_part(truncation));
-  const Json background = body.value("background", Json());
-  require<RequestError>(background.is_null() || background == Json(false),
-                        "`background` is not supported; leave it out");
+}
+
+// Log-probabilities are included on request, or with a number of most likely tokens.
+void read_logprobs(const Json& body, Json& chat) {
+  const Json include = body.value("include", Json());
+  require<RequestError>(include.is_null() || include.is_array(), "`include`: expected a list, found {}",
+                        shown_part(include));
+  const Json top = body.value("top_logprobs", Json());
+  const bool is_included =
+      std::find(include.begin(), include.end(), Json("message.output_text.logprobs")) != include.end();
+  chat["logprobs"] = is_included || (!top.is_null() && top != Json(0));
+  chat["top_logprobs"] = top;
 }
 
 // The answer repeats these members of the request.
 Json repeated_of(const Json& body) {
   Json repeated = {{"instructions", nullptr},
+                   {"max_tool_calls", nullptr},
                    {"metadata", Json::object()},
                    {"parallel_tool_calls", true},
+                   {"prompt_cache_key", nullptr},
                    {"reasoning", {{"effort", nullptr}, {"summary", nullptr}}},
+                   {"safety_identifier", nullptr},
                    {"text", {{"format", {{"type", "text"}}}}},
                    {"tool_choice", "auto"},
                    {"tools", Json::array()},
@@ -70,32 +79,15 @@ Json repeated_of(const Json& body) {
 }  // namespace
 
 ApiCall read_responses_call(const Json& body) {
-  refuse_state(body);
+  refuse_state_elsewhere(body);
+  check_truncation(body);
   OfferedTools offered = offered_responses_tools(body.value("tools", Json()));
   ItemReader items(offered);
   Json chat = {{"messages", messages_of(body, items)}, {"tools", std::move(offered.functions)}};
-  for (const char* name : {"model",
-                           "stream",
-                           "temperature",
-                           "top_p",
-                           "tool_choice",
-                           "seed",
-                           "stop",
-                           "top_k",
-                           "min_p",
-                           "priority",
-                           "parallel_tool_calls",
-                           "max_thinking_tokens",
-                           "cache_salt",
-                           "chat_template_kwargs",
-                           "ignore_eos",
-                           "steps",
-                           "block_length",
-                           "unmask",
-                           "threshold",
-                           "unmask_cache"}) {
+  for (const char* name : {"model", "stream", "tool_choice", "parallel_tool_calls", "chat_template_kwargs"})
     chat[name] = body.value(name, Json());
-  }
+  copy_settings(body, {"max_tokens", "n", "logprobs"}, chat);
+  read_logprobs(body, chat);
   chat["max_tokens"] = body.value("max_output_tokens", Json());
   if (const Json reasoning = body.value("reasoning", Json()); !reasoning.is_null()) {
     require<RequestError>(reasoning.is_object(), "`reasoning`: expected an object, found {}",

@@ -1,5 +1,7 @@
 #include "runtime/api/responses_items.h"
 
+#include "model/tokenizer/text/base64.h"
+#include "model/tokenizer/text/utf8.h"
 #include "runtime/chat/json_members.h"
 #include "tp/internal/require.h"
 
@@ -51,6 +53,17 @@ std::string texts_of(const Json& parts) {
   return texts;
 }
 
+constexpr std::string_view kSeal = "tp1:";  // marks our own `encrypted_content`
+
+// The thinking in `encrypted_content`; empty if another server wrote it.
+std::string opened_thoughts(const Json& sealed) {
+  if (!sealed.is_string()) return "";
+  const std::string_view text = sealed.get_ref<const std::string&>();
+  if (!text.starts_with(kSeal)) return "";
+  const std::string thoughts = decoded_base64(text.substr(kSeal.size())).value_or("");
+  return utf8::is_valid(thoughts) ? thoughts : "";
+}
+
 bool is_answer(const Json& message) { return message.at("role") == Json("assistant"); }
 
 // Whether the last message is an answer that contains only thinking so far.
@@ -61,15 +74,17 @@ bool ends_with_thoughts(const Json& messages) {
 
 }  // namespace
 
+std::string sealed_thoughts(std::string_view text) { return std::string(kSeal) + base64(text); }
+
 void ItemReader::add(const Json& item) {
   const std::string type = type_of(item);
   require<RequestError>(item.is_object(), "`input`: expected a text or a list of objects, found {}",
                         item.type_name());
   const bool is_message = type == "message" || (type.empty() && item.contains("role"));
-  require<RequestError>(
-      type != "item_reference" && (is_message || !type.empty()),
-      "`input`: expected items themselves, found a reference to one (item_reference); this "
-      "server stores no responses, so set `store: false` in the client, and send the items");
+  require<RequestError>(is_message || !type.empty(),
+                        "`input`: expected items with a `type`, found {}; set `store: false` in the client "
+                        "if it is a reference to an item, because this server stores none",
+                        shown_part(item));
   if (is_message) return add_message(item);
   // A part outside a message, such as an image.
   if (type.starts_with("input_")) return add_message({{"role", "user"}, {"content", Json::array({item})}});
@@ -97,9 +112,10 @@ void ItemReader::add_message(const Json& item) {
     messages_.push_back({{"role", item.value("role", Json())}, {"content", content}});
 }
 
-// The template gets the model's thinking, as in chats. Encrypted thinking has no text and is left out.
+// The template gets the model's thinking, as in chats. Thinking that another server encrypted is left out.
 void ItemReader::add_reasoning(const Json& item) {
   std::string text = texts_of(member_of(item, "content"));
+  if (text.empty()) text = opened_thoughts(member_of(item, "encrypted_content"));
   if (text.empty()) text = texts_of(member_of(item, "summary"));
   if (text.empty()) return;
   if (!ends_with_thoughts(messages_)) messages_.push_back({{"role", "assistant"}, {"content", nullptr}});

@@ -4,11 +4,16 @@
 #include "runtime/api/offered_tools.h"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 namespace tp {
+
+// Thinking as `encrypted_content`, a text that clients send back without reading it. Some clients keep only
+// this form of the thinking.
+std::string sealed_thoughts(std::string_view text);
 
 // Combines items to messages. The model's thinking, texts and calls between two messages of other roles form
 // one message, as the model wrote them.

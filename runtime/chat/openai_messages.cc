@@ -28,16 +28,45 @@ std::string text_of_part(const Json& part, std::size_t message) {
   return text.get<std::string>();
 }
 
-Json read_content(const Json& content, std::size_t message) {
-  if (content.is_string()) return content;
-  require<RequestError>(content.is_array(), "`messages`: `content` of message {} must be a text, found {}",
-                        message, content.type_name());
-  std::string text;
-  for (const Json& part : content) {
-    if (!text.empty()) text += '\n';
-    text += text_of_part(part, message);
+// A text, or the joined texts of a list of parts.
+std::string joined_text(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  std::string texts;
+  if (!value.is_array()) return texts;
+  for (const Json& part : value) texts += joined_text(part.is_object() ? member_of(part, "text") : part);
+  return texts;
+}
+
+bool is_thought(const Json& part) {
+  const std::string type = type_of(part);
+  return type == "thinking" || type == "reasoning" || type == "reasoning_text";
+}
+
+// The text of a part with thinking. Mistral's member is `thinking`, and other servers have their own names.
+std::string thought_of(const Json& part) {
+  for (const char* name : {"thinking", "reasoning", "text", "content", "summary"}) {
+    if (std::string text = joined_text(member_of(part, name)); !text.empty()) return text;
   }
-  return text;
+  return "";
+}
+
+// Replaces a list of parts by its text, and moves the model's thinking to `reasoning_content`.
+void read_content(Json& message, std::size_t number) {
+  const Json content = message.at("content");
+  if (content.is_string()) return;
+  require<RequestError>(content.is_array(), "`messages`: `content` of message {} must be a text, found {}",
+                        number, content.type_name());
+  const bool is_model = message.at("role") == Json("assistant");
+  std::string text;
+  std::string thoughts;
+  for (const Json& part : content) {
+    std::string& target = is_thought(part) && is_model ? thoughts : text;
+    if (!target.empty()) target += '\n';
+    target += is_thought(part) ? thought_of(part) : text_of_part(part, number);
+  }
+  message["content"] = std::move(text);
+  if (!thoughts.empty() && !message.contains("reasoning_content"))
+    message["reasoning_content"] = std::move(thoughts);
 }
 
 // Removes nulls, which clients send for absent members. A null `content` becomes an empty text, unless the
@@ -66,7 +95,7 @@ Json read_message(Json message, std::size_t number) {
   // An assistant's message may consist of tool calls only.
   require<RequestError>(has_content || role == "assistant", "`messages`: message {} has no `content`",
                         number);
-  if (has_content) message.at("content") = read_content(message.at("content"), number);
+  if (has_content) read_content(message, number);
   // vLLM's name.
   if (message.contains("reasoning") && !message.contains("reasoning_content"))
     message["reasoning_content"] = message.at("reasoning");

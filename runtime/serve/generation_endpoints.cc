@@ -55,8 +55,8 @@ void completions(Service& service, const Exchange& exchange) {
 
 void responses(Service& service, const Exchange& exchange) {
   GatewayBody body(service, exchange);
-  Generation::start(service, exchange, make_responses_format(), read_responses_call(body.json),
-                    std::move(body.record));
+  Generation::start(service, exchange, make_responses_format(service.model.engine),
+                    read_responses_call(body.json), std::move(body.record));
 }
 
 void messages(Service& service, const Exchange& exchange) {
