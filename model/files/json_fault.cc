@@ -69,7 +69,7 @@ std::string_view place_in(std::string_view message) {
 std::string json_fault(const nlohmann::json::exception& error) {
   std::string_view message = error.what();
   const std::string_view place = place_in(message);
-  if (place.empty()) return "expected a value of another type";
+  if (place.empty()) return std::string(find_words(kFaults, message, "expected a value of another type"));
   message.remove_prefix(message.find(place) + place.size());
   // The rest of the message is a quotation.
   message = message.substr(0, message.find("; last read"));

@@ -107,7 +107,8 @@ class Builder {
   }
 
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) {
-    throw JsonError(fmt::format("parse error at {}", json_fault(error)));
+    const std::string fault = json_fault(error);
+    throw JsonError((fault.starts_with("line ") ? "parse error at " : "") + fault);
   }
 
  private:

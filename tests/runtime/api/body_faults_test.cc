@@ -37,6 +37,7 @@ TEST(BodyFaults, AreSentencesWithTheirPlace) {
       {"{\"a\": \"\\u12\"}", "line 1, column 12: expected four hexadecimal digits after \\u, found others"},
       {"{\"a\": \"\\ud800\"}", "line 1, column 14: expected pairs of surrogates, found half of one"},
       {"{\"a\": -}", "line 1, column 8: expected a whole or decimal number, found an incomplete one"},
+      {"{\"a\": 1e999}", "expected a number of 64 bits, found a larger one"},
       {"{\"a\": \"\xff\"}", "line 1, column 8: expected UTF-8, found other bytes"},
   };
   for (const auto& [body, fault] : cases) EXPECT_EQ(fault_of(body), "the body is not JSON: " + fault) << body;
