@@ -57,9 +57,8 @@ std::unique_ptr<CallReader> make_call_reader(const CallNotation& calls, const To
     case CallForm::pythonic:
       return nullptr;
     case CallForm::tagged:
-      return make_tag_reader(tools, first == '<' ? kParameters : kKeysAndValues, calls.begins, calls.end);
-    case CallForm::invoked:
-      return make_tag_reader(tools, kInvocations, calls.begins, calls.end);
+      return make_tag_reader(tools, first == '<' && calls.tags->head.empty() ? kParameters : *calls.tags,
+                             calls.begins, calls.end);
     case CallForm::mistral:
       return make_headed_reader(tools, name_of_mistral, ends_of(calls));
     case CallForm::deepseek:

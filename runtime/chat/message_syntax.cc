@@ -14,6 +14,29 @@ struct Family {
   CallNotation calls;
 };
 
+// DeepSeek V3.2 and V4 have different names for the block around calls.
+CallNotation dsml_calls(const std::string& block) {
+  const std::string end = "</｜DSML｜" + block + ">";
+  return {.form = CallForm::tagged,
+          .tags = &kDsmlInvocations,
+          .begins = {"<｜DSML｜" + block + ">"},
+          .fillers = {end},
+          .heads = {std::string(kDsmlInvocations.head)},
+          .end = end};
+}
+
+// `suffix`: the end of all tags' names.
+CallNotation hunyuan_calls(const TagNotation& tags, const std::string& suffix) {
+  const std::string end = "</tool_call" + suffix + ">";
+  const std::string section = "<tool_calls" + suffix + ">";
+  return {.form = CallForm::tagged,
+          .tags = &tags,
+          .begins = {"<tool_call" + suffix + ">"},
+          .fillers = {section, end, "</tool_calls" + suffix + ">"},
+          .sections = {section},
+          .end = end};
+}
+
 // The first family with a sign in the template applies.
 const std::vector<Family>& families() {
   static const std::vector<Family> kFamilies = {
@@ -50,11 +73,28 @@ const std::vector<Family>& families() {
         .heads = {"<function="},
         .end = "</seed:tool_call>"}},
       {{"<minimax:tool_call>"},
-       {.form = CallForm::invoked,
+       {.form = CallForm::tagged,
+        .tags = &kInvocations,
         .begins = {"<minimax:tool_call>"},
         .fillers = {"</minimax:tool_call>"},
         .heads = {"<invoke name=\""},
         .end = "</minimax:tool_call>"}},
+      {{"｜DSML｜tool_calls"}, dsml_calls("tool_calls")},
+      {{"｜DSML｜"}, dsml_calls("function_calls")},
+      {{":opensource"}, hunyuan_calls(kOpenSourceKeys, ":opensource")},
+      {{"<tool_sep>"}, hunyuan_calls(kSeparatedKeys, "")},
+      {{"<longcat_tool_call>"},
+       {.form = CallForm::tagged,
+        .tags = &kLongCatKeys,
+        .begins = {"<longcat_tool_call>"},
+        .fillers = {"</longcat_tool_call>"},
+        .end = "</longcat_tool_call>"}},
+      // Olmo 3's.
+      {{"<function_calls>"},
+       {.form = CallForm::pythonic,
+        .begins = {"<function_calls>"},
+        .fillers = {"</function_calls>"},
+        .end = "</function_calls>"}},
       {{"<|START_ACTION|>"}, {.begins = {"<|START_ACTION|>"}, .fillers = {"<|END_ACTION|>"}}},
       {{"<|tools_prefix|>"},
        {.form = CallForm::keyed,
@@ -67,6 +107,8 @@ const std::vector<Family>& families() {
         .fillers = {"</tool_call>"},
         .heads = {"<function=", "<arg_key>"},
         .end = "</tool_call>"}},
+      // Hunyuan's and Jamba's, in a list, and MiniMax-M1's, in lines.
+      {{"<tool_calls>"}, {.begins = {"<tool_calls>"}, .fillers = {"</tool_calls>"}, .heads = {"{\"name\""}}},
       {{"<|python_tag|>"}, {.begins = {"<|python_tag|>"}, .fillers = {";", ","}, .may_open_answer = true}},
       {{"[gMASK]"}, {.form = CallForm::glm, .may_open_answer = true}},
   };
@@ -89,7 +131,8 @@ const CallNotation& calls_of(std::string_view source) {
 }
 
 ThinkingMarkers thinking_of(std::string_view source) {
-  static const std::array<ThinkingMarkers, 6> kMarkers = {{{"<think>", "</think>"},
+  static const std::array<ThinkingMarkers, 7> kMarkers = {{{"<think>", "</think>"},
+                                                           {"<think:opensource>", "</think:opensource>"},
                                                            {"[THINK]", "[/THINK]"},
                                                            {"<seed:think>", "</seed:think>"},
                                                            {"<|START_THINKING|>", "<|END_THINKING|>"},
@@ -125,8 +168,12 @@ std::vector<std::string> MessageSyntax::markers() const {
   std::vector<std::string> markers = calls.begins;
   markers.insert(markers.end(), calls.fillers.begin(), calls.fillers.end());
   for (const char* inner : {"[ARGS]", "[CALL_ID]", "<｜tool▁sep｜>", "<|tool_call_argument_begin|>",
-                            "<escape>", "<|\"|>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"})
+                            "<escape>", "<|\"|>", "｜DSML｜"})
     markers.emplace_back(inner);
+  for (const std::string_view tag : {calls.tags->head_end, calls.tags->key_begin, calls.tags->key_end,
+                                     calls.tags->value_begin, calls.tags->value_end}) {
+    if (tag.starts_with('<')) markers.emplace_back(tag);
+  }
   markers.insert(markers.end(), wrappers.begin(), wrappers.end());
   for (const std::string& marker : {calls.end, thinking.begin, thinking.end, std::string("<|channel>")}) {
     if (!marker.empty()) markers.push_back(marker);

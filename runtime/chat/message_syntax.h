@@ -1,6 +1,7 @@
 // The notation in which the model of a chat template writes messages.
 #pragma once
 
+#include "runtime/chat/tag_notation.h"
 #include "runtime/chat/tool_set.h"
 
 #include <cstdint>
@@ -14,18 +15,18 @@ namespace tp {
 enum class CallForm : std::uint8_t {
   json,      // only JSON
   keyed,     // JSON whose keys are the tools' names: {"f": {...}}
-  tagged,    // <function=f><parameter=key>value</parameter></function>, f<arg_key>key</arg_key>...
-  invoked,   // <invoke name="f"><parameter name="key">value</parameter></invoke>
+  tagged,    // <function=f><parameter=key>value</parameter></function>, or CallNotation::tags
   mistral,   // f[ARGS]{...}
   deepseek,  // f<｜tool▁sep｜>{...}, or function<｜tool▁sep｜>f and the JSON in a code block
   glm,       // f, a new line, {...}, as a whole answer
   kimi,      // functions.f:0<|tool_call_argument_begin|>{...}
   gemma,     // call:f{key:<escape>text<escape>}
-  pythonic,  // [f(key="text", other=None)]
+  pythonic,  // [f(key="text", other=None)], or one call in each line
 };
 
 struct CallNotation {
   CallForm form = CallForm::json;
+  const TagNotation* tags = &kKeysAndValues;
   std::vector<std::string> begins{};    // texts before a call
   std::vector<std::string> fillers{};   // texts around calls without further meaning
   std::vector<std::string> sections{};  // fillers that may come before the first call

@@ -1,4 +1,4 @@
-// Reads calls in Python's notation: [get_weather(city="Oslo", days=2), note()].
+// Reads calls in Python's notation: [get_weather(city="Oslo", days=2), note()], or one call in each line.
 #include "model/files/blanks.h"
 #include "runtime/chat/bounded_json.h"
 #include "runtime/chat/call_reader.h"
@@ -150,11 +150,16 @@ class PythonicReader final : public CallReader {
     arguments_.clear();
     nesting_ = {};
     part_ = Part::between;
-    return is_list_ ? State::reads : State::ended;
+    return State::reads;
   }
 
   State go_on(char byte) {
+    has_line_ = has_line_ || byte == '\n';
     if (is_blank(byte)) return State::reads;
+    if (has_line_ && !is_list_ && tools_.has_name_beginning_with({&byte, 1}, "(")) {
+      has_line_ = false;
+      return name(byte);
+    }
     if (byte == ',') {
       part_ = Part::name;
       return State::reads;
@@ -169,6 +174,7 @@ class PythonicReader final : public CallReader {
   Part part_ = Part::begin;
   std::string opening_{};
   bool is_list_ = false;
+  bool has_line_ = false;  // a line ended after the last call
   std::string name_{};
   std::string arguments_{};
   Nesting nesting_{};

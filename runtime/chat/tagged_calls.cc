@@ -118,11 +118,20 @@ class TagReader final : public CallReader {
     const auto [found, end] = key_end_at(at);
     if (found != Match::yes) return found == Match::open ? wait() : State::invalid;
     std::size_t value = end + notation_.key_end.size();
+    types_ = tools_.types_of(name_, key_between(at, end));
     if (!notation_.value_begin.empty()) {
       const std::size_t begin = after_blanks(value);
-      const Match is_there = match(begin, notation_.value_begin);
-      if (is_there == Match::open) return wait();
-      if (is_there == Match::yes) value = begin + notation_.value_begin.size();  // else the tag is missing
+      const Match is_value = match(begin, notation_.value_begin);
+      const Match is_text = match(begin, notation_.text_begin);
+      if (is_value == Match::open || is_text == Match::open) return wait();
+      if (!notation_.text_begin.empty()) {
+        if (is_value == Match::yes) types_ = kAnyType;
+        if (is_text == Match::yes) types_ = kText;
+        if (text_.substr(begin, 1) == ">") value = begin + 1;  // the attribute is missing
+      }
+      // Otherwise, the tag is missing.
+      if (is_value == Match::yes) value = begin + notation_.value_begin.size();
+      if (is_text == Match::yes) value = begin + notation_.text_begin.size();
     }
     key_ = key_between(at, end);
     value_ = scanned_ = value;
@@ -241,7 +250,7 @@ class TagReader final : public CallReader {
     const bool is_closed = end.after > end.place;
     if (notation_.has_lines && value.starts_with('\n')) value.remove_prefix(1);
     if ((notation_.has_lines || !is_closed) && value.ends_with('\n')) value.remove_suffix(1);
-    const std::string json = value_as_json(value, tools_.types_of(name_, key_));
+    const std::string json = value_as_json(value, types_);
     const auto known = std::ranges::find(keys_, key_);
     if (known == keys_.end()) {
       keys_.push_back(key_);
@@ -291,8 +300,9 @@ class TagReader final : public CallReader {
   std::vector<std::string> keys_;
   std::vector<std::string> values_;  // as JSON
   std::string key_;
-  std::size_t value_ = 0;    // beginning of the current value
-  std::size_t scanned_ = 0;  // the value has no end tag before this place
+  ValueTypes types_ = kAnyType;  // types of the current value
+  std::size_t value_ = 0;        // beginning of the current value
+  std::size_t scanned_ = 0;      // the value has no end tag before this place
   std::optional<ValueEnd> likely_end_;
 };
 

@@ -46,6 +46,27 @@ struct Notation {
   std::string two_calls;
 };
 
+std::string hunyuan_calls(const std::string& suffix) {
+  const std::string text =
+      "<tool_calls>\n<tool_call>get_weather<tool_sep>\n<arg_key>city</arg_key>\n<arg_value>Oslo</arg_value>\n"
+      "<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n</tool_call>\n<tool_call>note<tool_sep>\n"
+      "<arg_key>a</arg_key>\n<arg_value>[1, {\"b\": \"}\\\"]\"}]</arg_value>\n<arg_key>c</arg_key>\n"
+      "<arg_value>null</arg_value>\n</tool_call>\n</tool_calls>";
+  std::string with_suffix;
+  for (const char byte : text) with_suffix += byte == '>' ? suffix + ">" : std::string(1, byte);
+  return with_suffix;
+}
+
+std::string dsml_calls(const std::string& block) {
+  const std::string parameter = "<｜DSML｜parameter name=\"";
+  const std::string end = "</｜DSML｜parameter>\n";
+  return "<｜DSML｜" + block + ">\n<｜DSML｜invoke name=\"get_weather\">\n" + parameter +
+         "city\" string=\"true\">Oslo" + end + parameter + "days\" string=\"false\">2" + end +
+         "</｜DSML｜invoke>\n<｜DSML｜invoke name=\"note\">\n" + parameter +
+         "a\" string=\"false\">[1, {\"b\": \"}\\\"]\"}]" + end + parameter + "c\" string=\"false\">null" +
+         end + "</｜DSML｜invoke>\n</｜DSML｜" + block + ">";
+}
+
 const std::vector<Notation>& notations() {
   const std::string oslo = object_of("get_weather", kOsloJson);
   const std::string note = object_of("note", kNoteJson);
@@ -121,6 +142,25 @@ const std::vector<Notation>& notations() {
       {"Apertus", "<|tools_prefix|>",
        "<|tools_prefix|>[{\"get_weather\": " + kOsloJson + "}, {\"note\": " + kNoteJson +
            "}]<|tools_suffix|>"},
+      {"Olmo 3", "<function_calls>",
+       "<function_calls>get_weather(city='Oslo', days=2)\nnote(a=[1, {\"b\": \"}\\\"]\"}], "
+       "c=null)</function_calls>"},
+      {"Hunyuan and Jamba", "<tool_calls>", "<tool_calls>[" + oslo + ", " + note + "]</tool_calls>"},
+      {"MiniMax-M1", "<tool_calls>", "<tool_calls>\n" + oslo + "\n" + note + "\n</tool_calls>"},
+      {"Hunyuan 3", "<tool_sep>", hunyuan_calls("")},
+      {"Hunyuan 3 as published", ":opensource", hunyuan_calls(":opensource")},
+      {"DeepSeek V3.2", "｜DSML｜", dsml_calls("function_calls")},
+      {"DeepSeek V4", "｜DSML｜tool_calls", dsml_calls("tool_calls")},
+      {"LongCat", "<longcat_tool_call>",
+       "<longcat_tool_call>\n" + oslo + "\n</longcat_tool_call>\n<longcat_tool_call>\n" + note +
+           "\n</longcat_tool_call>"},
+      {"LongCat in tags", "<longcat_tool_call>",
+       "<longcat_tool_call>get_weather\n<longcat_arg_key>city</longcat_arg_key>\n<longcat_arg_value>Oslo</"
+       "longcat_arg_value>\n<longcat_arg_key>days</longcat_arg_key>\n<longcat_arg_value>2</"
+       "longcat_arg_value>\n</longcat_tool_call>\n<longcat_tool_call>note\n<longcat_arg_key>a</"
+       "longcat_arg_key>\n<longcat_arg_value>[1, {\"b\": \"}\\\"]\"}]</longcat_arg_value>\n"
+       "<longcat_arg_key>c</longcat_arg_key>\n<longcat_arg_value>null</longcat_arg_value>\n"
+       "</longcat_tool_call>"},
       {"generic JSON", "", "[" + oslo + ",\n" + note + "]"},
       {"generic JSON in a block of code", "", "```json\n" + oslo + "\n```\n```json\n" + note + "\n```"},
       {"generic JSON, arguments first", "",
