@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/config/tensor_names.h"
+#include "model/weights/source/weight_source.h"
 #include "runtime/step/pipeline.h"
 #include "tp/communicator.h"
 

@@ -54,6 +54,7 @@ void expect_same_blocks(const std::filesystem::path& folder, const std::string& 
   SCOPED_TRACE(name);
   const json config = read_json_file(folder / "config.json");
   const ModelSpec spec = spec_of(config);
+  if (spec.recomputes) return;  // Reformer has attn_layers, with types of its own
   const json newer = with_types(config, spec);
   for (const BlockSpec& block : spec.blocks) types.insert(type_of(block));
   EXPECT_EQ(spec_of(newer).blocks, spec.blocks) << newer.dump();
