@@ -15,10 +15,11 @@ TEST(MissingKernels, AreNotReportedIfTheBuildHasThoseOfEveryRank) {
 TEST(MissingKernels, NameTheFirstRankAndHowToBuildThem) {
   const std::vector<RankKernels> ranks = {
       {Isa::avx2, Isa::avx2}, {Isa::avx512_vnni, Isa::avx2}, {Isa::avx512, Isa::avx2}};
-  EXPECT_EQ(missing_kernels(ranks),
-            "2 of 3 ranks could compute faster: rank 1's processor has avx512_vnni, but this build has kernels "
-            "up to avx2 for it; compile all kernels with launch/quickstart --all-cpus, or cmake "
-            "-DTP_CPUS=all");
+  EXPECT_EQ(
+      missing_kernels(ranks),
+      "2 of 3 ranks could compute faster: rank 1's processor has avx512_vnni, but this build has kernels "
+      "up to avx2 for it; compile all kernels with launch/quickstart --all-cpus, or cmake "
+      "-DTP_CPUS=all");
 }
 
 }  // namespace
