@@ -138,16 +138,18 @@ void HttpSession::on_head(const Error& error) {
   is_http_1_0_ = false;
   is_head_ = false;
   keep_alive_ = false;
-  head_ = {};
   next_probe_ = {};
   probed_ = 0;
-  if (error) return on_read_error(error);
   const auto& header = parser_->get();
+  head_ = head_from(header, client_);  // if there is an error, as much as is known
+  identify(head_, request_id_);
+  if (error) {
+    head_.target = split_target(head_.target).path;
+    return on_read_error(error);
+  }
   is_http_1_0_ = header.version() < 11;
   is_head_ = header.method() == http::verb::head;
   keep_alive_ = parser_->keep_alive();
-  head_ = head_from(header, client_);
-  identify(head_, request_id_);
   if (const auto fault = fault_of_head()) return refuse(fault->first, fault->second);
   head_.target = split_target(head_.target).path;
   HttpDecision decision = options_.route(head_);
