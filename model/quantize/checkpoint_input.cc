@@ -4,6 +4,7 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/config/generation_config.h"
+#include "model/files/printable.h"
 #include "model/quantize/header_check.h"
 #include "model/quantize/model_tensors.h"
 #include "model/tokenizer/embed_vocabulary.h"
@@ -167,8 +168,14 @@ void CheckpointInput::write_vocabulary(const std::filesystem::path& folder) {
         fmt::format("{} has no tokenizer, and neither will the file: it takes token ids", name_));
     return;
   }
-  auto [vocabulary, differs] = embed_vocabulary(load_tokenizer_parts(folder), spec_.vocab_size, name_);
-  if (differs)
+  auto [vocabulary, differs_at_start, differs_after] =
+      embed_vocabulary(load_tokenizer_parts(folder), spec_.vocab_size, name_);
+  if (differs_after)
+    notices_.push_back(
+        fmt::format("texts after an added token, such as '{}', get another first token from the file's "
+                    "tokenizer than from that of {}",
+                    printable(*differs_after), name_));
+  if (differs_at_start)
     notices_.push_back(
         fmt::format("texts that begin with a space get another first token from the file's tokenizer than "
                     "from that of {}",

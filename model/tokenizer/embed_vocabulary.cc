@@ -1,5 +1,8 @@
 #include "model/tokenizer/embed_vocabulary.h"
 
+#include "model/files/printable.h"
+#include "model/tokenizer/gguf_vocabulary.h"
+#include "model/tokenizer/lost_flag.h"
 #include "model/tokenizer/steps/named_pre_tokenizer.h"
 #include "tp/internal/require.h"
 
@@ -167,28 +170,77 @@ Agreement agreement(const Tokenizer& one, const Tokenizer& other) {
   return agreement;
 }
 
-}  // namespace
-
-EmbeddingResult embed_vocabulary(TokenizerParts parts, std::size_t rows, const std::string& source) {
-  EmbeddedVocabulary tokens = tokens_of(parts, rows);
-  set_special_tokens(parts, tokens);
-  std::vector<EmbeddedVocabulary> all =
-      std::visit([&](const auto& model) { return candidates(model, std::move(tokens)); }, parts.model);
-  const Tokenizer original(std::move(parts));
-  EmbeddedVocabulary* second_best = nullptr;
-  for (EmbeddedVocabulary& candidate : all) {
-    const Agreement found = agreement(original, Tokenizer(parts_from_vocabulary(candidate, source)));
-    if (found == Agreement::full) return {std::move(candidate)};
-    const bool is_usable =
-        found == Agreement::but_first_spaces && candidate.scheme == Scheme::sentencepiece_bpe;
-    if (is_usable && second_best == nullptr) second_best = &candidate;
+// An added token after which texts get other tokens.
+std::optional<std::string> disagreement_after(const std::vector<AddedToken>& added, std::size_t rows,
+                                              const Tokenizer& one, const Tokenizer& other) {
+  for (const AddedToken& token : added) {
+    if (static_cast<std::size_t>(token.id) >= rows) continue;
+    for (const char* around : {"a{}a", "a {} a", "a\n{}\n a"}) {
+      if (!agree_on(fmt::format(fmt::runtime(around), token.content), one, other)) return token.content;
+    }
   }
-  if (second_best != nullptr) return {std::move(*second_best), true};
+  return std::nullopt;
+}
+
+// `copy`: the added tokens as readers of the file find them.
+void check_flags(const AddedTokens& original, const Normalizer& normalizer, const AddedTokens& copy,
+                 const std::string& model_name) {
+  const std::optional<LostFlag> lost = find_lost_flag(original, copy, normalizer);
+  if (!lost) return;
+  const std::string begin =
+      fmt::format("cannot write the tokenizer of {} to a GGUF file: expected", model_name);
+  const std::string token = printable(lost->token);
+  if (lost->is_set) {
+    throw_error<CheckpointError>(
+        "{} added tokens without {}, because such files cannot store this flag, found it at '{}'; use the "
+        "checkpoint without converting it",
+        begin, lost->flag, token);
+  }
+  throw_error<CheckpointError>(
+      "{} {} at the added token '{}', because readers infer this flag from the name {}, found none; give the "
+      "checkpoint another name",
+      begin, lost->flag, token, model_name);
+}
+
+[[noreturn]] void refuse_all(const std::string& model_name) {
   throw_error<CheckpointError>(
       "cannot write the tokenizer of {} to a GGUF file: expected byte-level BPE with a pre-tokenizer that "
       "llama.cpp knows, or BPE of SentencePiece, found one that makes other tokens of texts than all of "
       "these; use the checkpoint without converting it",
-      source);
+      model_name);
+}
+
+}  // namespace
+
+EmbeddingResult embed_vocabulary(TokenizerParts parts, std::size_t rows, const std::string& model_name) {
+  EmbeddedVocabulary tokens = tokens_of(parts, rows);
+  set_special_tokens(parts, tokens);
+  std::vector<EmbeddedVocabulary> all =
+      std::visit([&](const auto& model) { return candidates(model, std::move(tokens)); }, parts.model);
+  const AddedTokens added = parts.added;
+  const Normalizer normalizer = parts.normalizer;
+  const Tokenizer original(std::move(parts));
+  Agreement best = Agreement::none;
+  EmbeddingResult result;
+  for (EmbeddedVocabulary& candidate : all) {
+    infer_stripping(model_name, "", candidate);
+    const Agreement found = agreement(original, Tokenizer(parts_from_vocabulary(candidate, model_name)));
+    if (found == Agreement::but_first_spaces && candidate.scheme != Scheme::sentencepiece_bpe) continue;
+    if (found <= best) continue;
+    best = found;
+    result = {std::move(candidate), found == Agreement::but_first_spaces};
+    if (best == Agreement::full) break;
+  }
+  if (best == Agreement::none) refuse_all(model_name);
+  TokenizerParts copy = parts_from_vocabulary(result.vocabulary, model_name);
+  check_flags(added, normalizer, copy.added, model_name);
+  result.differs_after = disagreement_after(added.all(), rows, original, Tokenizer(std::move(copy)));
+  require<CheckpointError>(
+      !result.differs_after || result.vocabulary.scheme == Scheme::sentencepiece_bpe,
+      "cannot write the tokenizer of {} to a GGUF file: expected equal tokens of texts around added tokens, "
+      "found others around '{}'; use the checkpoint without converting it",
+      model_name, printable(result.differs_after.value_or("")));
+  return result;
 }
 
 }  // namespace tp
