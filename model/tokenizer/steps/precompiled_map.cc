@@ -87,9 +87,11 @@ std::string PrecompiledMap::normalize(std::string_view text) const {
       out.append(whole->replacement);
       continue;
     }
-    for (const auto [character, bytes] : utf8::Characters(cluster)) {
-      const std::optional<Match> match = shortest_prefix_of(bytes);
-      out.append(match ? match->replacement : bytes);
+    for (std::string_view rest = cluster; !rest.empty();) {
+      const std::optional<Match> match = longest_prefix_of(rest);
+      const std::size_t length = match ? match->length : utf8::first_character(rest).length;
+      out.append(match ? match->replacement : rest.substr(0, length));
+      rest.remove_prefix(length);
     }
   }
   return out;

@@ -23,7 +23,7 @@ class PrecompiledMap {
 
   // Replaces characters of `text` (well-formed UTF-8) like the `tokenizers` library, which differs from
   // SentencePiece. A grapheme cluster of up to five bytes is replaced whole if the table has a prefix of it.
-  // In other clusters, each character is replaced by itself.
+  // In longer clusters, the longest string of the table is replaced at each place, as in SentencePiece.
   std::string normalize(std::string_view text) const;
 
   // The longest string of the table that is a prefix of `text`, as SentencePiece replaces it.
