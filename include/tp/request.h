@@ -91,9 +91,10 @@ struct Request {
   // If the constraint leaves only one way to continue, the engine appends the forced tokens without a forward
   // pass for each, unless the request asks for log-probabilities. Cannot be combined with allowed_tokens.
   std::optional<Constraint> constraint{};
-  // A GBNF grammar for text before the constrained text, such as thinking; empty: none. A thinking limit
-  // forces the end of thinking only where the grammar allows thinking to end.
-  std::string constraint_preface{};
+  // A GBNF grammar for the whole continuation, in which `%constraint` stands for the constrained text. It
+  // describes the text around the constrained text, such as thinking. Empty: the whole continuation is
+  // constrained. A thinking limit forces the end of thinking only where the grammar allows thinking to end.
+  std::string constraint_frame{};
   // Returns the tokens allowed next, given the tokens generated so far. The engine calls the function once
   // per token on a separate thread, during the forward pass, and concurrently for several continuations. An
   // exception ends the continuation with an error.

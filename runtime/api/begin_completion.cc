@@ -30,7 +30,7 @@ void require_short(std::size_t bytes, const Engine& engine) {
 void complete_thinking(Request& request, bool is_asked, const ChatPrompts* chat, const MarkedText& prompt) {
   if (!request.thinking) return;
   std::optional<ThinkingLimit> limit;
-  if (request.constraint && request.constraint_preface.empty() && !is_asked) return request.thinking.reset();
+  if (request.constraint && request.constraint_frame.empty() && !is_asked) return request.thinking.reset();
   if (chat != nullptr) limit = chat->thinking_limit(request.thinking->max_tokens, prompt);
   require<RequestError>(limit || !is_asked,
                         "`max_thinking_tokens` (`budget_tokens` of `thinking`): expected a chat with a model "
@@ -56,10 +56,9 @@ void add_chat(const ApiRequest& asked, const Engine& engine, const ChatPrompts& 
   request.prompt = engine.encode(text);
   const std::vector<TokenId>& ends = chat.stop_ids();
   request.stop_token_ids.insert(request.stop_token_ids.end(), ends.begin(), ends.end());
-  AnswerSyntax syntax = chat.syntax_of(*asked.conversation, text);
+  AnswerSyntax syntax = chat.syntax_of(*asked.conversation, text, asked.calls);
   if (asked.thinks_if_able && syntax.syntax.thinking.empty()) request.thinking.reset();
   const bool limits_thinking = request.thinking && asked.settings.contains("max_thinking_tokens");
-  syntax.has_one_call = asked.calls.has_one_call;
   // Batch lines return the text unchanged, and a constraint holds from its first token, unless the line also
   // limits thinking.
   const bool is_line = asked.facts.form != ApiRequest::Form::chat_completion;

@@ -27,18 +27,66 @@ void offer(const Json& function, OfferedTools& offered) {
   offered.functions.push_back({{"type", "function"}, {"function", without_nulls(function)}});
 }
 
+// Reads {"type": "text"}, or {"type": "grammar"} with `syntax` and `definition`, which chat completions have
+// in a member `grammar`.
+TextFormat format_of(const std::string& name, const Json& format) {
+  using Syntax = TextFormat::Syntax;
+  const std::string type = type_of(format);
+  if (format.is_null() || type == "text") return {};
+  const Json inside = member_of(format, "grammar");
+  const Json& grammar = inside.is_object() ? inside : format;
+  const Json syntax = member_of(grammar, "syntax");
+  const Json definition = member_of(grammar, "definition");
+  const bool is_lark = syntax == Json("lark");
+  require<RequestError>(type == "grammar" && (is_lark || syntax == Json("regex")) && definition.is_string(),
+                        "`tools`: expected as `format` of `{}` {{\"type\": \"text\"}} or {{\"type\": "
+                        "\"grammar\", \"syntax\": \"lark\" or \"regex\", \"definition\": ...}}, found {}; "
+                        "correct it",
+                        name, shown_part(format));
+  return {.syntax = is_lark ? Syntax::lark : Syntax::regex, .definition = definition.get<std::string>()};
+}
+
+// Offers a custom tool as a function of one text. The model sees the text's format.
+void offer_custom(const Json& tool, OfferedTools& offered) {
+  require<RequestError>(member_of(tool, "name").is_string(),
+                        "`tools`: expected {{\"type\": \"custom\", \"custom\": {{\"name\": ...}}}}, found {}",
+                        shown_part(tool));
+  const std::string name = tool.at("name");
+  const TextFormat format = format_of(name, member_of(tool, "format"));
+  Json input = {{"type", "string"}};
+  if (format.syntax == TextFormat::Syntax::lark)
+    input["description"] = "A text in the format of this Lark grammar:\n" + format.definition;
+  if (format.syntax == TextFormat::Syntax::regex)
+    input["description"] = "A text that this regular expression matches: " + format.definition;
+  const Json parameters = {{"type", "object"},
+                           {"properties", {{kTextParameter, input}}},
+                           {"required", Json::array({kTextParameter})}};
+  offer({{"name", name}, {"description", member_of(tool, "description")}, {"parameters", parameters}},
+        offered);
+  offered.texts[name] = format;
+}
+
 void leave_out(const std::string& type, OfferedTools& offered) {
   warn_of("`tools`: tools", type, offered.warnings);
 }
 
 OfferedTools begin(const Json& tools) { return {.functions = tools.is_array() ? Json::array() : tools}; }
 
-// The members of a function in the format of /v1/responses.
-Json function_of(const Json& tool) {
-  if (const Json inside = member_of(tool, "function"); inside.is_object()) return inside;
-  Json function = tool;
-  function.erase("type");
-  return function;
+bool is_offered(const std::string& type) { return type == "function" || type == "custom"; }
+
+// The members of a function or a custom tool in the format of /v1/responses.
+Json members_of(const Json& tool) {
+  if (const Json inside = member_of(tool, type_of(tool).c_str()); inside.is_object()) return inside;
+  Json members = tool;
+  members.erase("type");
+  return members;
+}
+
+void offer_members(const std::string& type, const Json& members, OfferedTools& offered) {
+  if (type == "function")
+    offer(members, offered);
+  else
+    offered.functions.push_back({{"type", "custom"}, {"custom", members}});
 }
 
 std::string text_member(const Json& object, const char* name) {
@@ -49,7 +97,7 @@ std::string text_member(const Json& object, const char* name) {
 std::multiset<std::string> names_in(const Json& tools) {
   std::multiset<std::string> names;
   for (const Json& tool : tools) {
-    if (type_of(tool) == "function") names.insert(text_member(function_of(tool), "name"));
+    if (is_offered(type_of(tool))) names.insert(text_member(members_of(tool), "name"));
     const bool has_inner = type_of(tool) == "namespace" && tool.contains("tools");
     if (has_inner && tool.at("tools").is_array()) names.merge(names_in(tool.at("tools")));
   }
@@ -67,17 +115,18 @@ void offer_namespace(const Json& tool, const std::multiset<std::string>& names, 
                         "`tools`: expected a namespace with `name` and a list `tools`, found {}",
                         shown_part(tool));
   for (const Json& each : inner) {
-    if (type_of(each) != "function") {
-      leave_out(type_of(each), offered);
+    const std::string type = type_of(each);
+    if (!is_offered(type)) {
+      leave_out(type, offered);
       continue;
     }
-    Json function = function_of(each);
-    const std::string name = text_member(function, "name");
+    Json members = members_of(each);
+    const std::string name = text_member(members, "name");
     const std::string known = names.count(name) == 1 ? name : qualified(space, name);
-    function["name"] = known;
+    members["name"] = known;
     offered.namespaces[known] = {.space = space, .name = name};
     offered.known_names[{space, name}] = known;
-    offer(function, offered);
+    offer_members(type, members, offered);
   }
 }
 
@@ -94,7 +143,9 @@ OfferedTools offered_chat_tools(const Json& tools) {
   for (const Json& tool : tools) {
     const std::string type = type_of(tool);
     const Json function = member_of(tool, "function");
-    if (!type.empty() && type != "function") {
+    if (type == "custom") {
+      offer_custom(member_of(tool, "custom"), offered);
+    } else if (!type.empty() && type != "function") {
       leave_out(type, offered);
     } else {
       // A common mistake is the form of /v1/responses.
@@ -117,8 +168,8 @@ OfferedTools offered_responses_tools(const Json& tools) {
     const std::string type = type_of(tool);
     require<RequestError>(!type.empty(), "`tools`: expected objects with a `type`, found {}",
                           shown_part(tool));
-    if (type == "function")
-      offer(function_of(tool), offered);
+    if (is_offered(type))
+      offer_members(type, members_of(tool), offered);
     else if (type == "namespace")
       offer_namespace(tool, names, offered);
     else

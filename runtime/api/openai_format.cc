@@ -91,7 +91,8 @@ class OpenAiFormat final : public AnswerFormat {
     bool has_begun = false;
     std::size_t echoed = 0;  // characters of the prompt, added to text_offset
     TokenPlaces places{};
-    int calls = 0;  // calls begun so far
+    int calls = 0;            // calls begun so far
+    bool takes_text = false;  // the last call has a text instead of arguments
   };
 
   Json head(const Answer& answer, bool is_chunk) const;
@@ -174,14 +175,15 @@ Json OpenAiFormat::delta_of(const MessagePieces& pieces, Choice& choice) {
     if (piece.kind == Kind::text) add_text(delta, "content", piece.text);
     if (piece.kind == Kind::reasoning) add_text(delta, "reasoning_content", piece.text);
     if (piece.kind == Kind::call) {
-      calls().push_back({{"index", choice.calls++},
-                         {"id", piece.id},
-                         {"type", "function"},
-                         {"function", {{"name", piece.text}, {"arguments", ""}}}});
+      choice.takes_text = piece.takes_text;
+      Json call = {{"index", choice.calls++}};
+      call.update(openai_tool_call(piece.id, piece.text, "", piece.takes_text));
+      calls().push_back(std::move(call));
     } else if (piece.kind == Kind::arguments) {
-      if (calls().empty())
-        calls().push_back({{"index", choice.calls - 1}, {"function", {{"arguments", ""}}}});
-      add_text(calls().back()["function"], "arguments", piece.text);
+      const char* const tool = choice.takes_text ? "custom" : "function";
+      const char* const text = choice.takes_text ? "input" : "arguments";
+      if (calls().empty()) calls().push_back({{"index", choice.calls - 1}, {tool, {{text, ""}}}});
+      add_text(calls().back()[tool], text, piece.text);
     }
   }
   if (delta.empty()) delta["content"] = "";

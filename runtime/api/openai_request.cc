@@ -82,10 +82,13 @@ void check_tool(const Json& tool) {
                         name.get_ref<const std::string&>());
 }
 
-// The name in {"type": "function", "function": {"name": ...}}, or in the outer object, as in /v1/responses.
-Json function_name(const Json& choice) {
-  const Json inside = member_of(member_of(choice, "function"), "name");
-  return inside.is_null() ? member_of(choice, "name") : inside;
+// The name in {"type": "function", "function": {"name": ...}} or {"type": "custom", "custom": {"name": ...}},
+// or in the outer object, as in /v1/responses.
+Json tool_name(const Json& choice) {
+  for (const char* type : {"function", "custom"}) {
+    if (const Json inside = member_of(member_of(choice, type), "name"); !inside.is_null()) return inside;
+  }
+  return member_of(choice, "name");
 }
 
 // Reads {"type": "allowed_tools", "mode": "auto" or "required", "tools": [...]}: removes all other tools, and
@@ -98,7 +101,7 @@ Json keep_allowed(const Json& choice, Json& tools) {
   require<RequestError>(list.is_array(), "`tool_choice`: expected a list `tools` of allowed tools, found {}",
                         shown_part(choice));
   std::set<Json> names;
-  for (const Json& tool : list) names.insert(function_name(tool));
+  for (const Json& tool : list) names.insert(tool_name(tool));
   Json kept = Json::array();
   for (const Json& tool : tools) {
     if (names.contains(tool.at("function").at("name"))) kept.push_back(tool);
@@ -119,8 +122,9 @@ Json plain_choice(const Json& choice, Json& tools) {
 void read_tool_choice(const Json& choice, const Json& tools, CallRules& rules) {
   if (choice.is_null() || choice == Json("auto") || choice == Json("none")) return;
   const std::string type = type_of(choice);
-  const Json name = function_name(choice);
-  const bool is_named = (type.empty() || type == "function" || type == "tool") && name.is_string();
+  const Json name = tool_name(choice);
+  const bool is_typed = type.empty() || type == "function" || type == "custom" || type == "tool";
+  const bool is_named = is_typed && name.is_string();
   require<RequestError>(
       is_named || choice == Json("required"),
       "`tool_choice`: expected none, auto, required, allowed_tools or {{\"type\": \"function\", "
@@ -137,7 +141,7 @@ void read_tool_choice(const Json& choice, const Json& tools, CallRules& rules) {
   rules.has_one_call = true;
 }
 
-// Reads the functions that the model may call; the chat template describes them to the model.
+// Reads the tools that the model may call; the chat template describes them to the model.
 // Returns warnings about tools that were left out.
 std::vector<std::string> read_tools(const Json& given, const Json& wish, UnknownMembers unknown,
                                     ApiRequest& request) {
@@ -145,9 +149,10 @@ std::vector<std::string> read_tools(const Json& given, const Json& wish, Unknown
                         given.type_name());
   OfferedTools offered = offered_chat_tools(given);
   require<RequestError>(unknown == UnknownMembers::ignore || offered.warnings.empty(),
-                        "`tools`: expected tools of type function, found others; leave them out");
+                        "`tools`: expected tools of type function or custom, found others; leave them out");
   Json& tools = offered.functions;
   for (const Json& tool : tools) check_tool(tool);
+  request.calls.texts = std::move(offered.texts);
   const Json choice = plain_choice(wish, tools);
   read_tool_choice(choice, tools, request.calls);
   if (!tools.empty() && choice != Json("none")) (*request.conversation)["tools"] = tools;

@@ -104,10 +104,8 @@ Json message_of(const Message& message) {
   if (message.calls.empty()) return json;
   if (message.text.empty()) json["content"] = nullptr;
   json["tool_calls"] = Json::array();
-  for (const ToolCall& call : message.calls) {
-    const Json function = {{"name", call.name}, {"arguments", call.arguments}};
-    json["tool_calls"].push_back({{"id", call.id}, {"type", "function"}, {"function", function}});
-  }
+  for (const ToolCall& call : message.calls)
+    json["tool_calls"].push_back(openai_tool_call(call.id, call.name, call.arguments, call.takes_text));
   return json;
 }
 
@@ -118,6 +116,13 @@ Json scored_token(const Engine& engine, const ScoredToken& token) {
   entry["top_logprobs"] = Json::array();
   for (const TokenLogprob& other : token.top) entry["top_logprobs"].push_back(chat_logprob(engine, other));
   return entry;
+}
+
+Json openai_tool_call(const std::string& id, const std::string& name, const std::string& arguments,
+                      bool takes_text) {
+  const char* const type = takes_text ? "custom" : "function";
+  const Json tool = {{"name", name}, {takes_text ? "input" : "arguments", arguments}};
+  return {{"id", id}, {"type", type}, {type, tool}};
 }
 
 Json openai_usage(std::size_t prompt, std::size_t cached, std::size_t generated, std::size_t reasoning) {

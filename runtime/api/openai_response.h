@@ -35,6 +35,10 @@ nlohmann::ordered_json openai_logprobs(ApiRequest::Form form, const Engine& engi
 // A token of a chat or a response with its log-probabilities.
 nlohmann::ordered_json scored_token(const Engine& engine, const ScoredToken& token);
 
+// A call of a tool in a message. `takes_text`: the tool is a custom tool, and `arguments` is its text.
+nlohmann::ordered_json openai_tool_call(const std::string& id, const std::string& name,
+                                        const std::string& arguments, bool takes_text);
+
 // Puts the prompt before a completion's text and log-probabilities. Returns the number of characters added.
 std::size_t add_echo(const Engine& engine, const Completion& completion, nlohmann::ordered_json& choice);
 

@@ -26,8 +26,16 @@ bool is_incomplete(const Answer& answer) {
 }
 
 std::string item_id(const Answer& answer, const MessageBlock& block) {
-  const char* const prefix = block.kind == Kind::reasoning ? "rs" : block.kind == Kind::call ? "fc" : "msg";
+  const char* const prefix = block.kind == Kind::reasoning ? "rs"
+                             : block.kind == Kind::text    ? "msg"
+                             : block.takes_text            ? "ctc"
+                                                           : "fc";
   return fmt::format("{}_{}_{}", prefix, answer.id.substr(answer.id.find('_') + 1), block.index);
+}
+
+// The member that contains a block's text.
+const char* text_member(const MessageBlock& block) {
+  return block.kind != Kind::call ? "text" : block.takes_text ? "input" : "arguments";
 }
 
 // `logprobs`: those of the text's tokens.
@@ -44,10 +52,10 @@ Json item_of(const Answer& answer, const MessageBlock& block, const char* status
   const bool is_empty = content.is_null();
   Json item = {{"id", item_id(answer, block)}, {"type", "message"}, {"status", status}};
   if (block.kind == Kind::call) {
-    item.update({{"type", "function_call"},
+    item.update({{"type", block.takes_text ? "custom_tool_call" : "function_call"},
                  {"call_id", block.id},
                  {"name", block.name},
-                 {"arguments", is_empty ? "" : block.text}});
+                 {text_member(block), is_empty ? "" : block.text}});
     const auto& namespaces = answer.call.namespaces;
     if (const auto found = namespaces.find(block.name); found != namespaces.end())
       item.update({{"name", found->second.name}, {"namespace", found->second.space}});
@@ -180,7 +188,7 @@ class ResponsesFormat final : public AnswerFormat, BlockStream {
   }
 
   void end_block(const MessageBlock& block) override {
-    Json whole = {{block.kind == Kind::call ? "arguments" : "text", block.text}};
+    Json whole = {{text_member(block), block.text}};
     if (block.kind == Kind::text) whole["logprobs"] = logprobs_of(*answer_, block, 0);
     about(name_of(block, "done"), block, whole);
     if (block.kind != Kind::call)
@@ -209,8 +217,9 @@ class ResponsesFormat final : public AnswerFormat, BlockStream {
 
   static std::string name_of(const MessageBlock& block, const char* what) {
     const char* const kind = block.kind == Kind::reasoning ? "reasoning_text"
-                             : block.kind == Kind::call    ? "function_call_arguments"
-                                                           : "output_text";
+                             : block.kind == Kind::text    ? "output_text"
+                             : block.takes_text            ? "custom_tool_call_input"
+                                                           : "function_call_arguments";
     return fmt::format("response.{}.{}", kind, what);
   }
 

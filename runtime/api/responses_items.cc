@@ -91,7 +91,7 @@ void ItemReader::add(const Json& item) {
   if (type == "reasoning") return add_reasoning(item);
   if (type == "function_call") return add_call(item, member_of(item, "name"), member_of(item, "arguments"));
   if (type == "custom_tool_call")
-    return add_call(item, member_of(item, "name"), {{"input", member_of(item, "input")}});
+    return add_call(item, member_of(item, "name"), {{kTextParameter, member_of(item, "input")}});
   if (const ClientCall* const call = client_call(type))
     return add_call(item, call->name, member_of(item, call->action));
   if (type.ends_with("_call_output") && item.contains("output") && type != "computer_call_output")

@@ -20,6 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kSpace = "[ \\t\\r\\n]";
+constexpr const char* kFinalChannel = " %marker \"<|channel|>final<|message|>\"";
 constexpr std::size_t kMaxName = 256;
 
 std::string gbnf_quoted(std::string_view text) {
@@ -71,6 +72,24 @@ Json parameters_of(const Json& function, const std::string& name) {
     throw_error<RequestError>("`tools`: parameters of `{}`: {}", name, error.what());
   }
   return parameters;
+}
+
+// The arguments of a tool that gets a text, as terms of a grammar.
+std::string text_arguments(const std::string& name, const TextFormat& format) {
+  std::string term = R"(%json {"type": "string"})";
+  if (format.syntax != TextFormat::Syntax::any) {
+    const bool is_lark = format.syntax == TextFormat::Syntax::lark;
+    const std::string text = gbnf_quoted(format.definition);
+    term = fmt::format("{} {}", is_lark ? "%lark" : "%regex", text);
+    try {
+      constraint::grammar_of(constraint::Grammar{"root ::= " + term});
+    } catch (const RequestError& error) {
+      throw_error<RequestError>("`tools`: the format of `{}`: {}", name, error.what());
+    }
+    const Json matching = {{"type", "string"}, {"pattern", fmt::format("^(?:{})$", format.definition)}};
+    term = is_lark ? "%lark_string " + text : "%json " + dumped(matching);
+  }
+  return fmt::format(R"("{{" " "? "\"{}\":" " "? {} " "? "}}")", kTextParameter, term);
 }
 
 // Rules for texts that begin with none of the given texts.
@@ -133,16 +152,29 @@ class CallGrammar {
       : shape_(shape), syntax_(syntax), rules_(rules) {}
 
   std::string of(const Json& tools) {
+    add_rules(tools);
+    const std::string answer = rules_.required ? only_calls() : text_or_calls();
+    return fmt::format("root ::={}\n{}", answer, grammar_);
+  }
+
+  // `before`: terms before the answer. `header`: terms before a text that is not a call.
+  std::string with_constraint(const Json& tools, const std::string& before, const std::string& header) {
+    add_rules(tools);
+    const std::string text = rules_.required ? "" : fmt::format(" |{} %constraint", header);
+    return fmt::format("root ::={} ({}{} )\n{}", before, only_calls(), text, grammar_);
+  }
+
+ private:
+  void add_rules(const Json& tools) {
     for (const Json& tool : tools) add(tool);
     const std::string more = rules_.has_one_call || shape_.separator.empty()
                                  ? ""
                                  : fmt::format(" ({} call)*", written(shape_.separator));
     grammar_ += fmt::format("call ::= {}\ncalls ::= call{}{}\n", calls_, more, written(shape_.end));
-    const std::string answer = rules_.required ? written(shape_.begin) + " calls" : text_or_calls();
-    return fmt::format("root ::={}\n{}", answer, grammar_);
   }
 
- private:
+  std::string only_calls() const { return written(shape_.begin) + " calls"; }
+
   void add(const Json& tool) {
     const Json function = tool.value("function", Json::object());
     const std::string name = function.value("name", "");
@@ -150,10 +182,15 @@ class CallGrammar {
                           "`tools`: expected names of at most {} bytes, found one of {}; shorten it",
                           kMaxName, name.size());
     if (!rules_.name.empty() && name != rules_.name) return;
-    const bool is_held = rules_.required || is_strict_tool(tool);
-    const Json schema = is_held ? parameters_of(function, name) : Json{{"type", "object"}};
+    const auto text = rules_.texts.find(name);
     const std::string rule = fmt::format("arguments-{}", names_.size());
-    grammar_ += fmt::format("{} ::= %json {}\n", rule, dumped(schema));
+    if (text != rules_.texts.end()) {
+      grammar_ += fmt::format("{} ::= {}\n", rule, text_arguments(name, text->second));
+    } else {
+      const bool is_held = rules_.required || has_held_arguments(tool, rules_);
+      const Json schema = is_held ? parameters_of(function, name) : Json{{"type", "object"}};
+      grammar_ += fmt::format("{} ::= %json {}\n", rule, dumped(schema));
+    }
     calls_ += fmt::format("{}{}{} {}", names_.empty() ? "" : " | ", gbnf_quoted(in_shape(name)),
                           written(shape_.middle), rule);
     names_.push_back(name);
@@ -171,11 +208,10 @@ class CallGrammar {
       return fmt::format(" %without {0} | %until {0}{1} calls", gbnf_quoted(shape_.marker),
                          written(shape_.begin.substr(shape_.marker.size())));
     }
-    const std::string calls = written(shape_.begin) + " calls";
-    if (syntax_.has_channels) return calls + " | %marker \"<|channel|>final<|message|>\" .*";
+    if (syntax_.has_channels) return fmt::format("{} |{} .*", only_calls(), kFinalChannel);
     std::vector<std::string> beginnings = {"{", "["};
     if (shape_.begin.empty()) beginnings.insert(beginnings.end(), names_.begin(), names_.end());
-    return fmt::format("{} | {}* {}", calls, kSpace, OtherBeginning(beginnings).rules(grammar_));
+    return fmt::format("{} | {}* {}", only_calls(), kSpace, OtherBeginning(beginnings).rules(grammar_));
   }
 
   const CallShape& shape_;
@@ -186,25 +222,36 @@ class CallGrammar {
   std::vector<std::string> names_;
 };
 
-}  // namespace
-
-std::string preface_grammar(const MessageSyntax& syntax, Thinking thinking, bool has_calls) {
+// Thinking, as terms of a grammar.
+std::string thinking_terms(const MessageSyntax& syntax, Thinking thinking) {
+  if (syntax.thinking.empty() || thinking == Thinking::never) return "";
   const std::string begin = " %marker " + gbnf_quoted(syntax.thinking.begin);
   const std::string end = " %until " + gbnf_quoted(syntax.thinking.end);
-  if (syntax.has_channels) {
-    const std::string thought = begin + end + " %marker \"<|start|>assistant\"";
-    return fmt::format("root ::={}{}\n", thinking == Thinking::never ? "" : " (" + thought + ")?",
-                       has_calls ? " \"\"" : " %marker \"<|channel|>final<|message|>\"");
-  }
-  const std::string wrapper = has_calls || syntax.wrappers.empty()
-                                  ? ""
-                                  : fmt::format(" ( %marker {})?", gbnf_quoted(syntax.wrappers.front()));
-  if (syntax.thinking.empty() || thinking == Thinking::never)
-    return wrapper.empty() ? "" : fmt::format("root ::={}\n", wrapper);
+  if (syntax.has_channels) return fmt::format(" ({}{} %marker \"<|start|>assistant\")?", begin, end);
   // Models end thinking with an empty line. Bounded, because some models would write nothing but white space.
   const std::string space = fmt::format(" {}{{0,8}}", kSpace);
-  if (thinking == Thinking::begun) return fmt::format("root ::={}{}{}\n", end, space, wrapper);
-  return fmt::format("root ::= ({}{}{}{} )?{}\n", space, begin, end, space, wrapper);
+  if (thinking == Thinking::begun) return end + space;
+  return fmt::format(" ({}{}{}{} )?", space, begin, end, space);
+}
+
+// The header of a text: its channel, or Cohere's marker.
+std::string header_terms(const MessageSyntax& syntax) {
+  if (syntax.has_channels) return kFinalChannel;
+  return syntax.wrappers.empty() ? "" : fmt::format(" ( %marker {})?", gbnf_quoted(syntax.wrappers.front()));
+}
+
+}  // namespace
+
+std::string frame_grammar(const MessageSyntax& syntax, Thinking thinking, bool has_calls) {
+  const std::string before =
+      thinking_terms(syntax, thinking) + (has_calls ? std::string() : header_terms(syntax));
+  return before.empty() ? "" : fmt::format("root ::={} %constraint\n", before);
+}
+
+std::string calls_or_constraint_grammar(const CallShape& shape, const MessageSyntax& syntax,
+                                        const Json& tools, const CallRules& rules, Thinking thinking) {
+  return CallGrammar(shape, syntax, rules)
+      .with_constraint(tools, thinking_terms(syntax, thinking), header_terms(syntax));
 }
 
 std::string call_grammar(const CallShape& shape, const MessageSyntax& syntax, const Json& tools,
@@ -212,9 +259,13 @@ std::string call_grammar(const CallShape& shape, const MessageSyntax& syntax, co
   return CallGrammar(shape, syntax, rules).of(tools);
 }
 
-bool is_strict_tool(const Json& tool) {
+bool has_held_arguments(const Json& tool, const CallRules& rules) {
   const Json function = tool.is_object() ? tool.value("function", Json()) : Json();
-  return function.is_object() && function.value("strict", Json()) == Json(true);
+  if (!function.is_object()) return false;
+  const Json name = function.value("name", Json());
+  const auto text = name.is_string() ? rules.texts.find(name.get<std::string>()) : rules.texts.end();
+  return function.value("strict", Json()) == Json(true) ||
+         (text != rules.texts.end() && text->second.syntax != TextFormat::Syntax::any);
 }
 
 }  // namespace tp

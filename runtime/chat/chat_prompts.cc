@@ -72,11 +72,15 @@ bool ChatPrompts::begins_thinking(const MarkedText& prompt) const {
   return tools_.syntax().thinking.are_begun_by(prompt.text());
 }
 
-AnswerSyntax ChatPrompts::syntax_of(const Json& conversation, const MarkedText& prompt) const {
-  return {.is_plain = false,
-          .syntax = tools_.syntax(),
-          .begins_thinking = begins_thinking(prompt),
-          .tools = ToolSet(conversation.value("tools", Json()))};
+AnswerSyntax ChatPrompts::syntax_of(const Json& conversation, const MarkedText& prompt,
+                                    const CallRules& rules) const {
+  AnswerSyntax syntax = {.is_plain = false,
+                         .syntax = tools_.syntax(),
+                         .begins_thinking = begins_thinking(prompt),
+                         .has_one_call = rules.has_one_call,
+                         .tools = ToolSet(conversation.value("tools", Json()))};
+  for (const auto& [name, format] : rules.texts) syntax.text_tools.insert(name);
+  return syntax;
 }
 
 AnswerSyntax ChatPrompts::complete(const Json& conversation, const MarkedText& prompt, const CallRules& rules,
@@ -89,8 +93,7 @@ AnswerSyntax ChatPrompts::complete(const Json& conversation, const MarkedText& p
                           "`thinking`: expected a chat template with markers of thinking, such as <think> "
                           "and </think>, found none; leave it out");
   }
-  AnswerSyntax syntax = syntax_of(conversation, prompt);
-  syntax.has_one_call = rules.has_one_call;
+  AnswerSyntax syntax = syntax_of(conversation, prompt, rules);
   hold(conversation, rules, request, syntax);
   return syntax;
 }
@@ -98,25 +101,29 @@ AnswerSyntax ChatPrompts::complete(const Json& conversation, const MarkedText& p
 void ChatPrompts::hold(const Json& conversation, const CallRules& rules, Request& request,
                        AnswerSyntax& syntax) const {
   const Json tools = conversation.value("tools", Json::array());
-  const bool is_called =
-      !request.constraint && (rules.required || std::ranges::any_of(tools, is_strict_tool));
-  require<RequestError>(!rules.required || is_called,
-                        "expected an answer of calls (`tool_choice`) or one of another shape, found both; "
-                        "leave one out");
-  if (!is_called && !request.constraint) return;
-  if (is_called) {
-    const CallShape& shape = tools_.call_shape();
-    request.constraint = constraint::Grammar{call_grammar(shape, syntax.syntax, tools, rules)};
-    syntax.syntax.calls = only_of_shape(std::move(syntax.syntax.calls), shape);
-  } else {
-    syntax.tools = ToolSet();
-  }
+  const auto is_held = [&](const Json& tool) { return has_held_arguments(tool, rules); };
+  const bool has_calls =
+      request.constraint ? !tools.empty() : rules.required || std::ranges::any_of(tools, is_held);
+  if (!has_calls && !request.constraint) return;
+  const CallShape& shape = tools_.call_shape();
   const bool thinks = request.thinking || conversation.value("enable_thinking", Json()) != Json(false);
   const Thinking thinking = syntax.begins_thinking ? Thinking::begun
                             : thinks               ? Thinking::maybe
                                                    : Thinking::never;
-  request.constraint_preface = preface_grammar(syntax.syntax, thinking, is_called);
-  if (request.constraint_preface.empty() && !is_called) syntax.is_plain = true;
+  if (!has_calls) {
+    syntax.tools = ToolSet();
+    request.constraint_frame = frame_grammar(syntax.syntax, thinking, false);
+    syntax.is_plain = request.constraint_frame.empty();
+    return;
+  }
+  if (request.constraint) {
+    syntax.calls_come_first = true;
+    request.constraint_frame = calls_or_constraint_grammar(shape, syntax.syntax, tools, rules, thinking);
+  } else {
+    request.constraint = constraint::Grammar{call_grammar(shape, syntax.syntax, tools, rules)};
+    request.constraint_frame = frame_grammar(syntax.syntax, thinking, true);
+  }
+  syntax.syntax.calls = only_of_shape(std::move(syntax.syntax.calls), shape);
 }
 
 void ChatPrompts::require_thinking(bool is_limited) const {

@@ -34,12 +34,14 @@ class ChatPrompts {
                         const CallRules& rules, Request& request) const;
 
   // The syntax of the reply to a prompt of prompt_of().
-  AnswerSyntax syntax_of(const nlohmann::ordered_json& conversation, const MarkedText& prompt) const;
+  AnswerSyntax syntax_of(const nlohmann::ordered_json& conversation, const MarkedText& prompt,
+                         const CallRules& rules) const;
   // Control tokens that must stay visible to the reader of a reply.
   const std::vector<TokenId>& visible_ids() const { return visible_ids_; }
-  // Applies the request's constraint to the reply after thinking. Without a constraint, if `rules` or strict
-  // tools demand it, constrains the reply to calls with arguments that the tools allow. `request` is the
-  // prompt's request, and `syntax` the result of syntax_of(). Throws RequestError.
+  // Applies the request's constraint to the reply after thinking. With tools, the reply is calls or a text
+  // that satisfies the constraint; it is calls if `rules` require them. Without a constraint, if `rules` or
+  // strict tools demand it, constrains the reply to calls with arguments that the tools allow. `request` is
+  // the prompt's request, and `syntax` the result of syntax_of(). Throws RequestError.
   void hold(const nlohmann::ordered_json& conversation, const CallRules& rules, Request& request,
             AnswerSyntax& syntax) const;
   // Throws ConfigError if `is_limited` and the model does not think.

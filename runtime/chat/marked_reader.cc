@@ -196,7 +196,7 @@ bool MarkedReader::is_wrapper(std::string_view text) const {
 bool MarkedReader::speak() {
   const CallNotation& calls = syntax_.syntax.calls;
   static const std::vector<std::string> kNone;
-  const bool has_calls = !syntax_.tools.empty();
+  const bool has_calls = !syntax_.tools.empty() && !(syntax_.calls_come_first && has_words_);
   const Marker marker =
       first_marker({&syntax_.syntax.wrappers, has_calls ? &calls.begins : &kNone,
                     has_calls ? &calls.sections : &kNone, has_calls ? &calls.heads : &kNone});
@@ -209,6 +209,7 @@ bool MarkedReader::speak() {
   say(std::string_view(held_).substr(0, marker.place));
   held_.erase(0, marker.place);
   const std::string_view text = std::string_view(held_).substr(0, marker.size);
+  if (syntax_.calls_come_first && has_words_ && !is_wrapper(text)) return true;
   has_strict_call_ = false;
   if (is_wrapper(text)) {
     held_.erase(0, marker.size);
@@ -339,6 +340,7 @@ void MarkedReader::say(std::string_view text) {
     append(pieces_, Kind::text, std::exchange(space_, {}));
     append(pieces_, Kind::text, words);
     skips_space_ = false;
+    has_words_ = true;
   }
   space_ += text.substr(words.size());
 }

@@ -76,6 +76,7 @@ class MarkedReader final : public MessageReader {
   MessagePieces pieces_{};        // results of the current push
   std::string space_{};           // pending white space after text or thinking
   bool skips_space_;              // skip white space before the next text or thinking
+  bool has_words_ = false;        // the message has text that is not blank
   bool is_ending_ = false;        // the text is complete
   std::unique_ptr<CallReader> reader_{};
   std::string raw_{};            // text of the current calls since the last complete call

@@ -17,7 +17,7 @@ void Message::add(MessagePiece& piece) {
       break;
     case Kind::call:
       if (piece.id.empty()) piece.id = new_call_id();
-      calls.push_back({.id = piece.id, .name = piece.text});
+      calls.push_back({.id = piece.id, .name = piece.text, .takes_text = piece.takes_text});
       break;
     case Kind::arguments:
       calls.back().arguments += piece.text;
@@ -39,7 +39,7 @@ void Message::add_to_block(const MessagePiece& piece) {
   const bool begins = piece.kind == Kind::call || blocks.empty() || blocks.back().kind != kind;
   if (begins) {
     if (!blocks.empty() && blocks.back().kind != Kind::call) blocks.back().is_closed = true;
-    blocks.push_back({.kind = kind, .index = blocks.size(), .id = piece.id});
+    blocks.push_back({.kind = kind, .index = blocks.size(), .id = piece.id, .takes_text = piece.takes_text});
   }
   (piece.kind == Kind::call ? blocks.back().name : blocks.back().text) += piece.text;
 }

@@ -2,6 +2,7 @@
 
 #include "runtime/chat/channel_reader.h"
 #include "runtime/chat/marked_reader.h"
+#include "runtime/chat/text_calls.h"
 
 #include <algorithm>
 #include <utility>
@@ -56,6 +57,8 @@ std::unique_ptr<MessageReader> make_message_reader(AnswerSyntax syntax) {
   if (is_plain_syntax(syntax)) return std::make_unique<PlainReader>();
   if (std::exchange(syntax.has_one_call, false))
     return std::make_unique<FirstCallReader>(make_message_reader(std::move(syntax)));
+  if (TextTools tools = std::exchange(syntax.text_tools, {}); !tools.empty())
+    return make_text_call_reader(make_message_reader(std::move(syntax)), std::move(tools));
   if (syntax.syntax.has_channels) return std::make_unique<ChannelReader>(std::move(syntax.tools));
   return std::make_unique<MarkedReader>(std::move(syntax));
 }

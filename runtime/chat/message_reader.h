@@ -3,7 +3,10 @@
 #include "runtime/chat/message.h"
 #include "runtime/chat/message_syntax.h"
 
+#include <functional>
 #include <memory>
+#include <set>
+#include <string>
 #include <string_view>
 
 namespace tp {
@@ -23,9 +26,11 @@ class MessageReader {
 struct AnswerSyntax {
   bool is_plain = true;  // the whole answer is text
   MessageSyntax syntax{};
-  bool begins_thinking = false;  // the prompt has begun thinking
-  bool has_one_call = false;     // the message ends with its first call
-  ToolSet tools{};               // callable tools; if empty, calls are text
+  bool begins_thinking = false;                     // the prompt has begun thinking
+  bool has_one_call = false;                        // the message ends with its first call
+  bool calls_come_first = false;                    // after words, all text is text
+  ToolSet tools{};                                  // callable tools; if empty, calls are text
+  std::set<std::string, std::less<>> text_tools{};  // tools that get a text (CallRules::texts)
 };
 
 std::unique_ptr<MessageReader> make_message_reader(AnswerSyntax syntax);

@@ -2,6 +2,7 @@
 
 #include "runtime/chat/json_members.h"
 #include "tp/internal/require.h"
+#include "tp/message.h"
 
 #include <string>
 
@@ -83,6 +84,19 @@ void read_nulls(Json& message) {
   if (has_null_content && !has_calls) message["content"] = refusal.is_string() ? refusal : Json("");
 }
 
+// Converts calls of custom tools to calls of functions of one text.
+void read_custom_calls(Json& message) {
+  if (!message.contains("tool_calls") || !message.at("tool_calls").is_array()) return;
+  for (Json& call : message.at("tool_calls")) {
+    if (type_of(call) != "custom") continue;
+    const Json custom = member_of(call, "custom");
+    call.erase("custom");
+    call["type"] = "function";
+    call["function"] = {{"name", member_of(custom, "name")},
+                        {"arguments", {{kTextParameter, member_of(custom, "input")}}}};
+  }
+}
+
 Json read_message(Json message, std::size_t number) {
   require<RequestError>(
       message.is_object() && message.contains("role") && message.at("role").is_string(),
@@ -91,6 +105,7 @@ Json read_message(Json message, std::size_t number) {
   auto& role = message.at("role").get_ref<std::string&>();
   if (role == "developer") role = "system";
   read_nulls(message);
+  read_custom_calls(message);
   const bool has_content = message.contains("content") && !message.at("content").is_null();
   // An assistant's message may consist of tool calls only.
   require<RequestError>(has_content || role == "assistant", "`messages`: message {} has no `content`",

@@ -61,20 +61,19 @@ std::string text_of(const Choice& choice) {
   return all;
 }
 
-std::string key_of(const Constraint& constraint, std::string_view preface) {
-  return fmt::format("{} {} {}{}", constraint.index(), preface.size(), preface,
+std::string key_of(const Constraint& constraint, std::string_view frame) {
+  return fmt::format("{} {} {}{}", constraint.index(), frame.size(), frame,
                      std::visit([](const auto& kind) { return text_of(kind); }, constraint));
 }
 
 }  // namespace
 
-ByteGrammar grammar_of(const Constraint& constraint, std::string_view preface,
+ByteGrammar grammar_of(const Constraint& constraint, std::string_view frame,
                        const ByteVocabulary* vocabulary) {
   ByteGrammar grammar;
   grammar.root = grammar.add_rule();
   const ExprId text = std::visit(ConstraintReader(grammar, vocabulary), constraint);
-  grammar.define(grammar.root,
-                 preface.empty() ? text : grammar.sequence({gbnf_expr(grammar, preface, vocabulary), text}));
+  grammar.define(grammar.root, frame.empty() ? text : gbnf_expr(grammar, frame, vocabulary, text));
   return grammar;
 }
 
@@ -86,11 +85,11 @@ std::shared_ptr<const ByteVocabulary> ConstraintCompiler::vocabulary() {
 }
 
 std::shared_ptr<CompiledConstraint> ConstraintCompiler::compile(const Constraint& constraint,
-                                                                std::string_view preface) {
-  const std::string key = key_of(constraint, preface);
+                                                                std::string_view frame) {
+  const std::string key = key_of(constraint, frame);
   if (auto known = find(key)) return known;
   const std::shared_ptr<const ByteVocabulary> tokens = vocabulary();
-  auto compiled = std::make_shared<CompiledConstraint>(tokens, grammar_of(constraint, preface, tokens.get()));
+  auto compiled = std::make_shared<CompiledConstraint>(tokens, grammar_of(constraint, frame, tokens.get()));
   keep(key, compiled);
   return compiled;
 }

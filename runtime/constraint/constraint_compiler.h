@@ -17,9 +17,9 @@
 
 namespace tp::constraint {
 
-// The grammar of a constraint, after the grammar of Request::constraint_preface. Without a vocabulary,
+// The grammar of a constraint, inside the grammar of Request::constraint_frame. Without a vocabulary,
 // control tokens are ordinary text. Throws RequestError.
-ByteGrammar grammar_of(const Constraint& constraint, std::string_view preface = {},
+ByteGrammar grammar_of(const Constraint& constraint, std::string_view frame = {},
                        const ByteVocabulary* vocabulary = nullptr);
 
 // All members are thread-safe.
@@ -30,7 +30,7 @@ class ConstraintCompiler {
       : tokenizer_(&tokenizer), vocab_size_(vocab_size), ends_(std::move(ends)) {}
 
   // Returns a kept result if the constraint was used recently. Throws RequestError.
-  std::shared_ptr<CompiledConstraint> compile(const Constraint& constraint, std::string_view preface = {});
+  std::shared_ptr<CompiledConstraint> compile(const Constraint& constraint, std::string_view frame = {});
 
   // Creates the vocabulary in the first call, which takes a while.
   std::shared_ptr<const ByteVocabulary> vocabulary();

@@ -1,9 +1,11 @@
 #include "runtime/constraint/gbnf_reader.h"
 
 #include "runtime/constraint/grammar/code_points.h"
+#include "runtime/constraint/grammar/lark_reader.h"
 #include "runtime/constraint/grammar/matching_texts.h"
 #include "runtime/constraint/grammar/text_cursor.h"
 #include "runtime/constraint/grammar/text_search.h"
+#include "runtime/constraint/schema/json_grammar.h"
 #include "runtime/constraint/schema/json_schema.h"
 
 #include <map>
@@ -23,8 +25,9 @@ bool is_name_character(char c) {
 
 class GbnfReader {
  public:
-  GbnfReader(ByteGrammar& grammar, std::string_view text, const ByteVocabulary* vocabulary)
-      : cursor_("the grammar", text), grammar_(grammar), vocabulary_(vocabulary) {}
+  GbnfReader(ByteGrammar& grammar, std::string_view text, const ByteVocabulary* vocabulary,
+             std::optional<ExprId> constrained)
+      : cursor_("the grammar", text), grammar_(grammar), vocabulary_(vocabulary), constrained_(constrained) {}
 
   ExprId read() {
     const RuleId root = rule_of("root");
@@ -145,12 +148,16 @@ class GbnfReader {
     }
     if (cursor_.accept("%json")) return read_schema();
     if (cursor_.accept("%regex")) return read_regular_expression();
+    if (cursor_.accept("%lark_string")) return read_lark_string();
+    if (cursor_.accept("%lark")) return lark_expr(grammar_, read_argument(), plain_characters(grammar_));
     if (cursor_.accept("%until")) return read_until();
     if (cursor_.accept("%without")) return text_search(grammar_, read_text_to_find()).without;
     if (cursor_.accept("%marker")) return marker(parts_of(read_argument()));
+    if (constrained_ && cursor_.accept("%constraint")) return *constrained_;
     if (is_name_character(cursor_.peek())) return grammar_.rule(rule_of(read_name()));
     cursor_.fail(
-        "a literal, a class, a name, `.`, `(`, `<[`, `%json`, `%regex`, `%until`, `%without` or `%marker`");
+        "a literal, a class, a name, `.`, `(`, `<[`, `%json`, `%regex`, `%lark`, `%lark_string`, `%until`, "
+        "`%without` or `%marker`");
   }
 
   std::string read_literal() {
@@ -241,6 +248,12 @@ class GbnfReader {
     return matching_text(grammar_, read_regex("the regular expression in the grammar", pattern));
   }
 
+  ExprId read_lark_string() {
+    JsonGrammar json(grammar_, JsonSpace::flexible);
+    return json.quoted(
+        lark_expr(grammar_, read_argument(), [&](const CodePoints& set) { return json.character(set); }));
+  }
+
   std::string read_text_to_find() {
     std::string text = read_argument();
     if (text.empty()) cursor_.fail("a text that is not empty before this");
@@ -273,13 +286,15 @@ class GbnfReader {
   TextCursor cursor_;
   ByteGrammar& grammar_;
   const ByteVocabulary* vocabulary_;
+  std::optional<ExprId> constrained_;
   std::map<std::string, Rule> rules_;
 };
 
 }  // namespace
 
-ExprId gbnf_expr(ByteGrammar& grammar, std::string_view text, const ByteVocabulary* vocabulary) {
-  return GbnfReader(grammar, text, vocabulary).read();
+ExprId gbnf_expr(ByteGrammar& grammar, std::string_view text, const ByteVocabulary* vocabulary,
+                 std::optional<ExprId> constrained) {
+  return GbnfReader(grammar, text, vocabulary, constrained).read();
 }
 
 }  // namespace tp::constraint

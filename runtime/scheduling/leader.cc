@@ -112,7 +112,7 @@ void Leader::add_endings(const GenerationDefaults& defaults, Request& request, R
 
 void Leader::compile_constraint(const Request& request) {
   if (request.constraint && constraints_)
-    constraints_->compile(*request.constraint, request.constraint_preface);
+    constraints_->compile(*request.constraint, request.constraint_frame);
 }
 
 std::shared_ptr<const constraint::RequestConstraint> Leader::constraint_of(const RequestState& state) {
@@ -131,7 +131,7 @@ std::shared_ptr<const constraint::RequestConstraint> Leader::constraint_of(const
   }
   try {
     return std::make_shared<const constraint::RequestConstraint>(
-        constraints_->compile(*request.constraint, request.constraint_preface), std::move(bans));
+        constraints_->compile(*request.constraint, request.constraint_frame), std::move(bans));
   } catch (const RequestError& error) {
     throw_error<RequestError>("`constraint`: {}", error.what());
   }

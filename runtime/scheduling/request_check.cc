@@ -155,13 +155,13 @@ void check_request(const Request& request, const LeaderOptions& options, bool ha
                         "stop texts need a tokenizer, but there is none in {}", options.model());
   require<RequestError>(!request.thinking || has_tokenizer,
                         "a limit of thinking needs a tokenizer, but there is none in {}", options.model());
-  require<RequestError>(request.constraint || request.constraint_preface.empty(),
-                        "constraint_preface comes before the text of a constraint, but there is none; leave "
-                        "it out");
+  require<RequestError>(request.constraint || request.constraint_frame.empty(),
+                        "constraint_frame surrounds the text of a constraint, but there is none; leave it "
+                        "out");
   require<RequestError>(
-      !request.thinking || !request.constraint || !request.constraint_preface.empty(),
+      !request.thinking || !request.constraint || !request.constraint_frame.empty(),
       "a constraint and a limit of thinking were given, but the text of the constraint begins at once; "
-      "describe the thinking before it in constraint_preface, or leave one out");
+      "describe the thinking before it in constraint_frame, or leave one out");
   require<RequestError>(request.generated.size() <= static_cast<std::size_t>(request.n),
                         "`generated` has the tokens of {} continuations, but the request has {}",
                         request.generated.size(), request.n);

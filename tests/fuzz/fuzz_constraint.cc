@@ -1,8 +1,11 @@
-// Constraints of any text: the first byte says whether it is a JSON Schema, a regular expression or a
-// grammar. What compiles is walked through by the rest of the input. Seeds: tests/data/constraints.
+// Constraints of any text: the first byte says whether it is a JSON Schema, a regular expression, a grammar
+// in Lark's notation, or GBNF. What compiles is walked through by the rest of the input. Seeds:
+// tests/data/constraints.
 #include "runtime/constraint/constraint_compiler.h"
 #include "runtime/constraint/grammar/automaton.h"
+#include "runtime/constraint/grammar/lark_reader.h"
 #include "runtime/constraint/grammar/state_machine.h"
+#include "runtime/constraint/schema/json_grammar.h"
 #include "tp/error.h"
 
 #include <cstdint>
@@ -11,10 +14,16 @@
 
 namespace {
 
-tp::Constraint constraint_of(std::uint8_t kind, const std::string& text) {
-  if (kind == 's') return tp::constraint::JsonSchema{text};
-  if (kind == 'r') return tp::constraint::Regex{text};
-  return tp::constraint::Grammar{text};
+tp::constraint::ByteGrammar grammar_of(std::uint8_t kind, const std::string& text) {
+  if (kind == 's') return tp::constraint::grammar_of(tp::constraint::JsonSchema{text});
+  if (kind == 'r') return tp::constraint::grammar_of(tp::constraint::Regex{text});
+  if (kind != 'l') return tp::constraint::grammar_of(tp::constraint::Grammar{text});
+  tp::constraint::ByteGrammar grammar;
+  grammar.root = grammar.add_rule();
+  tp::constraint::JsonGrammar json(grammar, tp::constraint::JsonSpace::flexible);
+  const auto character = [&](const tp::constraint::CodePoints& set) { return json.character(set); };
+  grammar.define(grammar.root, json.quoted(tp::constraint::lark_expr(grammar, text, character)));
+  return grammar;
 }
 
 // Every state that is reached can be completed: from each of them, some byte leads on, or the text may end.
@@ -39,8 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::string text(reinterpret_cast<const char*>(data + 1), size - 1);
   try {
-    const tp::constraint::Automaton automaton =
-        tp::constraint::build_automaton(tp::constraint::grammar_of(constraint_of(data[0], text)));
+    const tp::constraint::Automaton automaton = tp::constraint::build_automaton(grammar_of(data[0], text));
     walk(automaton, text);
   } catch (const tp::RequestError&) {
     // What is wrong, not supported, or too large.

@@ -67,14 +67,14 @@ bool warns_of(const json& answer, const std::string& type) {
 
 TEST_F(ServePeerValues, ToolsThatTheModelIsNotOfferedAreLeftOutWithAWarning) {
   const json more = {
-      {"tools", {flat_tool("get_weather"), {{"type", "web_search"}}, {{"type", "custom"}, {"name", "f"}}}},
+      {"tools", {flat_tool("get_weather"), {{"type", "web_search"}}, {{"type", "computer"}, {"name", "f"}}}},
       {"chat_template_kwargs", {{"script", "call"}}}};
   const json whole = answer("/v1/responses", responses("Hi", more));
-  EXPECT_TRUE(warns_of(whole, "web_search") && warns_of(whole, "custom")) << whole;
+  EXPECT_TRUE(warns_of(whole, "web_search") && warns_of(whole, "computer")) << whole;
   EXPECT_EQ(whole.at("output").back().value("name", ""), "get_weather") << whole;
   json streamed = responses("Hi", more);
   streamed["stream"] = true;
-  EXPECT_TRUE(warns_of(server_->post("/v1/responses", streamed).chunks().back().at("response"), "custom"));
+  EXPECT_TRUE(warns_of(server_->post("/v1/responses", streamed).chunks().back().at("response"), "computer"));
 
   json body = chat("call");
   body["tools"].push_back({{"type", "web_search_preview"}});

@@ -1,13 +1,22 @@
-// write_scripted_model FOLDER: the model of the tests of tools, for tests that are not in C++.
+// write_scripted_model FOLDER [SCRIPTS]: a model that writes scripts, for tests that are not in C++. SCRIPTS
+// is a file in JSON. Without it, the model is the one of the tests of tools.
 #include "tests/serve/scripted_model.h"
 
+#include <fstream>
 #include <iostream>
 
+#include <nlohmann/json.hpp>
+
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::cerr << "write_scripted_model FOLDER\n";
+  if (argc != 2 && argc != 3) {
+    std::cerr << "write_scripted_model FOLDER [SCRIPTS]\n";
     return 2;
   }
-  tp::test::write_scripted_model(argv[1], tp::test::tool_scripts());
+  tp::test::Scripts scripts = tp::test::tool_scripts();
+  if (argc == 3) {
+    std::ifstream file(argv[2]);
+    scripts = nlohmann::json::parse(file).get<tp::test::Scripts>();
+  }
+  tp::test::write_scripted_model(argv[1], scripts);
   return 0;
 }

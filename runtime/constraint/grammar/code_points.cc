@@ -130,6 +130,16 @@ CodePoints CodePoints::without(const CodePoints& others) const {
   return outside.complement();
 }
 
+CodePoints CodePoints::in_both_cases() const {
+  CodePoints both = *this;
+  for (char32_t upper = 'A'; upper <= 'Z'; ++upper) {
+    const char32_t lower = upper - 'A' + 'a';
+    if (contains(upper)) both.add(lower, lower);
+    if (contains(lower)) both.add(upper, upper);
+  }
+  return both;
+}
+
 bool CodePoints::contains(char32_t character) const {
   return std::ranges::any_of(
       ranges_, [&](const auto& range) { return range.first <= character && character <= range.second; });

@@ -26,6 +26,8 @@ class CodePoints {
   }
   CodePoints complement() const;
   CodePoints without(const CodePoints& others) const;
+  // Adds the other case of ASCII letters. JavaScript, Python and Perl differ in the case of other letters.
+  CodePoints in_both_cases() const;
   bool contains(char32_t character) const;
   bool empty() const { return ranges_.empty(); }
   std::size_t parts() const { return ranges_.size(); }  // number of added ranges

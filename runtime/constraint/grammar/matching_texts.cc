@@ -1,7 +1,9 @@
 #include "runtime/constraint/grammar/matching_texts.h"
 
 #include <map>
+#include <memory>
 #include <utility>
+#include <vector>
 
 namespace tp::constraint {
 
@@ -17,13 +19,17 @@ ExprId language_expr(ByteGrammar& grammar, const CharacterAutomaton& automaton, 
       {std::move(states), static_cast<std::uint32_t>(length.min), static_cast<std::uint32_t>(length.max)});
 }
 
-ExprId matching_text(ByteGrammar& grammar, const RegexNode& node) {
-  std::map<std::vector<std::pair<char32_t, char32_t>>, ExprId> known;
-  const CharacterExpr character = [&](const CodePoints& set) {
-    const auto [found, is_new] = known.try_emplace(set.ranges(), 0);
+CharacterExpr plain_characters(ByteGrammar& grammar) {
+  using Known = std::map<std::vector<std::pair<char32_t, char32_t>>, ExprId>;
+  return [&grammar, known = std::make_shared<Known>()](const CodePoints& set) {
+    const auto [found, is_new] = known->try_emplace(set.ranges(), 0);
     if (is_new) found->second = set.expr(grammar);
     return found->second;
   };
+}
+
+ExprId matching_text(ByteGrammar& grammar, const RegexNode& node) {
+  const CharacterExpr character = plain_characters(grammar);
   if (is_plain(node)) return regex_expr(grammar, node, RegexMatch::whole, character);
   return language_expr(grammar, intersection({{node, RegexMatch::whole}}, grammar.budget()), {0, kUnbounded},
                        character);

@@ -14,6 +14,9 @@ namespace tp::constraint {
 ExprId language_expr(ByteGrammar& grammar, const CharacterAutomaton& automaton, MatchLength length,
                      const CharacterExpr& character);
 
+// Adds characters in UTF-8, and each set only once. The grammar must outlive the result.
+CharacterExpr plain_characters(ByteGrammar& grammar);
+
 // Adds the texts that an expression matches as a whole. Throws RequestError.
 ExprId matching_text(ByteGrammar& grammar, const RegexNode& node);
 

@@ -30,22 +30,12 @@ struct Flags {
   bool is_inverted = false;  // within an odd number of (?!
 };
 
-// Adds the other case of ASCII letters. JavaScript, Python and Perl differ in the case of other letters.
-CodePoints in_both_cases(const CodePoints& set) {
-  CodePoints both = set;
-  for (char32_t upper = 'A'; upper <= 'Z'; ++upper) {
-    const char32_t lower = upper - 'A' + 'a';
-    if (set.contains(upper)) both.add(lower, lower);
-    if (set.contains(lower)) both.add(upper, upper);
-  }
-  return both;
-}
-
 RegexNode one_of(CodePoints set) { return {.kind = RegexKind::characters, .characters = std::move(set)}; }
 
 class RegexReader {
  public:
-  RegexReader(std::string_view what, std::string_view pattern) : cursor_(what, pattern) {}
+  RegexReader(std::string_view what, std::string_view pattern, RegexDot dot)
+      : cursor_(what, pattern), dot_(dot) {}
 
   RegexNode read() {
     RegexNode node = read_choice(0);
@@ -114,7 +104,7 @@ class RegexReader {
     if (cursor_.peek() == '[') return one_of(read_class());
     if (cursor_.accept("^")) return {.kind = RegexKind::text_begin};
     if (cursor_.accept("$")) return {.kind = RegexKind::text_end};
-    if (cursor_.accept(".")) return one_of(flags_.dot_is_all ? CodePoints::all() : line_ends().complement());
+    if (cursor_.accept(".")) return one_of(dot());
     if (cursor_.peek() == '\\') return read_escape();
     const char next = cursor_.peek();
     if (next == '*' || next == '+' || next == '?')
@@ -123,7 +113,15 @@ class RegexReader {
     return characters({{character, character}});
   }
 
-  RegexNode characters(CodePoints set) const { return one_of(flags_.ignore_case ? in_both_cases(set) : set); }
+  CodePoints dot() const {
+    if (flags_.dot_is_all) return CodePoints::all();
+    return dot_ == RegexDot::all_but_newline ? CodePoints{{'\n', '\n'}}.complement()
+                                             : line_ends().complement();
+  }
+
+  RegexNode characters(CodePoints set) const {
+    return one_of(flags_.ignore_case ? set.in_both_cases() : set);
+  }
 
   RegexNode read_group(std::size_t depth) {
     constexpr std::string_view kOther =
@@ -259,7 +257,7 @@ class RegexReader {
       add_to_class(set, negated);
     }
     cursor_.skip(1);
-    if (flags_.ignore_case) set = in_both_cases(set);
+    if (flags_.ignore_case) set = set.in_both_cases();
     return negated ? set.complement() : set;
   }
 
@@ -291,17 +289,18 @@ class RegexReader {
   }
 
   TextCursor cursor_;
+  RegexDot dot_;
   Flags flags_;
 };
 
 }  // namespace
 
-RegexNode read_regex(std::string_view what, std::string_view pattern) {
+RegexNode read_regex(std::string_view what, std::string_view pattern, RegexDot dot) {
   constexpr std::size_t kMostBytes = std::size_t{64} << 10;
   require<RequestError>(pattern.size() <= kMostBytes,
                         "{} has {} bytes (expected at most {} bytes); shorten it", what, pattern.size(),
                         kMostBytes);
-  return RegexReader(what, pattern).read();
+  return RegexReader(what, pattern, dot).read();
 }
 
 }  // namespace tp::constraint

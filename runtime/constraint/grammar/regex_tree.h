@@ -33,11 +33,14 @@ struct RegexNode {
   std::uint32_t max = 0;
 };
 
+// The characters that a dot does not match: the line ends of all dialects, or \n alone, as in Python.
+enum class RegexDot : std::uint8_t { all_but_line_ends, all_but_newline };
+
 // Parses an expression, which errors call `what`. Unsupported are lookbehind, back references, properties
 // (\p), flags other than `i` and `s`, possessive quantifiers and atomic groups. White space (\s) is ASCII
-// white space, a dot matches all characters except line ends, and `i` ignores the case of ASCII letters.
-// Throws RequestError.
-RegexNode read_regex(std::string_view what, std::string_view pattern);
+// white space, and `i` ignores the case of ASCII letters. Throws RequestError.
+RegexNode read_regex(std::string_view what, std::string_view pattern,
+                     RegexDot dot = RegexDot::all_but_line_ends);
 
 // Number of characters of an expression's matches; max: kUnbounded for no limit.
 struct MatchLength {

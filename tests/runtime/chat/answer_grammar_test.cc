@@ -144,6 +144,50 @@ TEST(CallGrammar, TextAndStrictCallsAreReadBackForEveryTemplate) {
   }
 }
 
+// Random walks write calls and texts of the shape. Calls' markers inside a text stay text.
+TEST(CallsOrConstraint, AreReadBackForEveryTemplate) {
+  std::mt19937 random(7);
+  const Constraint shape = constraint::JsonSchema{
+      .schema = R"({"type": "object", "properties": {"t": {"type": "string"}}, "required": ["t"]})"};
+  std::size_t calls = 0;
+  std::size_t texts = 0;
+  for (const auto& file : chat_fixtures()) {
+    SCOPED_TRACE(file.filename().string());
+    const ChatFixture fixture(file);
+    for (const bool required : {false, true}) {
+      const CallRules rules{.required = required};
+      HeldAnswer held(fixture, kHeldTools, rules);
+      held.syntax.calls_come_first = true;
+      const std::string frame = calls_or_constraint_grammar(
+          fixture.rendering.call_shape(), fixture.rendering.syntax(), kHeldTools, rules, Thinking::never);
+      const auto grammar = [&] { return constraint::grammar_of(shape, frame); };
+      const constraint::Automaton automaton = constraint::build_automaton(grammar());
+      for (int i = 0; i < 8; ++i) {
+        const std::string text = random_text(automaton, random);
+        const Message message = held.read(text);
+        for (const ToolCall& call : message.calls) expect_allowed_call(call);
+        if (message.calls.empty()) {
+          EXPECT_TRUE(!required && Json::parse(message.text).at("t").is_string()) << text;
+        } else {
+          EXPECT_EQ(message.text, "") << text;
+        }
+        ++(message.calls.empty() ? texts : calls);
+      }
+      const MessageSyntax& syntax = held.syntax.syntax;
+      const std::string marker = syntax.calls.begins.empty() ? "{" : syntax.calls.begins.front();
+      const std::string tricky =
+          Json{{"t", marker + "get_time" + syntax.calls.end + marker + "[get_time()]" + syntax.calls.end}}
+              .dump();
+      const std::string header = syntax.has_channels ? "<|channel|>final<|message|>" : "";
+      EXPECT_EQ(TextMatcher(grammar()).matches(header + tricky), !required) << frame;
+      EXPECT_FALSE(TextMatcher(grammar()).begins("It is sunny.")) << frame;
+      EXPECT_EQ(held.read(header + tricky).text, tricky);
+    }
+  }
+  EXPECT_GT(calls, 100U);
+  EXPECT_GT(texts, 100U);
+}
+
 // A model is held to the notation that it knows, if that has JSON.
 TEST(CallGrammar, AllowsCallsAsTemplatesWriteThem) {
   if (!has_published_templates()) GTEST_SKIP() << "../shared/fixtures/chat is not there";
@@ -208,11 +252,11 @@ TEST(CallGrammar, RefusesParametersThatAreNoSchemaOfObjects) {
   }
 }
 
-TEST(PrefaceGrammar, IsWhatAModelWritesBeforeItsAnswer) {
+TEST(FrameGrammar, IsWhatAModelWritesBeforeItsAnswer) {
   const auto matches = [](const std::string& source, Thinking thinking, bool has_calls,
                           const std::string& text) {
-    const std::string preface = preface_grammar(syntax_of_template(source), thinking, has_calls);
-    return TextMatcher(constraint::grammar_of(constraint::Choice{{"yes"}}, preface)).matches(text);
+    const std::string frame = frame_grammar(syntax_of_template(source), thinking, has_calls);
+    return TextMatcher(constraint::grammar_of(constraint::Choice{{"yes"}}, frame)).matches(text);
   };
   const std::string thinks = "<think></think>";
   EXPECT_TRUE(matches(thinks, Thinking::maybe, false, "<think>Hm, \"no\"?\n</think>\n\nyes"));

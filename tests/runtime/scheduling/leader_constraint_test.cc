@@ -148,14 +148,14 @@ TEST(LeaderConstraints, OnesThatNothingSatisfiesAreRefusedBeforeTheyAreQueued) {
   EXPECT_EQ(refusal(held_to(constraint::Regex{"("})).find("`constraint`: the regular expression"), 0U);
   Request alone = held_to(constraint::Choice{{"yes"}});
   alone.constraint.reset();
-  alone.constraint_preface = "root ::= \"a\"";
-  EXPECT_EQ(refusal(alone).find("constraint_preface comes before the text of a constraint"), 0U);
+  alone.constraint_frame = "root ::= \"a\" %constraint";
+  EXPECT_EQ(refusal(alone).find("constraint_frame surrounds the text of a constraint"), 0U);
   EXPECT_FALSE(run.leader.has_work());
 }
 
 Request thinking_first(int most) {
   Request request = held_to(constraint::Regex{"[0-9]{5}"});
-  request.constraint_preface = "root ::= %until \"</think>\" [\\n]{0,2}";
+  request.constraint_frame = "root ::= %until \"</think>\" [\\n]{0,2} %constraint";
   std::vector<TokenId> end;
   for (const char c : std::string("</think>")) end.push_back(c - ' ');
   request.thinking = {
@@ -176,7 +176,7 @@ TEST(LeaderConstraints, BeginBehindThinkingWhichMayBeLimited) {
   }
   ConstrainedRun run;
   Request request = thinking_first(3);
-  request.constraint_preface.clear();
+  request.constraint_frame.clear();
   EXPECT_THROW(run.add(request), RequestError);
 }
 
