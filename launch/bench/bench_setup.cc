@@ -34,7 +34,7 @@ std::string last_part(const std::filesystem::path& model) {
 
 BenchSetup bench_setup(const Engine& engine, std::size_t ranks, const std::filesystem::path& model) {
   return {.version = kVersion,
-          .commit = std::string(commit_text()),
+          .commit = std::string(build_commit()),
           .date = fmt::format("{:%F}", fmt::gmtime(std::time(nullptr))),
           .cpu = cpu_name(),
           .isa = std::string(kernels::name_of(kernels::active_isa())),

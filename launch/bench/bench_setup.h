@@ -12,7 +12,7 @@ namespace tp {
 
 struct BenchSetup {
   std::string version;  // "0.1.0"
-  std::string commit;   // "1a2b3c4d5", or empty
+  std::string commit;   // "1a2b3c4d5", or "unknown"
   std::string date;     // "2026-11-23", UTC
   std::string cpu;      // of rank 0's host: "AMD EPYC 9354"
   std::string isa;      // whose kernels are used: "avx512"
@@ -22,7 +22,7 @@ struct BenchSetup {
   std::size_t ranks = 1;
   std::size_t threads = 1;  // of rank 0
 
-  // "tp-infer 0.1.0 (1a2b3c4d5), 2026-11-23: llama-1b.json on AMD EPYC 9354, kernels avx512, ..."
+  // "tp-infer 0.1.0 (commit 1a2b3c4d5), 2026-11-23: llama-1b.json on AMD EPYC 9354, kernels avx512, ..."
   std::string text() const;
 };
 

@@ -1,14 +1,14 @@
 #pragma once
 
+#include "tp/version.h"
+
 #include <string>
-#include <string_view>
+
+#include <fmt/format.h>
 
 namespace tp {
 
-// "tp-infer 0.1.0 (1a2b3c4d5)": the version, and the commit it was built from, if known.
-std::string version_text();
-
-// The commit it was built from; empty if that is not known.
-std::string_view commit_text();
+// "tp-infer 0.1.0 (commit 1a2b3c4d5)"
+inline std::string version_text() { return fmt::format("tp-infer {} (commit {})", kVersion, build_commit()); }
 
 }  // namespace tp

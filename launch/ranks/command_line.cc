@@ -38,22 +38,22 @@ std::string text_of(const std::map<std::string, std::string>& options, const std
 
 // What rank 0 sends.
 struct Sent {
-  std::string version;
+  std::string build;
   CommandLine line;
 
   template <class Archive>
   void serialize(Archive& archive, unsigned /*version*/) {
-    archive& version& line.subcommand& line.options;
+    archive& build& line.subcommand& line.options;
   }
 };
 
 void compare(const Sent& first, const Sent& own) {
   constexpr const char* kAdvice = "start all ranks with one command line";
   require<ConfigError>(
-      own.version == first.version,
+      own.build == first.build,
       "all ranks must run the same program, found tp-infer {} and, on rank 0, {}; install one "
-      "version on every host",
-      own.version, first.version);
+      "build on every host",
+      own.build, first.build);
   require<ConfigError>(own.line.subcommand == first.line.subcommand,
                        "all ranks must run the same subcommand, found {} and, on rank 0, {}; {}",
                        own.line.subcommand, first.line.subcommand, kAdvice);
@@ -77,7 +77,7 @@ CommandLine CommandLine::of(const CLI::App& command) {
 }
 
 void require_same_command_line(Communicator& comm, const CommandLine& own) {
-  const Sent here{kVersion, own};
+  const Sent here{build_text(), own};
   Sent first = here;
   broadcast_object(comm, first);
   fail_together(comm, [&] { compare(first, here); });

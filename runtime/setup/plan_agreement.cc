@@ -13,6 +13,7 @@
 #include "runtime/setup/engine_plan_archive.h"
 #include "runtime/setup/measured_split.h"
 #include "runtime/setup/overlap_choice.h"
+#include "tp/internal/require.h"
 #include "tp/version.h"
 
 #include <algorithm>
@@ -104,12 +105,20 @@ void agree_on_arithmetic(Communicator& comm, const EnginePlan& plan) {
   }
 }
 
-EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
-  // Every rank detects a disagreement, and fail_together turns it into a single AgreedError.
+void require_same_build(Communicator& comm, const std::string& own) {
+  std::string first = own;
+  broadcast_object(comm, first);
   fail_together(comm, [&] {
-    require_agreement(comm, hash_of(kVersion), "the program's version",
-                      "start the same program on every host");
+    require<CommError>(
+        own == first,
+        "the ranks run different programs: expected one build of tp-infer, found {} on rank 0, "
+        "and {} on rank {}; start the same program on every host",
+        first, own, comm.rank());
   });
+}
+
+EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
+  require_same_build(comm, build_text());
   const bool measures = max_over_ranks(comm, comm.is_root() && options.measured_split ? 1 : 0) != 0;
   const std::vector<double> measured =
       measures ? measure_split(comm, start_threads(comm, options)) : std::vector<double>();

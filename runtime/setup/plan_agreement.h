@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace tp {
@@ -19,6 +20,9 @@ std::size_t start_threads(const Communicator& comm, const EngineOptions& options
 // The host of each rank, [stages * ranks per stage]; see EnginePlan::host_of. Throws ConfigError if the ranks
 // cannot be divided evenly.
 std::vector<std::uint64_t> hosts_of_stages(const Placement& world, std::size_t stages);
+
+// Checks that all ranks run the same build, whose text is `own`. Collective; throws AgreedError.
+void require_same_build(Communicator& comm, const std::string& own);
 
 // Broadcasts rank 0's plan and checks that all ranks can execute it together. Collective; throws AgreedError.
 EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options);

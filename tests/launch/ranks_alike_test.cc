@@ -61,6 +61,34 @@ TEST(RanksStartedDifferently, HaveAnotherOption) {
       "found --max-tokens 5 and, on rank 0, 4;");
 }
 
+// A copy of the program whose commit differs in its digits.
+TEST(RanksStartedDifferently, RunAnotherBuildOfTheSameVersion) {
+  const std::string version = run(kNoMpirun, {"--version"}).out;
+  const std::string commit =
+      version.substr(version.find("commit ") + 7, version.rfind(')') - version.find("commit ") - 7);
+  std::ifstream in(TP_INFER_PROGRAM, std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(in)), {});
+  const std::string other(commit.size(), '7');
+  std::size_t replaced = 0;
+  for (std::size_t at = bytes.find(commit); at != bytes.npos; at = bytes.find(commit, at + 1), ++replaced)
+    bytes.replace(at, commit.size(), other);
+  if (replaced == 0) GTEST_SKIP() << "the program is linked with a shared library";
+  const TextModel model;
+  const TemporaryDirectory folder;
+  const fs::path program = folder.write("tp-infer", bytes);
+  fs::permissions(program, fs::perms::owner_all);
+  std::vector<std::string> command = command_line(1, continue_text(model.path()));
+  std::vector<std::string> odd = command;
+  odd.erase(odd.begin(), std::find(odd.begin(), odd.end(), "-np"));
+  std::replace(odd.begin(), odd.end(), std::string(TP_INFER_PROGRAM), program.string());
+  command.push_back(":");
+  command.insert(command.end(), odd.begin(), odd.end());
+  const Finished finished = Process(command).finish();
+  expect_one_error(finished, 1, "tp-infer: [rank 1/2] all ranks must run the same program, found tp-infer ");
+  EXPECT_CONTAINS(finished.err, "commit " + other);
+  EXPECT_CONTAINS(finished.err, "commit " + commit);
+}
+
 TEST(RanksStartedDifferently, HaveAWrongOption) {
   const TextModel model;
   const Finished finished =

@@ -87,7 +87,7 @@ function status() {
   });
   return {
     model: MODEL,
-    version: "0.1.0",
+    version: "0.2.0-dev",
     uptime_seconds: uptime(),
     ready: true,
     draining: false,
