@@ -187,6 +187,10 @@ struct TokenEvent {
   TokenId token = 0;
   std::string text;               // the text completed by this token, in whole UTF-8 characters; may be empty
   std::size_t cached_tokens = 0;  // prompt tokens found in the prefix cache
+  // Prompt tokens that the request read from the store, also counted as cached tokens, and the time this
+  // took.
+  std::size_t restored_tokens = 0;
+  double restore_seconds = 0.0;
   // Number of draft tokens in the continuation so far, and the number that the model accepted.
   std::size_t drafted_tokens = 0;
   std::size_t accepted_tokens = 0;

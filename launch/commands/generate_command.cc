@@ -110,6 +110,13 @@ void report_speed(std::size_t tokens, double seconds) {
                          seconds, static_cast<double>(tokens) / seconds));
 }
 
+void report_prompts(const GenerateOutput::PromptTokens& tokens, bool has_store) {
+  std::string text =
+      fmt::format("{} prompt tokens, of which {} came from the cache", tokens.all, tokens.cached);
+  if (has_store) text += fmt::format("; {} of them were read from the store of prompts", tokens.restored);
+  print_note(text + "\n");
+}
+
 // A token as it is in the vocabulary, such as "fr_XX", or an id.
 TokenId token_named(const Engine& engine, const std::string& text) {
   if (const std::optional<TokenId> known = engine.find_token(text)) return *known;
@@ -153,7 +160,10 @@ int generate(Engine& engine, const GenerateFlags& flags, GeneratePreparation& pr
   run.run();
   prepared.output->finish();
   prepared.trace->finish(engine);
-  if (flags.engine.verbose) report_speed(output.generated_tokens(), run.seconds());
+  if (flags.engine.verbose) {
+    report_speed(output.generated_tokens(), run.seconds());
+    report_prompts(output.prompt_tokens(), engine.status().store.is_open);
+  }
   if (flags.engine.verbose && flags.engine.options.speculation.drafts != DraftKind::none)
     print_note(describe_drafts(engine.status().speculation));
   output.report_failures();

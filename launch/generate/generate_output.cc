@@ -113,6 +113,11 @@ void GenerateOutput::add(const TokenEvent& event) {
     if (continuation.token_ids.size() == 1) answer.first_tokens[sample] = now();
     generated_tokens_ += 1;
   }
+  if (answer.completion.finished()) {
+    prompt_tokens_.all += answer.completion.request.prompt.size();
+    prompt_tokens_.cached += answer.completion.cached_tokens;
+    prompt_tokens_.restored += answer.completion.restored_tokens;
+  }
   if (!style_.json) return write_texts();
   const bool is_line = answer.completion.facts.form == AnswerFacts::Form::line;
   if (is_line && continuation.finished() && !answer.written[sample]) write_line(answer, sample);
@@ -212,6 +217,7 @@ nlohmann::json GenerateOutput::timings_of(const Answer& answer, std::size_t samp
   nlohmann::json timings = {
       {"load_s", rounded(engine_.info().load_time.count())},
       {"prompt_tokens", answer.completion.request.prompt.size()},
+      {"cache_n", answer.completion.cached_tokens},
       {"generated_tokens", generated},
       {"first_token_s", rounded(first_token.seconds - answer.submitted.seconds)},
       {"decode_s", rounded(decode_seconds)},
@@ -220,6 +226,10 @@ nlohmann::json GenerateOutput::timings_of(const Answer& answer, std::size_t samp
                                   : 0.0},
       {"first_token_ms", milliseconds(answer.submitted.time, first_token.time, 1)},
       {"ms_per_token", milliseconds(first_token.time, time_, generated - 1)}};
+  if (answer.completion.restored_tokens > 0) {
+    timings["kv_store_n"] = answer.completion.restored_tokens;
+    timings["kv_store_ms"] = rounded(1000 * answer.completion.restore_seconds);
+  }
   const Continuation& continuation = answer.completion.continuations[sample];
   if (continuation.drafted_tokens > 0) {
     timings["drafted_tokens"] = continuation.drafted_tokens;

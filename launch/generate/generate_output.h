@@ -60,6 +60,14 @@ class GenerateOutput {
   std::size_t failed_requests() const { return failed_requests_; }
   std::size_t generated_tokens() const { return generated_tokens_; }
 
+  // Tokens of the prompts of finished requests, and those that did not have to be computed.
+  struct PromptTokens {
+    std::size_t all = 0;
+    std::size_t cached = 0;    // found in the cache
+    std::size_t restored = 0;  // read from the store; also counted as cached
+  };
+  const PromptTokens& prompt_tokens() const { return prompt_tokens_; }
+
  private:
   struct Moment {
     double seconds = 0.0;
@@ -97,6 +105,7 @@ class GenerateOutput {
   std::size_t requests_ = 0;
   std::size_t failed_requests_ = 0;
   std::size_t generated_tokens_ = 0;
+  PromptTokens prompt_tokens_;
   double now_ = 0.0;
   TimeParts time_;
   bool headed_ = false;  // a heading is written

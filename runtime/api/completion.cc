@@ -103,6 +103,8 @@ Continuation& Completion::add(const TokenEvent& event) {
   if (event.finish_reason == FinishReason::error) return continuation;  // an error has no token
   if (event.sample == 0)
     cached_tokens = event.cached_tokens;  // the other samples always find the primary's prompt
+  restored_tokens = event.restored_tokens;
+  restore_seconds = event.restore_seconds;
   continuation.text += event.text;
   continuation.token_ids.push_back(event.token);
   read_message(syntax, event, continuation);

@@ -71,6 +71,8 @@ struct Completion {
   std::string constraint_member{};
   std::vector<TokenId> asked_stops{};  // the client's own stop_token_ids
   std::size_t cached_tokens = 0;       // prompt tokens found in the prefix cache
+  std::size_t restored_tokens = 0;     // prompt tokens read from the store of prompts, and the time this took
+  double restore_seconds = 0.0;
   // On request: log-probabilities of the prompt's tokens from the second one on, and the most likely tokens
   // at their places.
   std::vector<double> prompt_logprobs{};

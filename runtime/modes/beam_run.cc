@@ -107,6 +107,8 @@ void BeamRun::receive(std::size_t beam, const Event& event) {
   const auto take_times = [&](const RequestTimes& times) {
     if (times_.first_scheduled == RequestTimes::Clock::time_point{})
       times_.first_scheduled = times.first_scheduled;
+    times_.restored_tokens += times.restored_tokens;
+    times_.restore_seconds += times.restore_seconds;
   };
   if (const auto* found = std::get_if<PromptCandidates>(&event)) {
     try {
@@ -236,6 +238,8 @@ void BeamRun::emit_text(int sample, const FinishedBeam& text) {
     TokenEvent event = event_of(sample);
     event.token = tokens[i];
     event.cached_tokens = cached_tokens_;
+    event.restored_tokens = times_.restored_tokens;
+    event.restore_seconds = times_.restore_seconds;
     const bool is_last = i + 1 == tokens.size();
     if (stream) event.text = stream->push(tokens[i], false);
     if (stream && is_last) event.text += stream->finish();

@@ -229,6 +229,8 @@ void Unmasker::on_event(const std::shared_ptr<Job>& job, std::size_t index, cons
   } else if (const auto* finished = std::get_if<RequestFinished>(&event)) {
     RequestTimes& times = job->state->times;
     if (times.first_scheduled == Clock::time_point{}) times.first_scheduled = finished->times.first_scheduled;
+    times.restored_tokens += finished->times.restored_tokens;
+    times.restore_seconds += finished->times.restore_seconds;
     if (run.text.passes() == 0) run.sequence.cached_tokens = finished->cached_tokens;
     end_pass(job, index);
   }

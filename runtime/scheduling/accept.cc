@@ -25,6 +25,8 @@ TokenEvent event_of(const Sequence& sequence) {
   event.request = sequence.state->id;
   event.sample = sequence.sample;
   event.cached_tokens = sequence.cached_tokens;
+  event.restored_tokens = sequence.state->times.restored_tokens;
+  event.restore_seconds = sequence.state->times.restore_seconds;
   event.drafted_tokens = sequence.drafted_tokens;
   event.accepted_tokens = sequence.accepted_tokens;
   return event;

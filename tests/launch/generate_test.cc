@@ -173,6 +173,8 @@ TEST(Generate, JsonSaysWhatTextSays) {
   EXPECT_EQ(line.at("timings").at("generated_tokens"), 12);
   EXPECT_GT(line.at("timings").at("prompt_tokens"), 1);
   EXPECT_GT(line.at("timings").at("decode_tokens_per_s"), 0.0);
+  EXPECT_EQ(line.at("timings").at("cache_n"), 0);
+  EXPECT_FALSE(line.at("timings").contains("kv_store_n"));
   for (std::size_t i = 0; i < 12; ++i) {
     const json& entry = line.at("logprobs").at(i);
     EXPECT_EQ(entry.at("id"), line.at("token_ids").at(i));
@@ -180,6 +182,49 @@ TEST(Generate, JsonSaysWhatTextSays) {
     EXPECT_EQ(entry.at("top").at(0).at("id"), entry.at("id")) << "greedy takes the most likely";
     EXPECT_LE(entry.at("logprob"), 0.0);
   }
+}
+
+// The second prompt of the batch finds the first one in memory; the second run finds both on disk.
+TEST(Generate, SaysWhichPromptTokensCameFromTheCacheAndTheStore) {
+  const TextModel model;
+  const TemporaryDirectory folder;
+  const std::string ids = json(std::vector<int>(41, 7)).dump();
+  const std::string line = R"({"ids": )" + ids + R"(, "max_tokens": 4, "ignore_eos": true, "n": 2})";
+  const Arguments arguments = {"--batch",
+                               folder.write("batch", line + "\n" + line + "\n"),
+                               "--kv-store",
+                               folder.path() / "store",
+                               "--block-size",
+                               "4",
+                               "--verbose",
+                               "--kv-store-min",
+                               "8",
+                               "--max-sequences",
+                               "1",
+                               "--greedy"};
+  const auto run_once = [&] {
+    const Finished finished = run(2, generate(model.path(), arguments));
+    EXPECT_EQ(finished.status, 0) << finished.err;
+    return finished;
+  };
+  const auto timings = [](const Finished& finished, std::size_t answer) {
+    return json_lines(finished.out).at(answer).at("timings");
+  };
+  const Finished first = run_once();
+  EXPECT_EQ(timings(first, 0).at("cache_n"), 0);
+  EXPECT_FALSE(timings(first, 0).contains("kv_store_n"));
+  EXPECT_EQ(timings(first, 2).at("cache_n"), 40);
+  EXPECT_CONTAINS(first.err, "82 prompt tokens, of which 40 came from the cache; 0 of them were read from");
+  const Finished second = run_once();
+  for (const std::size_t sample : {0U, 1U}) {
+    EXPECT_EQ(timings(second, sample).at("cache_n"), 40);
+    EXPECT_EQ(timings(second, sample).at("kv_store_n"), 40);
+    EXPECT_GT(timings(second, sample).at("kv_store_ms"), 0.0);
+  }
+  EXPECT_EQ(timings(second, 2).at("cache_n"), 40);
+  EXPECT_FALSE(timings(second, 2).contains("kv_store_n")) << "it was in memory";
+  EXPECT_CONTAINS(second.err,
+                  "82 prompt tokens, of which 80 came from the cache; 40 of them were read from the store");
 }
 
 TEST(Generate, NoEchoLeavesThePromptOut) {
