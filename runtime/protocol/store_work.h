@@ -39,6 +39,9 @@ struct StoreWork {
   bool clears = false;                   // after earlier saves and before these, remove all files
 };
 
+// Reported once by each rank.
+enum class StoreProblem : std::uint8_t { none, damaged_file, cannot_write };
+
 // A rank's answer.
 struct StoreReport {
   static constexpr std::size_t kMostLoads = 4;  // unfinished loads
@@ -56,9 +59,10 @@ struct StoreReport {
   std::uint64_t removed_bytes = 0;  // to limit the size of the folder
   double write_seconds = 0.0;
   double read_seconds = 0.0;
-  bool writes = true;               // false after an error
-  std::uint64_t damaged_files = 0;  // files that were ignored
-  std::array<char, 256> note{};     // a new problem, else empty
+  bool writes = true;                         // false after an error
+  std::uint64_t damaged_files = 0;            // files that were ignored
+  StoreProblem problem = StoreProblem::none;  // a new problem, and a text about it
+  std::array<char, 256> note{};
 };
 
 }  // namespace tp

@@ -66,8 +66,12 @@ StoreReport RankStore::run(StoreWork work) {
     cancelled_.erase(ended_.front().id);
     ended_.pop_front();
   }
-  const std::size_t length = std::min(note_.size(), report.note.size() - 1);
-  std::copy_n(std::exchange(note_, {}).begin(), length, report.note.begin());
+  if (!problems_.empty()) {
+    const auto& [problem, text] = problems_.front();
+    report.problem = problem;
+    std::copy_n(text.begin(), std::min(text.size(), report.note.size() - 1), report.note.begin());
+    problems_.pop_front();
+  }
   wake_.notify_one();
   return report;
 }
@@ -200,7 +204,9 @@ void RankStore::ignore(const std::filesystem::path& file, const std::string& why
   StoreFolder::remove(file);
   const std::lock_guard lock(mutex_);
   if (report_.damaged_files++ == 0)
-    note_ = fmt::format("the stored prompt {} is ignored and removed: {}", file.string(), why);
+    problems_.emplace_back(
+        StoreProblem::damaged_file,
+        fmt::format("the stored prompt {} is ignored and removed: {}", file.string(), why));
 }
 
 // Removes the files that the run replaces: runs with the same beginning.
@@ -223,7 +229,8 @@ void RankStore::guard(const std::function<void()>& task) {
 void RankStore::stop_writing(const std::string& why) {
   const std::lock_guard lock(mutex_);
   if (!std::exchange(writes_, false)) return;
-  note_ = fmt::format("prompts are no longer stored in {}: {}", folder_.path().parent_path().string(), why);
+  problems_.emplace_back(StoreProblem::cannot_write, fmt::format("prompts are no longer stored in {}: {}",
+                                                                 folder_.path().parent_path().string(), why));
 }
 
 void RankStore::write(const CachePart& part, const StoredRun& run, std::span<const std::byte> file) {

@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace tp {
@@ -81,8 +82,8 @@ class RankStore {
   std::deque<StoreReport::Load> ended_;
   std::vector<RunHeader> found_;
   StoreReport report_;
-  std::string note_;
-  bool writes_ = true;  // false after an error
+  std::deque<std::pair<StoreProblem, std::string>> problems_;  // not reported yet
+  bool writes_ = true;                                         // false after an error
   bool stops_ = false;
   std::thread thread_;  // last, so that all other members exist while it runs
 };

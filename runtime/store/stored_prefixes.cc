@@ -274,7 +274,9 @@ std::vector<std::string> StoredPrefixes::settle(std::span<const StoreReport> rep
     status_.write_seconds += report.write_seconds;
     status_.damaged_files += report.damaged_files;
     status_.removed_bytes += report.removed_bytes;
-    if (report.note.front() != '\0') notes.emplace_back(report.note.data());
+    // Ranks notice a full disk in different steps. The user needs one note.
+    if (report.problem != StoreProblem::none && noted_.insert(report.problem).second)
+      notes.emplace_back(report.note.data());
     for (std::size_t i = 0; i < report.ended_loads; ++i) {
       Load& load = loads_.at(report.loads[i].id);
       ++load.reports;

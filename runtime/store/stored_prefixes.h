@@ -16,6 +16,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -167,6 +168,7 @@ class StoredPrefixes {
   double read_tokens_ = 0.0;
   double read_seconds_ = 0.0;
   Clock::time_point measured_{};
+  std::set<StoreProblem> noted_;
   StoreStatus status_{.is_open = true, .writes = true};
 };
 
