@@ -95,7 +95,7 @@ RankShare share_of(const ModelSpec& spec, const Footprint& footprint, std::size_
 std::vector<RankShare> shares_of(const EnginePlan& plan, const ModelSpec& spec, const WeightSource& weights,
                                  std::size_t cache_blocks, std::size_t ranks) {
   omp_set_num_threads(static_cast<int>(default_threads(ranks)));
-  const Footprint footprint(spec, plan, weights);
+  const Footprint footprint(spec, plan, weights, cache_blocks);
   std::vector<RankShare> shares;
   for (std::size_t rank = 0; rank < ranks; ++rank)
     shares.push_back(share_of(spec, footprint, cache_blocks, plan.tp(rank)));

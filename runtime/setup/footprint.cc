@@ -15,7 +15,7 @@ MemoryNeed Footprint::of(TpRank tp, std::optional<WeightType> weights, Stage sta
   const CacheGroups groups =
       stage.is_whole() ? groups_ : groups_.with_layers(stage.layers(spec_.blocks.size()));
   const std::vector<kernels::KvLayout> layouts = model.kv_layouts(plan_.kv_type(), plan_.options.block_size);
-  const CacheSlices slices = plan_.cache_slices(spec_, stage, tp, kNominalBlocks);
+  const CacheSlices slices = plan_.cache_slices(spec_, stage, tp, blocks_);
   return {.weights = model.weight_bytes(),
           .workspace = model.workspace_floats(plan_.step_limits()) * sizeof(float) +
                        HostCache{slices, plan_.step_limits().max_blocks}.exchange_bytes(layouts),

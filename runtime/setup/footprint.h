@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/layers/model.h"
+#include "model/memory/cache_slices.h"
 #include "model/weights/source/weight_source.h"
 #include "runtime/setup/engine_setup.h"
 
@@ -40,9 +41,11 @@ struct MemoryNeed {
 
 class Footprint {
  public:
-  // All arguments must outlive this object.
-  Footprint(const ModelSpec& spec, const EnginePlan& plan, const WeightSource& source)
-      : spec_(spec), plan_(plan), source_(source), groups_(plan.cache_groups(spec)) {}
+  // All references must outlive this object. `blocks`: the blocks of the cache, of which ranks may own
+  // unequal parts.
+  Footprint(const ModelSpec& spec, const EnginePlan& plan, const WeightSource& source,
+            std::size_t blocks = kNominalBlocks)
+      : spec_(spec), plan_(plan), source_(source), groups_(plan.cache_groups(spec)), blocks_(blocks) {}
 
   const CacheGroups& groups() const { return groups_; }
 
@@ -56,6 +59,7 @@ class Footprint {
   const EnginePlan& plan_;
   const WeightSource& source_;
   CacheGroups groups_;
+  std::size_t blocks_;
 };
 
 }  // namespace tp
