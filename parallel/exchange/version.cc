@@ -1,6 +1,6 @@
 #include "tp/version.h"
 
-#include "commit.h"
+#include "parallel/exchange/commit.h"
 
 #include <string>
 

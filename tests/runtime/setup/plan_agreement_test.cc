@@ -1,9 +1,9 @@
 #include "runtime/setup/plan_agreement.h"
 
-#include "parallel/exchange/communicator.h"
 #include "parallel/exchange/fail_together.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
+#include "tp/communicator.h"
 #include "tp/version.h"
 
 #include <string>
