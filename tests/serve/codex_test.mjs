@@ -8,7 +8,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-const PACKAGES = ['openai', '@openai/codex@0.171.0'];
+const PACKAGES = ['openai', '@anthropic-ai/sdk', '@openai/codex@0.171.0'];
 const [program, mpirun, writeModel] = process.argv.slice(2);
 const folder = mkdtempSync(join(tmpdir(), 'tp-infer-codex-'));
 process.on('exit', () => rmSync(folder, {recursive: true, force: true}));
