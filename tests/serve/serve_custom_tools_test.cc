@@ -24,8 +24,8 @@ Scripts scripts() {
   return {{"plain", {"Done."}},
           {"patch",
            {"<think>", "A file.", "</think>", "<tool_call>", "{\"name\": \"apply_patch\", \"arguments\": {",
-            "\"input\": \"", "*** Begin Patch\\n*** Add File: ", "a.txt", "\\n+tea", " \\\"x\\",
-            "\" \\\\", "n\\n*** End Patch", "\"}}", "</tool_call>"}},
+            "\"input\": \"", "*** Begin Patch\\n*** Add File: ", "a.txt", "\\n+tea", " \\\"x\\", "\" \\\\",
+            "n\\n*** End Patch", "\"}}", "</tool_call>"}},
           {"loose", {"<think>No.", "</think>\n\n"}},
           {"free", {"{\"name\": \"note\", \"arg", "uments\": {\"input\": \"a \\\"", "b\\\" {\"}}"}}};
 }
