@@ -129,8 +129,9 @@ void check_seq2seq_length(const Request& request, const LeaderOptions& options) 
 }  // namespace
 
 void check_request(const Request& request, const LeaderOptions& options, bool has_tokenizer) {
-  request.validate();
+  // What the model cannot do comes first: a model without causal attention makes every request bidirectional.
   check_task(request, options);
+  request.validate();
   check_marks(request, options);
   const bool is_seq2seq = options.kind == ModelKind::seq2seq;
   require<RequestError>(

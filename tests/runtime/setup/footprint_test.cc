@@ -34,7 +34,7 @@ void expect_memory(Engine& engine, const EngineOptions& options, std::size_t ran
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const MemoryNeed need = footprint.of(plan.tp(rank));
     EXPECT_EQ(need.weights, reports[rank].weight_bytes) << "rank " << rank;
-    EXPECT_EQ(blocks * need.cache_block, reports[rank].cache_bytes) << "rank " << rank;
+    EXPECT_EQ(blocks * need.cache_block + need.states, reports[rank].cache_bytes) << "rank " << rank;
     EXPECT_EQ(need.workspace, reports[rank].workspace_bytes) << "rank " << rank;
   }
 }
