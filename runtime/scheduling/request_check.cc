@@ -129,7 +129,8 @@ void check_seq2seq_length(const Request& request, const LeaderOptions& options) 
 }  // namespace
 
 void check_request(const Request& request, const LeaderOptions& options, bool has_tokenizer) {
-  // What the model cannot do comes first: a model without causal attention makes every request bidirectional.
+  // A refusal by kind comes first, because a model without causal attention makes every request
+  // bidirectional.
   check_task(request, options);
   request.validate();
   check_marks(request, options);

@@ -233,8 +233,8 @@ double seconds_for_line(const Tokenizer& tokenizer, const std::string& unit, std
   return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
 }
 
-// A line that is eight times as long takes 8 to 10 times as long, and some tenths of a second more if its memory
-// exceeds the caches of a busy machine. With one step per pair of characters, it would take minutes.
+// A line that is eight times as long takes 8 to 10 times as long, and some tenths of a second more if its
+// memory exceeds the caches of a busy machine. With one step per pair of characters, it would take minutes.
 TEST(Tokenizer, TakesTimeInTheLengthOfALineNotItsSquare) {
   const Tokenizer byte_level =
       testing::load_tokenizer(testing::byte_level_json({"a a", "aa aa", "Ġ Ġ", "Ċ Ċ"}));
