@@ -60,9 +60,10 @@ TEST_F(ServeApiAlone, CharactersInSeveralTokensHaveTheirBytesAndOnePlace) {
   ASSERT_GE(lists.at("text_offset").size(), 4U) << lists;
   EXPECT_EQ(lists.at("tokens").at(0), "a");
   EXPECT_EQ(lists.at("text_offset").at(0), 0);
-  for (std::size_t i = 1; i + 1 < lists.at("tokens").size(); ++i)
-    EXPECT_EQ(lists.at("text_offset").at(i), 1) << lists;
-  EXPECT_EQ(lists.at("text_offset").back(), 2) << lists;
+  const std::size_t end = lists.at("tokens").size() - 1;  // the end token
+  for (std::size_t i = 1; i + 1 < end; ++i) EXPECT_EQ(lists.at("text_offset").at(i), 1) << lists;
+  EXPECT_EQ(lists.at("text_offset").at(end - 1), 2) << lists;
+  EXPECT_EQ(lists.at("text_offset").at(end), 3) << lists;
   json streamed = body;
   streamed["stream"] = true;
   json offsets = json::array();
@@ -109,7 +110,6 @@ TEST_F(ServeApiAlone, EveryGeneratedTokenHasAnEntryEvenTheEndToken) {
       entries += logprobs.at("tokens").size();
       const std::string end = logprobs.at("tokens").back();
       EXPECT_FALSE(end.empty());
-      EXPECT_TRUE(logprobs.at("top_logprobs").back().contains(end)) << logprobs;
       EXPECT_EQ(logprobs.at("text_offset").back(), choice.at("text").get<std::string>().size());
     }
     const json& usage = whole.at("usage");
@@ -118,6 +118,9 @@ TEST_F(ServeApiAlone, EveryGeneratedTokenHasAnEntryEvenTheEndToken) {
 
     body["stream"] = true;
     std::vector<json> streamed(lists.size());
+    for (json& own : streamed) {
+      for (const std::string& name : names) own[name] = json::array();
+    }
     for (const json& chunk : server().post("/v1/completions", body).chunks()) {
       for (const json& choice : chunk.at("choices")) {
         if (!choice.at("logprobs").is_object()) continue;
