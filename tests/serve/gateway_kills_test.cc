@@ -30,8 +30,8 @@ struct Asked {
 // Members that differ between two runs of one request: names, times, and what was in the cache.
 void remove_identity(json& value) {
   if (value.is_object()) {
-    for (const char* name : {"id", "created", "created_at", "timings", "item_id", "call_id", "cached_tokens",
-                             "cache_read_input_tokens", "input_tokens"})
+    for (const char* name : {"id", "created", "created_at", "completed_at", "timings", "item_id", "call_id",
+                             "cached_tokens", "cache_read_input_tokens", "input_tokens"})
       value.erase(name);
   }
   if (value.is_structured()) {
