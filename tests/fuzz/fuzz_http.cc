@@ -28,7 +28,7 @@ tp::HttpOptions options() {
       exchange->end_stream();
     };
   };
-  options.refuse = [](const HttpRequest&, int status, std::string_view message) {
+  options.refuse = [](const tp::HttpRequest&, int status, std::string_view message) {
     return tp::HttpResponse{.status = status, .body = std::string(message)};
   };
   return options;
