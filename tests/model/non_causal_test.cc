@@ -48,7 +48,7 @@ std::string refusal(const CheckpointConfig& config) {
   }
 }
 
-// What the error says of the layers of each family that cannot attend to later tokens.
+// The words of the error for the layers of each family that cannot attend to later tokens.
 const std::map<std::string, std::string> kRefused = {
     {"BambaForCausalLM", "recurrent layers"},
     {"DeepseekV32ForCausalLM", "indexers, which score earlier tokens"},

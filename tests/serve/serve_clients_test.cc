@@ -1,4 +1,4 @@
-// What clients of each API read besides answers: ids, lists of models, and the texts of errors.
+// Clients of each API read more than answers: ids, lists of models, and the texts of errors.
 #include "tests/serve/tool_requests.h"
 
 #include <iterator>

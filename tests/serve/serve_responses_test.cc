@@ -1,4 +1,4 @@
-// What /v1/responses has beyond texts: log-probabilities, penalties, and the members that clients require.
+// Members of /v1/responses besides texts: log-probabilities, penalties, and the members that clients require.
 #include "tests/serve/tool_requests.h"
 
 #include <algorithm>

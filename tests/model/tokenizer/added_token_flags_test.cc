@@ -120,7 +120,7 @@ const ListFormat kListFormats[] = {
      true, false},
 };
 
-// What a tokenizer makes of a text: its ids, with the token <m>.
+// The ids of a text, with the token <m>.
 struct EncodedMark {
   std::vector<TokenId> ids;
   bool has_token;

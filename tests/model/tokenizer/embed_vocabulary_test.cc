@@ -20,7 +20,7 @@ EmbeddedVocabulary embedded(const std::filesystem::path& folder, std::size_t row
   return embed_vocabulary(load_tokenizer_parts(folder), rows, folder.filename()).vocabulary;
 }
 
-// Those of fixtures, with the names under which llama.cpp knows their pre-tokenizers; empty for
+// Fixtures, with the names under which llama.cpp knows their pre-tokenizers; empty for
 // SentencePiece's.
 TEST(EmbedVocabulary, FindsThePreTokenizerByItsTokens) {
   const std::filesystem::path shared = TP_SHARED_FIXTURES "/tokenizers";
