@@ -112,7 +112,7 @@ TEST(Batch, ABadLineDoesNotStopTheOthers) {
                     "standard input:2: expected a JSON object (parse error");
     EXPECT_EQ(lines[2].at("error"),
               "standard input:4: expected a JSON object such as {\"prompt\": \"...\"}, found array");
-    EXPECT_CONTAINS(lines[3].at("error").get<std::string>(), "ill-formed UTF-8");
+    EXPECT_CONTAINS(lines[3].at("error").get<std::string>(), "expected UTF-8, found other bytes");
     EXPECT_CONTAINS(lines[4].at("error").get<std::string>(), "`n` is 2147483647, expected 1 to 4096");
     EXPECT_EQ(lines[4].at("id"), 4);
     EXPECT_EQ(lines[6].at("index"), 5);

@@ -186,6 +186,7 @@ TEST(Generate, JsonSaysWhatTextSays) {
 
 // The second prompt of the batch finds the first one in memory; the second run finds both on disk.
 TEST(Generate, SaysWhichPromptTokensCameFromTheCacheAndTheStore) {
+  // Blocks of 32 tokens are shared: the first one of 41.
   const TextModel model;
   const TemporaryDirectory folder;
   const std::string ids = json(std::vector<int>(41, 7)).dump();
@@ -194,8 +195,6 @@ TEST(Generate, SaysWhichPromptTokensCameFromTheCacheAndTheStore) {
                                folder.write("batch", line + "\n" + line + "\n"),
                                "--kv-store",
                                folder.path() / "store",
-                               "--block-size",
-                               "4",
                                "--verbose",
                                "--kv-store-min",
                                "8",
@@ -213,18 +212,18 @@ TEST(Generate, SaysWhichPromptTokensCameFromTheCacheAndTheStore) {
   const Finished first = run_once();
   EXPECT_EQ(timings(first, 0).at("cache_n"), 0);
   EXPECT_FALSE(timings(first, 0).contains("kv_store_n"));
-  EXPECT_EQ(timings(first, 2).at("cache_n"), 40);
-  EXPECT_CONTAINS(first.err, "82 prompt tokens, of which 40 came from the cache; 0 of them were read from");
+  EXPECT_EQ(timings(first, 2).at("cache_n"), 32);
+  EXPECT_CONTAINS(first.err, "82 prompt tokens, of which 32 came from the cache; 0 of them were read from");
   const Finished second = run_once();
   for (const std::size_t sample : {0U, 1U}) {
-    EXPECT_EQ(timings(second, sample).at("cache_n"), 40);
-    EXPECT_EQ(timings(second, sample).at("kv_store_n"), 40);
+    EXPECT_EQ(timings(second, sample).at("cache_n"), 32);
+    EXPECT_EQ(timings(second, sample).at("kv_store_n"), 32);
     EXPECT_GT(timings(second, sample).at("kv_store_ms"), 0.0);
   }
-  EXPECT_EQ(timings(second, 2).at("cache_n"), 40);
+  EXPECT_EQ(timings(second, 2).at("cache_n"), 32);
   EXPECT_FALSE(timings(second, 2).contains("kv_store_n")) << "it was in memory";
   EXPECT_CONTAINS(second.err,
-                  "82 prompt tokens, of which 80 came from the cache; 40 of them were read from the store");
+                  "82 prompt tokens, of which 64 came from the cache; 32 of them were read from the store");
 }
 
 TEST(Generate, NoEchoLeavesThePromptOut) {
