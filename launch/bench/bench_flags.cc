@@ -57,14 +57,12 @@ void add_bench_options(CLI::App& command, BenchFlags& flags) {
   add_speculate_option(command, flags.engine.options.speculation);
   options.add_file("--synthetic", flags.synthetic,
                    "Generate random weights for the shapes of this config.json, without a checkpoint");
-  options
-      .add("--prompt", flags.prompts, "N", whole_number(1, 1 << 24),
-           "Prompt length in tokens, or a list: 128,512")
-      ->delimiter(',');
+  options.add_list("--prompt", flags.prompts, "N", whole_number(1, 1 << 24),
+                   "Prompt length in tokens, or a list: 128,512");
   options.add("--generate", flags.generate, "N", whole_number(0, 1 << 24),
               "Tokens to generate; 0 measures prefill only");
-  options.add("--batch", flags.batches, "N", whole_number(1, 4096), "Concurrent sequences, or a list: 1,16")
-      ->delimiter(',');
+  options.add_list("--batch", flags.batches, "N", whole_number(1, 4096),
+                   "Concurrent sequences, or a list: 1,16");
   command.add_flag("--constraint", flags.constraint,
                    "Also decode with a JSON Schema for each sequence; needs the model's tokenizer");
   options.add_file(

@@ -11,8 +11,10 @@
 #include "launch/plan/plan_text.h"
 #include "launch/ranks/on_first_rank.h"
 #include "parallel/machine/processors.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -55,7 +57,26 @@ PlannedWork planned_work(const EnginePlan& plan, const Workload& asked) {
   return work;
 }
 
+// Throws ConfigError if no row of the prediction would use --split.
+void require_split_ranks(const PlanFlags& flags) {
+  const std::size_t shares = flags.options.split.size();
+  const std::size_t each = flags.cluster.ranks_per_host;
+  require<ConfigError>(
+      flags.hosts == 0 || shares == 0 || shares == flags.hosts * each,
+      "cannot divide the model as asked: expected a number of --split for each of the {} ranks "
+      "(--hosts {} times --ranks-per-host {}), found {}; change one of the three",
+      flags.hosts * each, flags.hosts, each, shares);
+  const bool is_in_table = shares <= kMostPlannedRanks && std::has_single_bit(shares);
+  require<ConfigError>(
+      flags.hosts != 0 || shares == 0 || is_in_table,
+      "cannot divide the model as asked: expected one of the table's numbers of ranks, 1, 2, "
+      "4, ... {}, found {} numbers of --split; name the ranks with --hosts and "
+      "--ranks-per-host",
+      kMostPlannedRanks, shares);
+}
+
 void plan(const PlanFlags& flags) {
+  require_split_ranks(flags);
   omp_set_num_threads(static_cast<int>(default_threads(flags.cluster.ranks_per_host)));
   EngineOptions options = flags.options;
   options.model = find_model(options.model, {".json"});
@@ -75,8 +96,8 @@ void plan(const PlanFlags& flags) {
 
 void add_workload_options(CLI::App& command, PlanFlags& flags) {
   const OptionGroup options(command);
-  options.add("--batch", flags.batches, "N", whole_number(1, 4096), "Concurrent sequences, or a list: 1,16")
-      ->delimiter(',');
+  options.add_list("--batch", flags.batches, "N", whole_number(1, 4096),
+                   "Concurrent sequences, or a list: 1,16");
   options.add("--context", flags.workload.context, "N", whole_number(1, 1 << 24),
               "Tokens of each sequence: the size of the cache, and the context of a decode step");
   options.add("--prompt", flags.workload.prompt, "N", whole_number(1, 1 << 24),

@@ -2,13 +2,18 @@
 #pragma once
 
 #include "launch/common/option_checks.h"
+#include "model/files/parse_number.h"
+#include "model/files/split_text.h"
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 
 namespace tp {
 
@@ -31,6 +36,27 @@ class OptionGroup {
       if (!is_nothing(target)) option->capture_default_str();
     }
     return option->check(check)->type_name(type)->group(title_);
+  }
+  // Numbers with commas between them. CLI11's delimiter would skip an empty part, as in "1,,2".
+  CLI::Option* add_list(const std::string& names, std::vector<std::size_t>& target, const std::string& type,
+                        const CLI::Validator& check, const std::string& help) const {
+    const auto check_parts = [check](std::string& text) -> std::string {
+      for (const std::string_view part : split_text(text, ',')) {
+        std::string number(part);
+        if (std::string error = check(number); !error.empty()) return error;
+      }
+      return {};
+    };
+    const auto take = [&target](const std::vector<std::string>& texts) {
+      target.clear();
+      for (const std::string& text : texts) {
+        for (const std::string_view part : split_text(text, ','))
+          target.push_back(parse_number<std::size_t>(part).value_or(0));
+      }
+    };
+    CLI::Option* const option = command_.add_option_function<std::vector<std::string>>(names, take, help);
+    if (!target.empty()) option->default_str(fmt::format("{}", fmt::join(target, ",")));
+    return option->check(CLI::Validator(check_parts, ""))->type_name(type)->group(title_);
   }
   // A choice among words, of which the first is the default.
   template <class Target>

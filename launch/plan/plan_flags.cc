@@ -7,6 +7,10 @@
 #include <charconv>
 #include <cmath>
 #include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <fmt/format.h>
@@ -22,6 +26,17 @@ struct Prefix {
 
 constexpr std::array<Prefix, 4> kLarge = {
     {{"T", 1e12, 1099511627776.0}, {"G", 1e9, 1073741824.0}, {"M", 1e6, 1048576.0}, {"K", 1e3, 1024.0}}};
+
+constexpr double kLeast = 1e-12;  // no machine has less, or more
+constexpr double kMost = 1e18;
+
+// "expected a number from 1e-12 to 1e18 bytes with a unit, such as 256G"
+std::string expected_quantity(const std::string& measure, const std::string& example) {
+  return fmt::format("expected a number from {:g} to {:g} {} with a unit, such as {}", kLeast, kMost, measure,
+                     example);
+}
+
+std::string shown(std::string_view text) { return text.empty() ? "an empty text" : std::string(text); }
 
 std::optional<double> parse_time(std::string_view text) { return parse_quantity(text, "s"); }
 // The unit of a network's rate is bits, unless it ends in a capital B.
@@ -49,29 +64,44 @@ std::optional<double> parse_memory(std::string_view text) {
   return parse_quantity(text, "", true);
 }
 
-// Whether it was one: latency, rate and perhaps the cost of a message.
-bool take_net(std::string_view text, Cluster& cluster) {
+// A part of --net.
+struct NetPart {
+  const char* name;
+  const char* measure;
+  const char* example;
+  std::optional<double> (*parse)(std::string_view);
+  double Cluster::*place;
+};
+
+constexpr std::array<NetPart, 3> kNetParts = {
+    {{"latency", "seconds", "30us", parse_time, &Cluster::latency},
+     {"rate", "bytes per second", "10Gb", parse_rate, &Cluster::rate},
+     {"time per message", "seconds", "5us", parse_time, &Cluster::message}}};
+
+// Reads latency, rate and perhaps the cost of a message. Returns the error, if any.
+std::string take_net(std::string_view text, Cluster& cluster) {
+  constexpr const char* kOrder =
+      "latency, rate and, optionally, time per message, in this order, such as 30us,10Gb,5us";
   const std::vector<std::string_view> parts = split_text(text, ',');
-  if (parts.size() != 2 && parts.size() != 3) return false;
-  const auto latency = parse_time(parts[0]);
-  const auto rate = parse_rate(parts[1]);
-  const auto message = parts.size() == 3 ? parse_time(parts[2]) : std::optional(cluster.message);
-  if (!latency || !rate || !message) return false;
-  cluster.latency = *latency;
-  cluster.rate = *rate;
-  cluster.message = *message;
-  return true;
+  if (parts.size() != 2 && parts.size() != 3)
+    return fmt::format("expected {}, found {} part{}: {}", kOrder, parts.size(), parts.size() == 1 ? "" : "s",
+                       shown(text));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const NetPart& part = kNetParts[i];
+    const std::optional<double> value = part.parse(parts[i]);
+    if (!value)
+      return fmt::format("expected {}; for the {}, {}, found {}", kOrder, part.name,
+                         expected_quantity(part.measure, part.example), shown(parts[i]));
+    cluster.*part.place = *value;
+  }
+  return {};
 }
 
-// An option whose text is read by `take`, which says whether it can be.
+// An option whose text is read by `take`, which returns the error, if any.
 void add_quantity(CLI::App& command, const std::string& name, const std::string& what,
                   const std::string& example, const std::string& standard,
-                  const std::function<bool(std::string_view)>& take) {
-  const auto check = [=](const std::string& text) -> std::string {
-    return take(text) ? ""
-                      : fmt::format("expected a number > 0 with a unit, such as {}, found {}", example,
-                                    text.empty() ? "an empty text" : text);
-  };
+                  const std::function<std::string(std::string_view)>& take) {
+  const auto check = [=](const std::string& text) -> std::string { return take(text); };
   OptionGroup(command)
       .add(
           name, [](const std::string&) {}, example, CLI::Validator(check, ""), what)
@@ -108,8 +138,6 @@ std::optional<double> factor_of(std::string_view text, std::string_view unit, bo
 }  // namespace
 
 std::optional<double> parse_quantity(std::string_view text, std::string_view unit, bool binary) {
-  constexpr double kLeast = 1e-12;  // no machine has less, or more
-  constexpr double kMost = 1e18;
   double value = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
@@ -122,26 +150,23 @@ std::optional<double> parse_quantity(std::string_view text, std::string_view uni
 void add_cluster_options(CLI::App& command, Cluster& cluster) {
   OptionGroup(command).add("--ranks-per-host", cluster.ranks_per_host, "N", whole_number(1, 1024),
                            "Ranks on each host, usually one per socket");
-  const auto into = [](double& place, std::optional<double> (*parse)(std::string_view)) {
-    return [&place, parse](std::string_view text) {
+  const auto into = [](auto& place, std::optional<double> (*parse)(std::string_view), const char* measure,
+                       const char* example) {
+    return [=, &place](std::string_view text) -> std::string {
       const std::optional<double> value = parse(text);
-      if (value) place = *value;
-      return value.has_value();
+      if (!value) return fmt::format("{}, found {}", expected_quantity(measure, example), shown(text));
+      place = static_cast<std::remove_reference_t<decltype(place)>>(*value);
+      return {};
     };
   };
   add_quantity(command, "--memory", "Memory of a host that the ranks may use", "256G", "256G",
-               [&cluster](std::string_view text) {
-                 const std::optional<double> bytes = parse_memory(text);
-                 if (!bytes) return false;
-                 cluster.memory = static_cast<std::uint64_t>(*bytes);
-                 return true;
-               });
+               into(cluster.memory, parse_memory, "bytes", "256G"));
   add_quantity(command, "--bandwidth",
                "Rate at which a host's ranks read weights, about 0.85 of its memory bandwidth", "200GB/s",
-               "200GB/s", into(cluster.bandwidth, parse_bandwidth));
+               "200GB/s", into(cluster.bandwidth, parse_bandwidth, "bytes per second", "200GB/s"));
   add_quantity(command, "--flops",
                "Operations per second that a host's ranks reach in matrix products of many tokens", "2T",
-               "2T", into(cluster.flops, parse_flops));
+               "2T", into(cluster.flops, parse_flops, "operations per second", "2T"));
   add_quantity(command, "--net",
                "Network between hosts: latency of a short message, rate in each direction, and the extra "
                "time for each additional simultaneous message",

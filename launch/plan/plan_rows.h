@@ -10,6 +10,8 @@
 
 namespace tp {
 
+constexpr std::size_t kMostPlannedRanks = 1024;  // in the table of rank counts 1, 2, 4, ...
+
 // One way to divide the model.
 struct PlanRow {
   Division division{};

@@ -89,11 +89,11 @@ std::string worthwhile_text(const PlanResult& result, const std::string& what, c
   std::vector<double> rates;
   for (const PlanRow& row : result.tensor) rates.push_back(rate_of(row));
   const std::size_t last = last_worthwhile(rates);
-  if (last + 1 == rates.size())
-    return fmt::format("{} gains up to {} ranks", what, result.tensor[last].ranks());
-  return fmt::format("{} stops paying at {} ranks ({} are {:.2g} times as fast)", what,
-                     result.tensor[last].ranks(), result.tensor[last + 1].ranks(),
-                     rates[last + 1] / rates[last]);
+  const std::size_t ranks = result.tensor[last].ranks();
+  const char* const plural = ranks == 1 ? "" : "s";
+  if (last + 1 == rates.size()) return fmt::format("{} gains up to {} rank{}", what, ranks, plural);
+  return fmt::format("{} stops paying at {} rank{} ({} are {:.2g} times as fast)", what, ranks, plural,
+                     result.tensor[last + 1].ranks(), rates[last + 1] / rates[last]);
 }
 
 std::string hosts_text(const std::optional<std::size_t>& hosts) {
@@ -128,7 +128,8 @@ std::string asked_text(const PlanResult& result) {
   if (!result.asked_refusal.empty()) fmt::format_to(out, "{}\n", result.asked_refusal);
   if (result.asked) {
     const PlanRow& row = *result.asked;
-    fmt::format_to(out, "{} hosts x {} ranks:\n", row.hosts, result.cluster.ranks_per_host);
+    fmt::format_to(out, "{} host{} x {} rank{}:\n", row.hosts, row.hosts == 1 ? "" : "s",
+                   result.cluster.ranks_per_host, result.cluster.ranks_per_host == 1 ? "" : "s");
     const MemoryNeed& need = row.memory.need;
     fmt::format_to(out,
                    "  memory          {} of {} per host: weights {}, cache {}, other {}; {} while loading\n",

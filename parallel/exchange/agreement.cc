@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include <fmt/format.h>
+
 namespace tp {
 namespace {
 
@@ -16,13 +18,14 @@ constexpr Wait::Manner kManner{
 
 }  // namespace
 
+std::string hexadecimal(std::uint64_t value) { return fmt::format("{:016x}", value); }
+
 void require_agreement(Communicator& comm, std::uint64_t fingerprint, const std::string& what,
-                       const std::string& advice) {
+                       const std::string& advice, const std::function<std::string(std::uint64_t)>& text_of) {
   const std::vector<std::uint64_t> all = comm.exchange().all_values(fingerprint, kManner);
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    require<CommError>(all[rank] == all[0],
-                       "the ranks disagree about {}: rank 0 has {:016x}, rank {} has {:016x}; {}", what,
-                       all[0], rank, all[rank], advice);
+    require<CommError>(all[rank] == all[0], "the ranks disagree about {}: rank 0 has {}, rank {} has {}; {}",
+                       what, text_of(all[0]), rank, text_of(all[rank]), advice);
   }
 }
 

@@ -5,16 +5,22 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
 namespace tp {
 
+std::string hexadecimal(std::uint64_t value);
+inline std::string yes_or_no(std::uint64_t value) { return value != 0 ? "yes" : "no"; }
+
 // Collective. Throws CommError on every rank if `fingerprint` differs between ranks. The error names the
 // first rank that differs from rank 0. `what` names the compared data; `advice` is a hint for the user, such
-// as "do all hosts see the same files?"
+// as "do all hosts see the same files?" `text_of` shows a value to the user; hashes are shown as hexadecimal
+// numbers.
 void require_agreement(Communicator& comm, std::uint64_t fingerprint, const std::string& what,
-                       const std::string& advice);
+                       const std::string& advice,
+                       const std::function<std::string(std::uint64_t)>& text_of = hexadecimal);
 
 struct RankError {
   std::size_t rank = 0;

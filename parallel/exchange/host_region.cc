@@ -111,7 +111,8 @@ std::unique_ptr<HostRegion> HostRegion::create(Communicator& comm, std::span<con
   const Descriptor own(is_first ? create_file(kHugePage + bytes) : -1);
   const Opened first = group.from_first(Opened{::getpid(), own.number(), own.number() < 0 ? errno : 0});
   if (first.file < 0) {
-    why = fmt::format("cannot create a memfd of {} MiB: {}", bytes >> 20, std::strerror(first.error));
+    why =
+        fmt::format("cannot create a memfd of {} KiB: {}", (bytes + 1023) >> 10, std::strerror(first.error));
     return nullptr;
   }
   std::string error = region->map(first.process, first.file);
@@ -151,7 +152,7 @@ std::string HostRegion::map(int process, int descriptor) {
              0) == MAP_FAILED) {
     const int error = errno;
     ::munmap(place, whole);
-    return fmt::format("cannot map a memfd of {} MiB: {}", bytes_ >> 20, std::strerror(error));
+    return fmt::format("cannot map a memfd of {} KiB: {}", (bytes_ + 1023) >> 10, std::strerror(error));
   }
   ::madvise(place, whole, MADV_HUGEPAGE);  // if the system allows huge pages in shared memory
   mapped_ = place;

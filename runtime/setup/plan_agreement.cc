@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -98,9 +99,11 @@ void agree_on_arithmetic(Communicator& comm, const EnginePlan& plan) {
   } else if (plan.config.num_experts != 0) {
     // Every rank chooses experts on its own, and near a tie the last bit of a norm decides.
     fail_together(comm, [&] {
-      require_agreement(comm, hash_of(kernels::name_of(kernels::active_isa())),
+      require_agreement(comm, static_cast<std::uint64_t>(kernels::active_isa()),
                         "the instruction set, on which the choice of experts depends",
-                        "set TP_ISA to one that every host has, for example avx2");
+                        "set TP_ISA to one that every host has, for example avx2", [](std::uint64_t isa) {
+                          return std::string(kernels::name_of(static_cast<kernels::Isa>(isa)));
+                        });
     });
   }
 }

@@ -119,7 +119,7 @@ bool use_packed_cache(Communicator& comm, const EnginePlan& plan) {
   const bool own = !plan.options.packed_cache.empty();
   fail_together(comm, [&] {
     require_agreement(comm, own ? 1 : 0, "whether there is a packed cache",
-                      "give every rank a folder for it, or none");
+                      "give every rank a folder for it, or none", yes_or_no);
   });
   return own;
 }
@@ -154,8 +154,8 @@ bool agree_on_two_phases(Communicator& comm, const Communicator& tensor) {
   bool in_two_phases = false;
   fail_together(comm, [&] { in_two_phases = reads_in_two_phases(static_cast<std::size_t>(hosts)); });
   fail_together(comm, [&] {
-    require_agreement(comm, in_two_phases ? 1 : 0, "how weights are read",
-                      "set TP_LOADING alike on every host");
+    require_agreement(comm, in_two_phases ? 1 : 0, "whether weights are read in two phases",
+                      "set TP_LOADING alike on every host", yes_or_no);
   });
   return in_two_phases;
 }

@@ -146,18 +146,66 @@ TEST(Plan, DrawsWhatAStepConsistsOf) {
   EXPECT_NE(finished.out.find("2 stages: "), std::string::npos);
 }
 
+TEST(Plan, RefusesSharesThatNoRowWouldUse) {
+  const auto finished = [](const std::string& split, const Arguments& more) {
+    Arguments arguments = {"plan", "--model", llama_1b(), "--split", split};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(kNoMpirun, arguments);
+  };
+  expect_one_line(
+      finished("1,2", {"--hosts", "2", "--ranks-per-host", "2"}), 1,
+      "expected a number of --split for each of the 4 ranks (--hosts 2 times --ranks-per-host 2), "
+      "found 2; change one of the three");
+  expect_one_line(
+      finished("1,2,1", {}), 1,
+      "expected one of the table's numbers of ranks, 1, 2, 4, ... 1024, found 3 numbers of --split; "
+      "name the ranks with --hosts and --ranks-per-host");
+  expect_success(finished("1,2,1", {"--hosts", "3", "--ranks-per-host", "1"}));
+  expect_success(finished("1,2", {}));
+}
+
+TEST(Plan, RefusesAListWithAnEmptyPart) {
+  for (const char* command : {"plan", "bench"}) {
+    for (const auto& [list, part] : std::vector<std::pair<std::string, std::string>>{
+             {"1,,2", "an empty text"}, {",1", "an empty text"}, {"1,", "an empty text"}, {"1,x", "x"}})
+      expect_one_line(run(kNoMpirun, {command, "--batch", list}), 2,
+                      "--batch: expected a whole number from 1 to 4096, found " + part);
+  }
+  EXPECT_EQ(planned({"--batch", "2,4"}).at("tensor")[0].at("decode").size(), 2U);
+}
+
+TEST(Plan, CountsOneHostInTheSingular) {
+  const auto text = [](const std::string& ranks) {
+    return run(kNoMpirun, {"plan", "--model", llama_1b(), "--hosts", "1", "--ranks-per-host", ranks}).out;
+  };
+  EXPECT_CONTAINS(text("1"), "\n1 host x 1 rank:\n");
+  EXPECT_CONTAINS(text("2"), "\n1 host x 2 ranks:\n");
+}
+
 TEST(Plan, RefusesWhatIsNoQuantity) {
   const auto refuses = [](const std::string& option, const std::string& value, const std::string& message) {
     expect_one_line(run(kNoMpirun, {"plan", option, value}), 2, message);
   };
-  refuses("--net", "30us", "--net: expected a number > 0 with a unit, such as 30us,10Gb,5us, found 30us");
-  refuses("--net", "30,10Gb", "found 30,10Gb");
-  refuses("--net", "30us,10Gb,5us,1us", "found 30us,10Gb,5us,1us");
+  const std::string order =
+      "--net: expected latency, rate and, optionally, time per message, in this order, such as 30us,10Gb,5us";
+  const std::string seconds = "expected a number from 1e-12 to 1e+18 seconds with a unit, such as ";
+  refuses("--net", "30us", order + ", found 1 part: 30us");
+  refuses("--net", "", order + ", found 1 part: an empty text");
+  refuses("--net", "30us,10Gb,5us,1us", order + ", found 4 parts: 30us,10Gb,5us,1us");
+  refuses("--net", "10Gb,30us", order + "; for the latency, " + seconds + "30us, found 10Gb");
+  refuses("--net", "30,10Gb", order + "; for the latency, " + seconds + "30us, found 30");
+  refuses("--net", "30us,",
+          order +
+              "; for the rate, expected a number from 1e-12 to 1e+18 bytes per second with a unit, such as "
+              "10Gb, found an empty text");
+  refuses("--net", "30us,10Gb,5", order + "; for the time per message, " + seconds + "5us, found 5");
   refuses("--bandwidth", "-3GB/s",
-          "--bandwidth: expected a number > 0 with a unit, such as 200GB/s, found -3GB/s");
+          "--bandwidth: expected a number from 1e-12 to 1e+18 bytes per second with a unit, such as 200GB/s, "
+          "found -3GB/s");
   refuses("--bandwidth", "fast", "found fast");
   refuses("--flops", "0", "found 0");
-  refuses("--memory", "1e30G", "found 1e30G");
+  refuses("--memory", "1e30G",
+          "--memory: expected a number from 1e-12 to 1e+18 bytes with a unit, such as 256G, found 1e30G");
   refuses("--memory", "", "found an empty text");
   refuses("--hosts", "0", "expected a whole number from 1 to 1024, found 0");
   refuses("--split", "1,x", "expected a number > 0 for every rank, such as 2,1,1, found 1,x");

@@ -102,7 +102,7 @@ TEST(UsageAdvice, AQuantityHasAUnit) {
                                                         {"--net", "30,10Gb"},
                                                         {"--net", "30us,1e300Gb"},
                                                         {"--flops", "1e-300T"}}) {
-    expect_errors({{{"plan", option, value}, option + ": expected a number > 0 with a unit, such as "}}, 2);
+    expect_errors({{{"plan", option, value}, option + ": expected "}}, 2);
   }
   for (const char* memory : {"256G", "256GB", "256GiB", "274877906944B"})
     EXPECT_CONTAINS(run(kNoMpirun, {"plan", "--memory", memory}).out, " --memory 262144M ");
