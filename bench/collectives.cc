@@ -23,7 +23,6 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <omp.h>
 
 namespace tp {
 namespace {
@@ -140,7 +139,7 @@ struct Options {
 void run(const Options& options) {
   const MpiSession session;
   Communicator comm(MPI_COMM_WORLD);
-  omp_set_num_threads(static_cast<int>(default_threads(comm.local_size())));
+  set_threads(default_threads(comm.placement()));
   const Stopwatch watch;
   comm.sums().prepare_wire(options.wire);
   if (comm.is_root()) {

@@ -19,6 +19,7 @@
 #include "model/config/config.h"
 #include "parallel/exchange/collectives.h"
 #include "parallel/exchange/fail_together.h"
+#include "parallel/exchange/placement.h"
 #include "parallel/machine/processors.h"
 #include "tp/internal/require.h"
 
@@ -269,8 +270,7 @@ int run_bench(const CLI::App& command, BenchFlags flags) {
     std::int64_t longest = 0;
     std::int64_t generates = 0;
     fail_together(comm, [&] {
-      if (flags.engine.options.threads == 0)
-        flags.engine.options.threads = default_threads(comm.local_size());
+      if (flags.engine.options.threads == 0) flags.engine.options.threads = default_threads(comm.placement());
       if (!comm.is_root()) return;
       const CheckpointConfig config = config_of(flags);
       flags.generates = does(kind_of(config), Task::generate);

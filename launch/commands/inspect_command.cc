@@ -18,7 +18,6 @@
 #include <optional>
 
 #include <CLI/CLI.hpp>
-#include <omp.h>
 
 namespace tp {
 namespace {
@@ -94,7 +93,7 @@ RankShare share_of(const ModelSpec& spec, const Footprint& footprint, std::size_
 // As the engine plans, with all ranks on this machine.
 std::vector<RankShare> shares_of(const EnginePlan& plan, const ModelSpec& spec, const WeightSource& weights,
                                  std::size_t cache_blocks, std::size_t ranks) {
-  omp_set_num_threads(static_cast<int>(default_threads(ranks)));
+  set_threads(default_threads_of(ranks));
   const Footprint footprint(spec, plan, weights, cache_blocks);
   std::vector<RankShare> shares;
   for (std::size_t rank = 0; rank < ranks; ++rank)

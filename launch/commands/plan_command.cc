@@ -18,7 +18,6 @@
 #include <memory>
 
 #include <CLI/CLI.hpp>
-#include <omp.h>
 
 namespace tp {
 namespace {
@@ -77,7 +76,7 @@ void require_split_ranks(const PlanFlags& flags) {
 
 void plan(const PlanFlags& flags) {
   require_split_ranks(flags);
-  omp_set_num_threads(static_cast<int>(default_threads(flags.cluster.ranks_per_host)));
+  set_threads(default_threads_of(flags.cluster.ranks_per_host));
   EngineOptions options = flags.options;
   options.model = find_model(options.model, {".json"});
   options.max_sequences = *std::ranges::max_element(flags.batches);

@@ -20,7 +20,6 @@
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
-#include <omp.h>
 
 namespace tp {
 namespace {
@@ -116,7 +115,7 @@ QuantizeReport quantize(const QuantizeFlags& flags, const std::filesystem::path&
 void run(const QuantizeFlags& flags) {
   const std::filesystem::path model = find_model(flags.model);
   require_free_name(flags);
-  omp_set_num_threads(static_cast<int>(flags.threads == 0 ? default_threads(1) : flags.threads));
+  set_threads(flags.threads == 0 ? default_threads_of(1) : flags.threads);
   const Stopwatch watch;
   const QuantizeReport report = quantize(flags, model);
   for (const std::string& notice : report.notices) print_message("tp-infer: " + notice);

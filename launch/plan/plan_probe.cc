@@ -5,6 +5,7 @@
 #include "launch/plan/plan_flags.h"
 #include "launch/ranks/rank_program.h"
 #include "parallel/exchange/fail_together.h"
+#include "parallel/exchange/placement.h"
 #include "parallel/machine/processors.h"
 #include "runtime/plan/probe.h"
 
@@ -30,7 +31,7 @@ int run_probe(const CLI::App& command, const ProbeFlags& flags, std::optional<We
     std::optional<ResultOutput> result;
     std::size_t threads = flags.threads;
     fail_together(comm, [&] {
-      if (threads == 0) threads = default_threads(comm.local_size());
+      if (threads == 0) threads = default_threads(comm.placement());
       if (comm.is_root()) result.emplace(output);
     });
     const ProbedCluster probed = probe_cluster(comm, weights.value_or(WeightType::bf16), threads);

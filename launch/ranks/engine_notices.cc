@@ -2,7 +2,6 @@
 
 #include "launch/common/message.h"
 #include "launch/common/option_names.h"
-#include "parallel/machine/processors.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -80,13 +79,6 @@ void print_engine_notices(const EngineInfo& info, const EngineOptions& options) 
     print_note(fmt::format(
         "tp-infer: sequences have at most {} tokens, the model's maximum, not the {} of --max-length\n",
         info.options.max_length, options.max_length));
-  }
-  const std::size_t threads = info.options.threads;
-  if (threads > allowed_processors()) {
-    print_note(
-        fmt::format("tp-infer: {} threads per rank on {} of {} processors: oversubscribed; if mpirun binds "
-                    "ranks, give mpirun --bind-to none or --map-by slot:PE={}\n",
-                    threads, allowed_processors(), online_processors(), threads));
   }
 }
 

@@ -12,8 +12,8 @@ namespace tp {
 void print_file_notices(const std::vector<std::string>& notices);
 
 // Prints to stderr, each where it applies: notices about files, weights are rounded, tensors of the
-// checkpoint are not used, the cache was reduced, sequences are shorter than `options` asked for, there are
-// more threads than cores. Rank 0.
+// checkpoint are not used, the cache was reduced, sequences are shorter than `options` asked for.
+// Rank 0.
 void print_engine_notices(const EngineInfo& info, const EngineOptions& options);
 
 }  // namespace tp

@@ -8,7 +8,9 @@
 #include "launch/ranks/model_task.h"
 #include "launch/ranks/rank_map.h"
 #include "model/files/printable.h"
+#include "parallel/exchange/core_notices.h"
 #include "parallel/exchange/fail_together.h"
+#include "parallel/exchange/placement.h"
 #include "parallel/machine/processors.h"
 
 #include <filesystem>
@@ -37,8 +39,9 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
     find_draft_model(options.speculation, options.synthetic ? options.model.parent_path() : options.model,
                      comm.is_root());
     if (task && comm.is_root()) require_task(options.model, *task);
-    if (options.threads == 0) options.threads = default_threads(comm.local_size());
+    if (options.threads == 0) options.threads = default_threads(comm.placement());
   });
+  for (const std::string& notice : core_notices(comm, options.threads)) print_message("tp-infer: " + notice);
   EngineHooks hooks = flags.hooks;
   if (!comm.is_root()) return std::make_unique<Engine>(comm, options, hooks);
   std::unique_ptr<Engine> engine;

@@ -100,6 +100,8 @@ int run_together(Communicator& comm, const CommandLine& command,
 int run_on_ranks(const CommandLine& command, double wanted, const std::function<int(Communicator&)>& body) {
   widen_default_binding();  // also for the threads that MPI starts
   const LinkLoss plan = plan_link_loss(wanted);
+  if (const std::string warning = slurm_fence_warning(); !warning.empty() && launched_rank().rank == 0)
+    print_message("tp-infer: " + warning);
   std::unique_ptr<Watchdog> watchdog = watch_calls("start", plan.timeout);
   // Finalizes MPI, behind the communicator.
   const MpiSession session;

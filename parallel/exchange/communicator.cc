@@ -7,7 +7,6 @@
 #include "parallel/exchange/placement.h"
 #include "parallel/exchange/tracer.h"
 #include "parallel/exchange/wait.h"
-#include "parallel/machine/processors.h"
 #include "tp/mpi.h"
 
 #include <algorithm>
@@ -68,10 +67,10 @@ Communicator::Communicator(std::unique_ptr<MpiHandle> handle, std::unique_ptr<Pl
   const std::vector<std::size_t>& host = placement_->own_host();
   local_rank_ = static_cast<std::size_t>(std::ranges::find(host, rank_) - host.begin());
   local_size_ = host.size();
-  patience_ = std::make_unique<Patience>(
-      Patience{.placement = *placement_,
-               .options = std::move(waits),
-               .crowded = placement_->processes_here > online_processors() || yields_when_idle()});
+  patience_ =
+      std::make_unique<Patience>(Patience{.placement = *placement_,
+                                          .options = std::move(waits),
+                                          .crowded = placement_->core_share == 0 || yields_when_idle()});
   exchange_ = std::make_unique<Exchange>(*handle_, *patience_);
   sums_ = std::make_unique<AllReduce>(*handle_, *patience_, *exchange_);
 }

@@ -3,6 +3,8 @@
 #include "parallel/exchange/mpi_call.h"
 #include "parallel/machine/file_text.h"
 #include "parallel/machine/hash.h"
+#include "parallel/machine/host_cores.h"
+#include "parallel/machine/processors.h"
 
 #include <algorithm>
 #include <fstream>
@@ -20,6 +22,7 @@ struct Card {
   std::int64_t process = 0;
   std::uint64_t mark = 0;  // see mark_of_host
   char host[64] = "";      // truncated if too long
+  CoreSet cores{};
 };
 
 // Identifies a host by a hash of the group, host name, running kernel and /dev/shm. MPI_COMM_TYPE_SHARED
@@ -58,6 +61,13 @@ Placement placed(std::vector<Placement::Process> processes, std::span<const std:
   return placement;
 }
 
+std::size_t core_share_of(const Placement& placement) {
+  std::vector<CoreSet> sets;
+  for (const std::size_t rank : placement.own_host()) sets.push_back(placement.processes[rank].cores);
+  const auto own = std::ranges::find(placement.own_host(), placement.rank) - placement.own_host().begin();
+  return fair_share(sets, static_cast<std::size_t>(own));
+}
+
 }  // namespace
 
 Placement find_placement(MPI_Comm comm, int group) {
@@ -66,7 +76,9 @@ Placement find_placement(MPI_Comm comm, int group) {
   TP_MPI(MPI_Comm_rank(comm, &rank));
   TP_MPI(MPI_Comm_size(comm, &size));
   const std::string name = host_name();
-  Card own{.process = ::getpid(), .mark = mark_of_host(name, group)};
+  Card own{.process = ::getpid(),
+           .mark = mark_of_host(name, group),
+           .cores = cores_of(host_topology(), allowed_set().get())};
   name.copy(own.host, sizeof(own.host) - 1);
   std::vector<Card> cards(static_cast<std::size_t>(size));
   TP_MPI(MPI_Allgather(&own, sizeof(Card), MPI_BYTE, cards.data(), sizeof(Card), MPI_BYTE, comm));
@@ -74,11 +86,12 @@ Placement find_placement(MPI_Comm comm, int group) {
   std::vector<Placement::Process> processes;
   std::vector<std::uint64_t> marks;
   for (std::size_t other = 0; other < cards.size(); ++other) {
-    processes.push_back({cards[other].process, cards[other].host, other});
+    processes.push_back({cards[other].process, cards[other].host, other, cards[other].cores});
     marks.push_back(cards[other].mark);
   }
   Placement placement = placed(std::move(processes), marks, static_cast<std::size_t>(rank));
   placement.processes_here = placement.own_host().size();
+  placement.core_share = core_share_of(placement);
   return placement;
 }
 
@@ -98,7 +111,12 @@ Placement Placement::restricted_to(std::span<const std::size_t> ranks) const {
   const auto own = static_cast<std::size_t>(std::ranges::find(ranks, rank) - ranks.begin());
   Placement group = placed(std::move(members), hosts_of_members, own);
   group.processes_here = processes_here;
+  group.core_share = core_share;
   return group;
+}
+
+std::size_t default_threads(const Placement& placement) {
+  return default_threads(placement.core_share, placement.processes_here);
 }
 
 bool is_stopped(std::int64_t process) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "parallel/machine/core_set.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,6 +19,7 @@ struct Placement {
     std::int64_t id = 0;
     std::string host;
     std::size_t rank = 0;  // rank in the job
+    CoreSet cores{};       // cores that the rank may use, as its host numbers them
   };
 
   std::size_t rank = 0;                         // this rank
@@ -24,6 +27,7 @@ struct Placement {
   std::vector<std::vector<std::size_t>> hosts;  // each host's ranks, ascending; hosts sorted by lowest rank
   std::vector<std::size_t> host_of;             // [ranks], indices into `hosts`
   std::size_t processes_here = 1;               // the job's processes on this host, listed above or not
+  std::size_t core_share = 1;                   // this rank's share of its cores; 0: more ranks than cores
 
   std::size_t size() const { return processes.size(); }
   // The ranks on this rank's host.
@@ -39,6 +43,9 @@ struct Placement {
 // Collective over `comm`. Ranks that pass different `group` numbers are treated as if they were on different
 // hosts. Throws CommError.
 Placement find_placement(MPI_Comm comm, int group = 0);
+
+// This rank's number of threads if --threads is not given; parallel/machine/processors.h has the rules.
+std::size_t default_threads(const Placement& placement);
 
 // Whether a process on this host is stopped, by SIGSTOP or a debugger.
 bool is_stopped(std::int64_t process);

@@ -38,10 +38,6 @@ void pause() {
 #endif
 }
 
-bool contains(std::span<const std::size_t> ranks, std::size_t rank) {
-  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
-}
-
 }  // namespace
 
 Wait::Wait(const Patience& patience, Manner manner, std::span<const std::size_t> together,
@@ -118,7 +114,7 @@ bool Wait::is_no_news(const Ranks& missing) const {
 bool Wait::speaks(const Ranks& missing) const {
   for (const std::size_t rank : together_) {
     if (is_up_to_root(missing) && !patience_.placement.on_own_host(rank)) continue;
-    if (!contains(missing, rank)) return rank == patience_.placement.rank;
+    if (std::ranges::find(missing, rank) == missing.end()) return rank == patience_.placement.rank;
   }
   return true;
 }

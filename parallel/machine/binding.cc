@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cstdlib>
 #include <string>
 
+#include <omp.h>
 #include <unistd.h>
 
 namespace tp {
@@ -33,9 +35,25 @@ ProcessorSet launcher_set(const ProcessorSet& bound) {
   return set;
 }
 
+bool is_bound_by_default() { return is_set("OMPI_MCA_orte_bound_at_launch") && !user_chose_processors(); }
+
+std::size_t cores_in(const ProcessorSet& processors) {
+  return count_cores(numa_domains(host_topology(), processors.get()));
+}
+
+// Cores of the host, or more if Slurm's control group hides some of the job's cores from a step.
+std::size_t cores_of_slurm_job() {
+  const hwloc_topology_t host = host_topology();
+  const hwloc_const_cpuset_t all = hwloc_topology_get_topology_cpuset(host);
+  const std::size_t cores = count_cores(numa_domains(host, all));
+  const auto threads = static_cast<std::size_t>(std::max(1, hwloc_bitmap_weight(all)));
+  const char* const job = std::getenv("SLURM_JOB_CPUS_PER_NODE");
+  return std::max(cores, first_count(job == nullptr ? "" : job) * cores / threads);
+}
+
 std::optional<WidenedBinding> widen() {
-  const bool bound_by_open_mpi = is_set("OMPI_MCA_orte_bound_at_launch");
-  if (!bound_by_open_mpi || user_chose_processors()) return std::nullopt;
+  // OpenMP has chosen its places within the binding before main starts.
+  if (!is_bound_by_default() || openmp_binds_threads()) return std::nullopt;
   const char* rank = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
   const char* size = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (rank == nullptr || size == nullptr) return std::nullopt;
@@ -49,7 +67,7 @@ std::optional<WidenedBinding> widen() {
     for (const unsigned processor : core) hwloc_bitmap_set(wider.get(), processor);
   }
   if (hwloc_set_cpubind(host_topology(), wider.get(), HWLOC_CPUBIND_PROCESS) != 0) return std::nullopt;
-  return WidenedBinding{count_cores(numa_domains(host_topology(), bound.get())), cores.size()};
+  return WidenedBinding{cores_in(bound), cores.size()};
 }
 
 }  // namespace
@@ -59,13 +77,36 @@ const std::optional<WidenedBinding>& widen_default_binding() {
   return widened;
 }
 
+bool openmp_binds_threads() { return omp_get_proc_bind() != omp_proc_bind_false; }
+
+LimitedCores limited_cores() {
+  const auto is_value_of = [](const char* variable, std::string_view value) {
+    const char* const text = std::getenv(variable);
+    return text != nullptr && text == value;
+  };
+  if (launched_rank().by_srun && !is_value_of("SLURM_CPUS_PER_TASK", "1"))
+    return {CoreLimit::slurm, cores_of_slurm_job()};
+  if (omp_get_proc_bind() == omp_proc_bind_master) {
+    ProcessorSet places(hwloc_bitmap_alloc());
+    for (const unsigned processor : openmp_places()) hwloc_bitmap_set(places.get(), processor);
+    return {CoreLimit::open_mp_bind, cores_in(places)};
+  }
+  if (is_bound_by_default()) return {CoreLimit::mpirun, cores_in(launcher_set(allowed_set()))};
+  return {};
+}
+
+std::size_t first_count(std::string_view list) {
+  std::size_t count = 0;
+  std::from_chars(list.data(), list.data() + list.size(), count);
+  return count;
+}
+
 bool chooses_processors(std::string_view variable) {
   std::string text(variable);
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
   const auto has = [&](std::string_view word) { return text.find(word) != std::string::npos; };
-  // --bind-to, --cpu-set, --cpu-list, --rankfile, and variables that bind OpenMP threads.
-  for (const char* name : {"ompi_mca_hwloc_base_", "ompi_mca_orte_rankfile",
-                           "omp_proc_bind=", "omp_places=", "gomp_cpu_affinity="}) {
+  // --bind-to, --cpu-set, --cpu-list, --rankfile
+  for (const char* name : {"ompi_mca_hwloc_base_", "ompi_mca_orte_rankfile"}) {
     if (text.starts_with(name)) return true;
   }
   // --map-by with a part of a host ("socket") or a number of cores per rank ("slot:pe=4").

@@ -1,10 +1,13 @@
-// Widens a core binding that the user did not ask for.
+// Core bindings that the user did not ask for: widens them, or names who made them.
 #pragma once
 
 #include "parallel/machine/host_cores.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace tp {
 
@@ -21,8 +24,27 @@ struct WidenedBinding {
 const std::optional<WidenedBinding>& widen_default_binding();
 
 // Whether an environment variable ("NAME=value") shows that the user of mpirun chose processors, not just
-// hosts.
+// hosts. OpenMP's variables are not among them: widen_default_binding() asks OpenMP whether it binds threads.
 bool chooses_processors(std::string_view variable);
+
+// Whether OpenMP binds threads to its places. All ranks with the same places then use the same cores.
+bool openmp_binds_threads();
+
+// A limit on this process's cores that its user may not have noticed.
+enum class CoreLimit : std::uint8_t {
+  none,
+  slurm,        // srun gives a task one core if --cpus-per-task is missing
+  mpirun,       // mpirun's default binding, which could not be widened
+  open_mp_bind  // OMP_PROC_BIND=master keeps all threads on one of OpenMP's places
+};
+struct LimitedCores {
+  CoreLimit by = CoreLimit::none;
+  std::size_t reachable = 0;  // cores of this host that the job could use; 0 if there is no limit
+};
+LimitedCores limited_cores();
+
+// The number of processors on the first host of Slurm's list: 64 for "64(x2),32". 0 if there is none.
+std::size_t first_count(std::string_view list);
 
 // The cores for rank `tp.rank` of a host's `tp.size` ranks, chosen from the cores that the launcher may use
 // (`available`). Empty if the rank's present binding (`bound`) has at least as many cores.

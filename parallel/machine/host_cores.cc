@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include <omp.h>
+
 namespace tp {
 namespace {
 
@@ -31,6 +33,13 @@ std::vector<Core> take_cores(std::vector<NumaDomain>& domains, std::size_t wante
   return taken;
 }
 
+// Whether OpenMP distributes a rank's threads over its places. With "master", all threads stay on the first
+// place.
+bool openmp_spreads_threads() {
+  const omp_proc_bind_t binding = omp_get_proc_bind();
+  return binding != omp_proc_bind_false && binding != omp_proc_bind_master;
+}
+
 hwloc_topology_t load_topology() {
   hwloc_topology_t topology = nullptr;
   const bool loaded = hwloc_topology_init(&topology) == 0 && hwloc_topology_load(topology) == 0;
@@ -46,9 +55,21 @@ hwloc_topology_t host_topology() {
   return topology;
 }
 
+std::vector<unsigned> openmp_places() {
+  std::vector<unsigned> all;
+  for (int place = 0; place < omp_get_num_places(); ++place) {
+    std::vector<int> processors(static_cast<std::size_t>(omp_get_place_num_procs(place)));
+    omp_get_place_proc_ids(place, processors.data());
+    all.insert(all.end(), processors.begin(), processors.end());
+  }
+  return all;
+}
+
 ProcessorSet allowed_set() {
   ProcessorSet set(hwloc_bitmap_alloc());
   if (hwloc_get_cpubind(host_topology(), set.get(), HWLOC_CPUBIND_THREAD) != 0) hwloc_bitmap_fill(set.get());
+  if (!openmp_spreads_threads()) return set;
+  for (const unsigned processor : openmp_places()) hwloc_bitmap_set(set.get(), processor);
   return set;
 }
 
@@ -78,6 +99,17 @@ std::size_t count_cores(const std::vector<NumaDomain>& domains) {
   std::size_t count = 0;
   for (const NumaDomain& domain : domains) count += domain.size();
   return count;
+}
+
+CoreSet cores_of(hwloc_topology_t topology, hwloc_const_cpuset_t processors) {
+  CoreSet cores;
+  const int depth = hwloc_get_type_or_below_depth(topology, HWLOC_OBJ_CORE);
+  for (hwloc_obj_t object = nullptr;
+       (object = hwloc_get_next_obj_by_depth(topology, depth, object)) != nullptr;) {
+    const auto number = static_cast<std::size_t>(hwloc_bitmap_first(object->cpuset));
+    if (number < cores.size() && hwloc_bitmap_intersects(object->cpuset, processors) != 0) cores.set(number);
+  }
+  return cores;
 }
 
 std::vector<Core> share_of_cores(std::vector<NumaDomain> domains, TpRank tp) {

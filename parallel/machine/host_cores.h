@@ -1,6 +1,7 @@
 // The cores of a host, and how its ranks share them.
 #pragma once
 
+#include "parallel/machine/core_set.h"
 #include "parallel/shard/shard.h"
 
 #include <memory>
@@ -19,7 +20,11 @@ using ProcessorSet = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
 // The host's topology, restricted to the cores that this process's control groups allow. Throws Error.
 hwloc_topology_t host_topology();
 
-// The processors that the calling thread may run on.
+// The processors of all places to which OpenMP may bind threads; empty if it binds none.
+std::vector<unsigned> openmp_places();
+
+// The processors that this rank's threads may run on: the calling thread's affinity mask, or all of OpenMP's
+// places if OpenMP binds threads. libgomp binds the first thread to the first place before main starts.
 ProcessorSet allowed_set();
 
 // The hardware threads of one core, as numbered by the operating system.
@@ -32,6 +37,9 @@ using NumaDomain = std::vector<Core>;
 std::vector<NumaDomain> numa_domains(hwloc_topology_t topology, hwloc_const_cpuset_t processors);
 
 std::size_t count_cores(const std::vector<NumaDomain>& domains);
+
+// The cores that have hardware threads in `processors`.
+CoreSet cores_of(hwloc_topology_t topology, hwloc_const_cpuset_t processors);
 
 // The cores for rank `tp.rank` of a host's `tp.size` ranks. All ranks get the same number of cores, and no
 // core is shared. A rank's cores are in as few NUMA domains as possible, preferably whole domains. Empty if

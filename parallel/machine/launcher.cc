@@ -113,9 +113,13 @@ std::optional<LaunchedRank> rank_in_variables() {
 }
 
 LaunchedRank find_launched_rank() {
-  if (const std::optional<LaunchedRank> told = rank_in_variables()) return *told;
-  const std::optional<Launcher> launcher = find_launcher();
-  return launcher ? count_children(*launcher) : LaunchedRank{};
+  LaunchedRank found;
+  if (const std::optional<LaunchedRank> told = rank_in_variables())
+    found = *told;
+  else if (const std::optional<Launcher> launcher = find_launcher())
+    found = count_children(*launcher);
+  found.by_srun = !found.by_mpirun && number_in("SLURM_STEP_ID").has_value();
+  return found;
 }
 
 }  // namespace
@@ -139,6 +143,16 @@ std::optional<Launcher> find_launcher() {
 LaunchedRank launched_rank() {
   static const LaunchedRank found = find_launched_rank();  // once, because siblings may exit later
   return found;
+}
+
+std::string slurm_fence_warning() {
+  const char* const fence = std::getenv("SLURM_PMIX_FENCE");
+  const bool waits = fence != nullptr && std::string(fence) == "ring";
+  const bool has_pmix = launched_rank().by_srun && number_in("PMIX_RANK");
+  if (!has_pmix || waits || number_in("SLURM_STEP_NUM_NODES").value_or(1) < 2) return {};
+  return "Slurm's PMIx may start ranks on several nodes before all are ready, and about one start in a "
+         "hundred "
+         "then crashes; export SLURM_PMIX_FENCE=ring before srun";
 }
 
 void require_launcher_variables(const LaunchedRank& launched) {

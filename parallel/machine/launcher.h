@@ -24,14 +24,22 @@ struct LaunchedRank {
   int rank = 0;
   int size = 1;
   bool by_mpirun = false;         // whether mpirun, which ends all ranks if one fails, started this rank
+  bool by_srun = false;           // whether srun started this rank
   bool on_several_hosts = false;  // whether mpirun has started ranks on several hosts
   std::string launcher{};         // the launcher's name for error messages: "Open MPI's mpirun"
   bool is_counted = false;        // whether rank and size were found by counting the launcher's children
   bool is_least_size = false;  // whether size is only a lower bound, because the launcher does not report it
 };
 // Reads the launcher's environment variables. If there are none, searches this process's ancestors for a
-// launcher. Later calls return the result of the first.
+// launcher. Later calls return the result of the first. Call this function before MPI starts, because Open
+// MPI may remove SLURM_STEP_ID.
 LaunchedRank launched_rank();
+
+// A warning if Slurm's PMIx may let ranks on several nodes start before their peers are ready; empty if not.
+// Its barrier does not wait (SLURM_PMIX_FENCE other than "ring"), so that Open MPI occasionally crashes in
+// MPI_Init: Slurm hands TreeWidth to a tree whose nodes then have neither parent nor children
+// (open-mpi/ompi#12495). Call this function before MPI starts.
+std::string slurm_fence_warning();
 
 // Throws CommError if a launcher started several ranks but its environment variables are missing: MPI needs
 // them to connect the ranks. Call this function before MPI starts.

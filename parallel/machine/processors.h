@@ -1,24 +1,27 @@
-// The processors available to this process.
+// The threads of this process, and the cores for them.
 #pragma once
 
 #include <cstddef>
 
 namespace tp {
 
-std::size_t online_processors();
-
-// Processors that the calling thread may run on (its affinity mask).
-std::size_t allowed_processors();
-
-// Cores with at least one hardware thread that the calling thread may run on.
+// Cores with at least one hardware thread that this process may use.
 std::size_t allowed_cores();
 
 constexpr std::size_t kMostThreads = 1024;  // per rank
 
-// The number of threads if --threads is not given: OMP_NUM_THREADS if it is set, or else one per core that
-// the calling thread may run on. That number of cores is capped at this process's share of the host's cores,
-// its share of the control groups' CPU quota, and SLURM_CPUS_PER_TASK. At least 1. Throws ConfigError if
+// The number of threads if --threads is not given: OMP_NUM_THREADS if it is set, or else one per core of this
+// rank's share. The share is `cores`, limited by the rank's part of the control groups' CPU quota, and by
+// SLURM_CPUS_PER_TASK. OMP_THREAD_LIMIT limits both numbers. At least 1. Throws ConfigError if
 // OMP_NUM_THREADS exceeds kMostThreads.
-std::size_t default_threads(std::size_t ranks_on_host);
+std::size_t default_threads(std::size_t cores, std::size_t ranks_on_host);
+
+// The number of threads for each of `ranks` ranks that would share this process's cores.
+std::size_t default_threads_of(std::size_t ranks);
+
+// Makes the calling thread's parallel regions run on this number of threads. OMP_DYNAMIC and
+// OMP_MAX_ACTIVE_LEVELS lose their effect, because OpenMP would start fewer threads in silence. Throws
+// ConfigError if the number exceeds OMP_THREAD_LIMIT.
+void set_threads(std::size_t threads);
 
 }  // namespace tp

@@ -6,14 +6,13 @@
 #include "parallel/exchange/network_probe.h"
 #include "parallel/exchange/placement.h"
 #include "parallel/machine/available_memory.h"
+#include "parallel/machine/processors.h"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 #include <span>
 #include <vector>
-
-#include <omp.h>
 
 namespace tp {
 namespace {
@@ -26,7 +25,7 @@ struct RankRates {
 }  // namespace
 
 ProbedCluster probe_cluster(Communicator& comm, WeightType weights, std::size_t threads) {
-  omp_set_num_threads(static_cast<int>(threads));
+  fail_together(comm, [&] { set_threads(threads); });
   ProbedCluster probed{.hosts = comm.placement().hosts.size()};
   Cluster& cluster = probed.cluster;
   RankRates own;

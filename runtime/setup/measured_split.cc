@@ -3,11 +3,10 @@
 #include "model/rates/peak_rates.h"
 #include "parallel/exchange/collectives.h"
 #include "parallel/exchange/fail_together.h"
+#include "parallel/machine/processors.h"
 #include "runtime/setup/rank_report.h"
 
 #include <algorithm>
-
-#include <omp.h>
 
 namespace tp {
 
@@ -25,7 +24,7 @@ std::vector<double> split_of(std::span<const double> rates, const Placement& pla
 
 std::vector<double> measure_split(Communicator& comm, std::size_t threads) {
   if (comm.placement().hosts.size() == 1) return {};
-  omp_set_num_threads(static_cast<int>(threads));
+  set_threads(threads);
   barrier(comm);
   double own = 0.0;
   fail_together(comm, [&] { own = local_streaming_rate(); });

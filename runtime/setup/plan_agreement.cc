@@ -7,6 +7,7 @@
 #include "parallel/exchange/fail_together.h"
 #include "parallel/exchange/host_region.h"
 #include "parallel/exchange/overlap.h"
+#include "parallel/exchange/placement.h"
 #include "parallel/exchange/topology.h"
 #include "parallel/machine/hash.h"
 #include "parallel/machine/processors.h"
@@ -24,7 +25,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <omp.h>
 
 namespace tp {
 namespace {
@@ -88,8 +88,8 @@ std::vector<std::uint64_t> hosts_of_stages(const Placement& world, std::size_t s
 }
 
 std::size_t start_threads(const Communicator& comm, const EngineOptions& options) {
-  const std::size_t threads = options.threads != 0 ? options.threads : default_threads(comm.local_size());
-  omp_set_num_threads(static_cast<int>(threads));
+  const std::size_t threads = options.threads != 0 ? options.threads : default_threads(comm.placement());
+  set_threads(threads);
   return threads;
 }
 
@@ -122,6 +122,7 @@ void require_same_build(Communicator& comm, const std::string& own) {
 
 EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
   require_same_build(comm, build_text());
+  fail_together(comm, [&] { start_threads(comm, options); });
   const bool measures = max_over_ranks(comm, comm.is_root() && options.measured_split ? 1 : 0) != 0;
   const std::vector<double> measured =
       measures ? measure_split(comm, start_threads(comm, options)) : std::vector<double>();

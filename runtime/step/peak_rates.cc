@@ -3,15 +3,14 @@
 #include "model/rates/peak_rates.h"
 #include "parallel/exchange/collectives.h"
 #include "parallel/exchange/fail_together.h"
+#include "parallel/exchange/placement.h"
 #include "parallel/machine/processors.h"
 #include "runtime/setup/rank_report.h"
-
-#include <omp.h>
 
 namespace tp {
 
 PeakRates measure_peak_rates(Communicator& comm, std::size_t threads) {
-  omp_set_num_threads(static_cast<int>(threads != 0 ? threads : default_threads(comm.local_size())));
+  fail_together(comm, [&] { set_threads(threads != 0 ? threads : default_threads(comm.placement())); });
   barrier(comm);
   PeakRates local;
   fail_together(comm, [&] { local = local_peak_rates(); });

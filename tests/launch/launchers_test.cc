@@ -4,8 +4,13 @@
 #include "tests/model/weights/checkpoint_files.h"
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -54,8 +59,7 @@ TEST(Threads, AreNoMoreThanSlurmGivesTheTask) {
 
 TEST(Threads, ThatShareProcessorsAreMentioned) {
   const auto hint_of = [&](std::size_t threads) {
-    return rank_map({}, {"--threads", std::to_string(threads)}).find("threads per rank on") !=
-           std::string::npos;
+    return rank_map({}, {"--threads", std::to_string(threads)}).find("oversubscribed") != std::string::npos;
   };
   EXPECT_FALSE(hint_of(1));
   EXPECT_TRUE(hint_of(std::thread::hardware_concurrency() + 1));
@@ -147,14 +151,20 @@ TEST(WrongLauncher, IsNoneOfOneProcess) {
 // Runs a sample with a launcher that only prints its arguments.
 Finished run_sample(const std::string& sample, const Arguments& arguments) {
   const TemporaryDirectory directory;
-  for (const char* launcher : {"mpirun", "srun"}) {
-    const std::filesystem::path file = directory.write(launcher, "#!/bin/sh\nprintf '%s|' \"$@\"\n");
+  const auto add_program = [&](const char* name, const std::string& script) {
+    const std::filesystem::path file = directory.write(name, "#!/bin/sh\n" + script);
     std::filesystem::permissions(file, std::filesystem::perms::owner_all);
-  }
+  };
+  for (const char* launcher : {"mpirun", "srun"})
+    add_program(launcher, "printf '%s|' \"$@\" \"SLURM_PMIX_FENCE=$SLURM_PMIX_FENCE\"\n");
+  // A gateway that shows its commands and the environment that its jobs inherit.
+  add_program("tp-infer", "printf '%s|' \"$@\" \"SLURM_PMIX_FENCE=$SLURM_PMIX_FENCE\"; cat */gateway.json\n");
+  add_program("sinfo", "printf '2 16\\n2 4\\n'\n");  // sockets, and cores of a socket
   std::vector<std::string> command = {"bash", std::string(TP_SOURCE_FOLDER) + "/launch/samples/" + sample};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return Process(command,
-                 {.variables = {"PATH=" + directory.path().string() + ":" + std::getenv("PATH"),
+                 {.folder = directory.path(),
+                  .variables = {"PATH=" + directory.path().string() + ":" + std::getenv("PATH"),
                                 "SLURM_JOB_ID=7", "SLURM_CPUS_ON_NODE=8", "SLURM_NTASKS_PER_NODE=2"}})
       .finish();
 }
@@ -173,6 +183,30 @@ TEST(Samples, PassOptionsOnAndSayHowTheyAreUsed) {
     EXPECT_EQ(bare.status, 2);
     EXPECT_TRUE(bare.err.starts_with("usage: ")) << bare.err;
   }
+}
+
+TEST(Samples, ThatCallSrunGiveEachRankItsCoresAndWaitForAllRanks) {
+  for (const auto& [sample, nodes] : std::vector<std::pair<std::string, std::string>>{
+           {"slurm.sbatch", ""}, {"serve.sbatch", ""}, {"gateway-slurm.sh", "--nodes=2"}}) {
+    SCOPED_TRACE(sample);
+    const Finished finished = run_sample(sample, {"model", "in"});
+    EXPECT_EQ(finished.status, 0) << finished.err;
+    EXPECT_CONTAINS(finished.out, "--mpi=pmix");
+    EXPECT_CONTAINS(finished.out, "--cpus-per-task=4");  // two ranks on eight cores
+    EXPECT_CONTAINS(finished.out, "SLURM_PMIX_FENCE=ring|");
+    EXPECT_CONTAINS(finished.out, nodes);
+  }
+  // No other sample calls srun.
+  std::size_t count = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(TP_SOURCE_FOLDER) + "/launch/samples")) {
+    std::ifstream file(entry.path());
+    bool calls = false;
+    for (std::string line; std::getline(file, line);)
+      calls = calls || (!line.starts_with('#') && line.find("srun --") != std::string::npos);
+    count += calls && entry.path().extension() != ".md" ? 1 : 0;
+  }
+  EXPECT_EQ(count, 3U);
 }
 
 TEST(Starting, OfARankThatDoesNotComeIsToldAndEndsAfterTheTimeout) {

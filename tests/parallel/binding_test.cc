@@ -46,13 +46,18 @@ TEST_F(WiderBinding, StaysWithinWhatTheLauncherMayUse) {
   EXPECT_EQ(wider("4-5", "4-7", {0, 1}), std::vector<Core>({{4, 5}, {6, 7}}));
 }
 
-TEST(ChoosesProcessors, IsWhatBindingMappingToPartsOfAHostAndOpenMpDo) {
+TEST(FirstCount, IsTheNumberOfTheFirstHostInSlurmsList) {
+  EXPECT_EQ(first_count("64"), 64U);
+  EXPECT_EQ(first_count("64(x2),32"), 64U);
+  EXPECT_EQ(first_count(""), 0U);
+}
+
+TEST(ChoosesProcessors, IsWhatBindingAndMappingToPartsOfAHostDo) {
   for (const char* variable :
        {"OMPI_MCA_hwloc_base_binding_policy=none", "OMPI_MCA_hwloc_base_cpu_list=0,1",
         "OMPI_MCA_orte_rankfile=ranks", "OMPI_MCA_rmaps_base_mapping_policy=slot:PE=2",
         "OMPI_MCA_rmaps_base_mapping_policy=ppr:1:socket", "OMPI_MCA_rmaps_base_mapping_policy=core",
-        "OMPI_MCA_rmaps_base_cpus_per_rank=2", "OMPI_MCA_rmaps_ppr_n_persocket=1", "OMP_PROC_BIND=close",
-        "OMP_PLACES=cores"})
+        "OMPI_MCA_rmaps_base_cpus_per_rank=2", "OMPI_MCA_rmaps_ppr_n_persocket=1"})
     EXPECT_TRUE(chooses_processors(variable)) << variable;
 }
 
@@ -61,7 +66,7 @@ TEST(ChoosesProcessors, IsNotWhatMappingToHostsAndCountingThreadsDo) {
        {"OMPI_MCA_rmaps_base_mapping_policy=node", "OMPI_MCA_rmaps_base_mapping_policy=slot",
         "OMPI_MCA_rmaps_base_mapping_policy=ppr:1:node", "OMPI_MCA_rmaps_ppr_n_pernode=1",
         "OMPI_MCA_rmaps_base_oversubscribe=1", "OMPI_MCA_orte_bound_at_launch=1", "OMP_NUM_THREADS=4",
-        "PATH=/usr/bin"})
+        "OMP_PROC_BIND=false", "PATH=/usr/bin"})
     EXPECT_FALSE(chooses_processors(variable)) << variable;
 }
 
