@@ -63,8 +63,15 @@ void Wait::turn() {
     }
     return;
   }
+  if (check_.was_suspended()) restart();
   if (overdue_.seconds() >= next_look_) look();
   rest();
+}
+
+void Wait::restart() {
+  begun_.restart();
+  overdue_.restart();
+  next_look_ = look_every();
 }
 
 void Wait::rest() {

@@ -2,6 +2,7 @@
 
 #include "parallel/exchange/placement.h"
 #include "parallel/machine/stopwatch.h"
+#include "parallel/machine/suspension_check.h"
 #include "tp/communicator.h"
 
 #include <chrono>
@@ -27,7 +28,8 @@ struct Patience {
 //
 // Turns spin at first. Later turns yield the processor or, if the wait is polite, sleep. One rank reports a
 // long wait, once, to WaitOptions::on_long_wait. After WaitOptions::timeout, the reporting rank throws. The
-// other ranks throw a few seconds later, in case the first error does not end them.
+// other ranks throw a few seconds later, in case the first error does not end them. Both times begin again if
+// this process was suspended.
 class Wait {
  public:
   struct Manner {
@@ -55,6 +57,7 @@ class Wait {
 
  private:
   void look();
+  void restart();
   void rest();
   double look_every() const;
   bool is_up_to_root(const Ranks& missing) const;
@@ -73,6 +76,7 @@ class Wait {
   double next_look_ = 0.0;
   Stopwatch begun_;
   Stopwatch overdue_;
+  SuspensionCheck check_;
   std::chrono::microseconds sleep_{20};
 };
 

@@ -1,5 +1,9 @@
 #include "parallel/machine/watchdog.h"
 
+#include "parallel/machine/stopwatch.h"
+#include "parallel/machine/suspension_check.h"
+
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -28,8 +32,17 @@ Watchdog::~Watchdog() {
 }
 
 bool Watchdog::passed(double seconds) {
+  constexpr double kLookEvery = SuspensionCheck::kLongestGap / 4;
   std::unique_lock lock(mutex_);
-  return !changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return is_over_; });
+  Stopwatch waited;
+  SuspensionCheck check;
+  while (waited.seconds() < seconds) {
+    const double pause = std::min(seconds - waited.seconds(), kLookEvery);
+    if (changed_.wait_for(lock, std::chrono::duration<double>(pause), [this] { return is_over_; }))
+      return false;
+    if (check.was_suspended()) waited.restart();
+  }
+  return true;
 }
 
 void Watchdog::watch() {

@@ -18,7 +18,7 @@ class Watchdog {
   // Until destruction, a separate thread reports a long wait as `waits` specifies: "waited 10 s for the other
   // ranks to", followed by `to_what`. After the timeout, the thread calls `on_timeout`, which must end the
   // process, because the MPI calls cannot be interrupted. If the thread cannot be created, nothing is
-  // reported.
+  // reported. Both times begin again if this process was suspended.
   Watchdog(std::string to_what, WaitOptions waits, std::function<void(const std::string& text)> on_timeout);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -26,7 +26,7 @@ class Watchdog {
 
  private:
   void watch();
-  // Waits for `seconds`. Returns false if the watched calls return sooner.
+  // Waits for `seconds` without a suspension. Returns false if the watched calls return sooner.
   bool passed(double seconds);
 
   std::string to_what_;
