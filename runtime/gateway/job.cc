@@ -188,16 +188,32 @@ Job::~Job() {
 }
 
 bool Job::has_ended() {
+  note_files();
   reap();
   if (end_.empty()) return false;
   const std::map<pid_t, ProcessState> left = states_of_session(process_);
   for (const auto& [process, state] : left) {
     const bool is_dead = state.state == 'Z' || state.state == 'X';
-    if (!is_dead) ::kill(process, SIGKILL);
+    if (!is_dead) {
+      files_.note({&process, 1});
+      ::kill(process, SIGKILL);
+    }
     if (is_dead && state.parent == ::getpid()) ::waitpid(process, nullptr, WNOHANG);
   }
-  return left.empty();
+  if (!left.empty()) return false;
+  files_.remove();
+  return true;
 }
+
+// Looks less and less often: a job maps most of its files while it starts.
+void Job::note_files() {
+  using namespace std::chrono_literals;
+  if (!end_.empty() || Clock::now() < next_note_) return;
+  note_files_now();
+  next_note_ = Clock::now() + std::max<Clock::duration>(250ms, (Clock::now() - started_) / 2);
+}
+
+void Job::note_files_now() { files_.note(members_of_session(process_)); }
 
 void Job::reap() {
   int status = 0;
@@ -216,7 +232,8 @@ void Job::signal(int number) const {
   if (end_.empty() && process_ > 0) ::kill(process_, number);
 }
 
-void Job::kill() const {
+void Job::kill() {
+  note_files_now();
   signal(SIGKILL);  // perhaps it has no session of its own yet
   for (const pid_t process : members_of_session(process_)) ::kill(process, SIGKILL);
 }

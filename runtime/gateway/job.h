@@ -2,8 +2,10 @@
 #pragma once
 
 #include "runtime/gateway/error_lines.h"
+#include "runtime/gateway/job_files.h"
 #include "runtime/http/http_server.h"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -31,7 +33,7 @@ class Job {
   Job& operator=(const Job&) = delete;
 
   // Whether the process and all other members of its session have ended. After the process has ended, kills
-  // the others.
+  // the others, and then removes the files that mpirun leaves behind if it is killed.
   bool has_ended();
   // "exit status 1", "signal 9 (Killed)"; empty while the process runs.
   const std::string& end() const { return end_; }
@@ -43,15 +45,22 @@ class Job {
   // Sends the signal to the process alone. If the process is mpirun, it passes the signal on to its ranks.
   void signal(int number) const;
   // SIGKILL for all members of the session.
-  void kill() const;
+  void kill();
 
   pid_t process() const { return process_; }
   ErrorLines& errors() { return *errors_; }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   void reap();
+  void note_files();
+  void note_files_now();
 
   pid_t process_ = -1;
+  Clock::time_point started_ = Clock::now();
+  Clock::time_point next_note_ = started_;
+  JobFiles files_{};
   std::string end_{};
   int status_ = -1;  // exit status; -1: the process runs, or a signal ended it
   std::shared_ptr<ErrorLines> errors_ = std::make_shared<ErrorLines>();

@@ -18,8 +18,11 @@ using namespace std::chrono_literals;
 
 constexpr auto kTick = 20ms;
 constexpr auto kHealthEvery = 1s;
-constexpr auto kEndTime = 2s;   // for mpirun to end a job that has lost a rank
-constexpr auto kTermTime = 3s;  // between SIGTERM and SIGKILL
+// Time for mpirun to end a job that has lost a rank. A busy machine needs several seconds, and Open MPI 4.1's
+// mpirun may crash if SIGTERM interrupts it meanwhile: its messages then blame another rank.
+constexpr auto kEndTime = 15s;
+constexpr auto kTermTime = 3s;     // between SIGTERM and SIGKILL
+constexpr auto kLongestTick = 1s;  // a longer gap between two ticks is a suspension of this process
 constexpr std::size_t kMostRounds = 3;
 constexpr double kMostPause = 60.0;  // seconds
 
@@ -54,6 +57,7 @@ Supervisor::Supervisor(HttpServer& http, SupervisorOptions options, Events event
     : http_(http), options_(std::move(options)), events_(std::move(events)) {}
 
 void Supervisor::start() {
+  ticked_ = Clock::now();
   start_job();
   tick_later();
 }
@@ -62,7 +66,20 @@ void Supervisor::tick_later() {
   if (state_ != JobState::ended) http_.post_after(kTick, [this] { tick(); });
 }
 
+// Adds the time of a suspension (SIGSTOP, `docker pause`) to all deadlines: the job was probably suspended,
+// too.
+void Supervisor::forgive_suspension() {
+  const Clock::time_point now = Clock::now();
+  const Clock::duration gap = now - std::exchange(ticked_, now);
+  if (gap < kLongestTick) return;
+  resumed_ = now;
+  for (Clock::time_point* const time : {&started_, &healthy_, &term_at_, &kill_at_}) {
+    if (*time != Clock::time_point::max()) *time += gap;
+  }
+}
+
 void Supervisor::tick() {
+  forgive_suspension();
   if (!job_) {
     if (Clock::now() >= next_start_) start_job();
   } else if (job_->has_ended()) {
@@ -168,7 +185,8 @@ void Supervisor::on_health(int status, const std::string& body, const std::strin
   const nlohmann::json json = nlohmann::json::parse(body, nullptr, false);
   const nlohmann::json age =
       json.is_object() ? json.value("step_seconds", nlohmann::json(0)) : nlohmann::json(0);
-  if (age.is_number() && age.get<double>() > options_.hang_time.count())
+  // Rank 0 counts a suspension as part of its step.
+  if (age.is_number() && std::min(age.get<double>(), seconds_since(resumed_)) > options_.hang_time.count())
     lose(fmt::format("a step takes longer than {:.0f} s (--hang-seconds)", options_.hang_time.count()));
 }
 

@@ -84,6 +84,7 @@ class Supervisor {
 
  private:
   void tick();
+  void forgive_suspension();
   void tick_later();
   void start_job();
   std::vector<std::string> command() const;
@@ -120,6 +121,8 @@ class Supervisor {
   std::shared_ptr<HttpCall> health_call_;
   Clock::time_point next_health_{};
   Clock::time_point healthy_{};  // time of the last good answer
+  Clock::time_point ticked_{};   // time of the last tick
+  Clock::time_point resumed_{};  // end of this process's last suspension
 
   std::size_t command_ = 0;  // index of the current command
   Clock::time_point next_start_{};

@@ -58,6 +58,15 @@ void send_signal(pid_t process, int number) {
   ::kill(process, number);
 }
 
+bool comes_true(const std::function<bool()>& condition, double seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (std::chrono::steady_clock::now() < end) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
 GatewayProgram::GatewayProgram(const std::vector<std::string>& command, const Arguments& options,
                                const StartOptions& start)
     : process_(command_line(kNoMpirun, arguments_of(command, options)), start) {
@@ -72,12 +81,7 @@ GatewayProgram::GatewayProgram(const std::vector<std::string>& command, const Ar
 }
 
 bool GatewayProgram::is_ready(double seconds) const {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (std::chrono::steady_clock::now() < end) {
-    if (get("/health").status == 200) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
+  return comes_true([&] { return get("/health").status == 200; }, seconds);
 }
 
 pid_t GatewayProgram::member(std::string_view name) const {

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,9 @@ std::string config_text(const std::vector<std::vector<std::string>>& commands);
 
 // Like ::kill, but throws unless the id is that of one process: -1 would be all processes of this machine.
 void send_signal(pid_t process, int number);
+
+// Waits until a condition holds.
+bool comes_true(const std::function<bool()>& condition, double seconds = 60);
 
 class GatewayProgram {
  public:

@@ -23,16 +23,6 @@ std::vector<std::string> expected_events(int tokens) {
   return events;
 }
 
-// Waits until a condition holds.
-bool comes_true(const std::function<bool()>& condition, double seconds = 30) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (std::chrono::steady_clock::now() < end) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(10ms);
-  }
-  return false;
-}
-
 TEST(Gateway, PassesRequestsAndAnswersThrough) {
   GatewayProgram gateway(fake_command());
   const HttpReply stream = gateway.post(kPath, {{"tokens", 5}});
