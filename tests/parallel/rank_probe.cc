@@ -58,14 +58,17 @@ void print_cores(Communicator& comm, std::size_t wanted) {
     fmt::print("rank {} cores {} threads {} team {}\n", rank++, row.cores, row.threads, row.team);
 }
 
-void exchange_sums(Communicator& comm, double seconds) {
+// The last rank works for half a second between two exchanges, so the others almost always wait for it. It
+// sleeps in short pieces, because a long sleep ends while the process is suspended.
+void exchange_numbers(Communicator& comm, double seconds) {
   const auto begun = std::chrono::steady_clock::now();
   if (comm.is_root()) {
     fmt::print("begun\n");
     std::fflush(stdout);
   }
   for (bool ends = false; !ends;) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const int works = comm.rank() + 1 == comm.size() ? 50 : 1;
+    for (int i = 0; i < works; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun;
     ends = max_over_ranks(comm, passed.count() > seconds ? 1 : 0) != 0;
   }
@@ -100,7 +103,7 @@ int run(int count, char** words) {
     if (task == "cores")
       print_cores(comm, static_cast<std::size_t>(number(2)));
     else
-      exchange_sums(comm, number(2));
+      exchange_numbers(comm, number(2));
   } catch (const Error& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     MpiSession::abort(1);
