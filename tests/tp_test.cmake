@@ -14,9 +14,12 @@ else()
   set(TP_MPIRUN ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none --mca mpi_yield_when_idle 1)
 endif()
 
+# Hashes of the fixtures' files, which tests must not add to the user's.
+set(TP_TEST_CACHE XDG_CACHE_HOME=${CMAKE_CURRENT_BINARY_DIR}/cache)
+
 # One thread per rank, but two for the thread sanitizer, which finds nothing with one.
 set(TP_MPI_TEST_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-                            OMP_NUM_THREADS=$<IF:$<BOOL:${TP_SANITIZE_THREADS}>,2,1>)
+                            ${TP_TEST_CACHE} OMP_NUM_THREADS=$<IF:$<BOOL:${TP_SANITIZE_THREADS}>,2,1>)
 
 function(tp_add_plain_test name labels shards)
   if(TP_DISCOVER_TESTS)
@@ -45,7 +48,7 @@ function(tp_add_plain_test name labels shards)
     math(EXPR index "${shard} - 1")
     add_test(NAME ${test} COMMAND ${name})
     set_tests_properties(${test} PROPERTIES LABELS "${labels}" TIMEOUT 1200
-      ENVIRONMENT "OMP_NUM_THREADS=2;GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index};${sanitizer_options}")
+      ENVIRONMENT "OMP_NUM_THREADS=2;${TP_TEST_CACHE};GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index};${sanitizer_options}")
   endforeach()
 endfunction()
 

@@ -93,13 +93,25 @@ struct stat status_of(const Descriptor& file, const std::filesystem::path& path)
   return status;
 }
 
+std::int64_t nanoseconds(const timespec& time) {
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+FileStatus file_status(const struct stat& status) {
+  return {.device = status.st_dev,
+          .inode = status.st_ino,
+          .size = static_cast<std::uint64_t>(status.st_size),
+          .modified = nanoseconds(status.st_mtim),
+          .changed = nanoseconds(status.st_ctim)};
+}
+
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) : name_(path.filename().string()) {
   Descriptor file = open_to_read(path);
   const struct stat status = status_of(file, path);
   const auto size = static_cast<std::size_t>(status.st_size);
-  changed_at_ = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  opened_ = file_status(status);
   void* const address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.value(), 0);
   if (address == MAP_FAILED) {
     const int error = errno;
@@ -115,14 +127,14 @@ MappedFile::MappedFile(MappedFile&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
       bytes_(std::exchange(other.bytes_, {})),
       name_(std::move(other.name_)),
-      changed_at_(other.changed_at_),
+      opened_(other.opened_),
       reads_ahead_(other.reads_ahead_) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   std::swap(bytes_, other.bytes_);
   std::swap(name_, other.name_);
-  std::swap(changed_at_, other.changed_at_);
+  std::swap(opened_, other.opened_);
   std::swap(reads_ahead_, other.reads_ahead_);
   return *this;
 }
@@ -130,6 +142,20 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+FileStatus MappedFile::status() const {
+  struct stat status {};
+  return ::fstat(descriptor_, &status) == 0 ? file_status(status) : FileStatus{};
+}
+
+// Ignores the time of the last change of name or rights, because somebody may replace the file by another
+// one.
+void MappedFile::require_unchanged() const {
+  const FileStatus now = status();
+  require<CheckpointError>(
+      now.size == opened_.size && now.modified == opened_.modified,
+      "{}: the file has changed since it was opened; do not change a model while it is loaded", name_);
 }
 
 void MappedFile::read(std::size_t begin, std::span<std::byte> out) const {

@@ -11,6 +11,18 @@
 
 namespace tp {
 
+// Distinguishes a file and the state of its contents from all others.
+struct FileStatus {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::uint64_t size = 0;
+  std::int64_t modified =
+      0;                     // time of the last change of the contents, in nanoseconds since 1970; can be set
+  std::int64_t changed = 0;  // time of the last change of contents, name or rights; cannot be set
+
+  bool operator==(const FileStatus&) const = default;
+};
+
 // All bytes of a regular file. Pages are read from disk when they are first touched. The file must not be
 // truncated while it is mapped: touching a missing page ends the process (SIGBUS).
 class MappedFile {
@@ -23,8 +35,12 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
-  // Time of the last change, in nanoseconds since 1970.
-  std::int64_t changed_at() const { return changed_at_; }
+  // The status when the file was opened, and now. If it cannot be read, for example because the file was
+  // removed on another host, it is empty.
+  const FileStatus& opened() const { return opened_; }
+  FileStatus status() const;
+  // Throws CheckpointError if the contents have changed since the file was opened.
+  void require_unchanged() const;
 
   // The file's name without its directory, for error texts.
   const std::string& name() const { return name_; }
@@ -53,7 +69,7 @@ class MappedFile {
   int descriptor_ = -1;
   std::span<const std::byte> bytes_;
   std::string name_;
-  std::int64_t changed_at_ = 0;
+  FileStatus opened_;
   bool reads_ahead_ = true;
 };
 

@@ -47,9 +47,8 @@ class GgufCheckpoint final : public WeightSource {
   std::size_t stored_bytes() const override { return files_.stored_bytes(); }
   std::size_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }
   std::vector<std::string> unread() const override;
+  std::vector<const MappedFile*> mapped_files() const override { return files_.parts(); }
   std::uint64_t fingerprint() const override { return files_.fingerprint(); }
-  std::uint64_t identity() const override { return files_.identity(); }
-  std::uint64_t sampled() const override { return files_.sampled(); }
   void done_with(const std::string& name) const override;
 
   const GgufFiles& files() const { return files_; }

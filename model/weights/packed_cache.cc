@@ -36,9 +36,6 @@ struct PackedCache::Header {
 
 namespace {
 
-// Increment if readers or WeightLoader produce other values from the same files than before.
-constexpr int kLoadedVersion = 3;
-
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kChunk = std::uint64_t{4} << 20;
 constexpr std::uint64_t kReadAhead = std::uint64_t{64} << 20;
@@ -97,11 +94,11 @@ std::string split_text(TpRank tp) {
 
 // The path comes last, because the text may be cut.
 std::string text_of(const PackedCacheIdentity& identity) {
-  return fmt::format(
-      "version {}/{}, packing {:016x}, source {:016x}, weights {}, leaves of {} heads, {}rank {} of {}{}, {}",
-      kVersion, kLoadedVersion, packing_fingerprint(), identity.source,
-      identity.type ? name_of(*identity.type) : "auto", identity.leaf_heads, stage_text(identity.stage),
-      identity.tp.rank, identity.tp.size, split_text(identity.tp), identity.model);
+  return fmt::format("{}, packing {:016x}, source {}, weights {}, leaves of {} heads, {}rank {} of {}{}, {}",
+                     build_text(), packing_fingerprint(), text_of(identity.source),
+                     identity.type ? name_of(*identity.type) : "auto", identity.leaf_heads,
+                     stage_text(identity.stage), identity.tp.rank, identity.tp.size, split_text(identity.tp),
+                     identity.model);
 }
 
 // Differs between caches that must exist in a folder at the same time.

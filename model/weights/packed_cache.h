@@ -2,11 +2,12 @@
 //
 // The file contains a header of one page, then the records that WeightLoader loaded, in order, each beginning
 // at a page. A table at the end contains each record's key, size, and hashes of its chunks. The header
-// identifies the model, type, rank and program version. The file is not used if the header differs, the file
-// was truncated, belongs to another user, or contains weights that are packed differently. Reading checks the
-// hashes.
+// identifies the model, type, rank and build of the program. The file is not used if the header differs, the
+// file was truncated, belongs to another user, or contains weights that are packed differently. Reading
+// checks the hashes.
 #pragma once
 
+#include "model/files/content_hash.h"
 #include "parallel/shard/shard.h"
 #include "parallel/shard/stage.h"
 #include "tp/memory_types.h"
@@ -25,8 +26,8 @@ namespace tp {
 
 // Everything on which a cache depends.
 struct PackedCacheIdentity {
-  std::string model;         // path of the model
-  std::uint64_t source = 0;  // WeightSource::identity
+  std::string model;     // path of the model
+  ContentHash source{};  // identity of the model's files
   std::optional<WeightType> type{};
   std::size_t leaf_heads = 0;
   TpRank tp;

@@ -49,6 +49,7 @@ EnginePlan next_token_plan(std::size_t ranks, const EnginePlan& model) {
   plan.overlaps = false;
   plan.options.pretend_ranks = 0;
   plan.options.packed_cache.clear();
+  plan.options.kv_store.clear();
   plan.ranks = ranks;
   if (plan.options.split.size() != ranks) plan.options.split.clear();
   plan.not_shared_because.clear();

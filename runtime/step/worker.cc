@@ -18,6 +18,7 @@
 #include "parallel/machine/storage_reads.h"
 #include "runtime/setup/memory_plan.h"
 #include "runtime/setup/missing_kernels.h"
+#include "runtime/setup/model_identity.h"
 #include "runtime/setup/packed_weights.h"
 #include "runtime/setup/rank_report.h"
 #include "runtime/step/draft_model.h"
@@ -132,21 +133,6 @@ std::vector<Range> vocab_shards(const EnginePlan& plan, std::size_t ranks) {
   return shards;
 }
 
-// Opens the checkpoint, whose contents must be the same on every rank. Collective.
-std::unique_ptr<WeightSource> open_same_weights(Communicator& comm, const EnginePlan& plan) {
-  std::unique_ptr<WeightSource> source;
-  std::uint64_t fingerprint = 0;
-  fail_together(comm, [&] {
-    source = open_weights(plan);
-    fingerprint = source->fingerprint();
-  });
-  fail_together(comm, [&] {
-    require_agreement(comm, fingerprint, fmt::format("the checkpoint in {}", plan.options.model.string()),
-                      "copy the same files to every host");
-  });
-  return source;
-}
-
 // Whether the ranks of a stage read weights in two phases. Collective over all stages.
 bool agree_on_two_phases(Communicator& comm, const Communicator& tensor) {
   // Number of hosts in the stage that spans the most hosts.
@@ -161,13 +147,17 @@ bool agree_on_two_phases(Communicator& comm, const Communicator& tensor) {
 }
 
 // Runs `load`, which fills `packed` or reads from it if the ranks use a packed cache. Collective.
-PackedWeights load_packed(Communicator& comm, const EnginePlan& plan,
-                          const std::function<PackedCacheIdentity()>& identity,
-                          std::optional<PackedCache>& packed, const std::function<void()>& load) {
+PackedWeights load_packed(Communicator& comm, const EnginePlan& plan, PackedCacheIdentity packed_as,
+                          ModelIdentity& identity, std::optional<PackedCache>& packed,
+                          const std::function<void()>& load) {
   PackedWeights weights;
   if (use_packed_cache(comm, plan)) {
-    fail_together(comm, [&] { packed.emplace(plan.options.packed_cache, identity()); });
-    weights = load_through_cache(comm, *packed, load);
+    packed_as.source = identity.read();
+    fail_together(comm, [&] { packed.emplace(plan.options.packed_cache, packed_as); });
+    weights = load_through_cache(comm, *packed, [&] {
+      load();
+      identity.require_unchanged();
+    });
   } else {
     fail_together(comm, load);
   }
@@ -186,14 +176,18 @@ std::unique_ptr<Worker::Loaded> Worker::load(EnginePlan& plan, const WorkerOptio
   const TwoPhaseReader columns(tensor);
   ModelSpec spec;
   fail_together(comm_, [&] { spec = plan.spec(); });
-  const std::unique_ptr<WeightSource> source = open_same_weights(comm_, plan);
+  std::unique_ptr<WeightSource> source;
+  fail_together(comm_, [&] { source = open_weights(plan); });
+  ModelIdentity identity(comm_, *source, plan.options.model.string());
   const bool in_two_phases = agree_on_two_phases(comm_, tensor);
   if (in_two_phases) source->read_exactly(columns);
   std::string cache_notice = fit_into_memory(comm_, pipeline_, plan, spec, *source, options);
   fail_together(comm_, [&] { kernels::prepare_matmul(plan.options.same_bits); });
 
   std::optional<Model> model;
-  PackedWeights packed = load_weights(plan, spec, *source, in_two_phases, options.others, progress, model);
+  PackedWeights packed =
+      load_weights(plan, spec, *source, identity, in_two_phases, options.others, progress, model);
+  if (identity.has_copies() || !plan.options.kv_store.empty()) identity_ = identity.read();
   HostCache host = share_cache(*model, plan, spec);
   std::unique_ptr<Loaded> loaded;
   fail_together(comm_, [&] { loaded = with_memory(std::move(*model), std::move(host), plan, spec); });
@@ -214,7 +208,7 @@ std::unique_ptr<Worker::Loaded> Worker::load(EnginePlan& plan, const WorkerOptio
 }
 
 PackedWeights Worker::load_weights(const EnginePlan& plan, const ModelSpec& spec, const WeightSource& source,
-                                   bool in_two_phases, const VocabTables& others,
+                                   ModelIdentity& identity, bool in_two_phases, const VocabTables& others,
                                    const std::function<void(double)>& progress, std::optional<Model>& model) {
   Communicator& tensor = pipeline_.tensor();
   const Stage stage = pipeline_.stage();
@@ -235,15 +229,10 @@ PackedWeights Worker::load_weights(const EnginePlan& plan, const ModelSpec& spec
     else
       load();
   };
-  const auto identity = [&] {
-    return PackedCacheIdentity{std::filesystem::weakly_canonical(plan.options.model).string(),
-                               source.identity(),
-                               plan.weights(),
-                               leaf_heads(spec),
-                               tp,
-                               stage};
-  };
-  return load_packed(comm_, plan, identity, packed, load_together);
+  std::string path;
+  fail_together(comm_, [&] { path = std::filesystem::weakly_canonical(plan.options.model).string(); });
+  const PackedCacheIdentity packed_as{path, {}, plan.weights(), leaf_heads(spec), tp, stage};
+  return load_packed(comm_, plan, packed_as, identity, packed, load_together);
 }
 
 namespace {
@@ -348,7 +337,7 @@ std::vector<float> Worker::sequence_head(std::vector<float> pooled) const {
 Sha256Digest Worker::store_fingerprint(const EnginePlan& plan) {
   Sha256Digest own{};
   fail_together(comm_, [&] {
-    const std::string facts = store_facts(plan.options, plan.spec(), *open_weights(plan));
+    const std::string facts = store_facts(plan.options, plan.spec(), identity_);
     own = Sha256().add(std::as_bytes(std::span(facts))).finish();
   });
   return common_fingerprint(exchange_values(comm_, std::span<const Sha256Digest>(&own, 1)));

@@ -1,6 +1,7 @@
 // Runs one rank's share of a model. Every rank has a worker, and all workers execute the same commands.
 #pragma once
 
+#include "model/files/content_hash.h"
 #include "model/memory/kv_cache.h"
 #include "runtime/protocol/command.h"
 #include "runtime/protocol/outputs.h"
@@ -23,6 +24,7 @@
 namespace tp {
 
 class DraftModel;
+class ModelIdentity;
 
 struct WorkerOptions {
   MemoryNeed beside{};            // memory needed for other things, such as a draft model
@@ -84,7 +86,7 @@ class Worker {
   std::unique_ptr<Loaded> load(EnginePlan& plan, const WorkerOptions& options,
                                const std::function<void(double)>& progress);
   PackedWeights load_weights(const EnginePlan& plan, const ModelSpec& spec, const WeightSource& source,
-                             bool in_two_phases, const VocabTables& others,
+                             ModelIdentity& identity, bool in_two_phases, const VocabTables& others,
                              const std::function<void(double)>& progress, std::optional<Model>& model);
   HostCache share_cache(const Model& model, const EnginePlan& plan, const ModelSpec& spec);
   std::unique_ptr<Loaded> with_memory(Model model, HostCache host, const EnginePlan& plan,
@@ -106,6 +108,7 @@ class Worker {
   Pipeline pipeline_;
   std::size_t vocab_size_;
   EngineInfo info_;
+  ContentHash identity_;  // identity of the model's files, if there is a store
   std::unique_ptr<Loaded> loaded_;
   StepExecutor executor_;
   StepStatistics statistics_;

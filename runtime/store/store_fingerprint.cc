@@ -1,7 +1,6 @@
 #include "runtime/store/store_fingerprint.h"
 
 #include "model/config/spec.h"
-#include "model/kernels/scaled_weight.h"
 #include "model/kernels/simd/isa.h"
 #include "model/layers/linear/rope.h"
 #include "parallel/machine/hash.h"
@@ -12,7 +11,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -39,27 +37,17 @@ std::uint64_t hash_of_ropes(const ModelSpec& spec) {
   return hash;
 }
 
-// The program's version, if products with these weights are not part of arithmetic_fingerprint.
-std::string_view version_for(const WeightSource& source) {
-  const bool is_covered = std::ranges::none_of(
-      source.types(), [](const TypeUse& use) { return use.held_as && kernels::is_scaled(*use.held_as); });
-  return is_covered ? "" : kVersion;
-}
-
 }  // namespace
 
-std::string store_facts(const EngineOptions& options, const ModelSpec& spec, const WeightSource& source) {
-  constexpr int kMeaning = 2;  // version of the meaning of stored values
+std::string store_facts(const EngineOptions& options, const ModelSpec& spec, const ContentHash& weights) {
   const KvType kv_type = options.kv_type.value_or(KvType::f32);
   return fmt::format(
-      "{} weights {:016x} as {} config {:016x} ropes {:016x} cache {} blocks of {} wire {} features {} same "
-      "bits "
-      "{} isa {} arithmetic {:016x}{}",
-      kMeaning, source.sampled(), options.weights ? name_of(*options.weights) : "auto",
-      hash_of(config_of(options)), hash_of_ropes(spec), name_of(kv_type), options.block_size,
-      name_of(options.wire), options.favor_features, options.same_bits,
-      kernels::name_of(kernels::active_isa()), arithmetic_fingerprint(kv_type, options.block_size),
-      version_for(source));
+      "weights {} as {} config {:016x} ropes {:016x} cache {} blocks of {} wire {} features {} same bits {} "
+      "isa {} arithmetic {:016x} build {}",
+      text_of(weights), options.weights ? name_of(*options.weights) : "auto", hash_of(config_of(options)),
+      hash_of_ropes(spec), name_of(kv_type), options.block_size, name_of(options.wire),
+      options.favor_features, options.same_bits, kernels::name_of(kernels::active_isa()),
+      arithmetic_fingerprint(kv_type, options.block_size), build_text());
 }
 
 std::string store_description(const EngineOptions& options) {

@@ -1,7 +1,7 @@
 // The fingerprint of everything that determines the bits of stored keys, values and states.
 #pragma once
 
-#include "model/weights/source/weight_source.h"
+#include "model/files/content_hash.h"
 #include "parallel/machine/sha256.h"
 #include "tp/engine_options.h"
 
@@ -13,7 +13,8 @@ namespace tp {
 struct ModelSpec;
 
 // The facts about a model and an engine, as text. `options`: with the values that replace defaults.
-std::string store_facts(const EngineOptions& options, const ModelSpec& spec, const WeightSource& source);
+// `weights`: the identity of the model's files.
+std::string store_facts(const EngineOptions& options, const ModelSpec& spec, const ContentHash& weights);
 
 // The model and its types, in a line for people.
 std::string store_description(const EngineOptions& options);

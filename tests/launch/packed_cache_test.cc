@@ -69,8 +69,15 @@ TEST_F(PackedCacheOption, IsMadeAnewIfOneRanksFileIsDamaged) {
 TEST_F(PackedCacheOption, IsMadeAnewIfTheModelHasChanged) {
   ASSERT_EQ(generate(1).status, 0);
   const std::filesystem::path weights = std::filesystem::path(model_.path()) / "model.safetensors";
-  std::filesystem::last_write_time(weights,
-                                   std::filesystem::last_write_time(weights) + std::chrono::seconds(1));
+  const std::filesystem::file_time_type time = std::filesystem::last_write_time(weights);
+  std::filesystem::last_write_time(weights, time + std::chrono::seconds(1));
+  EXPECT_TRUE(used_cache(generate(1))) << "the contents are the same";
+  std::fstream file(weights, std::ios::in | std::ios::out | std::ios::binary);
+  const auto place = static_cast<std::streamoff>(std::filesystem::file_size(weights) - 1001);
+  const auto byte = static_cast<char>(file.seekg(place).get() ^ 1);
+  file.seekp(place).put(byte);
+  file.close();
+  std::filesystem::last_write_time(weights, time);
   const Finished second = generate(1);
   EXPECT_FALSE(used_cache(second));
   EXPECT_CONTAINS(second.err, "the model, or how weights are packed, has changed");

@@ -17,7 +17,7 @@ namespace {
 
 using test::TemporaryDirectory;
 
-const PackedCacheIdentity kIdentity{"/models/some", 17, WeightType::int4, 0, {1, 4}};
+const PackedCacheIdentity kIdentity{"/models/some", {17, 1}, WeightType::int4, 0, {1, 4}};
 
 std::span<std::byte> bytes_of(std::vector<std::uint32_t>& values) {
   return std::as_writable_bytes(std::span(values));
@@ -101,7 +101,7 @@ TEST_F(PackedCacheFile, IsNotThatOfAnotherRankOrType) {
 
 TEST_F(PackedCacheFile, IsStaleWhenTheModelHasChanged) {
   PackedCacheIdentity identity = kIdentity;
-  identity.source = 18;
+  identity.source = {17, 2};
   EXPECT_EQ(why(identity), "the model, or how weights are packed, has changed");
 }
 

@@ -43,7 +43,7 @@ std::string loaded_from(const std::filesystem::path& model, const ColumnReader* 
   const std::unique_ptr<WeightSource> source = open_checkpoint(model);
   if (columns != nullptr) source->read_exactly(*columns);
   const TemporaryDirectory folder;
-  PackedCache cache(folder.path(), {model.string(), source->identity(), type, 0, tp});
+  PackedCache cache(folder.path(), {model.string(), {source->fingerprint(), 0}, type, 0, tp});
   cache.rebuild();
   const Model decoder(make_spec(load_config(model)), *source, tp, type, {}, &cache);
   EXPECT_EQ(cache.finish(), "");

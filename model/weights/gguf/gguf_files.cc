@@ -1,6 +1,6 @@
 #include "model/weights/gguf/gguf_files.h"
 
-#include "model/files/file_hash.h"
+#include "model/files/content_hash.h"
 #include "model/files/printable.h"
 #include "model/weights/gguf/gguf_part_name.h"
 #include "parallel/machine/hash.h"
@@ -158,22 +158,15 @@ const GgufFiles::Entry* GgufFiles::find(std::string_view name) const {
   return nullptr;
 }
 
+std::vector<const MappedFile*> GgufFiles::parts() const {
+  std::vector<const MappedFile*> parts;
+  for (const std::unique_ptr<MappedFile>& file : files_) parts.push_back(file.get());
+  return parts;
+}
+
 std::uint64_t GgufFiles::fingerprint() const {
   std::uint64_t hash = 0;
-  for (std::size_t i = 0; i < files_.size(); ++i) hash = hash_of_file(*files_[i], header_sizes_[i], hash);
-  return hash;
-}
-
-std::uint64_t GgufFiles::identity() const {
-  std::uint64_t hash = fingerprint();
-  for (const std::unique_ptr<MappedFile>& file : files_)
-    hash = mixed(hash ^ static_cast<std::uint64_t>(file->changed_at()));
-  return hash;
-}
-
-std::uint64_t GgufFiles::sampled() const {
-  std::uint64_t hash = fingerprint();
-  for (const auto& [name, entry] : tensors_) hash = hash_of_samples(entry.file, entry.tensor.bytes, hash);
+  for (std::size_t i = 0; i < files_.size(); ++i) hash = hash_of_header(*files_[i], header_sizes_[i], hash);
   return hash;
 }
 

@@ -52,13 +52,10 @@ class GgufFiles {
   void stop_reading_ahead();
   // Bytes of the tensors' data.
   std::size_t stored_bytes() const { return stored_bytes_; }
-  // Hash of the parts' names, sizes, headers and samples of their data. Computed at each call: a start opens
-  // a file seven times, and the header of a large vocabulary has megabytes.
+  std::vector<const MappedFile*> parts() const;
+  // Hash of the parts' names, sizes and headers. Computed at each call: a start opens a file seven times, and
+  // the header of a large vocabulary has megabytes.
   std::uint64_t fingerprint() const;
-  // Like fingerprint, but also of the times of the last changes.
-  std::uint64_t identity() const;
-  // Like fingerprint, but also of samples of every tensor.
-  std::uint64_t sampled() const;
 
  private:
   void add_file(const std::filesystem::path& path);

@@ -52,8 +52,7 @@ class GroupCheckpoint final : public WeightSource {
   std::size_t bytes_read() const override { return plain_->bytes_read(); }
   std::vector<std::string> unread() const override { return plain_->unread(); }
   std::uint64_t fingerprint() const override { return of_quantization(plain_->fingerprint()); }
-  std::uint64_t identity() const override { return of_quantization(plain_->identity()); }
-  std::uint64_t sampled() const override { return of_quantization(plain_->sampled()); }
+  std::vector<const MappedFile*> mapped_files() const override { return plain_->mapped_files(); }
   void done_with(const std::string& name) const override;
 
  private:

@@ -1,6 +1,6 @@
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 
-#include "model/files/file_hash.h"
+#include "model/files/content_hash.h"
 #include "model/files/printable.h"
 #include "model/files/similar_name.h"
 #include "model/weights/safetensors/safetensors_files.h"
@@ -72,7 +72,7 @@ SafetensorsCheckpoint::SafetensorsCheckpoint(const std::filesystem::path& direct
 void SafetensorsCheckpoint::add_file(const MappedFile& file,
                                      const std::map<std::string, std::string>& file_of) {
   SafetensorsHeader header = parse_safetensors_header(file.bytes(), file.name());
-  fingerprint_ = hash_of_file(file, header.size, fingerprint_);
+  fingerprint_ = hash_of_header(file, header.size, fingerprint_);
   for (StoredTensor& tensor : header.tensors) {
     const std::string name = tensor.name;
     const auto place_in_index = file_of.find(name);
@@ -261,19 +261,10 @@ std::size_t SafetensorsCheckpoint::stored_bytes() const { return stored_bytes_; 
 
 std::size_t SafetensorsCheckpoint::bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
 
-std::uint64_t SafetensorsCheckpoint::fingerprint() const { return fingerprint_; }
-
-std::uint64_t SafetensorsCheckpoint::sampled() const {
-  std::uint64_t hash = fingerprint_;
-  for (const auto& [name, entry] : tensors_) hash = hash_of_samples(entry.file, entry.tensor.bytes, hash);
-  return hash;
-}
-
-std::uint64_t SafetensorsCheckpoint::identity() const {
-  std::uint64_t hash = fingerprint_;
-  for (const std::unique_ptr<MappedFile>& file : files_)
-    hash = mixed(hash ^ static_cast<std::uint64_t>(file->changed_at()));
-  return hash;
+std::vector<const MappedFile*> SafetensorsCheckpoint::mapped_files() const {
+  std::vector<const MappedFile*> files;
+  for (const std::unique_ptr<MappedFile>& file : files_) files.push_back(file.get());
+  return files;
 }
 
 void SafetensorsCheckpoint::done_with(const std::string& name) const {

@@ -64,11 +64,9 @@ class SafetensorsCheckpoint final : public WeightSource {
   void count_raw(const std::string& name, std::size_t bytes) const;
   void count_shared(const std::string& name) const;
 
-  // A hash of the files' names, sizes, headers and samples of their data. Ranks with equal fingerprints read
-  // the same tensors from the same places, although other values may differ.
-  std::uint64_t fingerprint() const override;
-  std::uint64_t identity() const override;
-  std::uint64_t sampled() const override;
+  std::vector<const MappedFile*> mapped_files() const override;
+  // A hash of the files' names, sizes and headers.
+  std::uint64_t fingerprint() const override { return fingerprint_; }
 
  private:
   // A tensor of `file`. The counter is atomic because several threads read at once.

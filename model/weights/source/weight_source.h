@@ -1,6 +1,7 @@
 // Sources of weights: a checkpoint's files, or a generator of synthetic weights.
 #pragma once
 
+#include "model/files/mapped_file.h"
 #include "model/kernels/packed_weight.h"
 #include "model/kernels/scaled_weight.h"
 #include "model/kernels/stored_rows.h"
@@ -107,12 +108,11 @@ class WeightSource {
   // Empty if the source does not count.
   virtual std::vector<std::string> unread() const { return {}; }
 
-  // A hash of the stored data: ranks with equal fingerprints read the same tensors from the same places.
+  // The files, in a fixed order; none if weights are generated.
+  virtual std::vector<const MappedFile*> mapped_files() const { return {}; }
+  // A hash of everything besides the files' data: sources with equal fingerprints read the same tensors from
+  // the same places and convert them in the same way. ModelIdentity adds the data.
   virtual std::uint64_t fingerprint() const = 0;
-  // Like fingerprint, but also of samples of every tensor, which takes longer. Throws CheckpointError.
-  virtual std::uint64_t sampled() const { return fingerprint(); }
-  // Like fingerprint, but also of the times of the files' last changes, which may differ between hosts.
-  virtual std::uint64_t identity() const { return fingerprint(); }
 
   // Hints that the tensor has been read for the last time, so that its pages need not stay in memory.
   virtual void done_with(const std::string& name) const = 0;

@@ -358,14 +358,14 @@ TEST(SafetensorsCheckpoint, FollowsLinksAsTheHuggingFaceCacheMakesThem) {
   EXPECT_EQ(SafetensorsCheckpoint::open(directory.path())->names(), Names{"a"});
 }
 
-TEST(SafetensorsCheckpoint, HasAFingerprintOfItsHeadersAndSamplesOfItsData) {
+TEST(SafetensorsCheckpoint, HasAFingerprintOfItsHeaders) {
   const TestTensor ones{"a", "F32", {1}, "1111"};
   const TestTensor twos{"a", "F32", {1}, "2222"};
   const TestTensor renamed{"b", "F32", {1}, "1111"};
   const TestTensor retyped{"a", "I32", {1}, "1111"};
   const std::uint64_t fingerprint = OneFile({ones})->fingerprint();
   EXPECT_EQ(fingerprint, OneFile({ones})->fingerprint());
-  EXPECT_NE(fingerprint, OneFile({twos})->fingerprint());
+  EXPECT_EQ(fingerprint, OneFile({twos})->fingerprint()) << "ModelIdentity adds the data";
   EXPECT_NE(fingerprint, OneFile({renamed})->fingerprint());
   EXPECT_NE(fingerprint, OneFile({retyped})->fingerprint());
 }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -212,6 +213,41 @@ TEST(Store, DoesNotMixWhatOtherEnginesCompute) {
       EXPECT_EQ(engine.status().store.damaged_files, 0U);
     });
   }
+}
+
+// The edited bytes are far from the beginning of a tensor, and the file keeps its time.
+TEST(Store, DoesNotAnswerForAModelThatWasEdited) {
+  const Fixture fixture = reference::fixture("llama-gqa");
+  const StoreFolderTest store;
+  const StoreFolderTest copy;
+  EngineOptions options = options_for(fixture, store);
+  const std::filesystem::path weights = copy.path() / "model.safetensors";
+  std::filesystem::copy(fixture.folder, copy.path(), std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::permissions(weights, std::filesystem::perms::owner_all);
+  options.model = test::of_root(copy.path());
+  const Request request = asked(test::varied_prompt(fixture.prompt, 41, 0));
+  const std::size_t ranks = test::world().size();
+  on_ranks(ranks, options, [&](Engine& engine) { run_alone(engine, request); });
+  if (test::world().is_root()) {
+    const std::filesystem::file_time_type time = std::filesystem::last_write_time(weights);
+    std::fstream file(weights, std::ios::in | std::ios::out | std::ios::binary);
+    const auto place = static_cast<std::streamoff>(std::filesystem::file_size(weights) / 3 + 1000);
+    std::string bytes(2000, '\0');
+    file.seekg(place).read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    for (char& byte : bytes) byte = static_cast<char>(byte ^ 1);
+    file.seekp(place).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    file.close();
+    std::filesystem::last_write_time(weights, time);
+  }
+  const Continuation expected = computed(options, request);
+  on_ranks(ranks, options, [&](Engine& engine) {
+    expect_same(run_alone(engine, request), expected);
+    EXPECT_EQ(engine.status().store.restored_tokens, 0U);
+  });
+  on_ranks(ranks, options, [&](Engine& engine) {
+    expect_same(run_alone(engine, request), expected);
+    EXPECT_EQ(engine.status().store.restored_tokens, 40U);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(

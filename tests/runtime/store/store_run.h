@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,14 @@ class StoreFolderTest {
  private:
   TemporaryDirectory directory_;
 };
+
+// Rank 0's path.
+inline std::filesystem::path of_root(const std::filesystem::path& path) {
+  std::string text = path.string();
+  text.resize(4096);
+  MPI_Bcast(text.data(), static_cast<int>(text.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
+  return text.c_str();
+}
 
 // Ranks other than 0 use rank 0's folder.
 inline EngineOptions options_for(const reference::Fixture& fixture, const StoreFolderTest& store) {

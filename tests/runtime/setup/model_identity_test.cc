@@ -1,0 +1,130 @@
+// The identity of a model's files, on several ranks.
+#include "runtime/setup/model_identity.h"
+
+#include "model/weights/open_checkpoint.h"
+#include "parallel/exchange/fail_together.h"
+#include "tests/model/weights/checkpoint_files.h"
+#include "tests/mpi_test.h"
+#include "tests/reference/fixture.h"
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+namespace fs = std::filesystem;
+using test::TemporaryDirectory;
+
+const fs::path& fixture_folder() {
+  static const fs::path folder = reference::fixture("llama-gqa").folder;
+  return folder;
+}
+
+fs::path weights_of(const fs::path& folder) { return folder / "model.safetensors"; }
+
+// Each rank has a copy.
+class ModelIdentityOfCopies : public testing::Test {
+ protected:
+  ModelIdentityOfCopies() {
+    fs::copy(fixture_folder(), copy(), fs::copy_options::recursive);
+    fs::permissions(weights_of(copy()), fs::perms::owner_all);
+  }
+
+  fs::path copy() const { return directory_.path() / "model"; }
+
+  // Inverts a bit of the weights, and keeps the file's size and the time of its last change.
+  void edit(std::size_t from_end) const {
+    const fs::file_time_type time = fs::last_write_time(weights_of(copy()));
+    std::fstream file(weights_of(copy()), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(-static_cast<std::streamoff>(from_end), std::ios::end);
+    const auto byte = static_cast<char>(file.get() ^ 1);
+    file.seekp(-static_cast<std::streamoff>(from_end), std::ios::end);
+    file.put(byte);
+    file.close();
+    fs::last_write_time(weights_of(copy()), time);
+  }
+
+  TemporaryDirectory directory_;
+};
+
+// A model that is open on all ranks.
+struct OpenModel {
+  explicit OpenModel(const fs::path& folder, const HashCache& cache = HashCache(fs::path()))
+      : source(open_checkpoint(folder)), identity(test::world(), *source, "model", cache) {}
+
+  std::unique_ptr<WeightSource> source;
+  ModelIdentity identity;
+};
+
+ContentHash identity_of(const fs::path& folder, const HashCache& cache = HashCache(fs::path())) {
+  return OpenModel(folder, cache).identity.read();
+}
+
+TEST_F(ModelIdentityOfCopies, DependsOnAllBytesAndNotOnTheFilesPlace) {
+  const ContentHash expected = identity_of(fixture_folder());
+  EXPECT_TRUE(identity_of(copy()) == expected);
+  const std::size_t size = fs::file_size(weights_of(fixture_folder()));
+  for (const std::size_t from_end : {std::size_t{1}, std::size_t{1001}, size / 3, size / 2 + 5}) {
+    edit(from_end);
+    EXPECT_FALSE(identity_of(copy()) == expected) << from_end;
+    edit(from_end);
+  }
+  EXPECT_TRUE(identity_of(copy()) == expected);
+}
+
+TEST_F(ModelIdentityOfCopies, IsRefusedIfTheCopyOfOneRankDiffersInOneBit) {
+  Communicator& comm = test::world();
+  if (comm.size() == 1) return;
+  if (comm.rank() == comm.size() - 1) edit(1001);
+  OpenModel model(copy());
+  EXPECT_TRUE(model.identity.has_copies());
+  const std::string text = test::error_of<AgreedError>([&] { model.identity.read(); });
+  EXPECT_EQ(text.find("the ranks disagree about the checkpoint in model: rank 0 has "), 0U) << text;
+}
+
+TEST(ModelIdentity, KnowsThatRanksOpenedOneFileWithoutReadingIt) {
+  EXPECT_FALSE(OpenModel(fixture_folder()).identity.has_copies());
+}
+
+// A false hash in the cache shows whether the file was read.
+TEST(ModelIdentity, IsRememberedSoThatTheNextStartReadsNothing) {
+  Communicator& comm = test::world();
+  const TemporaryDirectory folder;  // each rank's own, so only the rank that remembers a hash finds it
+  const HashCache cache(folder.path() / "hashes");
+  const MappedFile weights(weights_of(fixture_folder()));
+  const FileStatus status[] = {weights.opened()};
+  const ContentHash expected = identity_of(fixture_folder(), cache);
+  EXPECT_EQ(cache.find(status).has_value(), comm.is_root());
+  EXPECT_TRUE(identity_of(fixture_folder(), cache) == expected);
+  fs::remove(folder.path() / "hashes");
+  if (comm.is_root()) cache.add(status[0], {1, 2});
+  EXPECT_FALSE(identity_of(fixture_folder(), cache) == expected);
+}
+
+// Waits until the status is old enough to be remembered.
+TEST_F(ModelIdentityOfCopies, ChangesThoughAnEditKeepsSizeAndTimeOfARememberedFile) {
+  const HashCache cache(directory_.path() / "hashes");
+  std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+  const ContentHash before = identity_of(copy(), cache);
+  EXPECT_TRUE(fs::exists(directory_.path() / "hashes"));
+  edit(1001);
+  EXPECT_FALSE(identity_of(copy(), cache) == before);
+}
+
+TEST_F(ModelIdentityOfCopies, IsNotReadFromAFileThatChangedAfterItWasOpened) {
+  OpenModel model(copy());
+  fs::last_write_time(weights_of(copy()), fs::file_time_type::clock::now());
+  const std::string text = test::error_of<AgreedError>([&] { model.identity.read(); });
+  EXPECT_NE(text.find("do not change a model while it is loaded"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace tp
