@@ -121,11 +121,11 @@ class Problem : public CachedSequences {
 
   // One head, with the whole score matrix, [tokens, tokens].
   void textbook(std::size_t head, TensorView<float> scores, TensorView<float> out) const {
-    const auto size = [](std::size_t n) { return static_cast<blasint>(n); };
+    const auto size = [](std::size_t n) { return static_cast<kernels::blasint>(n); };
     const kernels::Sgemm sgemm = kernels::openblas_sgemm();
-    sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, size(tokens_), size(tokens_), size(kHeadDim), kScale,
-          query_.data() + head * kHeadDim, size(kHeads * kHeadDim), key_.data(), size(kHeadDim), 0.0F,
-          scores.data(), size(tokens_));
+    sgemm(kernels::CblasRowMajor, kernels::CblasNoTrans, kernels::CblasTrans, size(tokens_), size(tokens_),
+          size(kHeadDim), kScale, query_.data() + head * kHeadDim, size(kHeads * kHeadDim), key_.data(),
+          size(kHeadDim), 0.0F, scores.data(), size(tokens_));
 #pragma omp parallel for schedule(dynamic, 16)
     for (std::size_t row = 0; row < tokens_; ++row) {
       float* line = scores.row(row);
@@ -138,8 +138,9 @@ class Problem : public CachedSequences {
       for (std::size_t i = 0; i <= row; ++i) line[i] /= sum;
       std::fill(line + row + 1, line + tokens_, 0.0F);
     }
-    sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, size(tokens_), size(kHeadDim), size(tokens_), 1.0F,
-          scores.data(), size(tokens_), value_.data(), size(kHeadDim), 0.0F, out.data(), size(out.stride()));
+    sgemm(kernels::CblasRowMajor, kernels::CblasNoTrans, kernels::CblasNoTrans, size(tokens_), size(kHeadDim),
+          size(tokens_), 1.0F, scores.data(), size(tokens_), value_.data(), size(kHeadDim), 0.0F, out.data(),
+          size(out.stride()));
   }
 
   std::size_t tokens() const { return tokens_; }

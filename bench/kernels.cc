@@ -106,9 +106,9 @@ std::vector<double> measure_openblas(TensorView<const float> weight, const std::
   for (const std::size_t tokens : token_counts) {
     seconds.push_back(best_seconds([&] {
       turn = !turn;
-      sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<blasint>(tokens), kOutFeatures, kInFeatures,
-            1.0F, activations.data(), kInFeatures, turn ? weight.data() : other.data(), kInFeatures, 0.0F,
-            y.data(), kOutFeatures);
+      sgemm(kernels::CblasRowMajor, kernels::CblasNoTrans, kernels::CblasTrans,
+            static_cast<kernels::blasint>(tokens), kOutFeatures, kInFeatures, 1.0F, activations.data(),
+            kInFeatures, turn ? weight.data() : other.data(), kInFeatures, 0.0F, y.data(), kOutFeatures);
     }));
   }
   return seconds;

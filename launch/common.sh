@@ -3,7 +3,7 @@
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 
 # Packages for the program, and further ones for its tests and checks.
-build_packages=(g++ cmake ninja-build pkg-config openmpi-bin libopenmpi-dev libopenblas-openmp-dev
+build_packages=(g++ cmake ninja-build pkg-config openmpi-bin libopenmpi-dev libopenblas0-openmp
                 libboost-serialization-dev libfmt-dev libcli11-dev nlohmann-json3-dev libpcre2-dev libutf8proc-dev
                 libsentencepiece-dev libhwloc-dev libedit-dev libxxhash-dev libcurl4-openssl-dev libssl-dev ca-certificates)
 test_packages=(libgtest-dev clang-format patch)

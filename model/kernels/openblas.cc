@@ -2,6 +2,7 @@
 
 #include "tp/internal/require.h"
 
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -12,7 +13,9 @@
 namespace tp::kernels {
 namespace {
 
-constexpr const char* kLibrary = "libopenblas.so.0";
+// Fedora and its relatives give the build for OpenMP the first name, and the serial build the second. Debian,
+// Ubuntu and conda have only the second.
+constexpr std::array kLibraries = {"libopenblaso.so.0", "libopenblas.so.0"};
 constexpr const char* kPurpose = "multiplies many tokens where there are only portable kernels";
 
 // Buffers for calls, in addition to those of the library's constructor (one per processor). A call from
@@ -20,9 +23,9 @@ constexpr const char* kPurpose = "multiplies many tokens where there are only po
 std::size_t buffers_of_calls() { return 2 * static_cast<std::size_t>(omp_get_max_threads()); }
 
 std::size_t needed_mib() {
-  constexpr std::size_t kLibraries = 64;  // including the libraries on which it depends
+  constexpr std::size_t kCode = 64;  // including the libraries on which it depends
   constexpr std::size_t kBuffer = 128;
-  return kLibraries + (static_cast<std::size_t>(omp_get_num_procs()) + buffers_of_calls()) * kBuffer;
+  return kCode + (static_cast<std::size_t>(omp_get_num_procs()) + buffers_of_calls()) * kBuffer;
 }
 
 bool has_room(std::size_t mib) {
@@ -46,12 +49,15 @@ Sgemm load() {
       "cannot load OpenBLAS, which {}: expected {} MiB of address space for its buffers, found "
       "a limit that leaves less; raise the limit (ulimit -v) or start fewer threads (`threads`)",
       kPurpose, needed_mib());
-  void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  void* library = nullptr;
+  for (const char* name : kLibraries)
+    if (library == nullptr) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
   void* sgemm = library != nullptr ? ::dlsym(library, "cblas_sgemm") : nullptr;
   if (sgemm == nullptr) {
     throw_error<ConfigError>(
-        "cannot load OpenBLAS, which {}: expected cblas_sgemm in {}, found: {}; install libopenblas0-openmp",
-        kPurpose, kLibrary, ::dlerror());
+        "cannot load OpenBLAS, which {}: expected cblas_sgemm in {}, found: {}; install libopenblas0-openmp, "
+        "name the library's folder in LD_LIBRARY_PATH, or use --same-bits, which needs no OpenBLAS",
+        kPurpose, kLibraries.back(), ::dlerror());
   }
   take_buffers(library);
   return reinterpret_cast<Sgemm>(sgemm);
