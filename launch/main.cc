@@ -20,6 +20,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -99,6 +100,12 @@ void print_help(const CLI::App& app, const CLI::ParseError& wish) {
   });
 }
 
+// A second line names the optional libraries that the build did not find.
+std::string version_with_lacks() {
+  const std::string_view lacks = TP_LACKS;
+  return lacks.empty() ? tp::version_text() : fmt::format("{}\nbuilt without {}", tp::version_text(), lacks);
+}
+
 // How parsing ended: with a request for help or wrong usage. Returns the exit status.
 int report_usage(const CLI::App& app, const CLI::ParseError& error,
                  const std::vector<std::string>& arguments) {
@@ -116,7 +123,7 @@ int run(int argc, char** argv) {
   app.name("tp-infer");
   app.formatter(std::make_shared<tp::HelpFormat>());
   app.footer(kFooter);
-  app.set_version_flag("--version", tp::version_text());
+  app.set_version_flag("--version", version_with_lacks());
   app.require_subcommand(0, 1);
   // An option given again replaces what was given before; those that may be given several times keep all.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);

@@ -135,7 +135,11 @@ void set_request(CURL* curl, const OutgoingRequest& request, const FieldList& fi
   const std::string agent = std::string("tp-infer/") + kVersion;
   const std::string range = std::to_string(request.first_byte) + "-";
   curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
+#if LIBCURL_VERSION_NUM >= 0x075500
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
   curl_easy_setopt(curl, CURLOPT_USERAGENT, agent.c_str());
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, fields.get());
   if (request.json) {

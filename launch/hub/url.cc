@@ -16,12 +16,20 @@ namespace {
 
 using Address = std::unique_ptr<CURLU, decltype(&curl_url_cleanup)>;
 
+std::string reason_of(CURLUcode code) {
+#if LIBCURL_VERSION_NUM >= 0x075000
+  return curl_url_strerror(code);
+#else
+  return fmt::format("error {} of libcurl's URL parser", static_cast<int>(code));
+#endif
+}
+
 void set(const Address& address, const std::string& url) {
   const CURLUcode code = curl_url_set(address.get(), CURLUPART_URL, url.c_str(), 0);
   require<DownloadError>(code == CURLUE_OK,
                          "cannot use the address {}: expected http:// or https://, found: {}; "
                          "check HF_ENDPOINT",
-                         printable(url), curl_url_strerror(code));
+                         printable(url), reason_of(code));
 }
 
 Address parsed(const std::string& url) {
