@@ -96,5 +96,6 @@ END {
     sub(/(\.PP\n)+$/, "", page[order[i]])
     if (page[order[i]] != "") printf ".SH %s\n%s", order[i], page[order[i]]
   }
+  if (address != "") print ".SH BUGS\nReport errors at " escaped(address) "."
   if (name != "tp-infer") print ".SH SEE ALSO\n.BR tp\\-infer (1),\n.BR mpirun (1)"
 }
