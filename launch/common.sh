@@ -15,10 +15,13 @@ say_how_to_build() {
   cat >&2 <<EOF
 $(basename "$0"): $1
 Needed, by Debian's package names: ${*:2}
-Install them, or what your system calls them, or ask its administrator. Then build and install without root:
-  cmake -S "$root" -B build -G Ninja -DTP_UNITY=ON -DTP_CPUS=native
-  cmake --build build
+launch/README.md has the names for Ubuntu 24.04 and for Rocky and Alma Linux 9 ("Other systems"). If these packages are installed, or an
+administrator installs them, build without root:
+  cmake -S "$root" -B build -DTP_UNITY=ON -DTP_CPUS=native -DTP_BUILD_TESTS=OFF
+  cmake --build build --parallel
   cmake --install build --prefix "\$HOME/sw"
+Otherwise, with g++ 11, make, CMake 3.25 and an MPI, this command builds the missing libraries from source, too:
+  launch/build-from-source --prefix "\$HOME/sw"
 EOF
   exit 1
 }
