@@ -5,7 +5,7 @@ FROM debian:12 AS build
 COPY launch/common.sh /src/launch/
 RUN bash -c 'source /src/launch/common.sh && install_packages "${build_packages[@]}"'
 COPY . /src
-RUN cmake -S /src -B /build -G Ninja -DTP_BUILD_TESTS=OFF -DTP_BUILD_BENCHMARKS=OFF && \
+RUN cmake -S /src -B /build -G Ninja -DTP_UNITY=ON -DTP_BUILD_TESTS=OFF -DTP_BUILD_BENCHMARKS=OFF && \
     cmake --build /build && cmake --install /build --prefix /opt/tp-infer --strip
 
 FROM debian:12-slim
