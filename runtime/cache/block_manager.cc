@@ -66,10 +66,15 @@ std::vector<ContentId> BlockManager::longest_match(std::span<const TokenId> toke
   return known;
 }
 
+std::vector<ContentId> BlockManager::known_contents(std::span<const TokenId> tokens,
+                                                    std::string_view salt) const {
+  const ContentId start = contents_.find_salt(salt);
+  return start != kNoContents || salt.empty() ? longest_match(tokens, start) : std::vector<ContentId>();
+}
+
 PrefixMatch BlockManager::match_prefix(std::span<const TokenId> tokens, std::string_view salt) const {
   const ContentId start = contents_.find_salt(salt);
-  std::vector<ContentId> known;
-  if (start != kNoContents || salt.empty()) known = longest_match(tokens, start);
+  const std::vector<ContentId> known = known_contents(tokens, salt);
   PrefixMatch match{.tables = std::vector(groups(), std::vector(known.size(), kNoBlock)),
                     .tokens = known.size() * block_size_};
   match.contents = known.empty() ? start : known.back();

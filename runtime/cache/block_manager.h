@@ -156,6 +156,10 @@ class BlockManager {
   // Gives everything that a sequence owns to a sequence that has not begun.
   void hand_over(SequenceId from, SequenceId to);
 
+  // The contents of the longest cached prefix of these tokens, block by block.
+  std::vector<ContentId> known_contents(std::span<const TokenId> tokens, std::string_view salt) const;
+  // Whether a block, a sequence or later contents still use these contents.
+  bool knows(ContentId contents) const { return contents_.knows(contents); }
   // The contents of a sequence's published blocks [blocks.begin, blocks.end).
   std::vector<ContentId> contents_of(SequenceId id, Range blocks) const;
   // The slot of the snapshot after these contents, or kNoSlot.

@@ -138,6 +138,19 @@ std::vector<TokenEvent> replay(Sequence& sequence, const Tokenizer* tokenizer) {
   }
 }
 
+PromptLogprobs take_scores(Sequence& sequence, std::span<const double> logprobs) {
+  const std::size_t first = std::exchange(sequence.asked_from, sequence.asked_from + logprobs.size()) + 1;
+  std::vector<double> all = std::exchange(sequence.recalled, {});
+  std::vector<std::vector<TokenLogprob>> top = std::exchange(sequence.prompt_top, {});
+  if (sequence.can_recall()) {
+    if (sequence.unkept.logprobs.empty()) sequence.unkept_from = first;
+    sequence.unkept.append(logprobs, std::span(top).last(top.empty() ? 0 : logprobs.size()));
+  }
+  const std::size_t begin = first - all.size();
+  all.insert(all.end(), logprobs.begin(), logprobs.end());
+  return {sequence.state->id, begin, std::move(all), std::move(top)};
+}
+
 std::optional<TokenEvent> check_logprobs(Sequence& sequence, std::size_t first,
                                          std::span<const double> logprobs) {
   const auto spoilt = std::ranges::find_if(logprobs, [](double logprob) { return std::isnan(logprob); });

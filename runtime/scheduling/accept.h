@@ -34,6 +34,9 @@ TokenEvent accept(Sequence& sequence, const Chosen& chosen, const Tokenizer* tok
 // an earlier run, or memory runs out, the sequence ends with an error. `tokenizer` may be null.
 std::vector<TokenEvent> replay(Sequence& sequence, const Tokenizer* tokenizer);
 
+// The event for the scores of the prompt's next tokens, which follow recalled scores.
+PromptLogprobs take_scores(Sequence& sequence, std::span<const double> logprobs);
+
 // If `logprobs` contains NaN, ends the sequence with an error and returns the event to deliver. `logprobs[0]`
 // belongs to token `first` of the prompt.
 std::optional<TokenEvent> check_logprobs(Sequence& sequence, std::size_t first,

@@ -310,10 +310,9 @@ void Leader::settle_result(Sequence& sequence, const Result& result, Delivery& d
     append_forced(sequence, delivery);
   } else if (const auto* logprobs = std::get_if<std::vector<double>>(&result)) {
     if (sequence.finished()) return;
-    const std::size_t first = std::exchange(sequence.asked_from, sequence.asked_from + logprobs->size()) + 1;
-    if (std::optional<TokenEvent> failure = check_logprobs(sequence, first, *logprobs))
+    if (std::optional<TokenEvent> failure = check_logprobs(sequence, sequence.asked_from + 1, *logprobs))
       return tell(std::move(*failure));
-    tell(PromptLogprobs{state->id, first, *logprobs, std::exchange(sequence.prompt_top, {})});
+    tell(take_scores(sequence, *logprobs));
   } else if (const auto* rows = std::get_if<std::vector<RowCandidates>>(&result)) {
     if (!state->request.candidates_at.empty()) return settle_candidates(sequence, rows->front(), delivery);
     for (const RowCandidates& row : *rows) sequence.prompt_top.push_back(row.best);

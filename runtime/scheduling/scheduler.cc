@@ -319,7 +319,10 @@ void Scheduler::settle(const PlannedStep& step, double seconds) {
     // Blocks kept for another pass are not committed: commit() would release those outside the attention
     // windows, but the next pass needs all of them.
     const bool is_kept = sequence.state->pass.cache.key != 0;
-    if (reason != FinishReason::error && reason != FinishReason::cancelled && !is_kept) commit(sequence);
+    if (reason != FinishReason::error && reason != FinishReason::cancelled && !is_kept) {
+      commit(sequence);
+      keep_scores(sequence);
+    }
     if (sequence.indivisible() && sequence.generated_tokens() > 0 && !sequence.finished())
       return_to_queue(chunk.sequence);
   }

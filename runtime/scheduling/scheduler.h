@@ -3,6 +3,7 @@
 
 #include "parallel/shard/shard.h"
 #include "runtime/cache/block_manager.h"
+#include "runtime/cache/block_scores.h"
 #include "runtime/protocol/command.h"
 #include "runtime/protocol/step_times.h"
 #include "runtime/scheduling/leader_options.h"
@@ -183,6 +184,8 @@ class Scheduler {
   std::shared_ptr<Sequence> admit_next(QueueTurn& queue, std::size_t tokens, Step& step);
   Admission try_admit(const std::shared_ptr<Sequence>& sequence, std::size_t tokens, Step& step);
   void begin(Sequence& sequence);
+  void recall_scores(Sequence& sequence);
+  void keep_scores(Sequence& sequence);
   void commit(const Sequence& sequence);
   void leave_blocks(const Sequence& sequence);
   bool has_room_for_prompt(const Sequence& sequence) const;
@@ -199,6 +202,7 @@ class Scheduler {
   ChunkState take_trial_state(const Sequence& sequence);
 
   BlockManager& blocks_;
+  BlockScores scores_;
   const LeaderOptions& options_;
   std::unique_ptr<Speculator> speculator_;
   StoredPrefixes* store_ = nullptr;  // null: prefixes are only in memory

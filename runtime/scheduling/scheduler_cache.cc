@@ -13,6 +13,7 @@ namespace tp {
 void Scheduler::begin(Sequence& sequence) {
   const PassCache& passes = sequence.state->pass.cache;
   const std::span<const TokenId> tokens(sequence.tokens);
+  recall_scores(sequence);
   // A prompt position with outputs must be computed, even if its keys and values are cached.
   const std::size_t needed = sequence.is_asked() ? sequence.asked_from + 1 : sequence.work();
   if (passes.is_filled) {
@@ -33,6 +34,60 @@ void Scheduler::begin(Sequence& sequence) {
     sequence.cached_tokens = sequence.state->input.tokens_until(sequence.computed_tokens);
   sequence.sent_blocks = 0;
   sequence.announced = false;
+}
+
+// Takes scores that earlier prompts left for the sequence's first blocks, so that these blocks need not be
+// computed again: only the token before the first unknown score must be, which predicts that token.
+void Scheduler::recall_scores(Sequence& sequence) {
+  const RequestState& state = *sequence.state;
+  const Request& request = state.request;
+  const bool is_new = sequence.is_asked() && sequence.asked_from == state.first_asked();
+  if (!request.score_from || request.prompt_logits || !is_new || !sequence.can_recall()) return;
+  const std::size_t size = blocks_.block_size();
+  const std::span<const TokenId> prompt(sequence.tokens.data(), state.asked_end());
+  const std::vector<ContentId> contents = blocks_.known_contents(prompt, request.cache_salt);
+  const auto top = static_cast<std::size_t>(request.score_top);
+  std::size_t token = *request.score_from;
+  TokenScores recalled;
+  for (std::size_t block = token / size; block < contents.size(); ++block) {
+    const TokenScores* known = scores_.find(contents[block], top);
+    if (known == nullptr) break;
+    const std::size_t end = (block + 1) * size;
+    recalled.append(std::span(known->logprobs).last(end - token),
+                    std::span(known->top).last(top == 0 ? 0 : end - token));
+    token = end;
+  }
+  for (auto& likeliest : recalled.top) likeliest.resize(std::min(likeliest.size(), top));
+  if (recalled.logprobs.empty()) return;
+  sequence.asked_from = token - 1;
+  sequence.recalled = std::move(recalled.logprobs);
+  sequence.prompt_top = std::move(recalled.top);
+}
+
+// Keeps the scores of the sequence's full blocks for later prompts.
+void Scheduler::keep_scores(Sequence& sequence) {
+  TokenScores& unkept = sequence.unkept;
+  if (unkept.logprobs.empty()) return;
+  const std::size_t size = blocks_.block_size();
+  const auto top = static_cast<std::size_t>(sequence.state->request.score_top);
+  while (true) {
+    // The first token of a text has no score.
+    const std::size_t block = sequence.unkept_from == 1 ? 0 : blocks_.blocks_for(sequence.unkept_from);
+    const std::size_t begin = std::max<std::size_t>(block * size, 1);
+    const std::size_t end = (block + 1) * size;
+    if (end > sequence.unkept_from + unkept.logprobs.size() || end > sequence.computed_tokens) break;
+    TokenScores scores;
+    const std::size_t first = begin - sequence.unkept_from;
+    scores.append(std::span(unkept.logprobs).subspan(first, end - begin),
+                  unkept.top.empty()
+                      ? std::span<const std::vector<TokenLogprob>>()
+                      : std::span<const std::vector<TokenLogprob>>(unkept.top).subspan(first, end - begin));
+    scores_.keep(blocks_.contents_of(sequence.id, {block, block + 1}).front(), std::move(scores), top);
+    unkept.drop(end - sequence.unkept_from);
+    sequence.unkept_from = end;
+  }
+  if (scores_.size() > blocks_.num_blocks())
+    scores_.remove_unknown([this](ContentId contents) { return blocks_.knows(contents); });
 }
 
 namespace {

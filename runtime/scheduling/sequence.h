@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/cache/block_manager.h"
+#include "runtime/cache/block_scores.h"
 #include "runtime/constraint/grammar/progress.h"
 #include "runtime/protocol/encoded_input.h"
 #include "runtime/scheduling/pooler.h"
@@ -118,7 +119,13 @@ struct Sequence {
   std::size_t accepted_tokens = 0;  // accepted draft tokens in all steps
   std::size_t asked_from = 0;       // first prompt position whose output has not been delivered
   std::optional<Pooler> pooler{};   // pools delivered states
-  std::vector<std::vector<TokenLogprob>> prompt_top{};  // top tokens, delivered with the next scores
+  // Results about the prompt that are delivered with the next scores: scores that an earlier prompt left, and
+  // top tokens of both.
+  std::vector<double> recalled{};
+  std::vector<std::vector<TokenLogprob>> prompt_top{};
+  // Delivered scores of the prompt's tokens from `unkept_from` on, which BlockScores does not have yet.
+  TokenScores unkept{};
+  std::size_t unkept_from = 0;
   // For models with recurrent layers: positions after which the state must be saved, because waiting
   // sequences diverge from this sequence there.
   std::vector<std::size_t> left_at{};
@@ -181,6 +188,8 @@ struct Sequence {
   // step.
   bool encodes() const { return planned_tokens - granted < state->input.positions; }
   bool uses_prefix_cache() const { return state->request.cache_prompt && !indivisible(); }
+  // Whether scores of the prompt may come from earlier prompts, and serve later ones.
+  bool can_recall() const { return uses_prefix_cache() && state->input.positions == 0; }
   // Whether the prompt has undelivered outputs.
   bool is_asked() const { return sample == 0 && asked_from < state->asked_end(); }
 };

@@ -79,33 +79,38 @@ TEST(EngineLogits, OfTheMostLikelyTokensComeWithThePromptsOwn) {
   Communicator& comm = test::world();
   const reference::StoredFixture fixture = reference::stored_fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder, .prefill_chunk = 5, .block_size = 8}, [&](Engine& engine) {
-    Request request = greedy_request(fixture.prompt, 2);
-    request.score_from = 2;
-    request.score_top = 3;
-    std::vector<std::vector<TokenLogprob>> top;
-    std::size_t generated = 0;
-    engine.submit(request, [&](const Event& event) {
-      if (std::holds_alternative<TokenEvent>(event)) ++generated;
-      if (const auto* some = std::get_if<PromptLogprobs>(&event)) {
-        EXPECT_EQ(some->first, top.size() + 2);
-        EXPECT_EQ(some->top.size(), some->logprobs.size());
-        top.insert(top.end(), some->top.begin(), some->top.end());
-      }
-    });
-    while (engine.has_work()) engine.step();
-    EXPECT_EQ(generated, 2U);
-    ASSERT_EQ(top.size(), fixture.prompt.size() - 2);
-    for (std::size_t i = 0; i < top.size(); ++i) {
-      const float* const row = fixture.logits.view().row(i + 1);
-      const std::vector<double> expected = log_softmax({row, row + fixture.logits.view().columns()});
-      std::vector<double> sorted = expected;
-      std::ranges::sort(sorted, std::greater<>());
-      ASSERT_EQ(top[i].size(), 3U);
-      for (std::size_t k = 0; k < 3; ++k) {
-        EXPECT_NEAR(top[i][k].logprob, sorted[k], kLogitTolerance) << "position " << i + 1;
-        EXPECT_NEAR(top[i][k].logprob, expected[static_cast<std::size_t>(top[i][k].id)], kLogitTolerance);
+    std::size_t cached = 0;
+    for (const std::size_t from : {1, 9}) {  // the second prompt finds scores of the first one
+      Request request = greedy_request(fixture.prompt, 2);
+      request.score_from = from;
+      request.score_top = from == 1 ? 4 : 3;
+      std::vector<std::vector<TokenLogprob>> top;
+      std::size_t generated = 0;
+      engine.submit(request, [&](const Event& event) {
+        if (std::holds_alternative<TokenEvent>(event)) ++generated;
+        if (const auto* end = std::get_if<RequestFinished>(&event)) cached = end->cached_tokens;
+        if (const auto* some = std::get_if<PromptLogprobs>(&event)) {
+          EXPECT_EQ(some->first, top.size() + from);
+          EXPECT_EQ(some->top.size(), some->logprobs.size());
+          top.insert(top.end(), some->top.begin(), some->top.end());
+        }
+      });
+      while (engine.has_work()) engine.step();
+      EXPECT_EQ(generated, 2U);
+      ASSERT_EQ(top.size(), fixture.prompt.size() - from);
+      for (std::size_t i = 0; i < top.size(); ++i) {
+        const float* const row = fixture.logits.view().row(i + from - 1);
+        const std::vector<double> expected = log_softmax({row, row + fixture.logits.view().columns()});
+        std::vector<double> sorted = expected;
+        std::ranges::sort(sorted, std::greater<>());
+        ASSERT_EQ(top[i].size(), static_cast<std::size_t>(request.score_top));
+        for (std::size_t k = 0; k < top[i].size(); ++k) {
+          EXPECT_NEAR(top[i][k].logprob, sorted[k], kLogitTolerance) << "position " << i + from - 1;
+          EXPECT_NEAR(top[i][k].logprob, expected[static_cast<std::size_t>(top[i][k].id)], kLogitTolerance);
+        }
       }
     }
+    EXPECT_GT(cached, 8U) << "the second prompt found no scores";
   });
 }
 

@@ -186,6 +186,9 @@ class FakeWorker {
         logprobs.push_back(sequence.spoilt ? std::nan("") : logprob_after(until(i), score->targets.at(i)));
       return logprobs;
     }
+    if (const auto* candidates = std::get_if<want::Candidates>(&output.want))
+      return std::vector<RowCandidates>(output.rows.count,
+                                        {.best = std::vector<TokenLogprob>(candidates->count)});
     if (std::holds_alternative<want::Logits>(output.want)) {
       WholeRows rows{.columns = 2};
       for (std::size_t i = 0; i < output.rows.count; ++i) {

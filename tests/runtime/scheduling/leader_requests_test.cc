@@ -56,23 +56,60 @@ TEST(Leader, ScoresAPromptBesideRunningRequests) {
   expect_all_free(run);
 }
 
-TEST(Leader, TakesFromTheCacheOnlyWhatNeedNotBeScored) {
+// Runs a request after the request `before`, and returns how many tokens it computes.
+std::size_t computed_after(const Request& before, const Request& request) {
   LeaderRun run(64, 4, limits_of(64, 4));
-  const std::vector<TokenId> prompt = prompt_of(30);
-  run.add(prompt, 1);
+  run.add(before);
   run.run();
-  const auto computed_for = [&](Request request) {
-    const std::size_t before = run.computed_tokens;
-    const RequestId id = run.add(std::move(request));
-    run.run();
-    EXPECT_EQ(run.told[id].logprobs, logprobs_of(prompt, run.told[id].first_logprob));
-    return run.computed_tokens - before;
-  };
+  const std::size_t computed = run.computed_tokens;
+  const RequestId id = run.add(request);
+  run.run();
+  EXPECT_EQ(run.told[id].first_logprob, *request.score_from);
+  EXPECT_EQ(run.told[id].logprobs, logprobs_of(request.prompt, *request.score_from));
+  expect_all_free(run);
+  return run.computed_tokens - computed;
+}
+
+TEST(Leader, TakesFromTheCacheOnlyWhatNeedNotBeScored) {
+  const std::vector<TokenId> prompt = prompt_of(30);
+  Request plain;
+  plain.prompt = prompt;
+  plain.max_tokens = 1;
   // Nothing comes after the last token: it only has to be predicted.
-  EXPECT_EQ(computed_for(scoring(prompt, 1)), 29U);
-  EXPECT_EQ(computed_for(scoring(prompt, 12)), 29U - 8);  // the row of position 11 is in the third block
-  EXPECT_EQ(computed_for(scoring(prompt, 13)), 29U - 12);
-  EXPECT_EQ(computed_for(scoring(prompt, 13, 3)), 30U - 12 + 2);  // and continues it
+  EXPECT_EQ(computed_after(plain, scoring(prompt, 1)), 29U);
+  EXPECT_EQ(computed_after(plain, scoring(prompt, 12)),
+            29U - 8);  // the row of position 11 is in the third block
+  EXPECT_EQ(computed_after(plain, scoring(prompt, 13)), 29U - 12);
+  EXPECT_EQ(computed_after(plain, scoring(prompt, 13, 3)), 30U - 12 + 2);  // and continues it
+}
+
+TEST(Leader, ScoresACommonBeginningOnce) {
+  const std::vector<TokenId> prompt = prompt_of(30);
+  std::vector<TokenId> other = prompt;
+  for (std::size_t i = 22; i < other.size(); ++i) other[i] = 150;
+  // Five blocks are equal. The token before the sixth is computed again with its block, to predict the next
+  // one.
+  EXPECT_EQ(computed_after(scoring(prompt, 1), scoring(other, 1)), 29U - 16);
+  EXPECT_EQ(computed_after(scoring(prompt, 1), scoring(other, 7)), 29U - 16);
+  EXPECT_EQ(computed_after(scoring(prompt, 1, 2), scoring(other, 1, 3)), 30U - 16 + 2);
+  EXPECT_EQ(computed_after(scoring(prompt, 1), scoring(prompt, 1)), 29U - 24);
+  // Scores from token 6 on are those of the third block, and the second block's are not complete.
+  EXPECT_EQ(computed_after(scoring(prompt, 6), scoring(other, 8)), 29U - 16);
+  EXPECT_EQ(computed_after(scoring(prompt, 6), scoring(other, 6)), 29U - 4);
+  Request salted = scoring(other, 1);
+  salted.cache_salt = "own";
+  EXPECT_EQ(computed_after(scoring(prompt, 1), salted), 29U);
+  Request uncached = scoring(other, 1);
+  uncached.cache_prompt = false;
+  EXPECT_EQ(computed_after(scoring(prompt, 1), uncached), 29U);
+}
+
+TEST(Leader, MoreLikeliestTokensThanWereKeptAreComputed) {
+  const std::vector<TokenId> prompt = prompt_of(30);
+  Request top = scoring(prompt, 1);
+  top.score_top = 2;
+  EXPECT_EQ(computed_after(scoring(prompt, 1), top), 29U);
+  EXPECT_EQ(computed_after(top, scoring(prompt, 1)), 29U - 24);
 }
 
 TEST(Leader, ScoresAndContinuesInTightCachesWithoutSayingAnythingTwice) {
