@@ -74,6 +74,8 @@ class Engine {
   std::vector<TokenId> encode(std::string_view text, bool add_special = true) const;
   std::vector<TokenId> encode(const MarkedText& text, bool add_special = false) const;
   std::string decode(std::span<const TokenId> ids) const;
+  // As decode(), with the spellings of control tokens.
+  std::string decode_with_special(std::span<const TokenId> ids) const;
   // Decodes like decode(), but returns one string per token, [ids]. A character belongs to the token that
   // completes it. Throws like decode().
   std::vector<std::string> decode_parts(std::span<const TokenId> ids) const;

@@ -11,6 +11,7 @@
 #include "parallel/machine/launcher.h"
 #include "runtime/http/http_call.h"
 #include "runtime/serve/server.h"
+#include "runtime/serve/tokenizer_info.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -153,10 +154,12 @@ int serve(Engine& engine, const ServeFlags& flags, ServePreparation& prepared, s
   model.defaults.sampling = engine.info().default_sampling;
   if (flags.max_thinking_tokens)
     model.defaults.thinking = ThinkingLimit{.max_tokens = *flags.max_thinking_tokens};
+  const std::filesystem::path files = find_model(flags.engine.options.model);
+  model.tokenizer_info = tokenizer_info_of(engine, files, prepared.chat_template);
   if (prepared.chat_template && engine.has_tokenizer())
     model.chat.emplace(engine, *std::move(prepared.chat_template));
   if (model.chat) model.chat->require_thinking(flags.max_thinking_tokens.has_value());
-  add_embedder(find_model(flags.engine.options.model), model);
+  add_embedder(files, model);
   server.run(std::move(model), [&] {
     const auto say_where = [&flags, &server, ranks] { welcome(flags, server, server.model_name(), ranks); };
     if (flags.gateway().empty()) return say_where();

@@ -164,10 +164,14 @@ ChatTemplate::PlainSources ChatTemplate::sources_in(const fs::path& model) {
   return {.usual = text_of(kDefault), .with_tools = text_of(kWithTools)};
 }
 
+nlohmann::ordered_json ChatTemplate::special_tokens_in(const fs::path& model) {
+  return sources_of(model).special_tokens;
+}
+
 ChatTemplate ChatTemplate::load_file(const fs::path& file, const fs::path& model) {
   const std::string source = read_template(file);
   ChatTemplate result(jinja::Template(source, file.string()), source);
-  result.special_tokens_ = sources_of(model).special_tokens;
+  result.special_tokens_ = special_tokens_in(model);
   return result;
 }
 

@@ -3,9 +3,11 @@
 
 #include "model/chat/jinja/template.h"
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -28,6 +30,10 @@ class ChatTemplate {
   // The unparsed texts of a model's templates.
   static PlainSources sources_in(const std::filesystem::path& model);
 
+  // The texts of the special tokens that a model's files name, by Hugging Face's names: bos_token, eos_token,
+  // pad_token and others.
+  static nlohmann::ordered_json special_tokens_in(const std::filesystem::path& model);
+
   // Loads a template from a separate file. The special tokens are the model's; none if `model` is empty.
   // Throws CheckpointError.
   static ChatTemplate load_file(const std::filesystem::path& file, const std::filesystem::path& model = {});
@@ -43,6 +49,12 @@ class ChatTemplate {
   // The Jinja source of the template, and of the template for conversations with tools if the model has one.
   const std::string& source() const { return source_; }
 
+  // The Jinja source of the template for conversations without tools.
+  std::string_view usual_source() const { return std::string_view(source_).substr(0, usual_size_); }
+
+  // See special_tokens_in().
+  const nlohmann::ordered_json& special_tokens() const { return special_tokens_; }
+
   // Whether the model has a separate template for conversations with tools.
   bool has_tool_template() const { return with_tools_.has_value(); }
 
@@ -51,10 +63,11 @@ class ChatTemplate {
 
  private:
   ChatTemplate(jinja::Template plain, std::string source)
-      : plain_(std::move(plain)), source_(std::move(source)) {}
+      : plain_(std::move(plain)), source_(std::move(source)), usual_size_(source_.size()) {}
 
   jinja::Template plain_;
   std::string source_;
+  std::size_t usual_size_;  // bytes of source_ that belong to plain_
   std::optional<jinja::Template> with_tools_;
   nlohmann::ordered_json special_tokens_ = nlohmann::ordered_json::object();
 };

@@ -321,6 +321,11 @@ std::string Engine::decode(std::span<const TokenId> ids) const {
   return impl_->tokenizer()->decode(ids, SkipSpecial::yes);
 }
 
+std::string Engine::decode_with_special(std::span<const TokenId> ids) const {
+  impl_->require_tokenizer("cannot detokenize");
+  return impl_->tokenizer()->decode(ids, SkipSpecial::no);
+}
+
 std::vector<std::string> Engine::decode_parts(std::span<const TokenId> ids) const {
   impl_->require_tokenizer("cannot detokenize");
   Detokenizer detokenizer(*impl_->tokenizer(), {}, SkipSpecial::yes);

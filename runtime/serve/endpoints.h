@@ -30,6 +30,7 @@ void models(Service& service, const Exchange& exchange);
 void model(Service& service, const Exchange& exchange);
 void tokenize(Service& service, const Exchange& exchange);
 void detokenize(Service& service, const Exchange& exchange);
+void tokenizer_info(Service& service, const Exchange& exchange);
 void apply_template(Service& service, const Exchange& exchange);
 
 void page_file(Service& service, const Exchange& exchange);

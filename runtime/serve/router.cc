@@ -36,6 +36,7 @@ constexpr Route kRoutes[] = {
     {.path = "/v1/models/*", .method = "GET", .run = endpoints::model},
     {.path = "/v1/tokenize", .method = "POST", .run = endpoints::tokenize},
     {.path = "/v1/detokenize", .method = "POST", .run = endpoints::detokenize},
+    {.path = "/v1/tokenizer_info", .method = "GET", .run = endpoints::tokenizer_info},
     {.path = "/v1/apply-template", .method = "POST", .run = endpoints::apply_template},
     {.path = "/v1/status", .method = "GET", .run = endpoints::status, .is_about_server = true},
     {.path = "/v1/kv-store", .method = "DELETE", .run = endpoints::clear_store},

@@ -47,8 +47,9 @@ struct OpenModel {
   std::optional<ChatPrompts> chat{};
   std::string chat_error{};  // reason if `chat` is empty
   std::optional<Embedder> embedder{};
-  std::string no_embedder{};  // reason if `embedder` is empty
-  Request defaults{};         // defaults for absent settings of requests
+  std::string no_embedder{};                // reason if `embedder` is empty
+  Request defaults{};                       // defaults for absent settings of requests
+  nlohmann::ordered_json tokenizer_info{};  // see tokenizer_info.h
 };
 
 // Seconds that rank 0 spent in steps. `collectives`: exchanging data with other ranks, including waiting for

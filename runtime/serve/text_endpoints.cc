@@ -78,11 +78,16 @@ void tokenize(Service& service, const Exchange& exchange) {
   service.respond_json(*exchange, 200, result);
 }
 
+// Includes the spellings of control tokens, like llama.cpp and vLLM, so that the text can be tokenized again.
 void detokenize(Service& service, const Exchange& exchange) {
   const Json body = body_of(exchange);
   const std::string text =
-      service.model.engine->decode(prompt_ids_of(body.value("tokens", Json()), "`tokens`"));
+      service.model.engine->decode_with_special(prompt_ids_of(body.value("tokens", Json()), "`tokens`"));
   service.respond_json(*exchange, 200, {{"content", text}, {"prompt", text}});
+}
+
+void tokenizer_info(Service& service, const Exchange& exchange) {
+  service.respond_json(*exchange, 200, service.model.tokenizer_info);
 }
 
 void apply_template(Service& service, const Exchange& exchange) {

@@ -283,6 +283,23 @@ TEST_F(ServeApiAlone, TokenizesAndBack) {
             "user: Hi\nassistant:");
 }
 
+// What lm-evaluation-harness asks for: each control token's spelling is the token, there and back.
+TEST_F(ServeApiAlone, TellsItsControlTokens) {
+  const json info = server().get("/tokenizer_info").json();
+  EXPECT_EQ(info.at("bos_token"), "<|bos|>");
+  EXPECT_EQ(info.at("eos_token"), "<|eos|>");
+  EXPECT_EQ(info.at("pad_token"), nullptr);
+  EXPECT_EQ(info.at("model_max_length"), server().get("/v1/models").json().at("data")[0].at("max_model_len"));
+  EXPECT_EQ(server().get("/v1/tokenizer_info").json(), info);
+  const json request = {{"prompt", "<|eos|>"}, {"add_special_tokens", false}};
+  EXPECT_EQ(server().post("/tokenize", request).json().at("tokens"), json::array({1}));
+  const json ids = {0, 300, 301, 1};
+  const std::string text = server().post("/detokenize", {{"tokens", ids}}).json().at("prompt");
+  EXPECT_EQ(text.substr(0, 7), "<|bos|>");
+  EXPECT_EQ(server().post("/tokenize", {{"prompt", text}, {"add_special_tokens", false}}).json().at("tokens"),
+            ids);
+}
+
 TEST_F(ServeApiAlone, DescribesItselfAndItsModel) {
   EXPECT_EQ(server().get("/health").json().at("status"), "ok");
   EXPECT_EQ(server().get("/v1/models").json().at("data")[0].at("id"), "demo");

@@ -1,0 +1,30 @@
+#include "runtime/serve/tokenizer_info.h"
+
+#include "tp/engine.h"
+
+#include <string>
+#include <vector>
+
+namespace tp {
+
+using Json = nlohmann::ordered_json;
+
+Json tokenizer_info_of(const Engine& engine, const std::filesystem::path& model,
+                       const std::optional<ChatTemplate>& chat) {
+  Json info = {{"eos_token", nullptr}, {"bos_token", nullptr}, {"pad_token", nullptr}};
+  if (engine.has_tokenizer()) {
+    // Files without names for these tokens: a text begins with BOS, and the model ends it with EOS.
+    const std::vector<TokenId> around = engine.encode("");
+    if (!around.empty() && engine.is_special(around.front()))
+      info["bos_token"] = engine.bytes_of(around.front());
+    const std::vector<TokenId>& ends = engine.info().eos_token_ids;
+    if (!ends.empty() && !engine.bytes_of(ends.front()).empty())
+      info["eos_token"] = engine.bytes_of(ends.front());
+    info.update(chat ? chat->special_tokens() : ChatTemplate::special_tokens_in(model));
+  }
+  info["chat_template"] = chat ? Json(std::string(chat->usual_source())) : Json();
+  info["model_max_length"] = engine.info().options.max_length;
+  return info;
+}
+
+}  // namespace tp
