@@ -126,6 +126,23 @@ void GenerateOutput::add(const TokenEvent& event) {
   answers_.erase(found);
 }
 
+void GenerateOutput::add(const PromptLogprobs& logprobs) {
+  answers_.at(logprobs.request).completion.add(logprobs);
+}
+
+void GenerateOutput::add(const RequestFinished& finished) {
+  const auto found = answers_.find(finished.request);
+  if (found == answers_.end() || found->second.completion.finished()) return;
+  Completion& completion = found->second.completion;
+  for (Continuation& continuation : completion.continuations)
+    continuation.finish_reason = FinishReason::length;
+  prompt_tokens_.all += completion.request.prompt.size();
+  completion.cached_tokens = finished.cached_tokens;
+  prompt_tokens_.cached += completion.cached_tokens;
+  write_openai_line(found->second);
+  answers_.erase(found);
+}
+
 void GenerateOutput::add(const TokensUnmasked& unmasked) {
   const auto sample = static_cast<std::size_t>(unmasked.sample);
   Answer& answer = answers_.at(unmasked.request);

@@ -49,6 +49,9 @@ class GenerateOutput {
   // Whether a continuation begins or ends with one of these, so that set_time is wanted.
   bool begins_or_ends(const std::vector<Event>& events) const;
   void add(const TokenEvent& event);
+  void add(const PromptLogprobs& logprobs);
+  // Writes the answer to a request that asked for no tokens.
+  void add(const RequestFinished& finished);
   // Adds the tokens that a pass of a diffusion language model has unmasked.
   void add(const TokensUnmasked& unmasked);
 

@@ -35,6 +35,8 @@ void GenerateRun::add(const std::vector<Event>& events) {
   note_time(settings_.reports_times && output_.begins_or_ends(events));
   for (const Event& event : events) {
     if (const auto* token = std::get_if<TokenEvent>(&event)) output_.add(*token);
+    if (const auto* logprobs = std::get_if<PromptLogprobs>(&event)) output_.add(*logprobs);
+    if (const auto* finished = std::get_if<RequestFinished>(&event)) output_.add(*finished);
     if (const auto* unmasked = std::get_if<TokensUnmasked>(&event)) output_.add(*unmasked);
   }
 }

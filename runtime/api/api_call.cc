@@ -132,7 +132,6 @@ ApiCall read_openai_call(Json body, Form form) {
     request.conversation->update(conversation);
     return call;
   }
-  call.echo = take_flag(body, "echo");
   call.usual_max_tokens = 16;  // OpenAI's default
   read_best_of(body, call);
   std::vector<Json> prompts = take_prompts(body);

@@ -21,7 +21,6 @@ struct ApiCall {
   bool stream = false;
   bool include_usage = false;    // a stream ends with token counts
   bool return_progress = false;  // a stream reports the progress of long prompts
-  bool echo = false;             // texts begin with their prompts
   bool return_token_ids = false;
   int n = 1;
   int usual_max_tokens = 0;     // max_tokens if neither the request nor the model sets it; 0: all that fit

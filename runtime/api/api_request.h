@@ -22,6 +22,8 @@ struct AnswerFacts {
   nlohmann::json id{};  // the client's id of the request; may be null
   std::string model{};  // the requested model name; OpenAI's forms only
   std::string echo{};   // the text that precedes continuations in text output; may be empty
+  // OpenAI's `echo`: texts begin with their prompts, and log-probabilities with the prompt's.
+  bool repeats_prompt = false;
 };
 
 // A request as a client sends it: a prompt, which is one of `text`, `ids` and `conversation`, and settings.

@@ -128,6 +128,10 @@ Completion begin_completion(const ApiRequest& asked, Request defaults, const Eng
     request.prompt = asked.ids ? *asked.ids : encode_prompt(asked.text, engine);
     complete_thinking(request, asked.settings.contains("max_thinking_tokens"), nullptr, MarkedText());
   }
+  if (asked.facts.repeats_prompt && request.sampling.logprobs >= 0 && request.prompt.size() > 1) {
+    request.score_from = 1;
+    request.score_top = request.sampling.logprobs;
+  }
   if (request.constraint && !has_constraint) completion.constraint_member = kCallsMember;
   complete_request(completion, engine);
   return completion;

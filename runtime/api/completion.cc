@@ -119,6 +119,11 @@ Continuation& Completion::add(const TokenEvent& event) {
   return continuation;
 }
 
+void Completion::add(const PromptLogprobs& logprobs) {
+  prompt_logprobs.insert(prompt_logprobs.end(), logprobs.logprobs.begin(), logprobs.logprobs.end());
+  prompt_top.insert(prompt_top.end(), logprobs.top.begin(), logprobs.top.end());
+}
+
 bool Completion::finished() const {
   return std::all_of(continuations.begin(), continuations.end(),
                      [](const Continuation& continuation) { return continuation.finished(); });

@@ -2,6 +2,7 @@
 
 #include "runtime/api/api_request.h"
 #include "runtime/chat/message_reader.h"
+#include "tp/event.h"
 #include "tp/request.h"
 
 #include <cstddef>
@@ -87,6 +88,7 @@ struct Completion {
   std::size_t sum(std::size_t Continuation::*number) const;
   // Adds an event to its continuation, and returns the continuation.
   Continuation& add(const TokenEvent& event);
+  void add(const PromptLogprobs& logprobs);
   bool finished() const;
 };
 

@@ -123,7 +123,8 @@ Json OpenAiFormat::body(const Answer& answer) const {
   for (std::size_t prompt = 0; prompt < answer.completions.size(); ++prompt) {
     for (const Continuation& continuation : answer.completions[prompt].continuations) {
       Json choice = openai_choice(form_of(answer), engine_, continuation, choices.size());
-      if (answer.call.echo) add_echo(engine_, answer.completions[prompt], choice);
+      if (answer.completions[prompt].facts.repeats_prompt)
+        add_echo(engine_, answer.completions[prompt], choice);
       if (answer.call.return_token_ids) choice["token_ids"] = continuation.token_ids;
       choices.push_back(std::move(choice));
     }
@@ -160,7 +161,7 @@ std::string OpenAiFormat::first(const Answer& answer, std::size_t prompt, std::s
                           {"logprobs", nullptr},
                           {"finish_reason", nullptr}});
   }
-  if (!answer.call.echo) return "";
+  if (!answer.completions[prompt].facts.repeats_prompt) return "";
   Json echoed = {{"index", index}, {"text", ""}, {"logprobs", nullptr}, {"finish_reason", nullptr}};
   choice.echoed = add_echo(engine_, answer.completions[prompt], echoed);
   return chunk(answer, std::move(echoed));

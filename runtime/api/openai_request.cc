@@ -289,6 +289,11 @@ std::vector<std::string> read_openai_body(const Json& body, Form form, ApiReques
     warnings = read_tools(member("tools"), member("tool_choice"), unknown, request);
   } else {
     read_prompt(member(prompt), request);
+    const Json echo = member("echo");
+    require<RequestError>(echo.is_null() || echo.is_boolean(), "`echo`: expected true or false, found {}",
+                          echo.type_name());
+    request.facts.repeats_prompt = !echo.is_null() && echo.get<bool>();
+    read.insert("echo");
   }
   read_logprobs(body, form, request);
   for (const auto& [name, value] : body.items()) {

@@ -199,8 +199,10 @@ Json openai_body(const Completion& completion, const Engine& engine, std::string
   const AnswerFacts& facts = completion.facts;
   const bool is_chat = facts.form == Form::chat_completion;
   Json choices = Json::array();
-  for (const Continuation& continuation : completion.continuations)
+  for (const Continuation& continuation : completion.continuations) {
     choices.push_back(openai_choice(facts.form, engine, continuation, choices.size()));
+    if (facts.repeats_prompt) add_echo(engine, completion, choices.back());
+  }
   return {
       {"id", new_response_id(is_chat ? "chatcmpl-" : "cmpl-")},
       {"object", is_chat ? "chat.completion" : "text_completion"},

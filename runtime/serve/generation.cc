@@ -114,10 +114,6 @@ Completion Generation::begin(const ApiCall& call, const ApiRequest& prompt) cons
     const int usual = call.usual_max_tokens;
     request.max_tokens = default_max_tokens(info, request, usual != 0 ? std::min(usual, all) : all);
   }
-  if (call.echo && request.sampling.logprobs >= 0 && request.prompt.size() > 1) {
-    request.score_from = 1;
-    request.score_top = request.sampling.logprobs;
-  }
   // A request that generates no tokens must have some output, so it asks for a candidate at its last token.
   if (request.max_tokens == 0 && !request.asks_about_prompt() && !request.prompt.empty()) {
     request.candidates_at = {request.prompt.size() - 1};
@@ -136,9 +132,7 @@ void Generation::on_event(std::size_t prompt, const Event& event, Clock::time_po
   Completion& completion = answer_.completions[prompt];
   if (const auto* token = std::get_if<TokenEvent>(&event)) return on_token(prompt, *token, time);
   if (const auto* logprobs = std::get_if<PromptLogprobs>(&event)) {
-    completion.prompt_logprobs.insert(completion.prompt_logprobs.end(), logprobs->logprobs.begin(),
-                                      logprobs->logprobs.end());
-    completion.prompt_top.insert(completion.prompt_top.end(), logprobs->top.begin(), logprobs->top.end());
+    completion.add(*logprobs);
   } else if (const auto* finished = std::get_if<RequestFinished>(&event)) {
     add(finished->times);
   } else if (const auto* cancelled = std::get_if<RequestCancelled>(&event)) {

@@ -88,6 +88,37 @@ TEST(Batch, EveryLineIsAnsweredAsIfItWereAlone) {
   }
 }
 
+// Evaluations without a server: the prompt's tokens are scored, with and without a generated token.
+TEST(Batch, EchoScoresThePrompt) {
+  const TextModel model;
+  const auto line = [](int max_tokens) {
+    return json{{"custom_id", std::to_string(max_tokens)},
+                {"body",
+                 {{"prompt", {2, 300, 301, 302}},
+                  {"max_tokens", max_tokens},
+                  {"temperature", 0},
+                  {"echo", true},
+                  {"logprobs", 1}}}};
+  };
+  const Finished finished = run(2, batch(model), {.input = request_lines({line(0), line(3)})});
+  expect_success(finished);
+  std::map<std::string, json> choices;
+  for (const json& answer : json_lines(finished.out))
+    choices[answer.at("custom_id")] = answer.at("response").at("body").at("choices").at(0);
+  ASSERT_EQ(choices.size(), 2U);
+  const json scored = choices["0"].at("logprobs").at("token_logprobs");
+  const json longer = choices["3"].at("logprobs").at("token_logprobs");
+  EXPECT_EQ(choices["0"].at("finish_reason"), "length");
+  ASSERT_EQ(scored.size(), 4U);
+  ASSERT_EQ(longer.size(), 7U);
+  EXPECT_EQ(scored[0], nullptr);
+  for (std::size_t i = 1; i < 4; ++i) {
+    EXPECT_LT(scored[i], 0.0);
+    EXPECT_NEAR(scored[i].get<double>(), longer[i].get<double>(), 1e-5);
+  }
+  EXPECT_EQ(choices["3"].at("text").get<std::string>().find(choices["0"].at("text").get<std::string>()), 0U);
+}
+
 TEST(Batch, ABadLineDoesNotStopTheOthers) {
   const TextModel model;
   const std::string input =
