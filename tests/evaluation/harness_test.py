@@ -22,7 +22,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 RECORDED = Path(__file__).resolve().parent / "requests.json"
-BOS = 0  # the demo model's
+BOS, EOS = 0, 1  # the demo model's
+PREFIX = EOS  # of texts without a context: the harness would take BOS, but takes its id 0 for none
 EXACT = ["--weights", "f32", "--kv-type", "f32"]
 CONTEXT = 128  # tokens of the server's longest sequence
 START = "Once upon a time"
@@ -206,10 +207,10 @@ class Harness(Case):
         return [self.instance(request_type=kind, doc={}, arguments=one, idx=i) for i, one in enumerate(arguments)]
 
     def expected(self, context, continuation):
-        """The harness puts the spaces at the end of a context into the continuation, and BOS into an empty context."""
+        """The harness puts the spaces at the end of a context into the continuation, and a control token into an empty one."""
         ids = self.reference.ids(context + continuation)
         if not context:
-            return self.reference.continuation([BOS, *ids], 1)
+            return self.reference.continuation([PREFIX, *ids], 1)
         return self.reference.continuation(ids, len(self.reference.ids(context.rstrip())))
 
     def test_loglikelihood(self):
@@ -236,7 +237,7 @@ class Harness(Case):
         size, expected = CONTEXT - 2, 0.0
         for begin in range(0, len(ids), size):
             end = min(begin + size, len(ids))
-            window = [BOS, *ids[:end]] if begin == 0 else ids[end - size - 1 : end]
+            window = [PREFIX, *ids[:end]] if begin == 0 else ids[end - size - 1 : end]
             expected += self.reference.continuation(window, len(window) - (end - begin))[0]
         self.assertAlmostEqual(found[0], expected, delta=2e-4 * -expected)
 
