@@ -17,6 +17,8 @@ using Clock = RequestTimes::Clock;
 
 // A continuation.
 struct Unmasker::Run {
+  explicit Run(UnmaskedText masked) : text(std::move(masked)) {}
+
   UnmaskedText text;
   Sequence sequence{};                // tokens that the sink has received
   std::vector<Proposal> proposals{};  // proposals of the current pass
@@ -111,8 +113,7 @@ std::shared_ptr<Unmasker::Job> Unmasker::make_job(Request request, EventSink sin
   state->times.queued = Clock::now();
   const auto job = std::make_shared<Job>(Job{.state = state, .plan = plan});
   for (int sample = 0; sample < state->request.n; ++sample) {
-    Run& run = job->runs.emplace_back(
-        Run{.text = UnmaskedText(plan, state->request.prompt, state->max_tokens, most)});
+    Run& run = job->runs.emplace_back(UnmaskedText(plan, state->request.prompt, state->max_tokens, most));
     run.sequence.state = state;
     run.sequence.sample = sample;
     run.sequence.tokens = state->request.prompt;

@@ -1,15 +1,16 @@
 #include "runtime/protocol/step_times.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace tp {
 
 double RecentMedian::value() const {
   if (empty()) return 0.0;
-  std::array<double, 5> sorted = values_;
-  const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(std::min(count_, sorted.size()));
-  std::sort(sorted.begin(), end);
-  return sorted[(static_cast<std::size_t>(end - sorted.begin()) - 1) / 2];
+  const std::size_t size = std::min(count_, values_.size());
+  std::vector<double> sorted(values_.begin(), values_.begin() + static_cast<std::ptrdiff_t>(size));
+  std::ranges::sort(sorted);
+  return sorted[(size - 1) / 2];
 }
 
 void RecentRate::add(std::size_t tokens, double seconds) {
