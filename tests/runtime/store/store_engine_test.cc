@@ -222,7 +222,7 @@ TEST(Store, DoesNotAnswerForAModelThatWasEdited) {
   const StoreFolderTest copy;
   EngineOptions options = options_for(fixture, store);
   const std::filesystem::path weights = copy.path() / "model.safetensors";
-  std::filesystem::copy(fixture.folder, copy.path(), std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy(fixture.folder, copy.path(), std::filesystem::copy_options::recursive);
   std::filesystem::permissions(weights, std::filesystem::perms::owner_all);
   options.model = test::of_root(copy.path());
   const Request request = asked(test::varied_prompt(fixture.prompt, 41, 0));
