@@ -27,11 +27,12 @@ namespace fs = std::filesystem;
 // On a busy machine, mpirun needs some seconds to end a job that has lost a rank. SIGTERM would make it
 // crash.
 TEST(GatewayLosses, LeaveMpirunTheTimeToNameTheLostRank) {
-  GatewayProgram gateway({"sh", "-c",
-                          "trap 'echo \"tp-infer: SIGTERM came while the job was ending\"; exit 9' TERM; $0; "
-                          "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.5; done; "
-                          "echo \"mpirun noticed that process rank 1 exited on signal 9\"; exit 1",
-                          fake_command().front()});
+  GatewayProgram gateway(
+      {"sh", "-c",
+       "trap 'echo \"tp-infer: SIGTERM came while the job was ending\" >&2; exit 9' TERM; $0; "
+       "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.5; done; "
+       "echo \"mpirun noticed that process rank 1 exited on signal 9\" >&2; exit 1",
+       fake_command().front()});
   ASSERT_TRUE(gateway.is_ready());
   send_signal(gateway.member("fake_job"), SIGKILL);
   EXPECT_TRUE(comes_true([&] { return gateway.metric("restarts_total") == 1.0; }));
