@@ -4,6 +4,7 @@
 #include "launch/common/progress.h"
 #include "launch/common/result_output.h"
 #include "launch/options/prompts.h"
+#include "launch/perplexity/llama_cpp_protocol.h"
 #include "launch/ranks/open_engine.h"
 #include "launch/ranks/rank_program.h"
 #include "model/tokenizer/text/utf8.h"
@@ -29,10 +30,15 @@ struct PerplexityFlags {
   EngineFlags engine;
   std::string text_file;
   std::string token_file;
+  bool is_llama_cpp = false;
+  LlamaCppOptions llama_cpp;
   std::size_t window = 0;  // tokens; 0: as many as the model's positions, up to kDefaultWindow
   std::size_t stride = 0;  // tokens; 0: half of the window
   bool json = false;
   std::string output;
+
+  // Whether a base file is read, which has the text.
+  bool compares() const { return !llama_cpp.base.empty() && text_file.empty() && token_file.empty(); }
 };
 
 // What is measured.
@@ -69,6 +75,7 @@ struct Result {
 
 // Rank 0 only. Throws RequestError.
 Material read_material(const PerplexityFlags& flags) {
+  if (flags.compares()) return {.name = flags.llama_cpp.base};
   if (!flags.token_file.empty()) return {.name = flags.token_file, .ids = read_token_file(flags.token_file)};
   std::string text = read_prompt_file(flags.text_file);
   require<RequestError>(!text.empty(), "{}: the file is empty; expected a text to measure", flags.text_file);
@@ -169,11 +176,19 @@ std::string text_of(const Result& result, const PerplexityFlags& flags, const En
 
 int lead(Engine& engine, PerplexityFlags flags, const Material& material, std::size_t ranks,
          ResultOutput& output) {
-  choose_window(flags, engine.info());
-  const Result result = measure(engine, flags, material);
-  const std::string text =
-      flags.json ? json_of(result, flags, engine.info(), ranks) : text_of(result, flags, engine.info());
-  output.write(text);
+  if (flags.is_llama_cpp) {
+    const LlamaCppResult result =
+        flags.compares() ? compare_with_base(engine, flags.llama_cpp)
+        : material.ids
+            ? measure_chunks(engine, flags.llama_cpp, *material.ids, material.name)
+            : measure_chunks(engine, flags.llama_cpp, ids_of_text(engine, *material.text), material.name);
+    output.write(flags.json ? json_of(result, engine.info(), ranks) : text_of(result));
+  } else {
+    choose_window(flags, engine.info());
+    const Result result = measure(engine, flags, material);
+    output.write(flags.json ? json_of(result, flags, engine.info(), ranks)
+                            : text_of(result, flags, engine.info()));
+  }
   output.finish();
   return 0;
 }
@@ -193,6 +208,30 @@ int run_perplexity(const CLI::App& command, const PerplexityFlags& flags) {
   });
 }
 
+// Options of one protocol choose it.
+void choose_protocol(const CLI::App& command, PerplexityFlags& flags) {
+  const bool is_chosen = command.count("--protocol") > 0;
+  for (const char* name : {"--context", "--chunks", "--kl-base"}) {
+    const bool is_given = command.count(name) > 0;
+    require<CLI::ValidationError>(!is_given || !is_chosen || flags.is_llama_cpp,
+                                  "{}: expected --protocol llama.cpp beside it, found windows", name);
+    flags.is_llama_cpp = flags.is_llama_cpp || is_given;
+  }
+  for (const char* name : {"--window", "--stride"}) {
+    require<CLI::ValidationError>(!flags.is_llama_cpp || command.count(name) == 0,
+                                  "{}: expected --protocol windows, found llama.cpp; give --context", name);
+  }
+}
+
+void check_input(const PerplexityFlags& flags) {
+  const bool has_none = flags.text_file.empty() && flags.token_file.empty();
+  if (has_none && flags.compares()) return;
+  require<CLI::ValidationError>(
+      flags.text_file.empty() != flags.token_file.empty(),
+      "expected either --file FILE or --tokens FILE, found {}; give one text to measure",
+      has_none ? "neither" : "both");
+}
+
 }  // namespace
 
 // `tp-infer perplexity`: how well a model predicts a text.
@@ -209,6 +248,18 @@ void add_perplexity_command(CLI::App& app, int& status) {
               "Window size in tokens (default: the maximum sequence length, at most 2048)");
   options.add("--stride", flags->stride, "N", whole_number(1),
               "Stride in tokens, less than --window (default: half of it)");
+  const OptionGroup peer(*command, "Numbers that compare with llama.cpp's");
+  peer.add(
+      "--protocol",
+      [flags = flags.get()](const std::string& name) { flags->is_llama_cpp = name == "llama.cpp"; }, "NAME",
+      one_of({"windows", "llama.cpp"}),
+      "How the text is divided: windows (as below), or llama.cpp (as llama-perplexity does)");
+  peer.add("--context", flags->llama_cpp.context, "N", whole_number(4),
+           "Tokens of a chunk (llama-perplexity's --ctx-size)");
+  peer.add("--chunks", flags->llama_cpp.chunks, "N", whole_number(1), "Measure only the first N chunks");
+  peer.add(
+      "--kl-base", flags->llama_cpp.base, "FILE", CLI::Validator(),
+      "With a text, write this model's predictions of it; without, compare the model with those in the file");
   command->add_flag("--json", flags->json, "One JSON object");
   add_output_option(*command, flags->output);
   command->footer(
@@ -218,15 +269,21 @@ void add_perplexity_command(CLI::App& app, int& status) {
       "model's prompts (BOS) come before the text and are not scored. If there are none, the text's first\n"
       "token is not scored. Nothing is added to token ids. Bits per byte compare models with different\n"
       "vocabularies.\n"
+      "With --protocol llama.cpp, the text is cut into chunks of --context tokens. If the model's prompts\n"
+      "begin with BOS, it takes the place of each chunk's first token. The tokens of a chunk's second half "
+      "are\n"
+      "scored. --kl-base reads and writes the file of llama-perplexity --kl-divergence-base, which contains\n"
+      "the text.\n"
       "Examples:\n"
       "  mpirun -np 4 tp-infer perplexity --model DIR --file text.txt\n"
       "  mpirun -np 4 tp-infer perplexity --model DIR --file text.txt --weights int4 --window 1024 --stride "
-      "512 --json");
+      "512 --json\n"
+      "  mpirun -np 4 tp-infer perplexity --model DIR --file text.txt --context 512 --kl-base "
+      "base.kld\n"
+      "  mpirun -np 4 tp-infer perplexity --model DIR --weights int4 --kl-base base.kld");
   command->callback([flags, command, &status] {
-    require<CLI::ValidationError>(
-        flags->text_file.empty() != flags->token_file.empty(),
-        "expected either --file FILE or --tokens FILE, found {}; give one text to measure",
-        flags->text_file.empty() ? "neither" : "both");
+    choose_protocol(*command, *flags);
+    check_input(*flags);
     status = run_perplexity(*command, *flags);
   });
 }

@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kStandardStream = "-";
-const std::set<std::string> kWritten = {"--output", "--trace", "--pid-file"};
+const std::set<std::string> kWritten = {"--output", "--trace", "--pid-file", "--kl-base"};
 
 void add_value(const CLI::Option& option, const std::string& value, UsedFiles& files) {
   const std::string name = option.get_name();

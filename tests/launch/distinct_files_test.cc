@@ -39,7 +39,7 @@ const std::vector<Command> kCommands = {
     {"fill-mask", {"--batch", "--tokens"}, {"--output"}},
     {"logits", {"--tokens"}, {"--output"}},
     {"hidden", {"--tokens"}, {"--output"}},
-    {"perplexity", {"--file", "--tokens"}, {"--output"}},
+    {"perplexity", {"--file", "--tokens"}, {"--output", "--kl-base"}},
     {"tokenize", {}, {"--output"}},
     {"detokenize", {}, {"--output"}},
     {"download", {}, {}},

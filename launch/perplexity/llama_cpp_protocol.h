@@ -1,0 +1,49 @@
+// Perplexity and divergence by the protocol of llama.cpp's llama-perplexity.
+//
+// The text is cut into chunks of `context` tokens; a rest is left out. If the model's prompts begin with BOS,
+// it takes the place of each chunk's first token. A token at position p > context / 2 of its chunk is scored
+// from all tokens before it in the chunk.
+#pragma once
+
+#include "launch/perplexity/divergence.h"
+#include "tp/engine.h"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+struct LlamaCppOptions {
+  std::size_t context = 512;
+  std::size_t chunks = 0;  // 0: all
+  std::string base{};      // file to write, or to compare with; may be empty
+};
+
+struct LlamaCppResult {
+  Estimate perplexity{};
+  std::size_t context = 0;
+  std::size_t chunks = 0;
+  std::size_t tokens = 0;  // that were scored
+  double seconds = 0.0;
+  std::optional<Divergence> divergence{};
+};
+
+// The ids of a text with the control tokens of a prompt. Control tokens in the text are plain text.
+std::vector<TokenId> ids_of_text(const Engine& engine, const std::string& text);
+
+// Measures the perplexity of a text's tokens, and writes the base file if there is one. `name`: the text's,
+// for errors. Throws RequestError for fewer tokens than two chunks, and Error if the file cannot be written.
+LlamaCppResult measure_chunks(Engine& engine, const LlamaCppOptions& options,
+                              const std::vector<TokenId>& tokens, const std::string& name);
+
+// Compares the model with the base file's model. Throws CheckpointError for a damaged file, and RequestError
+// for one of another vocabulary or a longer context than the engine's.
+LlamaCppResult compare_with_base(Engine& engine, const LlamaCppOptions& options);
+
+// Results as lines with llama-perplexity's names, and as a JSON object.
+std::string text_of(const LlamaCppResult& result);
+std::string json_of(const LlamaCppResult& result, const EngineInfo& info, std::size_t ranks);
+
+}  // namespace tp
