@@ -124,14 +124,18 @@ void write_or_drop(std::string_view text) {
   }
 }
 
-// Passes on what comes from the pipe. Returns false at its end. `lines` may be null.
+// Passes on what is in the pipe. Returns false at its end. `lines` may be null.
 bool pass_on(int pipe, ErrorLines* lines) {
+  constexpr std::size_t kPipeBytes = 65536;  // of Linux; a job may fill the pipe again and again
   char buffer[16384];
-  const ssize_t bytes = ::read(pipe, buffer, sizeof(buffer));
-  if (bytes < 0) return errno == EAGAIN || errno == EINTR;
-  if (bytes == 0) return false;
-  if (lines != nullptr) lines->add({buffer, static_cast<std::size_t>(bytes)});
-  write_or_drop({buffer, static_cast<std::size_t>(bytes)});
+  for (std::size_t passed = 0; passed <= kPipeBytes;) {
+    const ssize_t bytes = ::read(pipe, buffer, sizeof(buffer));
+    if (bytes < 0) return errno == EAGAIN || errno == EINTR;
+    if (bytes == 0) return false;
+    if (lines != nullptr) lines->add({buffer, static_cast<std::size_t>(bytes)});
+    write_or_drop({buffer, static_cast<std::size_t>(bytes)});
+    passed += static_cast<std::size_t>(bytes);
+  }
   return true;
 }
 
@@ -145,14 +149,20 @@ Descriptor owned(int descriptor) {
           }};
 }
 
-// A pipe whose data is passed on. Returns the end for the job. `lines` may be null.
-Descriptor message_pipe(HttpServer& http, std::shared_ptr<ErrorLines> lines) {
+// A pipe whose data is passed on.
+struct MessagePipe {
+  Descriptor reader;
+  Descriptor writer;  // for the job
+};
+
+// `lines` may be null.
+MessagePipe message_pipe(HttpServer& http, std::shared_ptr<ErrorLines> lines) {
   int pipe[2];
   require<Error>(::pipe2(pipe, O_CLOEXEC | O_NONBLOCK) == 0, "cannot make a pipe: {}", std::strerror(errno));
   ::fcntl(pipe[1], F_SETFL, 0);  // the job's own writes may block
   const Descriptor reader = owned(pipe[0]);
   http.when_readable(*reader, [reader, lines = std::move(lines)] { return pass_on(*reader, lines.get()); });
-  return owned(pipe[1]);
+  return {reader, owned(pipe[1])};
 }
 
 }  // namespace
@@ -171,12 +181,14 @@ Job::Job(HttpServer& http, const std::vector<std::string>& command,
   std::vector<std::string> environment = environment_with(variables);
   const std::vector<char*> argument_pointers = pointers_to(arguments);
   const std::vector<char*> environment_pointers = pointers_to(environment);
-  const Descriptor output = message_pipe(http, nullptr);
-  const Descriptor errors = message_pipe(http, errors_);
+  const MessagePipe output = message_pipe(http, nullptr);
+  const MessagePipe errors = message_pipe(http, errors_);
+  error_pipe_ = errors.reader;
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t parent = ::getpid();
   process_ = ::fork();
-  if (process_ == 0) become(argument_pointers.data(), environment_pointers.data(), *output, *errors, parent);
+  if (process_ == 0)
+    become(argument_pointers.data(), environment_pointers.data(), *output.writer, *errors.writer, parent);
   require<Error>(process_ > 0, "cannot start a process: {}", std::strerror(errno));
 }
 
@@ -218,6 +230,7 @@ void Job::note_files_now() { files_.note(members_of_session(process_)); }
 void Job::reap() {
   int status = 0;
   if (!end_.empty() || ::waitpid(process_, &status, WNOHANG) != process_) return;
+  pass_on(*error_pipe_, errors_.get());  // the job's last messages explain its end
   if (WIFEXITED(status)) status_ = WEXITSTATUS(status);
   end_ = WIFSIGNALED(status) ? fmt::format("signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))
                              : fmt::format("exit status {}", WEXITSTATUS(status));

@@ -64,6 +64,7 @@ class Job {
   std::string end_{};
   int status_ = -1;  // exit status; -1: the process runs, or a signal ended it
   std::shared_ptr<ErrorLines> errors_ = std::make_shared<ErrorLines>();
+  std::shared_ptr<const int> error_pipe_{};  // the descriptor from which errors_ are read
 };
 
 }  // namespace tp
