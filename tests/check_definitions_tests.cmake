@@ -5,6 +5,8 @@ file(GLOB_RECURSE TP_DEFINING_SOURCES RELATIVE ${PROJECT_SOURCE_DIR}
      ${PROJECT_SOURCE_DIR}/runtime/*.cc ${PROJECT_SOURCE_DIR}/launch/*.h ${PROJECT_SOURCE_DIR}/launch/*.cc
      ${PROJECT_SOURCE_DIR}/tests/*.h ${PROJECT_SOURCE_DIR}/tests/*.cc ${PROJECT_SOURCE_DIR}/bench/*.h
      ${PROJECT_SOURCE_DIR}/bench/*.cc)
+# A build compiles either this file or those that it replaces.
+list(REMOVE_ITEM TP_DEFINING_SOURCES launch/hub/no_network.cc)
 add_test(NAME Definitions.are_unique_in_namespace_tp
          COMMAND awk -f ${CMAKE_CURRENT_SOURCE_DIR}/check_definitions.awk ${TP_DEFINING_SOURCES}
          WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})

@@ -59,7 +59,7 @@ class Divergence {
  private:
   Mean nll_;
   Mean base_nll_;
-  double products_ = 0.0;  // of both negative logarithms
+  double products_ = 0.0;  // sum of the products of both negative logarithms
   Mean kld_;
   Mean squared_change_;
   std::size_t same_top_ = 0;

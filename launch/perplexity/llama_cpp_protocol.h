@@ -25,7 +25,7 @@ struct LlamaCppResult {
   Estimate perplexity{};
   std::size_t context = 0;
   std::size_t chunks = 0;
-  std::size_t tokens = 0;  // that were scored
+  std::size_t tokens = 0;  // scored tokens
   double seconds = 0.0;
   std::optional<Divergence> divergence{};
 };

@@ -126,7 +126,7 @@ void write_or_drop(std::string_view text) {
 
 // Passes on what is in the pipe. Returns false at its end. `lines` may be null.
 bool pass_on(int pipe, ErrorLines* lines) {
-  constexpr std::size_t kPipeBytes = 65536;  // of Linux; a job may fill the pipe again and again
+  constexpr std::size_t kPipeBytes = 65536;  // capacity on Linux; a job may fill the pipe again and again
   char buffer[16384];
   for (std::size_t passed = 0; passed <= kPipeBytes;) {
     const ssize_t bytes = ::read(pipe, buffer, sizeof(buffer));

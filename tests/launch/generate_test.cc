@@ -191,16 +191,11 @@ TEST(Generate, SaysWhichPromptTokensCameFromTheCacheAndTheStore) {
   const TemporaryDirectory folder;
   const std::string ids = json(std::vector<int>(41, 7)).dump();
   const std::string line = R"({"ids": )" + ids + R"(, "max_tokens": 4, "ignore_eos": true, "n": 2})";
-  const Arguments arguments = {"--batch",
-                               folder.write("batch", line + "\n" + line + "\n"),
-                               "--kv-store",
-                               folder.path() / "store",
-                               "--verbose",
-                               "--kv-store-min",
-                               "8",
-                               "--max-sequences",
-                               "1",
-                               "--greedy"};
+  const Arguments arguments = {"--batch",    folder.write("batch", line + "\n" + line + "\n"),
+                               "--kv-store", folder.path() / "store",
+                               "--verbose",  "--kv-store-min",
+                               "8",          "--max-sequences",
+                               "1",          "--greedy"};
   const auto run_once = [&] {
     const Finished finished = run(2, generate(model.path(), arguments));
     EXPECT_EQ(finished.status, 0) << finished.err;

@@ -269,7 +269,8 @@ TEST(OpenAIBatchLine, RefusesWhatItCannotDo) {
       {{{"model", 5}}, "`model`: expected a name, found number"},
   };
   for (const auto& [member, message] : members) EXPECT_CONTAINS(chat(member).error, message);
-  EXPECT_CONTAINS(completion({{"echo", true}}).error, "`echo` is not supported");
+  EXPECT_CONTAINS(completion({{"echo", 1}}).error, "`echo`: expected true or false, found number");
+  EXPECT_CONTAINS(chat({{"echo", true}}).error, "`echo` is not supported");
   EXPECT_CONTAINS(completion({{"messages", {1}}}).error, "there is no field `messages`");
 
   const json body = {{"prompt", "x"}};
