@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 
 #include <CLI/CLI.hpp>
@@ -193,12 +194,26 @@ int lead(Engine& engine, PerplexityFlags flags, const Material& material, std::s
   return 0;
 }
 
+// Finds mistakes before the model is loaded. Throws Error.
+void check_base(const PerplexityFlags& flags) {
+  const std::string& base = flags.llama_cpp.base;
+  if (base.empty()) return;
+  if (flags.compares()) {
+    const BaseReader readable(base);
+    return;
+  }
+  require<RequestError>(
+      !std::filesystem::is_regular_file(base),
+      "--kl-base: {} exists; leave --file and --tokens out to compare with it, or remove it", base);
+}
+
 int run_perplexity(const CLI::App& command, const PerplexityFlags& flags) {
   return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
     Material material;
     std::optional<ResultOutput> output;
     fail_together(comm, [&] {
       if (!comm.is_root()) return;
+      check_base(flags);
       material = read_material(flags);
       output.emplace(flags.output);
     });
@@ -223,7 +238,9 @@ void choose_protocol(const CLI::App& command, PerplexityFlags& flags) {
   }
 }
 
-void check_input(const PerplexityFlags& flags) {
+void check_input(const CLI::App& command, const PerplexityFlags& flags) {
+  require<CLI::ValidationError>(!flags.compares() || command.count("--context") == 0,
+                                "--context: the file of --kl-base determines it; leave it out");
   const bool has_none = flags.text_file.empty() && flags.token_file.empty();
   if (has_none && flags.compares()) return;
   require<CLI::ValidationError>(
@@ -282,7 +299,7 @@ void add_perplexity_command(CLI::App& app, int& status) {
       "  mpirun -np 4 tp-infer perplexity --model DIR --weights int4 --kl-base base.kld");
   command->callback([flags, command, &status] {
     choose_protocol(*command, *flags);
-    check_input(*flags);
+    check_input(*command, *flags);
     status = run_perplexity(*command, *flags);
   });
 }

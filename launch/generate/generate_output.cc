@@ -134,11 +134,15 @@ void GenerateOutput::add(const RequestFinished& finished) {
   const auto found = answers_.find(finished.request);
   if (found == answers_.end() || found->second.completion.finished()) return;
   Completion& completion = found->second.completion;
-  for (Continuation& continuation : completion.continuations)
-    continuation.finish_reason = FinishReason::length;
+  for (Continuation& continuation : completion.continuations) {
+    if (!continuation.finished()) continuation.finish_reason = FinishReason::length;
+  }
   prompt_tokens_.all += completion.request.prompt.size();
   completion.cached_tokens = finished.cached_tokens;
+  completion.restored_tokens = finished.times.restored_tokens;
+  completion.restore_seconds = finished.times.restore_seconds;
   prompt_tokens_.cached += completion.cached_tokens;
+  prompt_tokens_.restored += completion.restored_tokens;
   write_openai_line(found->second);
   answers_.erase(found);
 }

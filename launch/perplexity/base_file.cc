@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <string_view>
 #include <system_error>
 
@@ -61,9 +60,12 @@ void BaseWriter::write(const BaseRow& row) {
   file_.write(bytes_of(row.steps.data(), row.steps.size()));
 }
 
-BaseReader::BaseReader(const std::filesystem::path& path) : path_(path), file_(path, std::ios::binary) {
+BaseReader::BaseReader(const std::filesystem::path& path) : path_(path) {
+  if (std::filesystem::is_regular_file(path)) file_.open(path, std::ios::binary);
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
+  require<CheckpointError>(error || std::filesystem::is_regular_file(path), "{}: expected a regular file",
+                           path.string());
   require<CheckpointError>(file_.is_open() && !error, "cannot read {}: {}", path.string(),
                            error ? error.message() : std::string("permission denied"));
   char mark[kMark.size()];
@@ -104,6 +106,11 @@ BaseReader::BaseReader(const std::filesystem::path& path) : path_(path), file_(p
 const BaseRow& BaseReader::next() {
   float scale[2];
   read(scale, sizeof(scale));
+  require<CheckpointError>(
+      std::isfinite(scale[0]) && scale[0] >= 0.0F && std::isfinite(scale[1]),
+      "{}: a row has the step {} and the least logarithm {}, expected finite numbers; the file is "
+      "damaged",
+      path_.string(), scale[0], scale[1]);
   row_.step = scale[0];
   row_.least = scale[1];
   read(row_.steps.data(), row_.steps.size() * sizeof(row_.steps[0]));

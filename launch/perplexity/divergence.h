@@ -32,7 +32,7 @@ class Mean {
   std::size_t count_ = 0;
 };
 
-// exp() of an estimate. Its error is that of the first order.
+// exp() of an estimate. The error is a first-order approximation.
 Estimate exp_of(const Estimate& estimate);
 
 class Divergence {

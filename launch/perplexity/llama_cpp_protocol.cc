@@ -4,24 +4,19 @@
 #include "launch/common/progress.h"
 #include "parallel/machine/stopwatch.h"
 #include "runtime/api/rounded.h"
+#include "runtime/text/bos.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {
-
-// The model's token at the beginning of prompts, if it has one.
-std::optional<TokenId> bos_of(const Engine& engine) {
-  if (!engine.has_tokenizer()) return std::nullopt;
-  const std::vector<TokenId> around = engine.encode("");
-  if (around.empty() || !engine.is_special(around.front())) return std::nullopt;
-  return around.front();
-}
 
 std::vector<TokenId> chunk_of(std::span<const TokenId> tokens, std::size_t context, std::size_t index,
                               std::optional<TokenId> bos) {
@@ -45,7 +40,13 @@ template <class Use>
 void for_each_row(Engine& engine, std::span<const TokenId> chunk, const Use& use) {
   const std::size_t first = chunk.size() / 2;
   engine.logits(chunk, [&](std::size_t position, std::span<const float> logits) {
-    if (position >= first && position + 1 < chunk.size()) use(logits, chunk[position + 1]);
+    if (position < first || position + 1 >= chunk.size()) return;
+    require<RequestError>(
+        std::isfinite(log_sum_exp(logits)),
+        "the model's logits after position {} are not finite; expected numbers, found NaN or "
+        "infinity; check the checkpoint",
+        position);
+    use(logits, chunk[position + 1]);
   });
 }
 

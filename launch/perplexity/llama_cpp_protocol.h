@@ -39,7 +39,7 @@ LlamaCppResult measure_chunks(Engine& engine, const LlamaCppOptions& options,
                               const std::vector<TokenId>& tokens, const std::string& name);
 
 // Compares the model with the base file's model. Throws CheckpointError for a damaged file, and RequestError
-// for one of another vocabulary or a longer context than the engine's.
+// if its vocabulary is not the model's or its context is longer than the engine's.
 LlamaCppResult compare_with_base(Engine& engine, const LlamaCppOptions& options);
 
 // Results as lines with llama-perplexity's names, and as a JSON object.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <dlfcn.h>
+#include <fmt/ranges.h>
 #include <omp.h>
 #include <sys/mman.h>
 
@@ -57,7 +58,7 @@ Sgemm load() {
     throw_error<ConfigError>(
         "cannot load OpenBLAS, which {}: expected cblas_sgemm in {}, found: {}; install libopenblas0-openmp, "
         "name the library's folder in LD_LIBRARY_PATH, or use --same-bits, which needs no OpenBLAS",
-        kPurpose, kLibraries.back(), ::dlerror());
+        kPurpose, fmt::join(kLibraries, " or "), ::dlerror());
   }
   take_buffers(library);
   return reinterpret_cast<Sgemm>(sgemm);

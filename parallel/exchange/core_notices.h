@@ -15,7 +15,7 @@ namespace tp {
 // A rank's threads, and its limit on cores.
 struct RankThreads {
   std::size_t threads = 1;
-  bool is_bound = false;  // by OpenMP
+  bool is_bound = false;  // whether OpenMP has bound the first thread
   LimitedCores limited{};
 };
 

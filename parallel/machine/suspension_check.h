@@ -1,3 +1,4 @@
+// Finds out that a process was suspended.
 #pragma once
 
 #include "parallel/machine/stopwatch.h"
@@ -11,7 +12,7 @@ class SuspensionCheck {
  public:
   static constexpr double kLongestGap = 1.0;  // seconds; whoever waits looks much more often
 
-  // Looks. Returns true if the last look was more than kLongestGap ago.
+  // Looks at the clock. Returns true if the last look was more than kLongestGap ago.
   bool was_suspended() { return since_look_.restart() > kLongestGap; }
 
  private:

@@ -132,6 +132,13 @@ Completion begin_completion(const ApiRequest& asked, Request defaults, const Eng
     request.score_from = 1;
     request.score_top = request.sampling.logprobs;
   }
+  // A request that generates no tokens must have some output, so it asks for a candidate at its last token.
+  const bool asks_for_none = asked.settings.contains("max_tokens") && request.max_tokens == 0;
+  if (asks_for_none && asked.facts.form != ApiRequest::Form::line && !request.asks_about_prompt() &&
+      !request.prompt.empty()) {
+    request.candidates_at = {request.prompt.size() - 1};
+    request.candidates = 1;
+  }
   if (request.constraint && !has_constraint) completion.constraint_member = kCallsMember;
   complete_request(completion, engine);
   return completion;

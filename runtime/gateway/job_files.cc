@@ -13,11 +13,16 @@
 namespace tp {
 namespace {
 
-// A model's files may be in /dev/shm, too, and must stay.
+// Whether it is a segment of Open MPI or of this program ("tp-infer-PID-NUMBER"). A model's files may be in
+// /dev/shm, too, and must stay.
 bool is_segment(std::string_view path) {
-  constexpr std::string_view kPrefixes[] = {"/dev/shm/vader_segment.", "/dev/shm/sm_segment.",
-                                            "/dev/shm/tp-infer-"};
-  return std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return path.starts_with(prefix); });
+  constexpr std::string_view kFolder = "/dev/shm/";
+  constexpr std::string_view kOwn = "tp-infer-";
+  if (!path.starts_with(kFolder)) return false;
+  const std::string_view name = path.substr(kFolder.size());
+  if (name.find('/') != name.npos) return false;
+  if (name.starts_with("vader_segment.") || name.starts_with("sm_segment.")) return true;
+  return name.starts_with(kOwn) && name.substr(kOwn.size()).find_first_not_of("0123456789-") == name.npos;
 }
 
 struct SessionFolder {

@@ -203,6 +203,7 @@ class Scheduler {
 
   BlockManager& blocks_;
   BlockScores scores_;
+  std::size_t score_limit_ = 0;  // number of blocks with scores from which unknown ones are removed
   const LeaderOptions& options_;
   std::unique_ptr<Speculator> speculator_;
   StoredPrefixes* store_ = nullptr;  // null: prefixes are only in memory

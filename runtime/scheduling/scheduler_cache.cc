@@ -4,7 +4,10 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <span>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 namespace tp {
 
@@ -72,7 +75,8 @@ void Scheduler::keep_scores(Sequence& sequence) {
   const auto top = static_cast<std::size_t>(sequence.state->request.score_top);
   while (true) {
     // The first token of a text has no score.
-    const std::size_t block = sequence.unkept_from == 1 ? 0 : blocks_.blocks_for(sequence.unkept_from);
+    const bool is_first = sequence.unkept_from == 1 && size > 1;
+    const std::size_t block = is_first ? 0 : blocks_.blocks_for(sequence.unkept_from);
     const std::size_t begin = std::max<std::size_t>(block * size, 1);
     const std::size_t end = (block + 1) * size;
     if (end > sequence.unkept_from + unkept.logprobs.size() || end > sequence.computed_tokens) break;
@@ -86,8 +90,10 @@ void Scheduler::keep_scores(Sequence& sequence) {
     unkept.drop(end - sequence.unkept_from);
     sequence.unkept_from = end;
   }
-  if (scores_.size() > blocks_.num_blocks())
-    scores_.remove_unknown([this](ContentId contents) { return blocks_.knows(contents); });
+  // Contents that later contents follow stay known without a block, so the limit may have to grow.
+  if (scores_.size() <= std::max(blocks_.num_blocks(), score_limit_)) return;
+  scores_.remove_unknown([this](ContentId contents) { return blocks_.knows(contents); });
+  score_limit_ = 2 * scores_.size();
 }
 
 namespace {

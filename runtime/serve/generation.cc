@@ -114,11 +114,6 @@ Completion Generation::begin(const ApiCall& call, const ApiRequest& prompt) cons
     const int usual = call.usual_max_tokens;
     request.max_tokens = default_max_tokens(info, request, usual != 0 ? std::min(usual, all) : all);
   }
-  // A request that generates no tokens must have some output, so it asks for a candidate at its last token.
-  if (request.max_tokens == 0 && !request.asks_about_prompt() && !request.prompt.empty()) {
-    request.candidates_at = {request.prompt.size() - 1};
-    request.candidates = 1;
-  }
   request.report_progress = call.stream && call.return_progress;
   if (call.best_of != 0) request.sampling.logprobs = std::max(request.sampling.logprobs, 0);
   return completion;

@@ -1,7 +1,9 @@
 #include "runtime/serve/tokenizer_info.h"
 
+#include "runtime/text/bos.h"
 #include "tp/engine.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,10 +15,8 @@ Json tokenizer_info_of(const Engine& engine, const std::filesystem::path& model,
                        const std::optional<ChatTemplate>& chat) {
   Json info = {{"eos_token", nullptr}, {"bos_token", nullptr}, {"pad_token", nullptr}};
   if (engine.has_tokenizer()) {
-    // Files without names for these tokens: a text begins with BOS, and the model ends it with EOS.
-    const std::vector<TokenId> around = engine.encode("");
-    if (!around.empty() && engine.is_special(around.front()))
-      info["bos_token"] = engine.bytes_of(around.front());
+    // Some files don't name these tokens. Then BOS is the control token before a text, and EOS ends it.
+    if (const std::optional<TokenId> bos = bos_of(engine)) info["bos_token"] = engine.bytes_of(*bos);
     const std::vector<TokenId>& ends = engine.info().eos_token_ids;
     if (!ends.empty() && !engine.bytes_of(ends.front()).empty())
       info["eos_token"] = engine.bytes_of(ends.front());

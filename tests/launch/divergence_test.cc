@@ -40,6 +40,31 @@ TEST(BaseRow, HasSixteenBitsPerToken) {
   EXPECT_NEAR(flat.logprob(1), std::log(0.5), 1e-6);
 }
 
+// The bytes that llama-perplexity writes for the logits 0, ln 2 and 0 at the one scored position of a chunk
+// of four tokens: the header, the ids 7, 8, 9 and 10, step and least, and three steps with one more.
+TEST(BaseFile, HasTheBytesOfLlamaPerplexity) {
+  const std::string header("_logits_\x04\0\0\0\x03\0\0\0\x01\0\0\0\x07\0\0\0\x08\0\0\0\x09\0\0\0\x0a\0\0\0",
+                           36);
+  const BaseRow row = base_row(std::vector<float>{0.0F, std::log(2.0F), 0.0F});
+  std::string bytes = header;
+  for (const float number : {row.step, row.least})
+    bytes.append(reinterpret_cast<const char*>(&number), sizeof(number));
+  bytes += std::string("\0\0\xff\xff\0\0\0\0", 8);
+  const TemporaryDirectory folder;
+  const BaseShape shape{.context = 4, .vocabulary = 3, .chunks = 1};
+  EXPECT_EQ(shape.rows(), 1U);
+  const std::string path = folder.path() / "base";
+  BaseWriter writer(path, shape, std::vector<TokenId>{7, 8, 9, 10});
+  writer.write(row);
+  writer.finish();
+  EXPECT_EQ(read_text(path), bytes);
+  BaseReader reader(folder.write("literal", bytes));
+  EXPECT_EQ(reader.tokens(), (std::vector<TokenId>{7, 8, 9, 10}));
+  const BaseRow& read = reader.next();
+  EXPECT_NEAR(read.logprob(1), std::log(0.5), 1e-6);
+  EXPECT_NEAR(read.logprob(2), std::log(0.25), 1e-6);
+}
+
 TEST(Divergence, OfTwoPositionsIsThatByHand) {
   Divergence divergence;
   // The model has 1/4, 1/2 and 1/4; its most likely token is another. KL = 1/2 ln 2 + 1/4 ln 1/2 = 1/4 ln 2.
@@ -124,6 +149,9 @@ TEST_F(LlamaCppProtocol, ComparesAModelWithItself) {
 
 TEST_F(LlamaCppProtocol, SaysWhatIsWrongWithABaseFile) {
   measure(1, {"--file", text_, "--context", "10", "--kl-base", path("base")});
+  expect_one_error(
+      run(1, {"perplexity", "--model", model_.path(), "--file", text_, "--kl-base", path("base")}), 1,
+      "exists; leave --file and --tokens out to compare with it, or remove it");
   std::string bytes = read_text(path("base"));
   const auto refuse = [&](const std::string& contents, const char* expected) {
     const std::string file = folder_.write("broken", contents);
@@ -136,6 +164,11 @@ TEST_F(LlamaCppProtocol, SaysWhatIsWrongWithABaseFile) {
   std::string hostile = bytes;
   hostile.replace(8, 12, std::string("\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f", 12));
   refuse(hostile, "for 2147483647 chunks of 2147483647 tokens");
+  hostile = bytes;
+  const std::size_t context = 10;
+  const std::size_t first_row = 20 + 4 * context * static_cast<unsigned char>(bytes[16]);
+  hostile.replace(first_row, 4, std::string("\0\0\xc0\x7f", 4));
+  refuse(hostile, "expected finite numbers; the file is damaged");
   hostile = bytes;
   hostile.replace(8, 4, std::string("\0\0\0\0", 4));
   refuse(hostile, "expected a context of at least 4 tokens");
@@ -150,6 +183,7 @@ TEST_F(LlamaCppProtocol, RefusesOptionsOfTheOtherProtocol) {
          "--context: expected --protocol llama.cpp beside it, found none");
   refuse({"--file", text_, "--protocol", "llama.cpp", "--stride", "4"},
          "--stride: expected --protocol windows");
+  refuse({"--kl-base", path("base"), "--context", "8"}, "--context: the file of --kl-base determines it");
   refuse({"--protocol", "llama.cpp"}, "expected either --file FILE or --tokens FILE, found neither");
 }
 

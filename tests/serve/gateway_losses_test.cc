@@ -87,7 +87,11 @@ std::vector<fs::path> files_of_job(const GatewayProgram& gateway) {
 TEST(GatewayLosses, LeaveNoFilesOfOpenMpiAndKeepThoseOfOthers) {
   const fs::path other = fmt::format("/dev/shm/vader_segment.other.{}", ::getpid());
   std::ofstream(other) << "another job's";
-  GatewayProgram gateway(serve_command(2, {"--quiet"}));
+  // A model there is no segment, and the job maps it.
+  const fs::path models = fmt::format("/dev/shm/tp-infer-models.{}", ::getpid());
+  const fs::path demo = fs::path(TP_INFER_PROGRAM).parent_path().parent_path() / "share/tp-infer/demo";
+  fs::copy(demo, models, fs::copy_options::recursive);
+  GatewayProgram gateway(serve_command(2, {"--quiet", "--model", models.string()}));
   ASSERT_TRUE(gateway.is_ready());
   std::this_thread::sleep_for(3s);  // longer than between two looks at the job's files
   const std::vector<fs::path> files = files_of_job(gateway);
@@ -102,6 +106,8 @@ TEST(GatewayLosses, LeaveNoFilesOfOpenMpiAndKeepThoseOfOthers) {
   gateway.end();
   EXPECT_TRUE(fs::exists(other));
   fs::remove(other);
+  EXPECT_TRUE(fs::exists(models / "model.safetensors"));
+  fs::remove_all(models);
 }
 
 }  // namespace

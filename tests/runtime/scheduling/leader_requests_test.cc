@@ -57,8 +57,8 @@ TEST(Leader, ScoresAPromptBesideRunningRequests) {
 }
 
 // Runs a request after the request `before`, and returns how many tokens it computes.
-std::size_t computed_after(const Request& before, const Request& request) {
-  LeaderRun run(64, 4, limits_of(64, 4));
+std::size_t computed_after(const Request& before, const Request& request, std::size_t block_size = 4) {
+  LeaderRun run(64, block_size, limits_of(64, 4));
   run.add(before);
   run.run();
   const std::size_t computed = run.computed_tokens;
@@ -96,6 +96,8 @@ TEST(Leader, ScoresACommonBeginningOnce) {
   // Scores from token 6 on are those of the third block, and the second block's are not complete.
   EXPECT_EQ(computed_after(scoring(prompt, 6), scoring(other, 8)), 29U - 16);
   EXPECT_EQ(computed_after(scoring(prompt, 6), scoring(other, 6)), 29U - 4);
+  EXPECT_EQ(computed_after(scoring(prompt, 1), scoring(other, 1), 1), 29U - 21) << "blocks of one token";
+  EXPECT_EQ(computed_after(scoring(prompt, 1), scoring(other, 1), 2), 29U - 20);
   Request salted = scoring(other, 1);
   salted.cache_salt = "own";
   EXPECT_EQ(computed_after(scoring(prompt, 1), salted), 29U);
