@@ -93,13 +93,16 @@ def model():
 
 
 class Server:
-    def __init__(self, folder):
-        command = [mpirun, "--oversubscribe", "-np", "2", program, "serve", "--port", "0", "--max-length", str(CONTEXT),
-                   *EXACT]
+    def __init__(self, folder, has_gateway):
+        command = [mpirun, "--oversubscribe", "-np", "2", program, "serve", "--max-length", str(CONTEXT), *EXACT]
+        if has_gateway:
+            command, ready = [program, "gateway", "--port", "0", "--", *command], r"listening at (http://[^/]+)[^$]*is ready"
+        else:
+            command, ready = [*command, "--port", "0"], r"API\s+(http://\S+)/v1"
         log = Path(folder) / "log"
         with log.open("w") as file:
             self.process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
-        while not (place := re.search(r"API\s+(http://\S+)/v1", log.read_text())):
+        while not (place := re.search(ready, log.read_text())):
             if self.process.poll() is not None:
                 raise RuntimeError("the server ended: " + log.read_text())
             time.sleep(0.05)
@@ -116,12 +119,14 @@ class Server:
 
 
 class Case(unittest.TestCase):
+    has_gateway = False
+
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
         cls.reference = Reference(cls.folder.name)
-        cls.server = Server(cls.folder.name)
+        cls.server = Server(cls.folder.name, cls.has_gateway)
         cls.addClassCleanup(cls.server.close)
 
     def expect(self, found, expected):
@@ -154,6 +159,10 @@ class Recorded(Case):
         scores = self.reference.logprobs(ids)
         answer = self.server.post("/v1/completions", {"prompt": ids, "max_tokens": 1, "temperature": 0})
         return answer["choices"][0]["finish_reason"] == "stop" and scores[-1][0] < -5
+
+
+class RecordedThroughGateway(Recorded):
+    has_gateway = True
 
 
 @unittest.skipUnless(harness, "the harness is not on this machine: give its folder, or set TP_LM_EVAL for CMake")
