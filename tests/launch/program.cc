@@ -19,8 +19,9 @@ bool is_rule(const std::string& line) {
 
 // Commands with an engine in this process: one thread a rank, since the tests run many ranks on few cores.
 bool has_engine(const Arguments& arguments) {
-  static const std::vector<std::string> commands = {"generate",   "chat",  "logits",
-                                                    "perplexity", "bench", "serve"};
+  static const std::vector<std::string> commands = {"generate", "chat",       "serve",     "embed",
+                                                    "rank",     "classify",   "fill-mask", "logits",
+                                                    "hidden",   "perplexity", "bench"};
   return !arguments.empty() &&
          std::find(commands.begin(), commands.end(), arguments.front()) != commands.end() &&
          std::find(arguments.begin(), arguments.end(), "--server") == arguments.end();
