@@ -194,13 +194,13 @@ TEST_F(BatchChat, ErrorsAreAnsweredInTheFormOfTheLine) {
     return json{{"custom_id", "a"}, {"url", "/v1/completions"}, {"body", body}};
   };
   const Finished finished =
-      batch({request({{"prompt", "Hi"}, {"stream", true}}), request({{"prompt", "Hi"}, {"max_tokens", 0}}),
+      batch({request({{"prompt", "Hi"}, {"stream", true}}), request({{"prompt", "Hi"}, {"max_tokens", -1}}),
              request({{"prompt", "Hi"}, {"temperature", "hot"}})});
   EXPECT_EQ(finished.status, 1);
   EXPECT_CONTAINS(finished.err, "tp-infer: 3 of 3 requests failed");
   const std::vector<json> lines = json_lines(finished.out);
   ASSERT_EQ(lines.size(), 3U);
-  const std::vector<std::string> messages = {"`stream` is not supported", "`max_tokens` is 0",
+  const std::vector<std::string> messages = {"`stream` is not supported", "`max_tokens` is -1",
                                              "`temperature`"};
   for (std::size_t i = 0; i < lines.size(); ++i) {
     EXPECT_EQ(lines[i].at("custom_id"), "a");
