@@ -58,6 +58,8 @@ void Wait::turn() {
     ++turns_;
     if (patience_.crowded) {
       sched_yield();
+      // On a busy machine, the turns together take longer than the gap that shows a suspension.
+      if (check_.was_suspended()) restart();
     } else {
       pause();
     }
