@@ -22,6 +22,8 @@ using namespace std::chrono_literals;
 // Number of turns that together take about as long as an exchange. If the wait is longer, a rank is busy or
 // has no processor.
 constexpr int kSpins = 4000;
+// On a crowded machine, the same turns may take seconds, during which no look would be taken.
+constexpr double kLongestSpin = 0.02;
 
 // Every waiting rank throws this many seconds after the timeout, in case the reporting rank is unreachable.
 constexpr double kGrace = 3.0;
@@ -60,6 +62,7 @@ void Wait::turn() {
       sched_yield();
       // On a busy machine, the turns together take longer than the gap that shows a suspension.
       if (check_.was_suspended()) restart();
+      if (begun_.seconds() >= kLongestSpin) turns_ = kSpins;
     } else {
       pause();
     }
