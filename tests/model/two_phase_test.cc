@@ -143,8 +143,11 @@ class ModelOfEveryRank {
     return page * static_cast<std::size_t>(std::ranges::count_if(pages, [](auto one) { return one & 1; }));
   }
 
+  std::size_t tensors() const { return count_; }
+
  private:
   void add(const std::string& name, std::size_t rows, std::size_t columns) {
+    ++count_;
     tensors_.push_back({name, "BF16", {rows, columns}, std::string(rows * columns * 2, '\0')});
   }
   void add_norm(const std::string& name) {
@@ -152,6 +155,7 @@ class ModelOfEveryRank {
   }
 
   std::vector<test::TestTensor> tensors_;
+  std::size_t count_ = 0;
   TemporaryDirectory directory_;
   std::filesystem::path file_;
 };
@@ -176,7 +180,13 @@ TEST(TwoPhaseReading, BringsInTheFileOnceOverAllHosts) {
   const Model decoder(make_spec(load_config(model.folder())), *source, {comm.rank(), comm.size()}, {});
   const std::size_t after = sum_over_ranks(comm, model.resident());
   EXPECT_GE(after, model.bytes() * 99 / 100);
-  EXPECT_LE(after - before, model.bytes() * 102 / 100);
+  // Linux reads up to two windows of 128 KiB ahead beyond a rank's part of each tensor. Without two phases,
+  // every rank would read the whole file.
+  constexpr std::size_t kReadAhead = 256 << 10;
+  const std::size_t ahead = comm.size() * model.tensors() * kReadAhead;
+  EXPECT_TRUE(comm.size() == 1 || ahead < (comm.size() - 1) * model.bytes() * 3 / 4)
+      << "the test proves nothing";
+  EXPECT_LE(after - before, model.bytes() * 102 / 100 + ahead);
 }
 
 // The last matrix is read by columns, so that no part of the file that is gone is touched in its mapping.
