@@ -16,9 +16,10 @@ struct FileStatus {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
   std::uint64_t size = 0;
-  std::int64_t modified =
-      0;                     // time of the last change of the contents, in nanoseconds since 1970; can be set
-  std::int64_t changed = 0;  // time of the last change of contents, name or rights; cannot be set
+  // Nanoseconds since 1970: the last change of the contents, which programs can set to any time; and the last
+  // change of contents, name or rights, which they cannot.
+  std::int64_t modified = 0;
+  std::int64_t changed = 0;
 
   bool operator==(const FileStatus&) const = default;
 };

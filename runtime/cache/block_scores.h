@@ -27,7 +27,8 @@ struct TokenScores {
 class BlockScores {
  public:
   // The scores of the tokens in a block with these contents, with at least `least_top` likeliest tokens each,
-  // or null. Valid until the next call of keep(). The first block of a text has no score of the first token.
+  // or null. Valid until the next call of keep() or remove_unknown(). The first block of a text has no score
+  // of the first token.
   const TokenScores* find(ContentId contents, std::size_t least_top) const;
   // Replaces scores with fewer likeliest tokens.
   void keep(ContentId contents, TokenScores scores, std::size_t top);

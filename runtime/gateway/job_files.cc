@@ -30,7 +30,7 @@ struct SessionFolder {
   pid_t mpirun = 0;
 };
 
-// "/tmp/ompi.host.0/pid.17" for "/tmp/ompi.host.0/pid.17/hwloc.sm".
+// The folder of an mpirun's session: the part of "FOLDER/ompi.host.0/pid.17/hwloc.sm" up to "pid.17".
 std::optional<SessionFolder> session_folder(std::string_view path) {
   constexpr std::string_view kProcess = "/pid.";
   const std::size_t session = path.find("/ompi.");

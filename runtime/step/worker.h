@@ -108,7 +108,8 @@ class Worker {
   Pipeline pipeline_;
   std::size_t vocab_size_;
   EngineInfo info_;
-  ContentHash identity_;  // identity of the model's files, if there is a store
+  // Identity of the model's files; empty without a store and without copies on other hosts.
+  ContentHash identity_;
   std::unique_ptr<Loaded> loaded_;
   StepExecutor executor_;
   StepStatistics statistics_;

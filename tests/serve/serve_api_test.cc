@@ -283,7 +283,8 @@ TEST_F(ServeApiAlone, TokenizesAndBack) {
             "user: Hi\nassistant:");
 }
 
-// What lm-evaluation-harness asks for: each control token's spelling is the token, there and back.
+// Requests of lm-evaluation-harness: the spelling of a control token becomes the token, and the token its
+// spelling.
 TEST_F(ServeApiAlone, TellsItsControlTokens) {
   const json info = server().get("/tokenizer_info").json();
   EXPECT_EQ(info.at("bos_token"), "<|bos|>");
