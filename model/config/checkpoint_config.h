@@ -1,6 +1,7 @@
 // The contents of a checkpoint's config.json. Fields have the same names as in the file.
 #pragma once
 
+#include "model/config/mamba_part.h"
 #include "tp/model_config.h"
 #include "tp/tensor.h"
 #include "tp/token_id.h"
@@ -38,8 +39,19 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
-// A field whose name varies between model families has its Llama name and default here.
+// The JSON from which a config was read: a config.json, or the same fields from a GGUF file's metadata.
+struct ConfigDocument {
+  std::string text;
+  std::string file;  // its name in errors
+
+  // Configs from different files are equal if they say the same.
+  bool operator==(const ConfigDocument& /*other*/) const { return true; }
+};
+
+// A field whose name varies between model families has its Llama name and default here. Ranks read the
+// document again (config_archive.h), so every member must follow from it.
 struct CheckpointConfig : ModelConfig {
+  ConfigDocument document;
   double rms_norm_eps = 1e-6;
   double layer_norm_eps = 1e-5;
   double post_norm_eps = 0.0;  // epsilon of norms after attention and after the MLP; 0: rms_norm_eps
@@ -150,17 +162,8 @@ struct CheckpointConfig : ModelConfig {
   std::size_t conv_l_cache = 0;           // width in tokens, including the current token; 0: no such layers
   bool block_auto_adjust_ff_dim = false;  // whether intermediate_size was computed from block_ff_dim
 
-  // Mamba-2 mixers, in layers of the type "mamba" or in all layers.
-  std::size_t mamba_n_heads = 0;
-  std::size_t mamba_d_head = 0;
-  std::size_t mamba_n_groups = 1;
-  std::size_t mamba_d_state = 128;
-  std::size_t mamba_d_conv = 0;           // width in tokens, including the current token; 0: no mixers
-  bool mamba_rms_norm = true;             // a norm of the gated output
-  std::vector<double> ssm_multipliers{};  // factors of z, x, B, C and dt; empty: 1
-  double ssm_in_multiplier = 1.0;         // factors of the inputs and outputs of mixers and attention
-  double ssm_out_multiplier = 1.0;
-  double attention_in_multiplier = 1.0;
+  MambaConfig mamba;
+  double attention_in_multiplier = 1.0;  // factors of attention's input and output
   double attention_out_multiplier = 1.0;
   double key_multiplier = 1.0;
   std::vector<double> mlp_multipliers{};  // factors of the gate and of the output; empty: 1

@@ -7,7 +7,7 @@
 #include "model/config/gguf_config.h"
 #include "model/config/indexer_config.h"
 #include "model/config/layer_config.h"
-#include "model/config/mamba_config.h"
+#include "model/config/mamba_part.h"
 #include "model/config/mixed_layer_config.h"
 #include "model/config/nearest_family.h"
 #include "model/config/reformer_config.h"
@@ -328,6 +328,7 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   const std::string architecture = language_model_class(fields, name, folder);
   const Family& family = family_in(name, architecture, folder);
   CheckpointConfig config = family.defaults;
+  config.document = {document.dump(), name};
   config.architecture = architecture;
   for (const FixedField& fixed : family.fixed_fields) require_fixed(fields, fixed, name, architecture);
   fields.update({"new_decoder_architecture"}, config.new_decoder_architecture);
@@ -338,7 +339,7 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   read_heads(fields, name, config);
   require_countable_parts(name, config);  // before creating lists of layers
   read_rope(fields, name, config);
-  if (config.mamba_d_conv != 0) read_mamba(fields, name, config);
+  if (config.mamba.d_conv != 0) read_mamba(fields, name, config);
   if (config.conv_l_cache != 0) read_short_convolutions(fields, name, config);
   read_layers(fields, family, name, config);
   read_mixed_layers(fields, name, config);

@@ -136,7 +136,7 @@ void require_known_types(const Family& family, const std::string& where, const C
   if (config.attention_chunk_size != 0) known.push_back("chunked_attention");
   if (config.linear_num_value_heads != 0) known.push_back("linear_attention");
   if (config.conv_l_cache != 0) known.push_back("conv");
-  if (config.mamba_n_heads != 0) known.insert(known.end(), {"mamba", "mlp", "moe"});
+  if (config.mamba.n_heads != 0) known.insert(known.end(), {"mamba", "mlp", "moe"});
   for (const std::string& type : config.layer_types) {
     require<ConfigError>(
         std::ranges::find(known, type) != known.end(),

@@ -2,9 +2,12 @@
 // model/config/families contains the names; names common to GGUF files are here.
 #pragma once
 
+#include "model/config/mamba_part.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tp {
@@ -108,16 +111,6 @@ struct GatedDeltaNetNames {
   std::string out_proj;
 };
 
-struct MambaNames {
-  std::string in_proj;  // rows: z, x, B, C, dt
-  std::string conv;     // channels: x, B, C
-  std::string dt_bias;  // a tensor, not a layer
-  std::string decay;    // a tensor, not a layer
-  std::string direct;   // a tensor, not a layer: factors of x in the output
-  std::string norm;
-  std::string out_proj;
-};
-
 struct ShortConvolutionNames {
   std::string in_proj;  // rows: the gate before the convolution, the gate after it, the value
   std::string conv;
@@ -204,6 +197,12 @@ struct BlockNames {
   std::vector<std::string> layers() const;
 };
 
+// Calls visit(table, part...) for each table of tensors: with these parts of the blocks.
+template <class Visit, class... Block>
+void for_each_part(const Visit& visit, Block&... blocks) {
+  visit(kMambaTensors, blocks.mamba...);
+}
+
 // The layers of a block in GGUF files, without the prefix "blk.N.". Families with the same parts use the same
 // names. The matrices of all experts form a stack, which is named in `experts.parts`.
 BlockNames gguf_block();
@@ -230,6 +229,16 @@ struct GgufTensorNames {
   // scores in addition to the usual scale; the keys' gain is 1.
   bool query_norm_is_scale = false;
 };
+
+// Everything on which the places of a block's tensors in GGUF files depend.
+struct GgufContext {
+  const BlockNames& block;
+  const GgufTensorNames& gguf;
+  const GgufHeads& heads;
+};
+
+// Whether `quantize` may store a block's matrix in a quantized type. `tensor`: its name in GGUF files.
+bool may_be_quantized(std::string_view tensor);
 
 // The tensors of a family.
 struct TensorNames {

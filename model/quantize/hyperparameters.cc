@@ -212,12 +212,8 @@ const RopeSpec* rope_of(const ModelSpec& spec, bool with_window = false) {
 void write_recurrence(const CheckpointConfig& config, const ModelSpec& spec, ArchitectureValues& values) {
   if (const auto* const convolution = first_part<ShortConvolutionSpec>(spec))
     values.whole("shortconv.l_cache", convolution->conv_kernel);
-  if (const MambaSpec* const mixer = first_mixer(spec)) {
-    values.whole("ssm.conv_kernel", mixer->conv_kernel);
-    values.whole("ssm.state_size", mixer->state_size);
-    values.whole("ssm.group_count", mixer->num_groups);
-    values.whole("ssm.time_step_rank", mixer->num_heads);
-    values.whole("ssm.inner_size", mixer->num_heads * mixer->head_dim);
+  if (first_mixer(spec) != nullptr) {
+    write_mamba(config.mamba, values);
     values.boolean("rope.scaling.finetuned", rope_of(spec) != nullptr);
   }
   const auto* const recurrence = first_part<GatedDeltaNetSpec>(spec);

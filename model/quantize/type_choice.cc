@@ -1,5 +1,7 @@
 #include "model/quantize/type_choice.h"
 
+#include "model/config/tensor_names.h"
+
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -87,7 +89,7 @@ std::vector<std::string> TypeChoice::names() {
 
 bool TypeChoice::is_matrix(std::string_view tensor, std::span<const std::size_t> shape) {
   return shape.size() >= 2 && tensor.ends_with(".weight") && !contains(tensor, "_norm.") &&
-         !contains(tensor, "ffn_gate_inp") && !contains(tensor, "ssm_conv1d") &&
+         may_be_quantized(tensor) && !contains(tensor, "ffn_gate_inp") && !contains(tensor, "ssm_conv1d") &&
          !contains(tensor, "shortconv.conv") && !tensor.starts_with("position_embd") &&
          !tensor.starts_with("token_types");
 }

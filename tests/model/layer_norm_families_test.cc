@@ -1,9 +1,7 @@
 // Families with layer norms, plain MLPs, learned positions and ALiBi: what their configs mean.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "model/config/config_archive.h"
 #include "model/layers/model.h"
-#include "parallel/exchange/archive.h"
 #include "tests/model/small_config.h"
 #include "tests/model/weights/checkpoint_files.h"
 
@@ -247,25 +245,6 @@ TEST(LayerNormFamilies, GiveCohere2PositionsInLayersWithAWindowOnly) {
   EXPECT_EQ(
       rotated({{"layer_types", {"full_attention", "sliding_attention", "full_attention", "full_attention"}}}),
       (std::vector<bool>{false, true, false, false}));
-}
-
-TEST(LayerNormFamilies, HaveConfigsThatSurviveTheWayToOtherRanks) {
-  const json fields = with(small("CohereForCausalLM"), {{"logit_scale", 0.5},
-                                                        {"clip_qkv", 3.5},
-                                                        {"alibi_bias_max", 4},
-                                                        {"use_qk_norm", true},
-                                                        {"multi_query", true},
-                                                        {"rotary_dim", 4}});
-  const CheckpointConfig sent = test::parse(fields);
-  CheckpointConfig received;
-  from_archive(to_archive(sent), received);
-  EXPECT_TRUE(received == sent);
-  EXPECT_EQ(received.logit_scale, 0.5);
-  EXPECT_EQ(received.clip_qkv, 3.5);
-  EXPECT_EQ(received.alibi_bias_max, 4.0);
-  EXPECT_TRUE(received.use_qk_norm);
-  EXPECT_TRUE(received.multi_query);
-  EXPECT_EQ(received.rotary_dim, 4U);
 }
 
 TEST(LayerNormFamilies, RefuseVariantsThatThePartsCannotExpress) {

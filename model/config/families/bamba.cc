@@ -16,7 +16,7 @@ ModelSpec bamba_spec(const CheckpointConfig& config) {
 BlockNames bamba_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
   const std::string mlp = prefix + "feed_forward.";
-  names.mamba = mamba_names(prefix + "mamba.");
+  names.mamba = usual_names(kMambaTensors, prefix + "mamba.");
   names.pre_feed_forward_norm = prefix + "pre_ff_layernorm";
   names.gate_proj = mlp + "gate_proj";
   names.up_proj = mlp + "up_proj";
@@ -28,7 +28,7 @@ BlockNames bamba_block(const std::string& prefix) {
 bool is_file_of_bamba(const ModelMetadata& model) { return !model.has("embedding_scale"); }
 
 nlohmann::json bamba_config(const ModelMetadata& model) {
-  nlohmann::json config = mamba_config(model);
+  nlohmann::json config = mamba_in_gguf(model);
   config["layer_types"] = gguf_mixer_layers(model);
   return config;
 }
@@ -43,9 +43,9 @@ Family bamba() {
   family.names.gguf.interleaved_query_key = true;
   family.gguf = {.architecture = "granitehybrid", .is_of = is_file_of_bamba, .config = bamba_config};
   family.defaults.partial_rotary_factor = 0.5;
-  family.defaults.mamba_n_heads = 128;
-  family.defaults.mamba_d_state = 256;
-  family.defaults.mamba_d_conv = 4;
+  family.defaults.mamba.n_heads = 128;
+  family.defaults.mamba.d_state = 256;
+  family.defaults.mamba.d_conv = 4;
   family.defaults.rms_norm_eps = 1e-5;
   return family;
 }

@@ -104,18 +104,12 @@ void ignore_next_token_layers(const CheckpointConfig& config, TensorNames& names
 // hidden_act. Throws ConfigError if the activation is not supported.
 Activation activation_of(const CheckpointConfig& config);
 
-// Mamba-2 mixers, whose norms cover all heads or, with `norms_groups`, each group.
-MambaSpec mamba_of(const CheckpointConfig& config, double norm_eps, bool norms_groups);
 // Gives layers of the type "mamba" mixers instead of attention.
 void set_mixers(const CheckpointConfig& config, const MambaSpec& mixer, ModelSpec& spec);
-// A mixer's tensors, with the prefix "mamba." or "mixer.".
-MambaNames mamba_names(const std::string& prefix);
 // Other names of the mixers in layer_types, as transformers 5 writes them.
 std::vector<std::pair<std::string, std::string>> mamba_layer_types();
 // Variants of mixers that the part cannot express: other values of these fields.
 std::vector<FixedField> fixed_mamba_fields();
-// Sizes of mixers in a GGUF file, as fields of config.json. Throws CheckpointError or ConfigError.
-nlohmann::json mamba_config(const ModelMetadata& model);
 // layer_types in a GGUF file: layers without KV heads have mixers.
 nlohmann::json gguf_mixer_layers(const ModelMetadata& model);
 

@@ -29,7 +29,7 @@ ModelSpec falcon_h1_spec(const CheckpointConfig& config) {
 BlockNames falcon_h1_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
   const std::string mlp = prefix + "feed_forward.";
-  names.mamba = mamba_names(prefix + "mamba.");
+  names.mamba = usual_names(kMambaTensors, prefix + "mamba.");
   names.pre_feed_forward_norm = prefix + "pre_ff_layernorm";
   names.gate_proj = mlp + "gate_proj";
   names.up_proj = mlp + "up_proj";
@@ -39,13 +39,13 @@ BlockNames falcon_h1_block(const std::string& prefix) {
 
 // A factor of the rows of in_proj that contain z, x, B, C or dt.
 std::vector<GgufFactor> projection_factors(const CheckpointConfig& config) {
-  const std::size_t inner = config.mamba_n_heads * config.mamba_d_head;
-  const std::size_t state = config.mamba_n_groups * config.mamba_d_state;
+  const std::size_t inner = config.mamba.inner();
+  const std::size_t state = config.mamba.n_groups * config.mamba.d_state;
   std::vector<GgufFactor> factors;
   std::size_t first = 0;
-  for (const std::size_t rows : {inner, inner, state, state, config.mamba_n_heads}) {
-    const double factor = config.ssm_multipliers.empty() ? 1.0 : config.ssm_multipliers[factors.size()];
-    factors.push_back({"ssm_in.weight", factor * config.ssm_in_multiplier, first, rows});
+  for (const std::size_t rows : {inner, inner, state, state, config.mamba.n_heads}) {
+    const double factor = config.mamba.multipliers.empty() ? 1.0 : config.mamba.multipliers[factors.size()];
+    factors.push_back({"ssm_in.weight", factor * config.mamba.in_multiplier, first, rows});
     first += rows;
   }
   return factors;
@@ -66,22 +66,23 @@ std::vector<GgufFactor> fold_factors_of_falcon_h1(CheckpointConfig& config) {
   factors.push_back({"attn_k.weight", in * config.key_multiplier});
   factors.push_back({"attn_v.weight", in});
   factors.push_back({"attn_output.weight", config.attention_out_multiplier});
-  factors.push_back({"ssm_out.weight", config.ssm_out_multiplier});
+  factors.push_back({"ssm_out.weight", config.mamba.out_multiplier});
   if (!config.mlp_multipliers.empty()) {
     factors.push_back({"ffn_gate.weight", config.mlp_multipliers[0]});
     factors.push_back({"ffn_down.weight", config.mlp_multipliers[1]});
   }
-  for (double* const factor : {&config.embedding_multiplier, &config.logit_scale,
-                               &config.attention_in_multiplier, &config.attention_out_multiplier,
-                               &config.key_multiplier, &config.ssm_in_multiplier, &config.ssm_out_multiplier})
+  for (double* const factor :
+       {&config.embedding_multiplier, &config.logit_scale, &config.attention_in_multiplier,
+        &config.attention_out_multiplier, &config.key_multiplier, &config.mamba.in_multiplier,
+        &config.mamba.out_multiplier})
     *factor = 1.0;
-  config.ssm_multipliers.clear();
+  config.mamba.multipliers.clear();
   config.mlp_multipliers.clear();
   return factors;
 }
 
 nlohmann::json falcon_h1_config(const ModelMetadata& model) {
-  nlohmann::json config = mamba_config(model);
+  nlohmann::json config = mamba_in_gguf(model);
   config.update(
       {{"mamba_rms_norm", model.has_tensor("blk.0.ssm_norm.weight")}, {"mamba_norm_before_gate", false}});
   return config;
@@ -100,9 +101,9 @@ Family falcon_h1() {
       .architecture = "falcon-h1", .config = falcon_h1_config, .fold_factors = fold_factors_of_falcon_h1};
   family.defaults.max_position_embeddings = 8192;
   family.defaults.rms_norm_eps = 1e-5;
-  family.defaults.mamba_n_heads = 128;
-  family.defaults.mamba_d_state = 256;
-  family.defaults.mamba_d_conv = 4;
+  family.defaults.mamba.n_heads = 128;
+  family.defaults.mamba.d_state = 256;
+  family.defaults.mamba.d_conv = 4;
   return family;
 }
 

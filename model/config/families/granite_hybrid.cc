@@ -13,7 +13,7 @@ namespace {
 BlockNames granite_hybrid_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
   const std::string mlp = prefix + "shared_mlp.";
-  names.mamba = mamba_names(prefix + "mamba.");
+  names.mamba = usual_names(kMambaTensors, prefix + "mamba.");
   names.gate_proj = mlp + "gate_proj";
   names.up_proj = mlp + "up_proj";
   names.down_proj = mlp + "output_linear";
@@ -66,7 +66,7 @@ ModelSpec granite_hybrid_spec(const CheckpointConfig& config) {
 // rope.scaling.finetuned tells whether layers with attention have RoPE.
 nlohmann::json granite_hybrid_config(const ModelMetadata& model) {
   const double usual_scale = 1.0 / std::sqrt(static_cast<double>(model.head_dim()));
-  nlohmann::json config = mamba_config(model);
+  nlohmann::json config = mamba_in_gguf(model);
   config.update(
       {{"embedding_multiplier", model.number_or("embedding_scale", 1.0)},
        {"residual_multiplier", model.number_or("residual_scale", 1.0)},
@@ -95,9 +95,9 @@ Family granite_hybrid() {
                  .adapt_names = [](const ModelMetadata& model, TensorNames& names) {
                    set_hybrid_names(model.whole_or("expert_count", 0) != 0, names);
                  }};
-  family.defaults.mamba_n_heads = 128;
-  family.defaults.mamba_d_state = 256;
-  family.defaults.mamba_d_conv = 4;
+  family.defaults.mamba.n_heads = 128;
+  family.defaults.mamba.d_state = 256;
+  family.defaults.mamba.d_conv = 4;
   family.defaults.num_experts = 8;
   family.defaults.num_experts_per_tok = 2;
   family.defaults.shared_expert_intermediate_size = 1024;

@@ -8,36 +8,10 @@
 
 namespace tp::families {
 
-MambaSpec mamba_of(const CheckpointConfig& config, double norm_eps, bool norms_groups) {
-  MambaSpec spec{.num_heads = config.mamba_n_heads,
-                 .head_dim = config.mamba_d_head,
-                 .num_groups = config.mamba_n_groups,
-                 .state_size = config.mamba_d_state,
-                 .conv_kernel = config.mamba_d_conv,
-                 .norm = std::nullopt,
-                 .norm_groups = norms_groups ? config.mamba_n_groups : 1,
-                 .output_scale = static_cast<float>(config.ssm_out_multiplier)};
-  if (config.mamba_rms_norm) spec.norm = NormSpec{.eps = static_cast<float>(norm_eps)};
-  spec.scales.fill(static_cast<float>(config.ssm_in_multiplier));
-  for (std::size_t i = 0; i < config.ssm_multipliers.size(); ++i)
-    spec.scales[i] *= static_cast<float>(config.ssm_multipliers[i]);
-  return spec;
-}
-
 void set_mixers(const CheckpointConfig& config, const MambaSpec& mixer, ModelSpec& spec) {
   for (std::size_t layer = 0; layer < config.layer_types.size(); ++layer) {
     if (config.layer_types[layer] == "mamba") spec.blocks[layer].attention = mixer;
   }
-}
-
-MambaNames mamba_names(const std::string& prefix) {
-  return {.in_proj = prefix + "in_proj",
-          .conv = prefix + "conv1d",
-          .dt_bias = prefix + "dt_bias",
-          .decay = prefix + "A_log",
-          .direct = prefix + "D",
-          .norm = prefix + "norm",
-          .out_proj = prefix + "out_proj"};
 }
 
 std::vector<std::pair<std::string, std::string>> mamba_layer_types() {
@@ -50,21 +24,6 @@ std::vector<FixedField> fixed_mamba_fields() {
           {"mamba_proj_bias", "false"},
           {"use_bias", "false"},
           {"time_step_limit", R"([0.0, "Infinity"])"}};
-}
-
-nlohmann::json mamba_config(const ModelMetadata& model) {
-  const std::uint64_t heads = model.whole("ssm.time_step_rank");
-  const std::uint64_t inner_size = model.whole("ssm.inner_size");
-  require<CheckpointError>(
-      heads != 0 && inner_size % heads == 0,
-      "{}: expected an ssm.inner_size that is a multiple of ssm.time_step_rank, found {} "
-      "and {}; convert the model again",
-      model.files().name(), inner_size, heads);
-  return {{"mamba_n_heads", heads},
-          {"mamba_d_head", inner_size / heads},
-          {"mamba_n_groups", model.whole("ssm.group_count")},
-          {"mamba_d_state", model.whole("ssm.state_size")},
-          {"mamba_d_conv", model.whole("ssm.conv_kernel")}};
 }
 
 nlohmann::json gguf_mixer_layers(const ModelMetadata& model) {
@@ -91,12 +50,12 @@ ModelSpec mamba2_spec(const CheckpointConfig& config) {
 BlockNames mamba2_block(const std::string& prefix) {
   BlockNames names;
   names.input_norm = prefix + "norm";
-  names.mamba = mamba_names(prefix + "mixer.");
+  names.mamba = usual_names(kMambaTensors, prefix + "mixer.");
   return names;
 }
 
 nlohmann::json mamba2_config(const ModelMetadata& model) {
-  nlohmann::json config = mamba_config(model);
+  nlohmann::json config = mamba_in_gguf(model);
   const nlohmann::json heads = config["mamba_n_heads"];
   const nlohmann::json head_dim = config["mamba_d_head"];
   config.update({{"layer_norm_epsilon", model.number("attention.layer_norm_rms_epsilon")},
@@ -125,9 +84,9 @@ Family mamba2() {
   family.gguf = {.architecture = "mamba2", .config = mamba2_config};
   family.defaults.max_position_embeddings = std::size_t{1} << 20;
   family.defaults.num_attention_heads = 128;
-  family.defaults.mamba_n_heads = 128;
-  family.defaults.mamba_n_groups = 8;
-  family.defaults.mamba_d_conv = 4;
+  family.defaults.mamba.n_heads = 128;
+  family.defaults.mamba.n_groups = 8;
+  family.defaults.mamba.d_conv = 4;
   family.defaults.layer_norm_eps = 1e-5;
   return family;
 }

@@ -51,7 +51,7 @@ BlockNames nemotron_h_block(const std::string& prefix) {
   names.k_proj = mixer + "k_proj";
   names.v_proj = mixer + "v_proj";
   names.o_proj = mixer + "o_proj";
-  names.mamba = mamba_names(mixer);
+  names.mamba = usual_names(kMambaTensors, mixer);
   names.up_proj = mixer + "up_proj";
   names.down_proj = mixer + "down_proj";
   names.experts.router = mixer + "gate";
@@ -82,7 +82,7 @@ nlohmann::json nemotron_h_experts_config(const ModelMetadata& model) {
 // Layers without KV heads and without a feed-forward width have mixers.
 nlohmann::json nemotron_h_config(const ModelMetadata& model) {
   nlohmann::json config = gguf_next_token_layers(model);
-  config.update(mamba_config(model));
+  config.update(mamba_in_gguf(model));
   config.update({{"layer_norm_epsilon", model.number("attention.layer_norm_rms_epsilon")},
                  {"hidden_act", "relu2"},
                  {"rotary_dim", nullptr}});
@@ -117,9 +117,9 @@ Family nemotron_h() {
       .architecture = "nemotron_h", .moe_architecture = "nemotron_h_moe", .config = nemotron_h_config};
   family.defaults.hidden_act = "relu2";
   family.defaults.max_position_embeddings = 4096;
-  family.defaults.mamba_n_heads = 128;
-  family.defaults.mamba_n_groups = 8;
-  family.defaults.mamba_d_conv = 4;
+  family.defaults.mamba.n_heads = 128;
+  family.defaults.mamba.n_groups = 8;
+  family.defaults.mamba.d_conv = 4;
   family.defaults.layer_norm_eps = 1e-5;
   family.defaults.norm_topk_prob = true;
   return family;

@@ -23,7 +23,7 @@ using reference::Fixture;
 using test::GgufConversion;
 using test::TensorValues;
 
-std::size_t inner_of(const CheckpointConfig& config) { return config.mamba_n_heads * config.mamba_d_head; }
+std::size_t inner_of(const CheckpointConfig& config) { return config.mamba.inner(); }
 
 void scale_by(double factor, std::size_t begin, std::size_t rows, TensorValues& values) {
   const std::size_t columns = values.elements.size() / values.shape.front();
@@ -49,21 +49,21 @@ void write_mixer(GgufConversion& to, std::size_t layer, const std::string& prefi
     for (float& value : logs.elements) value = -std::exp(value);
   });
   for (const char* const column : {"ssm_a", "ssm_d"})
-    to.change(block + column, [&](TensorValues& values) { values.shape = {config.mamba_n_heads, 1}; });
+    to.change(block + column, [&](TensorValues& values) { values.shape = {config.mamba.n_heads, 1}; });
   if (!to.contains(prefix + "norm.weight")) return;
   to.copy(block + "ssm_norm.weight", prefix + "norm.weight");
   to.change(block + "ssm_norm.weight", [&](TensorValues& values) {
-    values.shape = {config.mamba_n_groups, inner_of(config) / config.mamba_n_groups};
+    values.shape = {config.mamba.n_groups, inner_of(config) / config.mamba.n_groups};
   });
 }
 
 void write_mixer_sizes(GgufConversion& to) {
   const CheckpointConfig& config = to.config();
-  to.whole("ssm.conv_kernel", config.mamba_d_conv);
-  to.whole("ssm.state_size", config.mamba_d_state);
-  to.whole("ssm.group_count", config.mamba_n_groups);
+  to.whole("ssm.conv_kernel", config.mamba.d_conv);
+  to.whole("ssm.state_size", config.mamba.d_state);
+  to.whole("ssm.group_count", config.mamba.n_groups);
   to.whole("ssm.inner_size", inner_of(config));
-  to.whole("ssm.time_step_rank", config.mamba_n_heads);
+  to.whole("ssm.time_step_rank", config.mamba.n_heads);
 }
 
 // The number in layers of this type; 0 in others.
@@ -150,14 +150,14 @@ void fold_factors(GgufConversion& to, std::size_t layer) {
   scale("attn_q", config.attention_in_multiplier);
   scale("attn_v", config.attention_in_multiplier);
   scale("attn_output", config.attention_out_multiplier);
-  scale("ssm_out", config.ssm_out_multiplier);
-  scale("ssm_in", config.ssm_in_multiplier);
-  const std::size_t state = config.mamba_n_groups * config.mamba_d_state;
+  scale("ssm_out", config.mamba.out_multiplier);
+  scale("ssm_in", config.mamba.in_multiplier);
+  const std::size_t state = config.mamba.n_groups * config.mamba.d_state;
   to.change(block + "ssm_in.weight", [&](TensorValues& values) {
     std::size_t first = 0;
     for (std::size_t part = 0; part < 5; ++part) {
-      const std::size_t rows = part < 2 ? inner_of(config) : part < 4 ? state : config.mamba_n_heads;
-      scale_by(config.ssm_multipliers[part], first, rows, values);
+      const std::size_t rows = part < 2 ? inner_of(config) : part < 4 ? state : config.mamba.n_heads;
+      scale_by(config.mamba.multipliers[part], first, rows, values);
       first += rows;
     }
   });

@@ -1,5 +1,8 @@
-#include "model/config/mamba_config.h"
+#include "model/config/mamba_part.h"
 
+#include "model/config/checkpoint_config.h"
+#include "model/config/spec.h"
+#include "model/config/tensor_names.h"
 #include "tp/internal/require.h"
 
 #include <map>
@@ -57,16 +60,18 @@ std::size_t mamba_width(const JsonNode& fields, const CheckpointConfig& config) 
 }
 
 // A head's size may be "auto", or missing: the width divided by the number of heads.
-void read_mamba_head(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+std::size_t head_size(const JsonNode& fields, const std::string& where, const CheckpointConfig& config) {
+  const std::size_t heads = config.mamba.n_heads;
   const std::string name =
       fields.has("mamba_n_heads") ? "mamba_d_head" : fields.name_of({"mamba_head_dim", "head_dim"});
   const std::optional<JsonNode> size = fields.find(name);
   const std::size_t inner = mamba_width(fields, config);
-  config.mamba_d_head = size && !size->is_string() ? size->size() : inner / config.mamba_n_heads;
+  const std::size_t head = size && !size->is_string() ? size->size() : inner / heads;
   require<ConfigError>(
-      config.mamba_d_head != 0 && (inner == 0 || inner == config.mamba_n_heads * config.mamba_d_head),
+      head != 0 && (inner == 0 || inner == heads * head),
       "{}: the mixer's width must be mamba_n_heads x mamba_d_head, found {} and {} x {}; check config.json",
-      where, inner, config.mamba_n_heads, config.mamba_d_head);
+      where, inner, heads, head);
+  return head;
 }
 
 // Reads a list of factors that has `size` elements, unless it is missing.
@@ -79,40 +84,36 @@ void read_multiplier_list(const JsonNode& fields, const std::string& where, cons
 }
 
 void read_part_multipliers(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
-  fields.update({"ssm_in_multiplier"}, config.ssm_in_multiplier);
-  fields.update({"ssm_out_multiplier"}, config.ssm_out_multiplier);
+  fields.update({"ssm_in_multiplier"}, config.mamba.in_multiplier);
+  fields.update({"ssm_out_multiplier"}, config.mamba.out_multiplier);
   fields.update({"attention_in_multiplier"}, config.attention_in_multiplier);
   fields.update({"attention_out_multiplier"}, config.attention_out_multiplier);
   fields.update({"key_multiplier"}, config.key_multiplier);
-  read_multiplier_list(fields, where, "ssm_multipliers", 5, config.ssm_multipliers);
+  read_multiplier_list(fields, where, "ssm_multipliers", 5, config.mamba.multipliers);
   read_multiplier_list(fields, where, "mlp_multipliers", 2, config.mlp_multipliers);
 }
 
 }  // namespace
 
 void read_mamba(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
-  const std::string heads = fields.name_of({"mamba_n_heads", "mamba_num_heads", "num_heads"});
-  config.mamba_n_heads = fields.size_or(heads, config.mamba_n_heads);
-  require<ConfigError>(config.mamba_n_heads != 0 && config.mamba_n_heads <= 65536,
+  MambaConfig& mamba = config.mamba;
+  read_numbers(kMambaNumbers, fields, mamba);
+  require<ConfigError>(mamba.n_heads != 0 && mamba.n_heads <= 65536,
                        "{}: mamba_n_heads must be in 1..65536, found {}; check config.json", where,
-                       config.mamba_n_heads);
-  read_mamba_head(fields, where, config);
-  fields.update_size({"mamba_n_groups", "n_groups"}, config.mamba_n_groups);
-  fields.update_size({"mamba_d_state", "ssm_state_size", "state_size"}, config.mamba_d_state);
-  fields.update_size({"mamba_d_conv", "conv_kernel"}, config.mamba_d_conv);
-  require<ConfigError>(config.mamba_n_heads % config.mamba_n_groups == 0,
+                       mamba.n_heads);
+  mamba.d_head = head_size(fields, where, config);
+  require<ConfigError>(mamba.n_heads % mamba.n_groups == 0,
                        "{}: mamba_n_heads must be a multiple of mamba_n_groups, found {} and {}; check "
                        "config.json",
-                       where, config.mamba_n_heads, config.mamba_n_groups);
+                       where, mamba.n_heads, mamba.n_groups);
   require<ConfigError>(
-      config.mamba_d_head <= 65536 && config.mamba_d_state <= 65536 && config.mamba_d_conv <= 256,
+      mamba.d_head <= 65536 && mamba.d_state <= 65536 && mamba.d_conv <= 256,
       "{}: mamba_d_head and mamba_d_state must be at most 65536, mamba_d_conv at most 256, found {}, {} and "
       "{}; check config.json",
-      where, config.mamba_d_head, config.mamba_d_state, config.mamba_d_conv);
-  fields.update({"mamba_rms_norm"}, config.mamba_rms_norm);
+      where, mamba.d_head, mamba.d_state, mamba.d_conv);
+  fields.update({"mamba_rms_norm"}, mamba.rms_norm);
   require<ConfigError>(
-      !fields.has("mamba_rms_norm") || !config.mamba_rms_norm ||
-          !fields.boolean_or("mamba_norm_before_gate", true),
+      !fields.has("mamba_rms_norm") || !mamba.rms_norm || !fields.boolean_or("mamba_norm_before_gate", true),
       "{}: mamba_norm_before_gate must be false with mamba_rms_norm, found true: this variant "
       "is not supported; use a model without it",
       where);
@@ -122,6 +123,40 @@ void read_mamba(const JsonNode& fields, const std::string& where, CheckpointConf
   if (fields.has("attn_layer_indices")) config.layer_types = types_by_attention(fields, where, config);
   if (std::vector<std::string> parts = single_parts(fields, where); !parts.empty())
     config.layer_types = std::move(parts);
+}
+
+MambaSpec mamba_of(const CheckpointConfig& config, double norm_eps, bool norms_groups) {
+  const MambaConfig& mamba = config.mamba;
+  MambaSpec spec{.num_heads = mamba.n_heads,
+                 .head_dim = mamba.d_head,
+                 .num_groups = mamba.n_groups,
+                 .state_size = mamba.d_state,
+                 .conv_kernel = mamba.d_conv,
+                 .norm = std::nullopt,
+                 .norm_groups = norms_groups ? mamba.n_groups : 1,
+                 .output_scale = static_cast<float>(mamba.out_multiplier)};
+  if (mamba.rms_norm) spec.norm = NormSpec{.eps = static_cast<float>(norm_eps)};
+  spec.scales.fill(static_cast<float>(mamba.in_multiplier));
+  for (std::size_t i = 0; i < mamba.multipliers.size(); ++i)
+    spec.scales[i] *= static_cast<float>(mamba.multipliers[i]);
+  return spec;
+}
+
+nlohmann::json mamba_in_gguf(const ModelMetadata& model) {
+  nlohmann::json config = numbers_in_gguf(kMambaNumbers, model);
+  const auto heads = config.at("mamba_n_heads").get<std::uint64_t>();
+  const std::uint64_t inner_size = model.whole("ssm.inner_size");
+  require<CheckpointError>(
+      heads != 0 && inner_size % heads == 0,
+      "{}: expected an ssm.inner_size that is a multiple of ssm.time_step_rank, found {} "
+      "and {}; convert the model again",
+      model.files().name(), inner_size, heads);
+  config["mamba_d_head"] = inner_size / heads;
+  return config;
+}
+
+GgufPlace row_per_mamba_group(const GgufContext& context) {
+  return {.vector_row = context.heads.mamba_group};
 }
 
 }  // namespace tp
