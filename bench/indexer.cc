@@ -41,12 +41,12 @@ CheckpointConfig config_of(const Options& options) {
   config.vocab_size = 256;
   config.max_position_embeddings = options.context + 1024;
   config.torch_dtype = DType::bf16;
-  config.q_lora_rank = 1536;
-  config.kv_lora_rank = 512;
-  config.qk_nope_head_dim = 128;
-  config.qk_rope_head_dim = 64;
-  config.v_head_dim = 128;
-  config.first_k_dense_replace = 4;
+  config.latent.q_lora_rank = 1536;
+  config.latent.kv_lora_rank = 512;
+  config.latent.qk_nope_head_dim = 128;
+  config.latent.qk_rope_head_dim = 64;
+  config.latent.v_head_dim = 128;
+  config.experts.first_k_dense_replace = 4;
   return config;
 }
 
@@ -54,9 +54,9 @@ CheckpointConfig config_of(const Options& options) {
 ModelSpec indexed_spec(const Options& options, std::size_t top_k) {
   CheckpointConfig config = config_of(options);
   config.architecture = "DeepseekV32ForCausalLM";
-  config.index_topk = top_k;
-  config.index_n_heads = 64;
-  config.index_head_dim = 128;
+  config.indexer.topk = top_k;
+  config.indexer.n_heads = 64;
+  config.indexer.head_dim = 128;
   return make_spec(config);
 }
 

@@ -46,12 +46,12 @@ CheckpointConfig config_of(const Options& options) {
   config.max_position_embeddings = options.context + 1024;
   config.torch_dtype = DType::bf16;
   if (options.latents) {
-    config.q_lora_rank = 256;
-    config.kv_lora_rank = 512;
-    config.qk_nope_head_dim = 128;
-    config.qk_rope_head_dim = 64;
-    config.v_head_dim = 128;
-    config.first_k_dense_replace = 4;
+    config.latent.q_lora_rank = 256;
+    config.latent.kv_lora_rank = 512;
+    config.latent.qk_nope_head_dim = 128;
+    config.latent.qk_rope_head_dim = 64;
+    config.latent.v_head_dim = 128;
+    config.experts.first_k_dense_replace = 4;
   }
   return config;
 }

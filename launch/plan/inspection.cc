@@ -41,7 +41,7 @@ std::string rope_text(const RopeScaling& scaling) {
 }
 
 std::string attention_text(const CheckpointConfig& config) {
-  if (config.kv_lora_rank != 0) return fmt::format("MLA, kv_lora_rank {}", config.kv_lora_rank);
+  if (config.latent.kv_lora_rank != 0) return fmt::format("MLA, kv_lora_rank {}", config.latent.kv_lora_rank);
   if (config.num_key_value_heads == config.num_attention_heads) return "MHA";
   return config.num_key_value_heads == 1 ? "MQA" : "GQA";
 }
@@ -81,7 +81,8 @@ void add_kind(const Inspection& found, Lines& lines) {
   lines.add("parameters", found.parameters.all);
   if (config.num_experts == 0) return;
   lines.add("active parameters", found.parameters.active);
-  lines.add("experts", fmt::format("{}, {} per token", config.num_experts, config.num_experts_per_tok));
+  lines.add("experts",
+            fmt::format("{}, {} per token", config.num_experts, config.experts.num_experts_per_tok));
 }
 
 void add_files(const Inspection& found, Lines& lines) {
@@ -119,7 +120,7 @@ void add_shape(const Inspection& found, Lines& lines) {
   const CheckpointConfig& config = found.config();
   lines.add("hidden_size", config.hidden_size);
   lines.add("intermediate_size", config.intermediate_size);
-  lines.add_unless_0("encoder_layers", config.encoder_layers);
+  lines.add_unless_0("encoder_layers", config.seq2seq.encoder_layers);
   lines.add("num_hidden_layers", config.num_hidden_layers);
   add_heads(found, lines);
   lines.add_unless_0("global_head_dim", config.global_head_dim);
@@ -215,12 +216,12 @@ nlohmann::json config_json(const CheckpointConfig& config) {
   return {{"architecture", config.architecture},
           {"kind", kind_name(config)},
           {"num_experts", config.num_experts},
-          {"num_experts_per_tok", config.num_experts_per_tok},
-          {"kv_lora_rank", config.kv_lora_rank},
+          {"num_experts_per_tok", config.experts.num_experts_per_tok},
+          {"kv_lora_rank", config.latent.kv_lora_rank},
           {"torch_dtype", name_of(config.torch_dtype)},
           {"hidden_size", config.hidden_size},
           {"intermediate_size", config.intermediate_size},
-          {"encoder_layers", config.encoder_layers},
+          {"encoder_layers", config.seq2seq.encoder_layers},
           {"num_hidden_layers", config.num_hidden_layers},
           {"num_attention_heads", config.num_attention_heads},
           {"num_key_value_heads", config.num_key_value_heads},

@@ -1,7 +1,15 @@
 // The contents of a checkpoint's config.json. Fields have the same names as in the file.
 #pragma once
 
+#include "model/config/delta_net_part.h"
+#include "model/config/encoder_config.h"
+#include "model/config/experts_part.h"
+#include "model/config/latent_attention_part.h"
+#include "model/config/layer_input_part.h"
 #include "model/config/mamba_part.h"
+#include "model/config/reformer_config.h"
+#include "model/config/seq2seq_config.h"
+#include "model/config/short_convolution_part.h"
 #include "tp/model_config.h"
 #include "tp/tensor.h"
 #include "tp/token_id.h"
@@ -101,31 +109,8 @@ struct CheckpointConfig : ModelConfig {
   double logits_scaling = 1.0;        // divides logits
   double qk_scale_factor = 1.0;       // scales attention scores, in addition to 1 / sqrt(head_dim)
 
-  // Mixture of experts.
-  std::size_t num_experts_per_tok = 0;
-  std::size_t moe_intermediate_size = 0;
-  std::size_t moe_latent_size = 0;                  // 0: none
-  std::size_t shared_expert_intermediate_size = 0;  // 0: none
-  std::size_t n_shared_experts = 0;
-  bool norm_topk_prob = false;
-  double routed_scaling_factor = 1.0;
-  std::string scoring_func = "softmax";
-  std::string topk_method = "greedy";
-  std::size_t n_group = 1;
-  std::size_t topk_group = 1;
-  std::size_t decoder_sparse_step = 1;
-  std::vector<std::size_t> mlp_only_layers{};
-  std::size_t first_k_dense_replace = 0;
-  std::size_t moe_layer_freq = 1;
   std::size_t num_nextn_predict_layers = 0;  // multi-token prediction layers, stored after the other layers
-  std::vector<std::size_t> moe_layers{};     // layers with experts; empty: use interleave_moe_layer_step
-  std::size_t interleave_moe_layer_step = 1;
-  std::size_t intermediate_size_mlp = 0;  // intermediate_size of layers without experts; 0: intermediate_size
-  std::size_t moe_layer_start_index = 0;
-  std::size_t moe_layer_end_index = SIZE_MAX;  // last layer with experts; SIZE_MAX: no limit
-  std::size_t moe_layer_interval = 1;
-  double moe_norm_min = 0.0;
-  double router_jitter_noise = 0.0;
+  ExpertsConfig experts;
 
   bool lm_head_bias = false;
   std::size_t attention_chunk_size = 0;  // 0: none
@@ -134,34 +119,10 @@ struct CheckpointConfig : ModelConfig {
   double floor_scale = 8192.0;
   double llama_4_scaling_beta = 0.0;  // Mistral: how fast queries grow with their position; 0: no growth
 
-  // Latent attention.
-  std::size_t q_lora_rank = 0;  // 0: none
-  std::size_t kv_lora_rank = 0;
-  std::size_t qk_nope_head_dim = 0;
-  std::size_t qk_rope_head_dim = 0;
-  std::size_t v_head_dim = 0;
-  bool rope_interleave = true;
-
-  // Indexers, which choose the positions that latent attention reads.
-  std::size_t index_topk = 0;  // 0: no indexers
-  std::size_t index_n_heads = 0;
-  std::size_t index_head_dim = 0;
-  bool indexer_rope_interleave = false;
-  // [layers] or empty (all "full"): "shared" layers use the choice of the last "full" layer.
-  std::vector<std::string> indexer_types{};
-
-  // Layers with a recurrence instead of attention ("linear_attention" in layer_types).
-  std::size_t full_attention_interval = 0;  // without layer_types: every n-th layer has attention
-  std::size_t linear_num_key_heads = 0;
-  std::size_t linear_num_value_heads = 0;
-  std::size_t linear_key_head_dim = 0;
-  std::size_t linear_value_head_dim = 0;
-  std::size_t linear_conv_kernel_dim = 0;
-
-  // Layers with a short convolution instead of attention ("conv" in layer_types).
-  std::size_t conv_l_cache = 0;           // width in tokens, including the current token; 0: no such layers
-  bool block_auto_adjust_ff_dim = false;  // whether intermediate_size was computed from block_ff_dim
-
+  LatentAttentionConfig latent;
+  IndexerConfig indexer;
+  DeltaNetConfig delta_net;
+  ShortConvolutionConfig short_convolution;
   MambaConfig mamba;
   double attention_in_multiplier = 1.0;  // factors of attention's input and output
   double attention_out_multiplier = 1.0;
@@ -174,51 +135,21 @@ struct CheckpointConfig : ModelConfig {
   bool attention_k_eq_v = false;               // use keys as values
   // The last layers use the keys and values of the last earlier layer of the same type.
   std::size_t num_kv_shared_layers = 0;
-  bool use_double_wide_mlp = false;             // twice the intermediate_size in these layers
-  std::size_t hidden_size_per_layer_input = 0;  // 0: no inputs per layer
-  std::size_t vocab_size_per_layer_input = 0;
+  bool use_double_wide_mlp = false;  // twice the intermediate_size in these layers
+  LayerInputConfig layer_input;
   bool enable_moe_block = false;  // experts in addition to each MLP
 
   std::size_t embedding_size = 0;  // size of token vectors before their projection; 0: hidden_size
 
   bool is_causal = true;  // false: tokens of a decoder also attend to later tokens
 
-  // Encoders.
   bool use_bidirectional_attention = false;
   TokenId pad_token_id = 0;
-  std::size_t num_hidden_groups = 0;               // groups of layers that share weights; 0: none
-  std::size_t global_attn_every_n_layers = 0;      // layers 0, n, 2n, ... have no window
-  std::size_t relative_attention_num_buckets = 0;  // 0: no relative position bias
-  std::size_t relative_attention_max_distance = 128;
-  std::vector<std::size_t> attention_window{};    // [layers]; window sizes, half on each side of a token
-  std::vector<std::size_t> attention_dilation{};  // [layers] or empty (no dilation); window dilations
-  bool block_sparse = false;                      // sparse attention, in blocks of block_size tokens
-  std::size_t block_size = 64;
-  std::size_t num_random_blocks = 3;
-  std::string classifier_pooling = "cls";
-  std::string classifier_activation = "gelu";
-
+  EncoderConfig encoder;
   TokenId mask_token_id = -1;  // for diffusion language models
 
-  // Reformer.
-  std::vector<std::string> attn_layers{};  // [layers]; "local" or "lsh"
-  std::size_t local_attn_chunk_length = 64;
-  std::size_t local_num_chunks_before = 1;
-  std::size_t lsh_attn_chunk_length = 64;
-  std::size_t lsh_num_chunks_before = 1;
-  std::size_t lsh_num_chunks_after = 0;
-  std::size_t num_hashes = 1;
-  std::vector<std::size_t> num_buckets{};  // factors of the bucket count; empty: set by sequence length
-  std::size_t hash_seed = 0;
-  std::vector<std::size_t> axial_pos_shape{};      // rows and columns; empty: one table for all positions
-  std::vector<std::size_t> axial_pos_embds_dim{};  // sizes of row vectors and column vectors
-
-  // Encoder-decoders: the fields above describe the decoder, and the encoder_ fields describe the encoder.
-  std::size_t encoder_layers = 0;
-  std::size_t encoder_attention_heads = 0;
-  std::size_t encoder_intermediate_size = 0;
-  bool gated_mlp = false;        // in both encoder and decoder
-  bool scale_embedding = false;  // multiply token vectors by sqrt(hidden_size)
+  ReformerConfig reformer;
+  Seq2SeqConfig seq2seq;
 
   bool operator==(const CheckpointConfig&) const = default;
 };

@@ -3,17 +3,13 @@
 #include "model/config/architectures.h"
 #include "model/config/config_limits.h"
 #include "model/config/encoder_config.h"
-#include "model/config/expert_config.h"
 #include "model/config/gguf_config.h"
-#include "model/config/indexer_config.h"
 #include "model/config/layer_config.h"
-#include "model/config/mamba_part.h"
 #include "model/config/mixed_layer_config.h"
 #include "model/config/nearest_family.h"
 #include "model/config/reformer_config.h"
 #include "model/config/rope_scaling.h"
 #include "model/config/seq2seq_config.h"
-#include "model/config/short_conv_config.h"
 #include "model/files/has_file.h"
 #include "model/files/json_node.h"
 #include "model/files/printable.h"
@@ -252,16 +248,6 @@ void read_multipliers(const JsonNode& fields, const std::string& where, Checkpoi
                        where);
 }
 
-void read_latent_attention(const JsonNode& fields, CheckpointConfig& config) {
-  if (!fields.has("kv_lora_rank")) return;
-  config.q_lora_rank = fields.count_or("q_lora_rank", 0);
-  config.kv_lora_rank = fields.at("kv_lora_rank").size();
-  config.qk_nope_head_dim = fields.at("qk_nope_head_dim").size();
-  config.qk_rope_head_dim = fields.at("qk_rope_head_dim").size();
-  config.v_head_dim = fields.at("v_head_dim").size();
-  fields.update({"rope_interleave"}, config.rope_interleave);
-}
-
 void read_norms(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   fields.update({"rms_norm_eps"}, config.rms_norm_eps);
   fields.update({"post_norm_eps"}, config.post_norm_eps);
@@ -340,14 +326,14 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   require_countable_parts(name, config);  // before creating lists of layers
   read_rope(fields, name, config);
   if (config.mamba.d_conv != 0) read_mamba(fields, name, config);
-  if (config.conv_l_cache != 0) read_short_convolutions(fields, name, config);
+  if (config.short_convolution.l_cache != 0) read_short_convolutions(fields, name, config);
   read_layers(fields, family, name, config);
   read_mixed_layers(fields, name, config);
   read_attention(fields, name, config);
   read_multipliers(fields, name, config);
   read_query_scaling(fields, name, config);
-  read_latent_attention(fields, config);
-  if (config.index_topk != 0) read_indexer(fields, name, config);
+  read_latent_attention(fields, config.latent);
+  if (config.indexer.topk != 0) read_indexer(fields, name, config);
   read_experts(fields, config);
   read_norms(fields, name, config);
   read_causality(fields, family.kind, name, config);

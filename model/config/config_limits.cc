@@ -15,21 +15,21 @@ void require_countable_parts(const std::string& where, const CheckpointConfig& c
   constexpr std::size_t kMostParts = 65536;
   require_most(std::size_t{1} << 24, "hidden_size", config.hidden_size);
   require_most(kMostParts, "num_hidden_layers", config.num_hidden_layers);
-  require_most(kMostParts, "encoder_layers", config.encoder_layers);
+  require_most(kMostParts, "encoder_layers", config.seq2seq.encoder_layers);
   require_most(kMostParts, "num_nextn_predict_layers", config.num_nextn_predict_layers);
   require_most(kMostParts, "num_experts", config.num_experts);
   require_most(kMostParts, "num_attention_heads", config.num_attention_heads);
   require_most(kMostParts, "num_key_value_heads", config.num_key_value_heads);
-  require_most(kMostParts, "encoder_attention_heads", config.encoder_attention_heads);
+  require_most(kMostParts, "encoder_attention_heads", config.seq2seq.encoder_attention_heads);
   require_most(kMostParts, "head_dim", config.head_dim);
-  require_most(kMostParts, "qk_nope_head_dim", config.qk_nope_head_dim);
-  require_most(kMostParts, "v_head_dim", config.v_head_dim);
-  require_most(kMostParts, "linear_num_key_heads", config.linear_num_key_heads);
-  require_most(kMostParts, "linear_num_value_heads", config.linear_num_value_heads);
-  require_most(kMostParts, "linear_key_head_dim", config.linear_key_head_dim);
-  require_most(kMostParts, "linear_value_head_dim", config.linear_value_head_dim);
-  require_most(kMostParts, "linear_conv_kernel_dim", config.linear_conv_kernel_dim);
-  require_most(256, "conv_L_cache", config.conv_l_cache);
+  require_most(kMostParts, "qk_nope_head_dim", config.latent.qk_nope_head_dim);
+  require_most(kMostParts, "v_head_dim", config.latent.v_head_dim);
+  require_most(kMostParts, "linear_num_key_heads", config.delta_net.num_key_heads);
+  require_most(kMostParts, "linear_num_value_heads", config.delta_net.num_value_heads);
+  require_most(kMostParts, "linear_key_head_dim", config.delta_net.key_head_dim);
+  require_most(kMostParts, "linear_value_head_dim", config.delta_net.value_head_dim);
+  require_most(kMostParts, "linear_conv_kernel_dim", config.delta_net.conv_kernel_dim);
+  require_most(256, "conv_L_cache", config.short_convolution.l_cache);
   require_most(std::size_t{1} << 20, "num_hidden_layers * num_experts",
                config.num_hidden_layers * config.num_experts);
 }

@@ -1,5 +1,6 @@
 #include "model/config/encoder_config.h"
 
+#include "model/config/checkpoint_config.h"
 #include "tp/internal/require.h"
 
 #include <utility>
@@ -30,18 +31,18 @@ void read_window_of_layers(const JsonNode& fields, const std::string& where, Che
   const std::optional<JsonNode> window = fields.find("attention_window");
   if (!window) return;
   if (window->is_array())
-    config.attention_window = fields.list_or_empty("attention_window", &JsonNode::size);
+    config.encoder.attention_window = fields.list_or_empty("attention_window", &JsonNode::size);
   else
-    config.attention_window.assign(config.num_hidden_layers, window->size());
-  require<ConfigError>(config.attention_window.size() == config.num_hidden_layers,
+    config.encoder.attention_window.assign(config.num_hidden_layers, window->size());
+  require<ConfigError>(config.encoder.attention_window.size() == config.num_hidden_layers,
                        "{}: attention_window must be a number, or have an entry for every layer, expected {} "
                        "(num_hidden_layers), found {}",
-                       where, config.num_hidden_layers, config.attention_window.size());
-  config.attention_dilation = fields.list_or_empty("attention_dilation", &JsonNode::size);
+                       where, config.num_hidden_layers, config.encoder.attention_window.size());
+  config.encoder.attention_dilation = fields.list_or_empty("attention_dilation", &JsonNode::size);
   require<ConfigError>(
-      config.attention_dilation.empty() || config.attention_dilation.size() == config.num_hidden_layers,
+      config.encoder.attention_dilation.empty() || config.encoder.attention_dilation.size() == config.num_hidden_layers,
       "{}: attention_dilation must have an entry for every layer, expected {} (num_hidden_layers), found {}",
-      where, config.num_hidden_layers, config.attention_dilation.size());
+      where, config.num_hidden_layers, config.encoder.attention_dilation.size());
 }
 
 }  // namespace
@@ -50,16 +51,16 @@ void read_encoder(const JsonNode& fields, const std::string& where, CheckpointCo
   fields.update_count({"type_vocab_size"}, config.type_vocab_size);
   if (fields.has("pad_token_id") && fields.number_or("pad_token_id", -1) >= 0)
     config.pad_token_id = static_cast<TokenId>(fields.count_or("pad_token_id", 0));
-  fields.update_count({"num_hidden_groups"}, config.num_hidden_groups);
-  fields.update_count({"global_attn_every_n_layers"}, config.global_attn_every_n_layers);
-  fields.update_count({"relative_attention_num_buckets"}, config.relative_attention_num_buckets);
-  fields.update_size({"relative_attention_max_distance"}, config.relative_attention_max_distance);
+  fields.update_count({"num_hidden_groups"}, config.encoder.num_hidden_groups);
+  fields.update_count({"global_attn_every_n_layers"}, config.encoder.global_attn_every_n_layers);
+  fields.update_count({"relative_attention_num_buckets"}, config.encoder.relative_attention_num_buckets);
+  fields.update_size({"relative_attention_max_distance"}, config.encoder.relative_attention_max_distance);
   read_window_of_layers(fields, where, config);
-  config.block_sparse = fields.string_or("attention_type", "original_full") == "block_sparse";
-  fields.update_size({"block_size"}, config.block_size);
-  fields.update_count({"num_random_blocks"}, config.num_random_blocks);
-  fields.update({"classifier_pooling"}, config.classifier_pooling);
-  fields.update({"classifier_activation"}, config.classifier_activation);
+  config.encoder.block_sparse = fields.string_or("attention_type", "original_full") == "block_sparse";
+  fields.update_size({"block_size"}, config.encoder.block_size);
+  fields.update_count({"num_random_blocks"}, config.encoder.num_random_blocks);
+  fields.update({"classifier_pooling"}, config.encoder.classifier_pooling);
+  fields.update({"classifier_activation"}, config.encoder.classifier_activation);
   read_labels(fields, where, config);
 }
 

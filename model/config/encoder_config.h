@@ -1,12 +1,31 @@
 // Reads config.json's fields for encoders and diffusion models.
 #pragma once
 
-#include "model/config/checkpoint_config.h"
 #include "model/files/json_node.h"
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 namespace tp {
+
+struct CheckpointConfig;
+
+struct EncoderConfig {
+  std::size_t num_hidden_groups = 0;               // groups of layers that share weights; 0: none
+  std::size_t global_attn_every_n_layers = 0;      // layers 0, n, 2n, ... have no window
+  std::size_t relative_attention_num_buckets = 0;  // 0: no relative position bias
+  std::size_t relative_attention_max_distance = 128;
+  std::vector<std::size_t> attention_window{};    // [layers]; window sizes, half on each side of a token
+  std::vector<std::size_t> attention_dilation{};  // [layers] or empty (no dilation); window dilations
+  bool block_sparse = false;                      // sparse attention, in blocks of block_size tokens
+  std::size_t block_size = 64;
+  std::size_t num_random_blocks = 3;
+  std::string classifier_pooling = "cls";
+  std::string classifier_activation = "gelu";
+
+  bool operator==(const EncoderConfig&) const = default;
+};
 
 // Call after reading sizes. `where` names the file in errors. Throws ConfigError or CheckpointError.
 void read_encoder(const JsonNode& fields, const std::string& where, CheckpointConfig& config);

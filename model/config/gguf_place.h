@@ -13,6 +13,8 @@
 
 namespace tp {
 
+struct GgufContext;
+
 // The order of a tensor's rows, or of its columns, in the file.
 struct GgufOrder {
   enum class Kind : std::uint8_t {
@@ -47,6 +49,9 @@ struct GgufOrder {
   // The file's places for `places`, in the file's order.
   std::vector<Range> stored_ranges(Range places) const;
 };
+
+// The prefix of a block's tensors, without the block's number.
+inline const std::string kGgufBlock = "blk.#.";
 
 struct GgufPlace {
   std::string tensor{};                 // "blk.3.attn_q.weight"
@@ -87,12 +92,12 @@ struct GgufHeads {
   std::size_t mamba_group = 0;  // elements of a group of Mamba-2's heads
 };
 
-struct GgufContext;
-
-// Arrangements of vectors that GGUF files store as a column: with the same values, or as -exp(value).
+// Arrangements of vectors that GGUF files store as a column: with the same values, or as -exp(value). A
+// matrix with a further extent, 1.
 inline GgufPlace gguf_column(const GgufContext& /*context*/) { return {.vector_row = 1}; }
 inline GgufPlace gguf_column_of_exp(const GgufContext& /*context*/) {
   return {.vector_row = 1, .is_negative_exp = true};
 }
+inline GgufPlace gguf_extent_1(const GgufContext& /*context*/) { return {.has_extent_1 = true}; }
 
 }  // namespace tp

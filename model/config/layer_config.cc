@@ -101,41 +101,12 @@ std::vector<std::string> read_layer_types(const JsonNode& fields, const Family& 
   return types;
 }
 
-// Kimi-Linear has an object with its layers, which it counts from 1, and one number of heads and one size for
-// keys and values.
-void read_kimi_recurrence(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
-  fields.update_size({"num_heads"}, config.linear_num_value_heads);
-  fields.update_size({"head_dim"}, config.linear_value_head_dim);
-  fields.update_size({"short_conv_kernel_size"}, config.linear_conv_kernel_dim);
-  config.linear_num_key_heads = config.linear_num_value_heads;
-  config.linear_key_head_dim = config.linear_value_head_dim;
-  config.layer_types.assign(config.num_hidden_layers, "linear_attention");
-  for (const std::size_t layer : fields.list_or_empty("full_attn_layers", &JsonNode::count)) {
-    require<ConfigError>(layer >= 1 && layer <= config.num_hidden_layers,
-                         "{}: full_attn_layers must be layers 1 to {} (num_hidden_layers), found {}; check "
-                         "config.json",
-                         where, config.num_hidden_layers, layer);
-    config.layer_types[layer - 1] = "full_attention";
-  }
-}
-
-void read_recurrence(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
-  if (fields.has("linear_attn_config"))
-    return read_kimi_recurrence(fields.at("linear_attn_config"), where, config);
-  fields.update_count({"full_attention_interval"}, config.full_attention_interval);
-  fields.update_size({"linear_num_key_heads"}, config.linear_num_key_heads);
-  fields.update_size({"linear_num_value_heads"}, config.linear_num_value_heads);
-  fields.update_size({"linear_key_head_dim"}, config.linear_key_head_dim);
-  fields.update_size({"linear_value_head_dim"}, config.linear_value_head_dim);
-  fields.update_size({"linear_conv_kernel_dim"}, config.linear_conv_kernel_dim);
-}
-
 // Throws ConfigError for a type of layers that the family lacks.
 void require_known_types(const Family& family, const std::string& where, const CheckpointConfig& config) {
   std::vector<std::string> known = {"full_attention", "sliding_attention"};
   if (config.attention_chunk_size != 0) known.push_back("chunked_attention");
-  if (config.linear_num_value_heads != 0) known.push_back("linear_attention");
-  if (config.conv_l_cache != 0) known.push_back("conv");
+  if (config.delta_net.num_value_heads != 0) known.push_back("linear_attention");
+  if (config.short_convolution.l_cache != 0) known.push_back("conv");
   if (config.mamba.n_heads != 0) known.insert(known.end(), {"mamba", "mlp", "moe"});
   for (const std::string& type : config.layer_types) {
     require<ConfigError>(
@@ -166,7 +137,7 @@ void read_windows(const JsonNode& fields, const Family& family, const std::strin
 void read_layers(const JsonNode& fields, const Family& family, const std::string& where,
                  CheckpointConfig& config) {
   read_layers_without_rope(fields, where, config);
-  if (config.linear_num_value_heads != 0) read_recurrence(fields, where, config);
+  if (config.delta_net.num_value_heads != 0) read_delta_net(fields, where, config);
   read_windows(fields, family, where, config);
 }
 

@@ -119,7 +119,7 @@ void read_mamba(const JsonNode& fields, const std::string& where, CheckpointConf
       where);
   read_part_multipliers(fields, where, config);
   fields.update_count({"shared_intermediate_size", "moe_shared_expert_intermediate_size"},
-                      config.shared_expert_intermediate_size);
+                      config.experts.shared_expert_intermediate_size);
   if (fields.has("attn_layer_indices")) config.layer_types = types_by_attention(fields, where, config);
   if (std::vector<std::string> parts = single_parts(fields, where); !parts.empty())
     config.layer_types = std::move(parts);

@@ -48,9 +48,9 @@ void read_mixed_layers(const JsonNode& fields, const std::string& where, Checkpo
                        "config.json",
                        where, config.num_hidden_layers, config.num_kv_shared_layers);
   fields.update({"use_double_wide_mlp"}, config.use_double_wide_mlp);
-  if (fields.is_null("hidden_size_per_layer_input")) config.hidden_size_per_layer_input = 0;
-  fields.update_count({"hidden_size_per_layer_input"}, config.hidden_size_per_layer_input);
-  fields.update_count({"vocab_size_per_layer_input"}, config.vocab_size_per_layer_input);
+  if (fields.is_null("hidden_size_per_layer_input")) config.layer_input.hidden_size = 0;
+  fields.update_count({"hidden_size_per_layer_input"}, config.layer_input.hidden_size);
+  fields.update_count({"vocab_size_per_layer_input"}, config.layer_input.vocab_size);
   fields.update({"enable_moe_block"}, config.enable_moe_block);
 }
 

@@ -28,13 +28,20 @@ struct PartTensor {
 };
 
 // The names of a part's tensors in most checkpoints.
-template <class Table>
-auto usual_names(const Table& table, const std::string& prefix) {
-  const auto names_of = []<class Names>(const PartTensor<Names>&) { return Names(); };
-  auto names = names_of(table.front());
+template <class Names, std::size_t Size>
+Names usual_names(const std::array<PartTensor<Names>, Size>& table, const std::string& prefix) {
+  Names names;
   for (const auto& tensor : table) {
     if (*tensor.usual != '\0') names.*tensor.name = prefix + tensor.usual;
   }
+  return names;
+}
+
+// The names of a part's tensors in GGUF files.
+template <class Names, std::size_t Size>
+Names gguf_names(const std::array<PartTensor<Names>, Size>& table) {
+  Names names;
+  for (const auto& tensor : table) names.*tensor.name = tensor.gguf;
   return names;
 }
 

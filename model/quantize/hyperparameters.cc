@@ -86,13 +86,11 @@ void write_latent_attention(const LatentAttentionSpec& attention, ArchitectureVa
 }
 
 // Files list the layers that have an indexer only if not all layers have one.
-void write_indexers(const ModelSpec& spec, const std::string& architecture, GgufValues& all) {
-  const IndexerSpec* const first = indexer_of(spec.blocks.front());
-  if (first == nullptr) return;
+void write_indexers(const CheckpointConfig& config, const ModelSpec& spec, const std::string& architecture,
+                    GgufValues& all) {
+  if (indexer_of(spec.blocks.front()) == nullptr) return;
   ArchitectureValues values(architecture, all);
-  values.whole("attention.indexer.head_count", first->num_heads);
-  values.whole("attention.indexer.key_length", first->head_dim);
-  values.whole("attention.indexer.top_k", first->top_k);
+  write_numbers(kIndexerNumbers, config.indexer, values);
   std::vector<bool> own;
   for (const BlockSpec& block : spec.blocks) own.push_back(!indexer_of(block)->is_shared);
   if (std::ranges::find(own, false) != own.end())
@@ -113,13 +111,13 @@ void write_correction(const CheckpointConfig& config, const RouterSpec& router, 
   values.whole("expert_gating_func", router.scoring == RouterSpec::Scoring::sigmoid ? kSigmoid : kSoftmax);
   values.number("expert_weights_scale", router.scale);
   values.boolean("expert_weights_norm", router.normalize);
-  values.whole_if("expert_shared_count", config.n_shared_experts);
+  values.whole_if("expert_shared_count", config.experts.n_shared_experts);
   if (router.num_groups > 1) {
     values.whole("expert_group_count", router.num_groups);
     values.whole("expert_group_used_count", router.groups_per_tok);
   }
   values.whole_if("leading_dense_block_count",
-                  std::max(config.first_k_dense_replace, config.moe_layer_start_index));
+                  std::max(config.experts.first_k_dense_replace, config.experts.moe_layer_start_index));
 }
 
 // Writes a number of each layer: one number if all are equal, else a list.
@@ -210,21 +208,16 @@ const RopeSpec* rope_of(const ModelSpec& spec, bool with_window = false) {
 
 // Recurrent layers use the metadata keys of state space models.
 void write_recurrence(const CheckpointConfig& config, const ModelSpec& spec, ArchitectureValues& values) {
-  if (const auto* const convolution = first_part<ShortConvolutionSpec>(spec))
-    values.whole("shortconv.l_cache", convolution->conv_kernel);
+  if (first_part<ShortConvolutionSpec>(spec) != nullptr)
+    write_numbers(kShortConvolutionNumbers, config.short_convolution, values);
   if (first_mixer(spec) != nullptr) {
     write_mamba(config.mamba, values);
     values.boolean("rope.scaling.finetuned", rope_of(spec) != nullptr);
   }
-  const auto* const recurrence = first_part<GatedDeltaNetSpec>(spec);
-  if (recurrence == nullptr) return;
-  values.whole("ssm.conv_kernel", recurrence->conv_kernel);
-  if (kimi_attention(spec) != nullptr) return values.whole("kda.head_dim", recurrence->key_head_dim);
-  values.whole("ssm.state_size", recurrence->key_head_dim);
-  values.whole("ssm.group_count", recurrence->num_key_heads);
-  values.whole("ssm.time_step_rank", recurrence->num_value_heads);
-  values.whole("ssm.inner_size", recurrence->num_value_heads * recurrence->value_head_dim);
-  values.whole("full_attention_interval", config.full_attention_interval);
+  if (first_part<GatedDeltaNetSpec>(spec) == nullptr) return;
+  if (kimi_attention(spec) == nullptr) return write_delta_net(config.delta_net, values);
+  values.whole("ssm.conv_kernel", config.delta_net.conv_kernel_dim);
+  values.whole("kda.head_dim", config.delta_net.key_head_dim);
 }
 
 void write_experts(const CheckpointConfig& config, const ModelSpec& spec, ArchitectureValues& values) {
@@ -233,10 +226,10 @@ void write_experts(const CheckpointConfig& config, const ModelSpec& spec, Archit
   const bool is_deepseek = router->correction_bias || first_part<LatentAttentionSpec>(spec) != nullptr;
   if (is_deepseek) write_correction(config, *router, values);
   values.whole("expert_count", config.num_experts);
-  values.whole("expert_used_count", config.num_experts_per_tok);
-  values.whole("expert_feed_forward_length", config.moe_intermediate_size);
-  values.whole_if("moe_latent_size", config.moe_latent_size);
-  values.whole_if("expert_shared_feed_forward_length", config.shared_expert_intermediate_size);
+  values.whole("expert_used_count", config.experts.num_experts_per_tok);
+  values.whole("expert_feed_forward_length", config.experts.moe_intermediate_size);
+  values.whole_if("moe_latent_size", config.experts.moe_latent_size);
+  values.whole_if("expert_shared_feed_forward_length", config.experts.shared_expert_intermediate_size);
 }
 
 // Whether each layer has a window.
@@ -288,7 +281,7 @@ void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec
   if (latent != nullptr) {
     write_kv_heads(spec, values);
     write_latent_attention(*latent, values);
-    write_indexers(spec, architecture, all);
+    write_indexers(config, spec, architecture, all);
   }
   values.number(spec.final_norm->kind == NormSpec::Kind::rms ? "attention.layer_norm_rms_epsilon"
                                                              : "attention.layer_norm_epsilon",
@@ -312,8 +305,8 @@ void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec
   }
   values.whole_if("attention.shared_kv_layers", config.num_kv_shared_layers);
   // llama.cpp expects the number, even if it is 0, from families that may have such inputs.
-  if (family_of(config.architecture).defaults.hidden_size_per_layer_input != 0)
-    values.whole("embedding_length_per_layer_input", config.hidden_size_per_layer_input);
+  if (family_of(config.architecture).defaults.layer_input.hidden_size != 0)
+    values.whole("embedding_length_per_layer_input", config.layer_input.hidden_size);
   values.number_if("attention.scale", config.attention_multiplier);
   if (config.embedding_multiplier != 1.0) values.number("embedding_scale", config.embedding_multiplier);
   if (config.residual_multiplier != 1.0) values.number("residual_scale", config.residual_multiplier);

@@ -88,10 +88,8 @@ std::vector<std::string> TypeChoice::names() {
 }
 
 bool TypeChoice::is_matrix(std::string_view tensor, std::span<const std::size_t> shape) {
-  return shape.size() >= 2 && tensor.ends_with(".weight") && !contains(tensor, "_norm.") &&
-         may_be_quantized(tensor) && !contains(tensor, "ffn_gate_inp") && !contains(tensor, "ssm_conv1d") &&
-         !contains(tensor, "shortconv.conv") && !tensor.starts_with("position_embd") &&
-         !tensor.starts_with("token_types");
+  return shape.size() >= 2 && tensor.ends_with(".weight") && may_be_quantized(tensor) &&
+         !tensor.starts_with("position_embd") && !tensor.starts_with("token_types");
 }
 
 GgufType TypeChoice::type_of(std::string_view tensor, std::span<const std::size_t> shape) const {

@@ -12,7 +12,6 @@ namespace tp {
 namespace {
 
 const std::string kBlocks = "blk.";
-const std::string kBlock = kBlocks + "#.";
 constexpr std::string_view kWeight = ".weight";
 
 // A name without its numbers: "model.layers.#.mlp.experts.#.up_proj" and {3, 17}.
@@ -128,141 +127,44 @@ void GgufNames::add(const std::string& name, GgufPlace place) {
 
 // A fused projection is added several times, with the same result.
 void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
-  const BlockNames block = names.names_of_block(blocks_ + "#.");
+  BlockNames block = names.names_of_block(blocks_ + "#.");
+  if (block.norm_tensor_per_head) {  // rows of one tensor in the file
+    block.q_norm += ".#";
+    block.k_norm += ".#";
+  }
   const BlockNames& stored = names.gguf.block;
-  const std::string of_head = block.norm_tensor_per_head ? ".#" : "";  // rows of one tensor in the file
-  for (const auto norm : {&BlockNames::q_norm, &BlockNames::k_norm}) {
-    if (!(block.*norm).empty())
-      add(block.*norm + of_head, {.tensor = kBlock + stored.*norm, .addend = -names.gguf.norm_offset});
-  }
-  for (const auto norm : {&BlockNames::input_norm, &BlockNames::post_attention_norm,
-                          &BlockNames::pre_feed_forward_norm, &BlockNames::post_feed_forward_norm,
-                          &BlockNames::mlp_norm, &BlockNames::experts_input_norm, &BlockNames::experts_norm})
-    add(block.*norm, {.tensor = kBlock + stored.*norm, .addend = -names.gguf.norm_offset});
-  add_gated_mlp({.gate_proj = block.gate_proj,
-                 .up_proj = block.up_proj,
-                 .down_proj = {},
-                 .gate_up_proj = block.gate_up_proj},
-                {.gate_proj = stored.gate_proj, .up_proj = stored.up_proj, .down_proj = {}});
-  for (const auto projection :
-       {&BlockNames::o_proj, &BlockNames::gate_proj, &BlockNames::up_proj, &BlockNames::down_proj})
-    add(block.*projection, {.tensor = kBlock + stored.*projection, .is_transposed = block.transposed});
-
-  const std::size_t kv_heads = std::max<std::size_t>(1, heads.kv_heads);
-  GgufOrder fused{.head_dim = heads.head_dim,
-                  .groups = kv_heads,
-                  .per_group = std::max<std::size_t>(1, heads.heads) / kv_heads};
-  if (block.fused_qkv == BlockNames::FusedQkv::by_kv_head) fused.kind = GgufOrder::Kind::by_kind;
-  GgufOrder rotated = fused;
-  if (names.gguf.interleaved_query_key) rotated.kind = GgufOrder::Kind::interleaved;
-  const auto add_projection = [&](auto projection, const GgufOrder& rows) {
-    add(block.*projection,
-        {.tensor = kBlock + stored.*projection, .rows = rows, .is_transposed = block.transposed});
-  };
-  add_projection(&BlockNames::q_proj, rotated);
-  add_projection(&BlockNames::k_proj, rotated);
-  add_projection(&BlockNames::v_proj, fused);
-  add_projection(&BlockNames::qkv_proj, fused);
-  add(block.attention_gate, {.tensor = kBlock + stored.attention_gate});
-
-  for (const char* const parameter : {"alpha_p", "alpha_n", "beta", "eps"}) {
-    const std::string key = stored.activation + parameter;
-    if (!block.activation.empty()) add(block.activation + parameter, {.tensor = kBlock + key, .list = key});
-  }
-  add(block.sinks, {.tensor = kBlock + stored.sinks});
-  add(block.output_scale, {.tensor = kBlock + stored.output_scale});
-  using LayerInput = LayerInputNames;
-  for (const auto layer : {&LayerInput::gate, &LayerInput::projection, &LayerInput::norm})
-    add(block.layer_input.*layer, {.tensor = kBlock + stored.layer_input.*layer});
-  using Latent = LatentAttentionNames;
-  for (const auto layer : {&Latent::q_a_proj, &Latent::q_a_norm, &Latent::q_b_proj, &Latent::kv_a_proj,
-                           &Latent::kv_a_norm, &Latent::kv_b_proj})
-    add(block.latent_attention.*layer, {.tensor = kBlock + stored.latent_attention.*layer});
-  using Indexer = IndexerNames;
-  for (const auto layer : {&Indexer::q_b_proj, &Indexer::k_proj, &Indexer::k_norm, &Indexer::weights_proj})
-    add(block.latent_attention.indexer.*layer, {.tensor = kBlock + stored.latent_attention.indexer.*layer});
-  using NextToken = NextTokenNames;
-  for (const auto layer : {&NextToken::projection, &NextToken::embed_tokens, &NextToken::lm_head})
-    add(block.next_token.*layer, {.tensor = kBlock + stored.next_token.*layer});
-  for (const auto norm : {&NextToken::embedding_norm, &NextToken::state_norm, &NextToken::final_norm})
-    add(block.next_token.*norm,
-        {.tensor = kBlock + stored.next_token.*norm, .addend = -names.gguf.norm_offset});
-  add_delta_net(block.delta_net, names.gguf, heads);
-  using Convolution = ShortConvolutionNames;
-  for (const auto layer : {&Convolution::in_proj, &Convolution::conv, &Convolution::out_proj})
-    add(block.short_convolution.*layer, {.tensor = kBlock + stored.short_convolution.*layer});
   const GgufContext context{block, names.gguf, heads};
   for_each_part(
       [&](const auto& table, const auto& part, const auto& stored_part) {
         for (const auto& tensor : table) {
+          const std::string& stored_name = stored_part.*tensor.name;
+          if (stored_name.empty()) continue;
           GgufPlace place = tensor.place != nullptr ? tensor.place(context) : GgufPlace();
-          place.tensor = kBlock + stored_part.*tensor.name;
+          place.tensor = kGgufBlock + stored_name;
           add(part.*tensor.name, std::move(place));
         }
       },
       block, stored);
+  for (const char* const parameter : {"alpha_p", "alpha_n", "beta", "eps"}) {
+    const std::string key = stored.activation + parameter;
+    if (!block.activation.empty())
+      add(block.activation + parameter, {.tensor = kGgufBlock + key, .list = key});
+  }
   if (!block.experts.experts.empty()) add_experts(block.experts, stored.experts);
 }
 
-// Files store the two halves of gate_up_proj separately.
-void GgufNames::add_gated_mlp(const GatedMlpNames& names, const GatedMlpNames& stored) {
-  add(names.gate_up_proj,
-      {.tensor = kBlock + stored.gate_proj, .second_half = kBlock + stored.up_proj + std::string(kWeight)});
-}
-
-void GgufNames::add_delta_net(const GatedDeltaNetNames& names, const GgufTensorNames& gguf,
-                              const GgufHeads& heads) {
-  using Names = GatedDeltaNetNames;
-  const Names& stored = gguf.block.delta_net;
-  const std::size_t per_group = heads.delta_value_heads / heads.delta_key_heads;
-  // The order of value heads with `head_dim` elements each, after `first` other elements.
-  const auto values = [&](std::size_t head_dim, std::size_t first = 0) -> GgufOrder {
-    if (!gguf.tiled_value_heads || per_group <= 1) return {};
-    return {.kind = GgufOrder::Kind::tiled,
-            .head_dim = head_dim,
-            .groups = heads.delta_key_heads,
-            .per_group = per_group,
-            .first = first};
-  };
-  const std::size_t keys = 2 * heads.delta_key_heads * heads.delta_key_dim;  // queries and keys
-  const auto add_rows = [&](std::string Names::*layer, const GgufOrder& rows) {
-    add(names.*layer, {.tensor = kBlock + stored.*layer, .rows = rows});
-  };
-  for (const auto layer : {&Names::in_proj_qkvz, &Names::in_proj_ba, &Names::norm}) add_rows(layer, {});
-  for (const auto layer : {&Names::in_proj_qkv, &Names::conv})
-    add_rows(layer, values(heads.delta_value_dim, keys));
-  add_rows(&Names::in_proj_z, values(heads.delta_value_dim));
-  for (const auto layer : {&Names::in_proj_b, &Names::in_proj_a, &Names::decay_bias})
-    add_rows(layer, values(1));
-  const bool is_kimi = !names.decay_up.empty();  // its file stores the numbers of heads as a column
-  add(names.decay, {.tensor = kBlock + stored.decay,
-                    .rows = values(1),
-                    .vector_row = is_kimi ? 1U : 0U,
-                    .is_negative_exp = true});
-  for (const auto layer : {&Names::q_conv, &Names::k_conv, &Names::v_conv})
-    add(names.*layer, {.tensor = kBlock + stored.*layer, .has_extent_1 = true});
-  for (const auto layer : {&Names::decay_down, &Names::decay_up, &Names::gate_down, &Names::gate_up})
-    add_rows(layer, {});
-  add(names.out_proj, {.tensor = kBlock + stored.out_proj, .columns = values(heads.delta_value_dim)});
-}
-
+// Files have a stack of each matrix, or of gates and ups together.
 void GgufNames::add_experts(const ExpertNames& names, const ExpertNames& stored) {
-  for (const auto layer : {&ExpertNames::router, &ExpertNames::correction_bias, &ExpertNames::router_scale,
-                           &ExpertNames::per_expert_scale, &ExpertNames::latent_down, &ExpertNames::latent_up,
-                           &ExpertNames::shared_expert_gate})
-    add(names.*layer, {.tensor = kBlock + stored.*layer});
-  add_gated_mlp(names.shared_expert, stored.shared_expert);
-  for (const auto part : {&GatedMlpNames::gate_proj, &GatedMlpNames::up_proj, &GatedMlpNames::down_proj}) {
-    if (names.parts.*part == "") continue;  // experts without a gate
-    add(names.shared_expert.*part, {.tensor = kBlock + stored.shared_expert.*part});
-    add(names.experts + "#." + names.parts.*part, {.tensor = kBlock + stored.parts.*part});
+  for (const auto& tensor : kOneExpertTensors) {
+    const std::string& part = names.parts.*tensor.name;
+    if (!part.empty()) add(names.experts + "#." + part, {.tensor = kGgufBlock + stored.parts.*tensor.name});
   }
   const ExpertStackNames stacks = names.all_experts();
   if (stacks.transposed || stacks.alternating) return;  // the file has a different layout
-  const std::string gate_up = kBlock + stored.stacks.gate_up_proj;
+  const std::string gate_up = kGgufBlock + stored.stacks.gate_up_proj;
   add(stacks.gate_up_proj, {.tensor = gate_up, .is_stack = true});
   // The file uses this tensor for down_proj even if the other two matrices of experts have separate stacks.
-  places_[stacks.down_proj] = {.tensor = kBlock + stored.stacks.down_proj, .is_stack = true};
+  places_[stacks.down_proj] = {.tensor = kGgufBlock + stored.stacks.down_proj, .is_stack = true};
 }
 
 std::optional<GgufPlace> GgufNames::find(std::string_view name) const {

@@ -42,8 +42,6 @@ class GgufNames {
  private:
   void add(const std::string& name, GgufPlace place);
   void add_block(const TensorNames& names, const GgufHeads& heads);
-  void add_gated_mlp(const GatedMlpNames& names, const GatedMlpNames& stored);
-  void add_delta_net(const GatedDeltaNetNames& names, const GgufTensorNames& gguf, const GgufHeads& heads);
   void add_experts(const ExpertNames& names, const ExpertNames& stored);
 
   // Patterns: names of layers or tensors with # for the number of a block, then of an expert.

@@ -159,19 +159,21 @@ void write_latent_attention(GgufConversion& to, std::size_t layer) {
                         {"attn_kv_a_mqa.weight", "self_attn.kv_a_proj_with_mqa.weight"},
                         {"attn_kv_a_norm.weight", "self_attn.kv_a_layernorm.weight"}});
   TensorValues both = to.read(fmt::format("model.layers.{}.self_attn.kv_b_proj.weight", layer));
-  both.shape = {config.num_attention_heads, config.qk_nope_head_dim + config.v_head_dim, config.kv_lora_rank};
+  both.shape = {config.num_attention_heads, config.latent.qk_nope_head_dim + config.latent.v_head_dim,
+                config.latent.kv_lora_rank};
   const std::string block = fmt::format("blk.{}.", layer);
-  to.write(block + "attn_k_b.weight", transposed(rows_of(both, 0, config.qk_nope_head_dim)));
-  to.write(block + "attn_v_b.weight", rows_of(both, config.qk_nope_head_dim, config.v_head_dim));
+  to.write(block + "attn_k_b.weight", transposed(rows_of(both, 0, config.latent.qk_nope_head_dim)));
+  to.write(block + "attn_v_b.weight",
+           rows_of(both, config.latent.qk_nope_head_dim, config.latent.v_head_dim));
 }
 
 void write_latent_sizes(GgufConversion& to) {
   const CheckpointConfig& config = to.config();
-  to.whole("rope.dimension_count", config.qk_rope_head_dim);
-  to.whole("attention.key_length_mla", config.qk_nope_head_dim + config.qk_rope_head_dim);
-  to.whole("attention.value_length_mla", config.v_head_dim);
-  to.whole("attention.q_lora_rank", config.q_lora_rank);
-  to.whole("attention.kv_lora_rank", config.kv_lora_rank);
+  to.whole("rope.dimension_count", config.latent.qk_rope_head_dim);
+  to.whole("attention.key_length_mla", config.latent.qk_nope_head_dim + config.latent.qk_rope_head_dim);
+  to.whole("attention.value_length_mla", config.latent.v_head_dim);
+  to.whole("attention.q_lora_rank", config.latent.q_lora_rank);
+  to.whole("attention.kv_lora_rank", config.latent.kv_lora_rank);
 }
 
 void write_glm4_moe_lite(GgufConversion& to) {
@@ -199,9 +201,9 @@ void write_mistral4(GgufConversion& to) {
 
 void write_indexers(GgufConversion& to) {
   const CheckpointConfig& config = to.config();
-  to.whole("attention.indexer.head_count", config.index_n_heads);
-  to.whole("attention.indexer.key_length", config.index_head_dim);
-  to.whole("attention.indexer.top_k", config.index_topk);
+  to.whole("attention.indexer.head_count", config.indexer.n_heads);
+  to.whole("attention.indexer.key_length", config.indexer.head_dim);
+  to.whole("attention.indexer.top_k", config.indexer.topk);
   for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer)
     to.copy_block(layer, {{"indexer.attn_q_b.weight", "self_attn.indexer.wq_b.weight"},
                           {"indexer.attn_k.weight", "self_attn.indexer.wk.weight"},

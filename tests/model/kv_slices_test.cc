@@ -168,12 +168,12 @@ CheckpointConfig tiny_config(const char* architecture) {
 CheckpointConfig tiny_latent_config() {
   CheckpointConfig config = tiny_config("DeepseekV3ForCausalLM");
   config.num_key_value_heads = 4;
-  config.q_lora_rank = 32;
-  config.kv_lora_rank = 32;
-  config.qk_nope_head_dim = 16;
-  config.qk_rope_head_dim = 16;
-  config.v_head_dim = 16;
-  config.first_k_dense_replace = 1;
+  config.latent.q_lora_rank = 32;
+  config.latent.kv_lora_rank = 32;
+  config.latent.qk_nope_head_dim = 16;
+  config.latent.qk_rope_head_dim = 16;
+  config.latent.v_head_dim = 16;
+  config.experts.first_k_dense_replace = 1;
   return config;
 }
 
@@ -182,11 +182,11 @@ CheckpointConfig tiny_indexed_config() {
   CheckpointConfig config = tiny_latent_config();
   config.architecture = "GlmMoeDsaForCausalLM";
   config.num_hidden_layers = 3;
-  config.first_k_dense_replace = 3;
-  config.index_topk = 100;
-  config.index_n_heads = 2;
-  config.index_head_dim = 16;
-  config.indexer_types = {"full", "shared", "full"};
+  config.experts.first_k_dense_replace = 3;
+  config.indexer.topk = 100;
+  config.indexer.n_heads = 2;
+  config.indexer.head_dim = 16;
+  config.indexer.types = {"full", "shared", "full"};
   return config;
 }
 

@@ -46,8 +46,8 @@ Tensors with_stacks(const reference::Fixture& fixture, const std::string& ending
       append(tensors.extract(one.up_proj + ".weight").mapped(), gate_up);
       append(tensors.extract(one.down_proj + ".weight").mapped(), down);
     }
-    gate_up.shape = {config.num_experts, 2 * config.moe_intermediate_size, config.hidden_size};
-    down.shape = {config.num_experts, config.hidden_size, config.moe_intermediate_size};
+    gate_up.shape = {config.num_experts, 2 * config.experts.moe_intermediate_size, config.hidden_size};
+    down.shape = {config.num_experts, config.hidden_size, config.experts.moe_intermediate_size};
     tensors[experts.experts + "gate_up_proj" + ending] = gate_up;
     tensors[experts.experts + "down_proj" + ending] = down;
   }

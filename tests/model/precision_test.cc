@@ -84,7 +84,7 @@ double error_of_scores(const CheckpointConfig& config) {
 
 double bound_of(const Precision& precision, const CheckpointConfig& config) {
   const auto layers = static_cast<double>(config.num_hidden_layers);
-  const double products = config.kv_lora_rank == 0 ? 4 : 7;  // per block
+  const double products = config.latent.kv_lora_rank == 0 ? 4 : 7;  // per block
   return 2 * error_of_scores(config) *
          std::hypot(weight_unit(precision.weights) * std::sqrt(products * layers + 2),
                     cache_unit(precision.kv_type) * std::sqrt(2 * layers));

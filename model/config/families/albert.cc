@@ -10,7 +10,7 @@ namespace {
 ModelSpec albert_body(const CheckpointConfig& config) {
   ModelSpec spec = bert_body(config);
   const std::size_t layers = config.num_hidden_layers;
-  const std::size_t groups = config.num_hidden_groups;
+  const std::size_t groups = config.encoder.num_hidden_groups;
   require<ConfigError>(groups >= 1 && groups <= layers,
                        "num_hidden_groups must be 1 to num_hidden_layers, {}, found {}; check config.json",
                        layers, groups);
@@ -40,7 +40,7 @@ Family albert_like() {
   family.fixed_fields.push_back({"inner_group_num", "1"});
   family.defaults.hidden_act = "gelu_new";
   family.defaults.embedding_size = 128;
-  family.defaults.num_hidden_groups = 1;
+  family.defaults.encoder.num_hidden_groups = 1;
   family.names.prefix = "albert.";
   family.names.embedding_projection = "encoder.embedding_hidden_mapping_in";
   family.names.lm_head = "predictions.decoder";

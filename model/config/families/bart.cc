@@ -61,7 +61,8 @@ ModelSpec bart_stack(const CheckpointConfig& config) {
   spec.embedding_norm = norm;
   spec.learned_positions = config.max_position_embeddings + kFirstBartPosition;
   spec.first_learned_position = kFirstBartPosition;
-  if (config.scale_embedding) spec.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
+  if (config.seq2seq.scale_embedding)
+    spec.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
   spec.lm_head_bias = true;
   return spec;
 }

@@ -9,9 +9,9 @@ namespace {
 ModelSpec big_bird_body(const CheckpointConfig& config) {
   ModelSpec spec = bert_body(config);
   for (BlockSpec& block : spec.blocks) {
-    if (!config.block_sparse) continue;
-    attention_of(block).pattern.block_size = config.block_size;
-    attention_of(block).pattern.block_repeats = config.num_random_blocks;
+    if (!config.encoder.block_sparse) continue;
+    attention_of(block).pattern.block_size = config.encoder.block_size;
+    attention_of(block).pattern.block_repeats = config.encoder.num_random_blocks;
   }
   return spec;
 }

@@ -45,10 +45,6 @@ Family llama_like(const std::string& architecture, ModelSpec (*make_spec)(const 
   return derived({.architecture = {}, .names = llama_names()}, architecture, make_spec, names_of_block);
 }
 
-GatedMlpNames gated_mlp(const std::string& prefix) {
-  return {prefix + "gate_proj", prefix + "up_proj", prefix + "down_proj"};
-}
-
 BlockNames post_norm_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
   names.input_norm.clear();
@@ -173,21 +169,21 @@ void require_window(const CheckpointConfig& config) {
 MixtureOfExpertsSpec experts_of(const CheckpointConfig& config) {
   MixtureOfExpertsSpec spec;
   spec.router.num_experts = config.num_experts;
-  spec.router.num_experts_per_tok = config.num_experts_per_tok;
-  spec.router.normalize = config.norm_topk_prob;
-  spec.intermediate_size = config.moe_intermediate_size;
+  spec.router.num_experts_per_tok = config.experts.num_experts_per_tok;
+  spec.router.normalize = config.experts.norm_topk_prob;
+  spec.intermediate_size = config.experts.moe_intermediate_size;
   return spec;
 }
 
 RouterSpec router_with_correction_bias(const CheckpointConfig& config) {
   return {.num_experts = config.num_experts,
-          .num_experts_per_tok = config.num_experts_per_tok,
+          .num_experts_per_tok = config.experts.num_experts_per_tok,
           .scoring = RouterSpec::Scoring::sigmoid,
           .correction_bias = true,
-          .normalize = config.norm_topk_prob,
-          .scale = static_cast<float>(config.routed_scaling_factor),
-          .num_groups = config.n_group,
-          .groups_per_tok = config.topk_group,
+          .normalize = config.experts.norm_topk_prob,
+          .scale = static_cast<float>(config.experts.routed_scaling_factor),
+          .num_groups = config.experts.n_group,
+          .groups_per_tok = config.experts.topk_group,
           .experts_scoring_group = 2};
 }
 
@@ -202,15 +198,6 @@ ModelSpec next_token_spec(const CheckpointConfig& config,
   return spec;
 }
 
-NextTokenNames next_token_names(const std::string& prefix) {
-  return {.projection = prefix + "eh_proj",
-          .embedding_norm = prefix + "enorm",
-          .state_norm = prefix + "hnorm",
-          .final_norm = prefix + "shared_head.norm",
-          .embed_tokens = prefix + "embed_tokens",
-          .lm_head = prefix + "shared_head.head"};
-}
-
 void ignore_next_token_layers(const CheckpointConfig& config, TensorNames& names) {
   for (std::size_t i = 0; i < config.num_nextn_predict_layers; ++i)
     names.ignored_blocks.push_back(config.num_hidden_layers + i);
@@ -219,9 +206,9 @@ void ignore_next_token_layers(const CheckpointConfig& config, TensorNames& names
 void set_experts_by_step(const CheckpointConfig& config, const MixtureOfExpertsSpec& experts,
                          ModelSpec& spec) {
   set_experts(config, experts, spec, [&](std::size_t layer) {
-    const auto& dense = config.mlp_only_layers;
+    const auto& dense = config.experts.mlp_only_layers;
     const bool is_dense = std::ranges::find(dense, layer) != dense.end();
-    return !is_dense && (layer + 1) % config.decoder_sparse_step == 0;
+    return !is_dense && (layer + 1) % config.experts.decoder_sparse_step == 0;
   });
 }
 

@@ -61,9 +61,6 @@ void set_alibi(const CheckpointConfig& config, ModelSpec& spec);
 // Names one tensor for queries, keys and values.
 void set_qkv(BlockNames& names, const std::string& name);
 
-// A gated MLP's layers, under Llama's names.
-GatedMlpNames gated_mlp(const std::string& prefix);
-
 // Mistral's scaling of queries by position, if the model has it. Throws ConfigError.
 std::optional<QueryScalingSpec> query_scaling_of(const CheckpointConfig& config);
 
@@ -94,10 +91,6 @@ void set_experts_by_step(const CheckpointConfig& config, const MixtureOfExpertsS
 // `make_spec` makes for this layer.
 ModelSpec next_token_spec(const CheckpointConfig& config,
                           ModelSpec (*make_spec)(const CheckpointConfig& config));
-// A multi-token prediction layer's tensors outside its block, under DeepSeek-V3's names. `prefix` is the
-// block's.
-NextTokenNames next_token_names(const std::string& prefix);
-
 // Ignores multi-token prediction layers, which are stored after the last layer.
 void ignore_next_token_layers(const CheckpointConfig& config, TensorNames& names);
 

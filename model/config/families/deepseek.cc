@@ -15,57 +15,58 @@ namespace tp::families {
 namespace {
 
 std::optional<IndexerSpec> indexer(const CheckpointConfig& config, std::size_t layer) {
-  if (config.index_topk == 0) return std::nullopt;
-  require<ConfigError>(config.q_lora_rank != 0, "q_lora_rank is not given, which the indexers of {} need",
-                       config.architecture);
+  if (config.indexer.topk == 0) return std::nullopt;
+  require<ConfigError>(config.latent.q_lora_rank != 0,
+                       "q_lora_rank is not given, which the indexers of {} need", config.architecture);
   return IndexerSpec{
-      .num_heads = config.index_n_heads,
-      .head_dim = config.index_head_dim,
-      .top_k = config.index_topk,
-      .interleaved_rope = config.indexer_rope_interleave,
+      .num_heads = config.indexer.n_heads,
+      .head_dim = config.indexer.head_dim,
+      .top_k = config.indexer.topk,
+      .interleaved_rope = config.indexer.rope_interleave,
       // Layers for multi-token prediction are not listed.
-      .is_shared = layer < config.indexer_types.size() && config.indexer_types[layer] == "shared"};
+      .is_shared = layer < config.indexer.types.size() && config.indexer.types[layer] == "shared"};
 }
 
 LatentAttentionSpec latent_attention(const CheckpointConfig& config, std::size_t layer) {
   require<ConfigError>(!config.attention_bias, "attention_bias is not supported for {}; expected false",
                        config.architecture);
-  require<ConfigError>(config.kv_lora_rank != 0, "kv_lora_rank is not given, which {} needs",
+  require<ConfigError>(config.latent.kv_lora_rank != 0, "kv_lora_rank is not given, which {} needs",
                        config.architecture);
   LatentAttentionSpec spec;
   spec.num_attention_heads = config.num_attention_heads;
-  if (config.q_lora_rank != 0) spec.q_lora_rank = config.q_lora_rank;
-  spec.kv_lora_rank = config.kv_lora_rank;
-  spec.qk_nope_head_dim = config.qk_nope_head_dim;
-  spec.qk_rope_head_dim = config.qk_rope_head_dim;
-  spec.v_head_dim = config.v_head_dim;
+  if (config.latent.q_lora_rank != 0) spec.q_lora_rank = config.latent.q_lora_rank;
+  spec.kv_lora_rank = config.latent.kv_lora_rank;
+  spec.qk_nope_head_dim = config.latent.qk_nope_head_dim;
+  spec.qk_rope_head_dim = config.latent.qk_rope_head_dim;
+  spec.v_head_dim = config.latent.v_head_dim;
   const double mscale = config.rope_scaling.score_factor;
   spec.scale = static_cast<float>(
       mscale * mscale / std::sqrt(static_cast<double>(spec.qk_nope_head_dim + spec.qk_rope_head_dim)));
   spec.rope = {config.rope_theta, config.rope_scaling, rotary_dim(config)};
-  spec.interleaved_rope = config.rope_interleave;
+  spec.interleaved_rope = config.latent.rope_interleave;
   spec.query_scaling = query_scaling_of(config);
   spec.indexer = indexer(config, layer);
   return spec;
 }
 
 RouterSpec router(const CheckpointConfig& config) {
-  require<ConfigError>(config.scoring_func == "softmax" || config.scoring_func == "sigmoid",
-                       "scoring_func must be softmax or sigmoid, found \"{}\"", config.scoring_func);
+  require<ConfigError>(config.experts.scoring_func == "softmax" || config.experts.scoring_func == "sigmoid",
+                       "scoring_func must be softmax or sigmoid, found \"{}\"", config.experts.scoring_func);
   RouterSpec spec;
   spec.num_experts = config.num_experts;
-  spec.num_experts_per_tok = config.num_experts_per_tok;
+  spec.num_experts_per_tok = config.experts.num_experts_per_tok;
   spec.scoring =
-      config.scoring_func == "softmax" ? RouterSpec::Scoring::softmax : RouterSpec::Scoring::sigmoid;
-  spec.normalize = config.norm_topk_prob;
-  spec.scale = static_cast<float>(config.routed_scaling_factor);
-  if (config.topk_method == "greedy") return spec;
-  require<ConfigError>(config.topk_method == "group_limited_greedy" || config.topk_method == "noaux_tc",
-                       "topk_method must be greedy, group_limited_greedy or noaux_tc, found \"{}\"",
-                       config.topk_method);
-  spec.num_groups = config.n_group;
-  spec.groups_per_tok = config.topk_group;
-  if (config.topk_method == "noaux_tc") {
+      config.experts.scoring_func == "softmax" ? RouterSpec::Scoring::softmax : RouterSpec::Scoring::sigmoid;
+  spec.normalize = config.experts.norm_topk_prob;
+  spec.scale = static_cast<float>(config.experts.routed_scaling_factor);
+  if (config.experts.topk_method == "greedy") return spec;
+  require<ConfigError>(
+      config.experts.topk_method == "group_limited_greedy" || config.experts.topk_method == "noaux_tc",
+      "topk_method must be greedy, group_limited_greedy or noaux_tc, found \"{}\"",
+      config.experts.topk_method);
+  spec.num_groups = config.experts.n_group;
+  spec.groups_per_tok = config.experts.topk_group;
+  if (config.experts.topk_method == "noaux_tc") {
     spec.correction_bias = true;
     spec.experts_scoring_group = 2;
   }
@@ -78,14 +79,14 @@ ModelSpec deepseek_spec(const CheckpointConfig& config) {
   ModelSpec spec = llama_spec(config);
   MixtureOfExpertsSpec experts;
   experts.router = router(config);
-  experts.intermediate_size = config.moe_intermediate_size;
-  experts.shared_intermediate_size = config.n_shared_experts * config.moe_intermediate_size;
+  experts.intermediate_size = config.experts.moe_intermediate_size;
+  experts.shared_intermediate_size = config.experts.n_shared_experts * config.experts.moe_intermediate_size;
   ignore_next_token_layers(config, spec.names);
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer)
     spec.blocks[layer].attention = latent_attention(config, layer);
   if (config.num_experts == 0) return spec;
   set_experts(config, experts, spec, [&](std::size_t layer) {
-    return layer >= config.first_k_dense_replace && layer % config.moe_layer_freq == 0;
+    return layer >= config.experts.first_k_dense_replace && layer % config.experts.moe_layer_freq == 0;
   });
   return spec;
 }
@@ -100,21 +101,10 @@ ModelSpec deepseek_next_token_spec(const CheckpointConfig& config) {
 
 BlockNames deepseek_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
-  const std::string attention = prefix + "self_attn.";
-  names.latent_attention = {.q_proj = attention + "q_proj",
-                            .q_a_proj = attention + "q_a_proj",
-                            .q_a_norm = attention + "q_a_layernorm",
-                            .q_b_proj = attention + "q_b_proj",
-                            .kv_a_proj = attention + "kv_a_proj_with_mqa",
-                            .kv_a_norm = attention + "kv_a_layernorm",
-                            .kv_b_proj = attention + "kv_b_proj",
-                            .o_proj = attention + "o_proj",
-                            .indexer = {.q_b_proj = attention + "indexer.wq_b",
-                                        .k_proj = attention + "indexer.wk",
-                                        .k_norm = attention + "indexer.k_norm",
-                                        .weights_proj = attention + "indexer.weights_proj"}};
-  names.experts.shared_expert = gated_mlp(prefix + "mlp.shared_experts.");
-  names.next_token = next_token_names(prefix);
+  names.latent_attention = usual_names(kLatentAttentionTensors, prefix + "self_attn.");
+  names.latent_attention.indexer = usual_names(kIndexerTensors, prefix + "self_attn.indexer.");
+  names.experts.shared_expert = usual_names(kSharedExpertTensors, prefix + "mlp.shared_experts.");
+  names.next_token = usual_names(kNextTokenTensors, prefix);
   return names;
 }
 
@@ -171,10 +161,8 @@ namespace {
 
 nlohmann::json indexer_config(const ModelMetadata& model) {
   nlohmann::json config = deepseek_config(model);
-  config.update({{"index_topk", model.whole("attention.indexer.top_k")},
-                 {"index_n_heads", model.whole("attention.indexer.head_count")},
-                 {"index_head_dim", model.whole("attention.indexer.key_length")},
-                 {"topk_method", "noaux_tc"}});
+  config.update(numbers_in_gguf(kIndexerNumbers, model));
+  config["topk_method"] = "noaux_tc";
   return config;
 }
 
@@ -203,8 +191,8 @@ Family deepseek2() {
   family.gguf = {.architecture = "deepseek2",
                  .is_of = [](const ModelMetadata& model) { return !is_version_3(model); },
                  .config = deepseek_config};
-  family.defaults.scoring_func = "softmax";
-  family.defaults.topk_method = "greedy";
+  family.defaults.experts.scoring_func = "softmax";
+  family.defaults.experts.topk_method = "greedy";
   return family;
 }
 
@@ -212,10 +200,10 @@ Family deepseek3() {
   Family family = derived(deepseek2(), "DeepseekV3ForCausalLM");
   family.gguf.is_of = is_version_3;
   family.defaults.max_position_embeddings = 4096;
-  family.defaults.norm_topk_prob = true;
-  family.defaults.scoring_func = "sigmoid";
-  family.defaults.topk_method = "noaux_tc";
-  family.defaults.routed_scaling_factor = 2.5;
+  family.defaults.experts.norm_topk_prob = true;
+  family.defaults.experts.scoring_func = "sigmoid";
+  family.defaults.experts.topk_method = "noaux_tc";
+  family.defaults.experts.routed_scaling_factor = 2.5;
   return family;
 }
 
@@ -225,9 +213,9 @@ Family glm4_moe_lite() {
   family.gguf.is_of = [](const ModelMetadata&) { return false; };
   family.defaults.max_position_embeddings = 202752;
   family.defaults.rms_norm_eps = 1e-5;
-  family.defaults.n_shared_experts = 1;
-  family.defaults.first_k_dense_replace = 1;
-  family.defaults.routed_scaling_factor = 1.8;
+  family.defaults.experts.n_shared_experts = 1;
+  family.defaults.experts.first_k_dense_replace = 1;
+  family.defaults.experts.routed_scaling_factor = 1.8;
   return family;
 }
 
@@ -236,9 +224,9 @@ Family deepseek_v32() {
   family.layer_types = {{"deepseek_sparse_attention", "full_attention"}};
   family.gguf = {.architecture = "deepseek32", .config = indexer_config};
   family.defaults.max_position_embeddings = 163840;
-  family.defaults.index_topk = 2048;
-  family.defaults.index_n_heads = 64;
-  family.defaults.index_head_dim = 128;
+  family.defaults.indexer.topk = 2048;
+  family.defaults.indexer.n_heads = 64;
+  family.defaults.indexer.head_dim = 128;
   return family;
 }
 
@@ -247,10 +235,10 @@ Family glm_moe_dsa() {
   family.gguf = {.architecture = "glm-dsa", .config = glm_dsa_config};
   family.defaults.max_position_embeddings = 202752;
   family.defaults.rms_norm_eps = 1e-5;
-  family.defaults.n_shared_experts = 1;
-  family.defaults.first_k_dense_replace = 3;
-  family.defaults.index_n_heads = 32;
-  family.defaults.indexer_rope_interleave = true;
+  family.defaults.experts.n_shared_experts = 1;
+  family.defaults.experts.first_k_dense_replace = 3;
+  family.defaults.indexer.n_heads = 32;
+  family.defaults.indexer.rope_interleave = true;
   return family;
 }
 

@@ -12,11 +12,11 @@ ModelSpec ernie_moe_spec(const CheckpointConfig& config) {
   MixtureOfExpertsSpec experts = experts_of(config);
   experts.router.correction_bias = true;
   experts.router.normalize = true;
-  experts.router.least_sum = static_cast<float>(config.moe_norm_min);
-  experts.shared_intermediate_size = config.n_shared_experts * config.moe_intermediate_size;
+  experts.router.least_sum = static_cast<float>(config.experts.moe_norm_min);
+  experts.shared_intermediate_size = config.experts.n_shared_experts * config.experts.moe_intermediate_size;
   set_experts(config, experts, spec, [&](std::size_t layer) {
-    return layer >= config.moe_layer_start_index && layer <= config.moe_layer_end_index &&
-           (layer + 1) % config.moe_layer_interval == 0;
+    return layer >= config.experts.moe_layer_start_index && layer <= config.experts.moe_layer_end_index &&
+           (layer + 1) % config.experts.moe_layer_interval == 0;
   });
   return spec;
 }
@@ -24,7 +24,7 @@ ModelSpec ernie_moe_spec(const CheckpointConfig& config) {
 BlockNames ernie_moe_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
   names.experts.correction_bias = prefix + "mlp.moe_statics.e_score_correction_bias";
-  names.experts.shared_expert = gated_mlp(prefix + "mlp.shared_experts.");
+  names.experts.shared_expert = usual_names(kSharedExpertTensors, prefix + "mlp.shared_experts.");
   return names;
 }
 
@@ -46,11 +46,11 @@ Family ernie_moe() {
   family.defaults.head_dim = 0;
   family.defaults.num_key_value_heads = 4;
   family.defaults.num_experts = 64;
-  family.defaults.num_experts_per_tok = 6;
-  family.defaults.n_shared_experts = 2;
-  family.defaults.moe_intermediate_size = 1536;
-  family.defaults.moe_layer_start_index = 1;
-  family.defaults.moe_norm_min = 1e-12;
+  family.defaults.experts.num_experts_per_tok = 6;
+  family.defaults.experts.n_shared_experts = 2;
+  family.defaults.experts.moe_intermediate_size = 1536;
+  family.defaults.experts.moe_layer_start_index = 1;
+  family.defaults.experts.moe_norm_min = 1e-12;
   return family;
 }
 

@@ -81,7 +81,7 @@ ModelSpec gemma4_spec(const CheckpointConfig& config) {
   spec.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
   if (config.final_logit_softcapping != 0)
     spec.logit_softcap = static_cast<float>(config.final_logit_softcapping);
-  const std::size_t input = config.hidden_size_per_layer_input;
+  const std::size_t input = config.layer_input.hidden_size;
   for (BlockSpec& block : spec.blocks) {
     block.post_attention_norm = block.post_feed_forward_norm = norm;
     block.output_scale = true;
@@ -90,7 +90,7 @@ ModelSpec gemma4_spec(const CheckpointConfig& config) {
   }
   if (input != 0)
     spec.per_layer_inputs =
-        PerLayerInputsSpec{.size = input, .vocab_size = config.vocab_size_per_layer_input, .norm = norm};
+        PerLayerInputsSpec{.size = input, .vocab_size = config.layer_input.vocab_size, .norm = norm};
   set_gemma4_attention(config, spec);
   share_keys_and_values(config, spec);
   if (config.enable_moe_block) add_experts(config, spec);
@@ -165,13 +165,11 @@ BlockNames gemma4_block(const std::string& prefix) {
                    .shared_expert = {},
                    .shared_expert_gate = {},
                    .experts = prefix + "experts.",
-                   .parts = gated_mlp("")};
+                   .parts = usual_names(kOneExpertTensors, "")};
   names.mlp_norm = prefix + "post_feedforward_layernorm_1";
   names.experts_input_norm = prefix + "pre_feedforward_layernorm_2";
   names.experts_norm = prefix + "post_feedforward_layernorm_2";
-  names.layer_input = {.gate = prefix + "per_layer_input_gate",
-                       .projection = prefix + "per_layer_projection",
-                       .norm = prefix + "post_per_layer_input_norm"};
+  names.layer_input = usual_names(kLayerInputTensors, prefix);
   names.output_scale = prefix + "layer_scalar";
   return names;
 }
@@ -185,9 +183,7 @@ Family gemma4() {
                 .make_spec = gemma4_spec};
   family.names.part_prefix = "language_model.";
   family.names.names_of_block = gemma4_block;
-  family.names.per_layer_inputs = {.embed_tokens = "embed_tokens_per_layer",
-                                   .projection = "per_layer_model_projection",
-                                   .norm = "per_layer_projection_norm"};
+  family.names.per_layer_inputs = usual_names(kPerLayerInputTensors, "");
   family.gguf = {.architecture = "gemma4", .config = gemma4_config, .stores_windows = true};
   family.defaults.hidden_act = "gelu_pytorch_tanh";
   family.defaults.hidden_size = 2304;
@@ -198,8 +194,8 @@ Family gemma4() {
   family.defaults.head_dim = 256;
   family.defaults.global_head_dim = 512;
   family.defaults.vocab_size = 262144;
-  family.defaults.vocab_size_per_layer_input = 262144;
-  family.defaults.hidden_size_per_layer_input = 256;
+  family.defaults.layer_input.vocab_size = 262144;
+  family.defaults.layer_input.hidden_size = 256;
   family.defaults.max_position_embeddings = 131072;
   family.defaults.tie_word_embeddings = true;
   family.defaults.sliding_window = 512;

@@ -17,9 +17,9 @@ ModelSpec glm4_moe_spec(const CheckpointConfig& config) {
   ignore_next_token_layers(config, spec.names);
   MixtureOfExpertsSpec experts = experts_of(config);
   experts.router = router_with_correction_bias(config);
-  experts.shared_intermediate_size = config.n_shared_experts * config.moe_intermediate_size;
+  experts.shared_intermediate_size = config.experts.n_shared_experts * config.experts.moe_intermediate_size;
   set_experts(config, experts, spec,
-              [&](std::size_t layer) { return layer >= config.first_k_dense_replace; });
+              [&](std::size_t layer) { return layer >= config.experts.first_k_dense_replace; });
   return spec;
 }
 
@@ -39,8 +39,8 @@ ModelSpec dots1_spec(const CheckpointConfig& config) {
 
 BlockNames glm4_moe_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
-  names.experts.shared_expert = gated_mlp(prefix + "mlp.shared_experts.");
-  names.next_token = next_token_names(prefix);
+  names.experts.shared_expert = usual_names(kSharedExpertTensors, prefix + "mlp.shared_experts.");
+  names.next_token = usual_names(kNextTokenTensors, prefix);
   return names;
 }
 
@@ -74,11 +74,11 @@ Family glm4_moe() {
   family.defaults.rms_norm_eps = 1e-5;
   family.defaults.partial_rotary_factor = 0.5;
   family.defaults.num_experts = 128;
-  family.defaults.num_experts_per_tok = 8;
-  family.defaults.n_shared_experts = 1;
-  family.defaults.moe_intermediate_size = 1408;
-  family.defaults.norm_topk_prob = true;
-  family.defaults.first_k_dense_replace = 1;
+  family.defaults.experts.num_experts_per_tok = 8;
+  family.defaults.experts.n_shared_experts = 1;
+  family.defaults.experts.moe_intermediate_size = 1408;
+  family.defaults.experts.norm_topk_prob = true;
+  family.defaults.experts.first_k_dense_replace = 1;
   return family;
 }
 

@@ -57,7 +57,7 @@ Family gpt_oss() {
   family.defaults.attention_bias = true;
   family.defaults.sliding_window = 128;
   family.defaults.num_experts = 128;
-  family.defaults.num_experts_per_tok = 4;
+  family.defaults.experts.num_experts_per_tok = 4;
   return family;
 }
 

@@ -34,7 +34,7 @@ BlockNames granite_hybrid_moe_block(const std::string& prefix) {
                                      .gate_up_proj = names.gate_up_proj},
                    .shared_expert_gate = {},
                    .experts = moe + "experts.",
-                   .parts = gated_mlp(""),
+                   .parts = usual_names(kOneExpertTensors, ""),
                    .stacks = {.gate_up_proj = moe + "input_linear.weight",
                               .gate_up_bias = {},
                               .down_proj = moe + "output_linear.weight",
@@ -50,7 +50,7 @@ void set_hybrid_names(bool has_experts, TensorNames& names) {
 
 ModelSpec granite_hybrid_spec(const CheckpointConfig& config) {
   CheckpointConfig dense = config;
-  dense.intermediate_size = config.shared_expert_intermediate_size;
+  dense.intermediate_size = config.experts.shared_expert_intermediate_size;
   ModelSpec spec = granite_spec(dense);
   remove_rope(config, spec);
   set_mixers(config, mamba_of(config, config.rms_norm_eps, false), spec);
@@ -58,7 +58,7 @@ ModelSpec granite_hybrid_spec(const CheckpointConfig& config) {
   if (config.num_experts == 0) return spec;
   MixtureOfExpertsSpec experts = experts_of(config);
   experts.router.normalize = true;
-  experts.shared_intermediate_size = config.shared_expert_intermediate_size;
+  experts.shared_intermediate_size = config.experts.shared_expert_intermediate_size;
   set_experts(config, experts, spec, [](std::size_t) { return true; });
   return spec;
 }
@@ -99,8 +99,8 @@ Family granite_hybrid() {
   family.defaults.mamba.d_state = 256;
   family.defaults.mamba.d_conv = 4;
   family.defaults.num_experts = 8;
-  family.defaults.num_experts_per_tok = 2;
-  family.defaults.shared_expert_intermediate_size = 1024;
+  family.defaults.experts.num_experts_per_tok = 2;
+  family.defaults.experts.shared_expert_intermediate_size = 1024;
   return family;
 }
 

@@ -43,7 +43,7 @@ Family granite_moe() {
   family.names.gguf.interleaved_query_key = true;
   family.gguf = {.architecture = "granitemoe", .config = granite_moe_config};
   family.defaults.num_experts = 8;
-  family.defaults.num_experts_per_tok = 2;
+  family.defaults.experts.num_experts_per_tok = 2;
   return family;
 }
 

@@ -8,14 +8,10 @@ namespace tp::families {
 namespace {
 
 GatedDeltaNetSpec delta_attention(const CheckpointConfig& config) {
-  return {.num_key_heads = config.linear_num_key_heads,
-          .num_value_heads = config.linear_num_value_heads,
-          .key_head_dim = config.linear_key_head_dim,
-          .value_head_dim = config.linear_value_head_dim,
-          .conv_kernel = config.linear_conv_kernel_dim,
-          .norm = {.eps = static_cast<float>(config.rms_norm_eps)},
-          .gate = Activation::sigmoid,
-          .gate_rank = config.linear_value_head_dim};
+  GatedDeltaNetSpec spec = delta_net_of(config);
+  spec.gate = Activation::sigmoid;
+  spec.gate_rank = config.delta_net.value_head_dim;
+  return spec;
 }
 
 ModelSpec kimi_linear_spec(const CheckpointConfig& config) {
@@ -53,7 +49,8 @@ BlockNames kimi_linear_block(const std::string& prefix) {
                      .out_proj = attention + "o_proj"};
   names.experts = mixtral_block(prefix).experts;
   names.experts.correction_bias = prefix + "block_sparse_moe.gate.e_score_correction_bias";
-  names.experts.shared_expert = gated_mlp(prefix + "block_sparse_moe.shared_experts.");
+  names.experts.shared_expert =
+      usual_names(kSharedExpertTensors, prefix + "block_sparse_moe.shared_experts.");
   names.next_token = {};
   return names;
 }
@@ -87,12 +84,12 @@ Family kimi_linear() {
   family.fixed_fields.push_back({"linear_attn_config.gate_lower_bound", "null"});
   family.names.gguf.block.delta_net.out_proj = "attn_output";
   family.gguf = {.architecture = "kimi-linear", .config = kimi_linear_config};
-  family.defaults.routed_scaling_factor = 1.0;
-  family.defaults.linear_num_key_heads = 32;
-  family.defaults.linear_num_value_heads = 32;
-  family.defaults.linear_key_head_dim = 128;
-  family.defaults.linear_value_head_dim = 128;
-  family.defaults.linear_conv_kernel_dim = 4;
+  family.defaults.experts.routed_scaling_factor = 1.0;
+  family.defaults.delta_net.num_key_heads = 32;
+  family.defaults.delta_net.num_value_heads = 32;
+  family.defaults.delta_net.key_head_dim = 128;
+  family.defaults.delta_net.value_head_dim = 128;
+  family.defaults.delta_net.conv_kernel_dim = 4;
   return family;
 }
 

@@ -15,8 +15,8 @@ ModelSpec lfm2_spec(const CheckpointConfig& config) {
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
     attention_of(spec.blocks[layer]).query_key_norm = norm;
     if (!config.layer_types.empty() && config.layer_types[layer] == "conv")
-      spec.blocks[layer].attention =
-          ShortConvolutionSpec{.channels = config.hidden_size, .conv_kernel = config.conv_l_cache};
+      spec.blocks[layer].attention = ShortConvolutionSpec{.channels = config.hidden_size,
+                                                          .conv_kernel = config.short_convolution.l_cache};
   }
   return spec;
 }
@@ -26,10 +26,10 @@ ModelSpec lfm2_moe_spec(const CheckpointConfig& config) {
   MixtureOfExpertsSpec experts = experts_of(config);
   experts.router.scoring = RouterSpec::Scoring::sigmoid;
   experts.router.correction_bias = true;
-  experts.router.scale = static_cast<float>(config.routed_scaling_factor);
+  experts.router.scale = static_cast<float>(config.experts.routed_scaling_factor);
   experts.router.added_to_sum = 1e-6F;
   set_experts(config, experts, spec,
-              [&](std::size_t layer) { return layer >= config.first_k_dense_replace; });
+              [&](std::size_t layer) { return layer >= config.experts.first_k_dense_replace; });
   return spec;
 }
 
@@ -42,8 +42,7 @@ BlockNames lfm2_block(const std::string& prefix) {
   names.q_norm = attention + "q_layernorm";
   names.k_norm = attention + "k_layernorm";
   names.o_proj = attention + "out_proj";
-  names.short_convolution = {
-      .in_proj = prefix + "conv.in_proj", .conv = prefix + "conv.conv", .out_proj = prefix + "conv.out_proj"};
+  names.short_convolution = usual_names(kShortConvolutionTensors, prefix + "conv.");
   names.gate_proj = mlp + "w1";
   names.up_proj = mlp + "w3";
   names.down_proj = mlp + "w2";
@@ -89,8 +88,8 @@ Family lfm2() {
   family.defaults.max_position_embeddings = 128000;
   family.defaults.rope_theta = 1e6;
   family.defaults.tie_word_embeddings = true;
-  family.defaults.conv_l_cache = 3;
-  family.defaults.block_auto_adjust_ff_dim = true;
+  family.defaults.short_convolution.l_cache = 3;
+  family.defaults.short_convolution.auto_adjust_ff_dim = true;
   return family;
 }
 
@@ -98,12 +97,12 @@ Family lfm2_moe() {
   Family family = derived(lfm2(), "Lfm2MoeForCausalLM", lfm2_moe_spec);
   family.fixed_fields.push_back({"use_expert_bias", "true"});
   family.gguf = {.architecture = "lfm2moe", .config = lfm2_moe_config};
-  family.defaults.block_auto_adjust_ff_dim = false;
-  family.defaults.norm_topk_prob = true;
+  family.defaults.short_convolution.auto_adjust_ff_dim = false;
+  family.defaults.experts.norm_topk_prob = true;
   family.defaults.num_experts = 32;
-  family.defaults.num_experts_per_tok = 4;
-  family.defaults.moe_intermediate_size = 1792;
-  family.defaults.first_k_dense_replace = 2;
+  family.defaults.experts.num_experts_per_tok = 4;
+  family.defaults.experts.moe_intermediate_size = 1792;
+  family.defaults.experts.first_k_dense_replace = 2;
   return family;
 }
 

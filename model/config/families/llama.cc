@@ -42,29 +42,13 @@ ModelSpec llama_spec(const CheckpointConfig& config) {
 }
 
 BlockNames llama_block(const std::string& prefix) {
-  const std::string attention = prefix + "self_attn.";
   const std::string mlp = prefix + "mlp.";
-  return {.input_norm = prefix + "input_layernorm",
-          .q_proj = attention + "q_proj",
-          .k_proj = attention + "k_proj",
-          .v_proj = attention + "v_proj",
-          .q_norm = attention + "q_norm",
-          .k_norm = attention + "k_norm",
-          .sinks = {},
-          .o_proj = attention + "o_proj",
-          .post_attention_norm = {},
-          .pre_feed_forward_norm = prefix + "post_attention_layernorm",
-          .gate_proj = mlp + "gate_proj",
-          .up_proj = mlp + "up_proj",
-          .down_proj = mlp + "down_proj",
-          .post_feed_forward_norm = {},
-          .experts = {.router = mlp + "gate",
-                      .correction_bias = mlp + "gate.e_score_correction_bias",
-                      .shared_expert = gated_mlp(mlp + "shared_expert."),
-                      .shared_expert_gate = mlp + "shared_expert_gate",
-                      .experts = mlp + "experts.",
-                      .parts = gated_mlp(""),
-                      .stacks = {}}};
+  BlockNames names = usual_names(kBlockTensors, prefix);
+  names.experts = usual_names(kExpertTensors, mlp);
+  names.experts.shared_expert = usual_names(kSharedExpertTensors, mlp + "shared_expert.");
+  names.experts.experts = mlp + "experts.";
+  names.experts.parts = usual_names(kOneExpertTensors, "");
+  return names;
 }
 
 TensorNames llama_names() {

@@ -39,11 +39,12 @@ ModelSpec llama4_spec(const CheckpointConfig& config) {
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
     set_attention(config, layer, spec.blocks[layer]);
     std::get<GatedMlpSpec>(spec.blocks[layer].feed_forward).intermediate_size =
-        config.intermediate_size_mlp == 0 ? config.intermediate_size : config.intermediate_size_mlp;
+        config.experts.intermediate_size_mlp == 0 ? config.intermediate_size
+                                                  : config.experts.intermediate_size_mlp;
   }
   set_experts(config, experts, spec, [&](std::size_t layer) {
-    if (config.moe_layers.empty()) return (layer + 1) % config.interleave_moe_layer_step == 0;
-    return std::ranges::find(config.moe_layers, layer) != config.moe_layers.end();
+    if (config.experts.moe_layers.empty()) return (layer + 1) % config.experts.interleave_moe_layer_step == 0;
+    return std::ranges::find(config.experts.moe_layers, layer) != config.experts.moe_layers.end();
   });
   return spec;
 }
@@ -55,7 +56,7 @@ BlockNames llama4_block(const std::string& prefix) {
   names.up_proj = mlp + "up_proj";
   names.down_proj = mlp + "down_proj";
   names.experts.router = mlp + "router";
-  names.experts.shared_expert = gated_mlp(mlp + "shared_expert.");
+  names.experts.shared_expert = usual_names(kSharedExpertTensors, mlp + "shared_expert.");
   names.experts.experts = mlp + "experts.";
   names.experts.stacks = {.gate_up_proj = mlp + "experts.gate_up_proj",
                           .gate_up_bias = {},
@@ -89,7 +90,7 @@ Family llama4() {
   // Llama4TextConfig's defaults: configs of multimodal models may omit these fields.
   family.defaults.hidden_size = 5120;
   family.defaults.intermediate_size = 8192;
-  family.defaults.intermediate_size_mlp = 16384;
+  family.defaults.experts.intermediate_size_mlp = 16384;
   family.defaults.num_hidden_layers = 48;
   family.defaults.num_attention_heads = 40;
   family.defaults.num_key_value_heads = 8;
@@ -99,7 +100,7 @@ Family llama4() {
   family.defaults.rms_norm_eps = 1e-5;
   family.defaults.rope_theta = 500000;
   family.defaults.num_experts = 16;
-  family.defaults.num_experts_per_tok = 1;
+  family.defaults.experts.num_experts_per_tok = 1;
   family.defaults.use_qk_norm = true;
   family.defaults.no_rope_layer_interval = 4;
   family.defaults.attention_chunk_size = 8192;

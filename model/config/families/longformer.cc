@@ -11,11 +11,12 @@ ModelSpec longformer_body(const CheckpointConfig& config) {
   begin_positions_behind_padding(config, spec);
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
     AttentionSpec& attention = attention_of(spec.blocks[layer]);
-    require<ConfigError>(config.attention_window.size() == spec.blocks.size(),
+    require<ConfigError>(config.encoder.attention_window.size() == spec.blocks.size(),
                          "attention_window must be given for the layers of {}; check config.json",
                          config.architecture);
-    attention.pattern.window = config.attention_window[layer] / 2 + 1;
-    if (!config.attention_dilation.empty()) attention.pattern.dilation = config.attention_dilation[layer];
+    attention.pattern.window = config.encoder.attention_window[layer] / 2 + 1;
+    if (!config.encoder.attention_dilation.empty())
+      attention.pattern.dilation = config.encoder.attention_dilation[layer];
     attention.global_projections = true;
   }
   return spec;

@@ -46,7 +46,7 @@ Family minimax_m2() {
   family.defaults.head_dim = 128;
   family.defaults.max_position_embeddings = 196608;
   family.defaults.rope_theta = 5e6;
-  family.defaults.norm_topk_prob = true;
+  family.defaults.experts.norm_topk_prob = true;
   return family;
 }
 

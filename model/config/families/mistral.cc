@@ -59,7 +59,7 @@ Family mixtral() {
   family.defaults.rms_norm_eps = 1e-5;
   family.defaults.rope_theta = 1e6;
   family.defaults.num_experts = 8;
-  family.defaults.num_experts_per_tok = 2;
+  family.defaults.experts.num_experts_per_tok = 2;
   family.names.gguf.interleaved_query_key = true;
   family.gguf = {.architecture = "llama",
                  .is_of = [](const ModelMetadata& model) { return model.has_experts(); },

@@ -35,8 +35,8 @@ Family mistral4() {
   family.names.part_prefix = "language_model.";
   family.gguf.architecture = "mistral4";
   family.gguf.is_of = nullptr;
-  family.defaults.norm_topk_prob = true;
-  family.defaults.n_shared_experts = 1;
+  family.defaults.experts.norm_topk_prob = true;
+  family.defaults.experts.n_shared_experts = 1;
   return family;
 }
 

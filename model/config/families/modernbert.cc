@@ -9,11 +9,11 @@ namespace {
 // Layers 0, n, 2n, ..., or else those of layer_types, attend to all tokens. Other layers attend to half of
 // local_attention tokens on each side.
 void set_local_layers(const CheckpointConfig& config, ModelSpec& spec) {
-  require<ConfigError>(config.global_attn_every_n_layers >= 1,
+  require<ConfigError>(config.encoder.global_attn_every_n_layers >= 1,
                        "global_attn_every_n_layers must be at least 1, found {}; check config.json",
-                       config.global_attn_every_n_layers);
+                       config.encoder.global_attn_every_n_layers);
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
-    const bool is_global = config.layer_types.empty() ? layer % config.global_attn_every_n_layers == 0
+    const bool is_global = config.layer_types.empty() ? layer % config.encoder.global_attn_every_n_layers == 0
                                                       : config.layer_types[layer] == "full_attention";
     if (is_global) continue;
     AttentionSpec& attention = attention_of(spec.blocks[layer]);
@@ -44,22 +44,22 @@ ModelSpec modernbert_spec(const CheckpointConfig& config) {
 }
 
 void set_modernbert_lm_head(CheckpointConfig config, ModelSpec& spec) {
-  config.hidden_act = config.classifier_activation;
+  config.hidden_act = config.encoder.classifier_activation;
   set_masked_lm_head(config, spec);
   spec.head_transform->norm = norm_without_bias(config);
   spec.head_transform->bias = false;
 }
 
 void set_modernbert_classifier(const CheckpointConfig& config, ModelSpec& spec) {
-  require<ConfigError>(config.classifier_activation == "gelu",
+  require<ConfigError>(config.encoder.classifier_activation == "gelu",
                        "classifier_activation must be gelu for a classifier, found {}; use a model with it",
-                       config.classifier_activation);
+                       config.encoder.classifier_activation);
   PooledLayerSpec dense = pooled_layer(config, "head.dense", PooledLayerSpec::Activation::gelu);
   dense.bias = false;
   dense.norm = norm_without_bias(config);
   dense.norm_name = "head.norm";
   set_classifier(config, {dense, pooled_layer(config, "classifier")}, spec);
-  spec.sequence_head->pooling = config.classifier_pooling == "mean" ? Pooling::mean : Pooling::first;
+  spec.sequence_head->pooling = config.encoder.classifier_pooling == "mean" ? Pooling::mean : Pooling::first;
 }
 
 BlockNames modernbert_block(const std::string& prefix) {
@@ -83,7 +83,7 @@ Family modernbert_like() {
   family.defaults.rope_theta = 160000;
   family.defaults.rope_local_base_freq = 10000;
   family.defaults.sliding_window = 128;
-  family.defaults.global_attn_every_n_layers = 3;
+  family.defaults.encoder.global_attn_every_n_layers = 3;
   family.defaults.tie_word_embeddings = true;
   family.names = {.prefix = "model.",
                   .embed_tokens = "embeddings.tok_embeddings",

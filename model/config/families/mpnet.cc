@@ -7,8 +7,8 @@ namespace {
 ModelSpec mpnet_body(const CheckpointConfig& config) {
   ModelSpec spec = bert_body(config);
   begin_positions_behind_padding(config, spec);
-  spec.relative_bias = RelativeBiasSpec{.num_buckets = config.relative_attention_num_buckets,
-                                        .max_distance = config.relative_attention_max_distance,
+  spec.relative_bias = RelativeBiasSpec{.num_buckets = config.encoder.relative_attention_num_buckets,
+                                        .max_distance = config.encoder.relative_attention_max_distance,
                                         .num_attention_heads = config.num_attention_heads};
   for (BlockSpec& block : spec.blocks) attention_of(block).relative_bias = true;
   return spec;
@@ -31,7 +31,7 @@ Family mpnet_like() {
   family.defaults.max_position_embeddings = 512;
   family.defaults.type_vocab_size = 0;
   family.defaults.pad_token_id = 1;
-  family.defaults.relative_attention_num_buckets = 32;
+  family.defaults.encoder.relative_attention_num_buckets = 32;
   family.names.prefix = "mpnet.";
   family.names.token_types.clear();
   family.names.relative_bias = "encoder.relative_attention_bias";

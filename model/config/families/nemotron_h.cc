@@ -15,8 +15,8 @@ MixtureOfExpertsSpec nemotron_h_experts(const CheckpointConfig& config) {
   experts.router = router_with_correction_bias(config);
   experts.activation = activation_of(config);
   experts.gated = false;
-  experts.latent_size = config.moe_latent_size;
-  experts.shared_intermediate_size = config.shared_expert_intermediate_size;
+  experts.latent_size = config.experts.moe_latent_size;
+  experts.shared_intermediate_size = config.experts.shared_expert_intermediate_size;
   require_experts(config, experts);
   return experts;
 }
@@ -121,7 +121,7 @@ Family nemotron_h() {
   family.defaults.mamba.n_groups = 8;
   family.defaults.mamba.d_conv = 4;
   family.defaults.layer_norm_eps = 1e-5;
-  family.defaults.norm_topk_prob = true;
+  family.defaults.experts.norm_topk_prob = true;
   return family;
 }
 

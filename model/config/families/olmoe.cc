@@ -35,7 +35,7 @@ Family olmoe() {
   family.defaults.max_position_embeddings = 4096;
   family.defaults.rms_norm_eps = 1e-5;
   family.defaults.num_experts = 64;
-  family.defaults.num_experts_per_tok = 8;
+  family.defaults.experts.num_experts_per_tok = 8;
   return family;
 }
 

@@ -13,7 +13,7 @@ ModelSpec phimoe_spec(const CheckpointConfig& config) {
   spec.lm_head_bias = config.lm_head_bias;
   MixtureOfExpertsSpec experts = experts_of(config);
   experts.router.scoring = RouterSpec::Scoring::sparse_mixer;
-  experts.router.tolerance = static_cast<float>(2 * config.router_jitter_noise);
+  experts.router.tolerance = static_cast<float>(2 * config.experts.router_jitter_noise);
   set_experts(config, experts, spec, [](std::size_t) { return true; });
   for (BlockSpec& block : spec.blocks) block.input_norm = block.pre_feed_forward_norm = spec.final_norm;
   return spec;
@@ -35,7 +35,7 @@ Family phimoe() {
   family.names.gguf = {};
   family.gguf = {.architecture = "phimoe", .config = phimoe_config};
   family.defaults.num_experts = 16;
-  family.defaults.router_jitter_noise = 0.01;
+  family.defaults.experts.router_jitter_noise = 0.01;
   return family;
 }
 

@@ -26,7 +26,7 @@ namespace {
 ModelSpec qwen2_moe_spec(const CheckpointConfig& config) {
   ModelSpec spec = qwen2_spec(config);
   MixtureOfExpertsSpec experts = experts_of(config);
-  experts.shared_intermediate_size = config.shared_expert_intermediate_size;
+  experts.shared_intermediate_size = config.experts.shared_expert_intermediate_size;
   experts.shared_expert_gate = true;
   set_experts_by_step(config, experts, spec);
   return spec;
@@ -74,9 +74,9 @@ Family qwen3() {
 Family qwen2_moe() {
   Family family = derived(qwen2(), "Qwen2MoeForCausalLM", qwen2_moe_spec);
   family.defaults.num_experts = 60;
-  family.defaults.num_experts_per_tok = 4;
-  family.defaults.moe_intermediate_size = 1408;
-  family.defaults.shared_expert_intermediate_size = 5632;
+  family.defaults.experts.num_experts_per_tok = 4;
+  family.defaults.experts.moe_intermediate_size = 1408;
+  family.defaults.experts.shared_expert_intermediate_size = 5632;
   family.gguf = {.architecture = "qwen2moe", .config = qwen2_moe_config};
   return family;
 }
@@ -84,8 +84,8 @@ Family qwen2_moe() {
 Family qwen3_moe() {
   Family family = derived(qwen2(), "Qwen3MoeForCausalLM", qwen3_moe_spec);
   family.defaults.num_experts = 128;
-  family.defaults.num_experts_per_tok = 8;
-  family.defaults.moe_intermediate_size = 768;
+  family.defaults.experts.num_experts_per_tok = 8;
+  family.defaults.experts.moe_intermediate_size = 768;
   family.gguf = {.architecture = "qwen3moe", .config = qwen3_moe_config};
   return family;
 }

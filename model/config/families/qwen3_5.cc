@@ -19,7 +19,7 @@ Family qwen3_5_moe() {
   family.defaults.num_attention_heads = 16;
   family.defaults.num_key_value_heads = 2;
   family.defaults.num_experts = 256;
-  family.defaults.num_experts_per_tok = 8;
+  family.defaults.experts.num_experts_per_tok = 8;
   family.defaults.mrope_section = {11, 11, 10};
   return family;
 }

@@ -10,9 +10,6 @@
 namespace tp::families {
 namespace {
 
-// More taps than any known model has. A state has kMaxConvKernel - 1 rows at most.
-constexpr std::size_t kMaxConvKernel = 256;
-
 // Whether a layer has full attention. Throws ConfigError for a layer with neither full attention nor a
 // recurrence.
 bool has_attention(const CheckpointConfig& config, std::size_t layer) {
@@ -24,23 +21,8 @@ bool has_attention(const CheckpointConfig& config, std::size_t layer) {
                          config.architecture, type);
     return type == "full_attention";
   }
-  return config.full_attention_interval == 0 || (layer + 1) % config.full_attention_interval == 0;
-}
-
-GatedDeltaNetSpec delta_net_of(const CheckpointConfig& config) {
-  require<ConfigError>(config.linear_num_value_heads % config.linear_num_key_heads == 0,
-                       "linear_num_value_heads must be a multiple of linear_num_key_heads, found {} and {}; "
-                       "check config.json",
-                       config.linear_num_value_heads, config.linear_num_key_heads);
-  require<ConfigError>(config.linear_conv_kernel_dim <= kMaxConvKernel,
-                       "linear_conv_kernel_dim must be in 1..{} tokens, found {}; check config.json",
-                       kMaxConvKernel, config.linear_conv_kernel_dim);
-  return {.num_key_heads = config.linear_num_key_heads,
-          .num_value_heads = config.linear_num_value_heads,
-          .key_head_dim = config.linear_key_head_dim,
-          .value_head_dim = config.linear_value_head_dim,
-          .conv_kernel = config.linear_conv_kernel_dim,
-          .norm = {.eps = static_cast<float>(config.rms_norm_eps)}};
+  return config.delta_net.full_attention_interval == 0 ||
+         (layer + 1) % config.delta_net.full_attention_interval == 0;
 }
 
 ModelSpec qwen3_next_spec(const CheckpointConfig& config) {
@@ -60,27 +42,16 @@ ModelSpec qwen3_next_spec(const CheckpointConfig& config) {
   }
   if (config.num_experts == 0) return spec;
   MixtureOfExpertsSpec experts = experts_of(config);
-  experts.shared_intermediate_size = config.shared_expert_intermediate_size;
-  experts.shared_expert_gate = config.shared_expert_intermediate_size != 0;
+  experts.shared_intermediate_size = config.experts.shared_expert_intermediate_size;
+  experts.shared_expert_gate = config.experts.shared_expert_intermediate_size != 0;
   set_experts_by_step(config, experts, spec);
   return spec;
 }
 
 BlockNames qwen3_next_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
-  const std::string recurrence = prefix + "linear_attn.";
-  names.delta_net = {.in_proj_qkvz = recurrence + "in_proj_qkvz",
-                     .in_proj_qkv = recurrence + "in_proj_qkv",
-                     .in_proj_z = recurrence + "in_proj_z",
-                     .in_proj_ba = recurrence + "in_proj_ba",
-                     .in_proj_b = recurrence + "in_proj_b",
-                     .in_proj_a = recurrence + "in_proj_a",
-                     .conv = recurrence + "conv1d",
-                     .decay = recurrence + "A_log",
-                     .decay_bias = recurrence + "dt_bias",
-                     .norm = recurrence + "norm",
-                     .out_proj = recurrence + "out_proj"};
-  names.next_token = next_token_names(prefix);
+  names.delta_net = usual_names(kDeltaNetTensors, prefix + "linear_attn.");
+  names.next_token = usual_names(kNextTokenTensors, prefix);
   return names;
 }
 
@@ -100,8 +71,8 @@ ModelSpec qwen3_next_mtp_spec(const CheckpointConfig& config) {
   single.num_hidden_layers = 1;
   single.num_nextn_predict_layers = 0;
   single.layer_types = {"full_attention"};
-  single.mlp_only_layers.clear();
-  single.decoder_sparse_step = 1;
+  single.experts.mlp_only_layers.clear();
+  single.experts.decoder_sparse_step = 1;
   ModelSpec spec = qwen3_next_spec(single);
   spec.next_token = NextTokenSpec{.norm = *spec.final_norm};
   if (config.num_nextn_predict_layers != 0) {
@@ -117,13 +88,6 @@ ModelSpec qwen3_next_mtp_spec(const CheckpointConfig& config) {
 }  // namespace
 
 nlohmann::json gated_delta_net_config(const ModelMetadata& model) {
-  const std::uint64_t value_heads = model.whole("ssm.time_step_rank");
-  const std::uint64_t inner_size = model.whole("ssm.inner_size");
-  require<CheckpointError>(
-      value_heads != 0 && inner_size % value_heads == 0,
-      "{}: expected an ssm.inner_size that is a multiple of ssm.time_step_rank, found {} "
-      "and {}; convert the model again",
-      model.files().name(), inner_size, value_heads);
   nlohmann::json config = gguf_next_token_layers(model);
   const char* const recurrent = "attention.recurrent_layers";
   if (model.has(recurrent)) {
@@ -132,12 +96,8 @@ nlohmann::json gated_delta_net_config(const ModelMetadata& model) {
     for (const bool is_recurrent : layers)
       config["layer_types"].push_back(is_recurrent ? "linear_attention" : "full_attention");
   }
-  config.update({{"linear_num_value_heads", value_heads},
-                 {"linear_value_head_dim", inner_size / value_heads},
-                 {"linear_num_key_heads", model.whole("ssm.group_count")},
-                 {"linear_key_head_dim", model.whole("ssm.state_size")},
-                 {"linear_conv_kernel_dim", model.whole("ssm.conv_kernel")},
-                 {"full_attention_interval", model.whole_or("full_attention_interval", 4)}});
+  config.update(delta_net_in_gguf(model));
+  config["full_attention_interval"] = model.whole_or("full_attention_interval", 4);
   return config;
 }
 
@@ -162,16 +122,16 @@ Family qwen3_next() {
   family.defaults.head_dim = 256;
   family.defaults.partial_rotary_factor = 0.25;
   family.defaults.num_experts = 512;
-  family.defaults.num_experts_per_tok = 10;
-  family.defaults.moe_intermediate_size = 512;
-  family.defaults.shared_expert_intermediate_size = 512;
-  family.defaults.norm_topk_prob = true;
-  family.defaults.full_attention_interval = 4;
-  family.defaults.linear_num_key_heads = 16;
-  family.defaults.linear_num_value_heads = 32;
-  family.defaults.linear_key_head_dim = 128;
-  family.defaults.linear_value_head_dim = 128;
-  family.defaults.linear_conv_kernel_dim = 4;
+  family.defaults.experts.num_experts_per_tok = 10;
+  family.defaults.experts.moe_intermediate_size = 512;
+  family.defaults.experts.shared_expert_intermediate_size = 512;
+  family.defaults.experts.norm_topk_prob = true;
+  family.defaults.delta_net.full_attention_interval = 4;
+  family.defaults.delta_net.num_key_heads = 16;
+  family.defaults.delta_net.num_value_heads = 32;
+  family.defaults.delta_net.key_head_dim = 128;
+  family.defaults.delta_net.value_head_dim = 128;
+  family.defaults.delta_net.conv_kernel_dim = 4;
   return family;
 }
 

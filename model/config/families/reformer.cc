@@ -12,21 +12,23 @@ namespace {
 
 void require_layers(const CheckpointConfig& config) {
   const auto is_known = [](const std::string& type) { return type == "local" || type == "lsh"; };
-  require<ConfigError>(config.attn_layers.size() == config.num_hidden_layers &&
-                           std::ranges::all_of(config.attn_layers, is_known),
+  require<ConfigError>(config.reformer.attn_layers.size() == config.num_hidden_layers &&
+                           std::ranges::all_of(config.reformer.attn_layers, is_known),
                        "attn_layers must be local or lsh for each of the {} layers (num_hidden_layers), "
                        "found {} entries; check "
                        "config.json",
-                       config.num_hidden_layers, config.attn_layers.size());
+                       config.num_hidden_layers, config.reformer.attn_layers.size());
   const std::size_t chunks =
-      std::max({config.local_num_chunks_before, config.lsh_num_chunks_before, config.lsh_num_chunks_after});
-  const std::size_t length = std::max(config.local_attn_chunk_length, config.lsh_attn_chunk_length);
+      std::max({config.reformer.local_num_chunks_before, config.reformer.lsh_num_chunks_before,
+                config.reformer.lsh_num_chunks_after});
+  const std::size_t length =
+      std::max(config.reformer.local_attn_chunk_length, config.reformer.lsh_attn_chunk_length);
   require<ConfigError>(
-      chunks <= 64 && length <= 65536 && config.num_hashes <= 64,
+      chunks <= 64 && length <= 65536 && config.reformer.num_hashes <= 64,
       "at most 64 neighbours of a chunk, 65536 tokens in it and 64 hashes are supported, found "
       "{}, {} and {} (num_chunks_before and so on, attn_chunk_length, num_hashes); check "
       "config.json",
-      chunks, length, config.num_hashes);
+      chunks, length, config.reformer.num_hashes);
 }
 
 // How the original code pads sequences that are longer than the shortest chunk.
@@ -37,8 +39,9 @@ struct Padding {
 
 Padding padding_of(const CheckpointConfig& config) {
   Padding padding;
-  for (const std::string& type : config.attn_layers) {
-    const std::size_t length = type == "lsh" ? config.lsh_attn_chunk_length : config.local_attn_chunk_length;
+  for (const std::string& type : config.reformer.attn_layers) {
+    const std::size_t length =
+        type == "lsh" ? config.reformer.lsh_attn_chunk_length : config.reformer.local_attn_chunk_length;
     padding.multiple = std::lcm(padding.multiple, length);
     padding.shortest = std::min(padding.shortest, length);
   }
@@ -46,7 +49,7 @@ Padding padding_of(const CheckpointConfig& config) {
 }
 
 std::vector<std::size_t> buckets_of(const CheckpointConfig& config) {
-  for (const std::size_t factor : config.num_buckets) {
+  for (const std::size_t factor : config.reformer.num_buckets) {
     require<ConfigError>(
         factor % 2 == 0 && factor <= 4096,
         "num_buckets must be even, as a random direction gives two buckets, and have factors "
@@ -54,32 +57,33 @@ std::vector<std::size_t> buckets_of(const CheckpointConfig& config) {
         factor);
   }
   require<ConfigError>(
-      config.num_buckets.size() <= 2,
+      config.reformer.num_buckets.size() <= 2,
       "num_buckets must be a number or two factors of it, found {} factors; check config.json",
-      config.num_buckets.size());
-  return config.num_buckets;
+      config.reformer.num_buckets.size());
+  return config.reformer.num_buckets;
 }
 
 LshAttentionSpec lsh_of(const CheckpointConfig& config) {
   const Padding padding = padding_of(config);
-  const auto longest = static_cast<double>(config.max_position_embeddings / config.lsh_attn_chunk_length);
-  return {
-      .num_attention_heads = config.num_attention_heads,
-      .head_dim = config.head_dim,
-      .chunk_length = config.lsh_attn_chunk_length,
-      .chunks_before = config.lsh_num_chunks_before,
-      .chunks_after = config.lsh_num_chunks_after,
-      .num_hashes = config.num_hashes,
-      .num_buckets = buckets_of(config),
-      .max_buckets = 2 * std::max(static_cast<std::size_t>(std::sqrt(longest)), config.lsh_attn_chunk_length),
-      .hash_seed = config.hash_seed,
-      .padded_to = padding.multiple,
-      .unpadded = padding.shortest};
+  const auto longest =
+      static_cast<double>(config.max_position_embeddings / config.reformer.lsh_attn_chunk_length);
+  return {.num_attention_heads = config.num_attention_heads,
+          .head_dim = config.head_dim,
+          .chunk_length = config.reformer.lsh_attn_chunk_length,
+          .chunks_before = config.reformer.lsh_num_chunks_before,
+          .chunks_after = config.reformer.lsh_num_chunks_after,
+          .num_hashes = config.reformer.num_hashes,
+          .num_buckets = buckets_of(config),
+          .max_buckets = 2 * std::max(static_cast<std::size_t>(std::sqrt(longest)),
+                                      config.reformer.lsh_attn_chunk_length),
+          .hash_seed = config.reformer.hash_seed,
+          .padded_to = padding.multiple,
+          .unpadded = padding.shortest};
 }
 
 AxialPositionsSpec axial_of(const CheckpointConfig& config) {
-  const std::vector<std::size_t>& shape = config.axial_pos_shape;
-  const std::vector<std::size_t>& sizes = config.axial_pos_embds_dim;
+  const std::vector<std::size_t>& shape = config.reformer.axial_pos_shape;
+  const std::vector<std::size_t>& sizes = config.reformer.axial_pos_embds_dim;
   require<ConfigError>(
       shape.size() == 2 && sizes.size() == 2 && sizes[0] + sizes[1] == config.hidden_size &&
           shape[0] <= config.max_position_embeddings && shape[1] <= config.max_position_embeddings &&
@@ -101,11 +105,11 @@ ModelSpec reformer_spec(const CheckpointConfig& config) {
     BlockSpec& block = spec.blocks[layer];
     block.wiring = BlockSpec::Wiring::reversible;
     attention_of(block).rope.reset();
-    attention_of(block).pattern.chunk = config.local_attn_chunk_length;
-    attention_of(block).pattern.chunks_before = config.local_num_chunks_before;
-    if (config.attn_layers[layer] == "lsh") block.attention = lsh_of(config);
+    attention_of(block).pattern.chunk = config.reformer.local_attn_chunk_length;
+    attention_of(block).pattern.chunks_before = config.reformer.local_num_chunks_before;
+    if (config.reformer.attn_layers[layer] == "lsh") block.attention = lsh_of(config);
   }
-  if (config.axial_pos_shape.empty())
+  if (config.reformer.axial_pos_shape.empty())
     spec.learned_positions = config.max_position_embeddings;
   else
     spec.axial_positions = axial_of(config);

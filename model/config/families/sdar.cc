@@ -8,7 +8,7 @@ namespace {
 ModelSpec sdar_spec(const CheckpointConfig& config) {
   ModelSpec spec = qwen3_spec(config);
   spec.diffusion = DiffusionSpec{.mask_token = config.mask_token_id,
-                                 .block_length = config.block_size,
+                                 .block_length = config.encoder.block_size,
                                  .filtered_confidence = true,
                                  .schedule = DiffusionSpec::Schedule::of_block,
                                  .above = DiffusionSpec::Above::no_fewer_than_schedule};
@@ -21,7 +21,7 @@ Family sdar() {
   Family family = derived(qwen3(), "SDARForCausalLM", sdar_spec);
   family.kind = ModelKind::diffusion;
   family.defaults.mask_token_id = 151669;
-  family.defaults.block_size = 4;
+  family.defaults.encoder.block_size = 4;
   family.gguf = {};
   return family;
 }

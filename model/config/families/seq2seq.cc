@@ -7,11 +7,11 @@ namespace tp::families {
 
 CheckpointConfig encoder_config(const CheckpointConfig& config) {
   CheckpointConfig encoder = config;
-  encoder.num_hidden_layers = config.encoder_layers;
-  encoder.intermediate_size = config.encoder_intermediate_size;
-  if (config.encoder_attention_heads == config.num_attention_heads) return encoder;
-  encoder.num_attention_heads = encoder.num_key_value_heads = config.encoder_attention_heads;
-  encoder.head_dim = config.hidden_size / config.encoder_attention_heads;
+  encoder.num_hidden_layers = config.seq2seq.encoder_layers;
+  encoder.intermediate_size = config.seq2seq.encoder_intermediate_size;
+  if (config.seq2seq.encoder_attention_heads == config.num_attention_heads) return encoder;
+  encoder.num_attention_heads = encoder.num_key_value_heads = config.seq2seq.encoder_attention_heads;
+  encoder.head_dim = config.hidden_size / config.seq2seq.encoder_attention_heads;
   return encoder;
 }
 

@@ -50,15 +50,15 @@ TensorNames t5_names(const std::string& stack) {
 ModelSpec t5_stack(const CheckpointConfig& config, bool sees_both_directions) {
   ModelSpec spec = llama_spec(config);
   set_norms(spec, {.eps = static_cast<float>(config.layer_norm_eps)});
-  if (!config.gated_mlp) set_plain_mlps(config, spec);
+  if (!config.seq2seq.gated_mlp) set_plain_mlps(config, spec);
   for (BlockSpec& block : spec.blocks) {
     AttentionSpec& attention = attention_of(block);
     attention.rope.reset();
     attention.scale = 1.0F;
     attention.relative_bias = true;
   }
-  spec.relative_bias = RelativeBiasSpec{.num_buckets = config.relative_attention_num_buckets,
-                                        .max_distance = config.relative_attention_max_distance,
+  spec.relative_bias = RelativeBiasSpec{.num_buckets = config.encoder.relative_attention_num_buckets,
+                                        .max_distance = config.encoder.relative_attention_max_distance,
                                         .bidirectional = sees_both_directions,
                                         .num_attention_heads = config.num_attention_heads};
   return spec;
@@ -67,14 +67,14 @@ ModelSpec t5_stack(const CheckpointConfig& config, bool sees_both_directions) {
 ModelSpec t5_spec(const CheckpointConfig& config) {
   ModelSpec encoder = t5_stack(encoder_config(config), true);
   encoder.names = t5_names("encoder.");
-  encoder.names.names_of_block = config.gated_mlp
+  encoder.names.names_of_block = config.seq2seq.gated_mlp
                                      ? [](const std::string& prefix) { return t5_block(prefix, "1", true); }
                                      : [](const std::string& prefix) { return t5_block(prefix, "1", false); };
   make_encoder(encoder);
 
   ModelSpec spec = t5_stack(config, false);
   spec.names = t5_names("decoder.");
-  spec.names.names_of_block = config.gated_mlp
+  spec.names.names_of_block = config.seq2seq.gated_mlp
                                   ? [](const std::string& prefix) { return t5_block(prefix, "2", true); }
                                   : [](const std::string& prefix) { return t5_block(prefix, "2", false); };
   if (config.tie_word_embeddings)
@@ -93,7 +93,7 @@ Family t5() {
   family.defaults.hidden_act = "relu";
   family.defaults.layer_norm_eps = 1e-6;
   family.defaults.max_position_embeddings = 512;
-  family.defaults.relative_attention_num_buckets = 32;
+  family.defaults.encoder.relative_attention_num_buckets = 32;
   return family;
 }
 

@@ -25,15 +25,15 @@ void write_metadata(GgufConversion& to) {
   std::vector<std::int32_t> kv_heads;
   for (const std::string& type : config.layer_types) kv_heads.push_back(type == "full_attention" ? 1 : 0);
   to.numbers("attention.head_count_kv", GgufKind::i32, kv_heads);
-  to.whole("ssm.conv_kernel", config.linear_conv_kernel_dim);
-  to.whole("kda.head_dim", config.linear_key_head_dim);
-  to.whole("rope.dimension_count", config.qk_rope_head_dim);
-  to.whole("attention.kv_lora_rank", config.kv_lora_rank);
-  to.whole("attention.key_length_mla", config.qk_nope_head_dim + config.qk_rope_head_dim);
-  to.whole("attention.value_length_mla", config.v_head_dim);
-  to.whole("leading_dense_block_count", config.first_k_dense_replace);
-  to.whole("expert_shared_count", config.n_shared_experts);
-  to.number("expert_weights_scale", config.routed_scaling_factor);
+  to.whole("ssm.conv_kernel", config.delta_net.conv_kernel_dim);
+  to.whole("kda.head_dim", config.delta_net.key_head_dim);
+  to.whole("rope.dimension_count", config.latent.qk_rope_head_dim);
+  to.whole("attention.kv_lora_rank", config.latent.kv_lora_rank);
+  to.whole("attention.key_length_mla", config.latent.qk_nope_head_dim + config.latent.qk_rope_head_dim);
+  to.whole("attention.value_length_mla", config.latent.v_head_dim);
+  to.whole("leading_dense_block_count", config.experts.first_k_dense_replace);
+  to.whole("expert_shared_count", config.experts.n_shared_experts);
+  to.number("expert_weights_scale", config.experts.routed_scaling_factor);
   to.whole("expert_gating_func", 2);
 }
 
@@ -75,9 +75,11 @@ void write_latent_attention(GgufConversion& to, std::size_t layer) {
   to.copy(block + "attn_kv_a_mqa.weight", prefix + "kv_a_proj_with_mqa.weight");
   to.copy(block + "attn_kv_a_norm.weight", prefix + "kv_a_layernorm.weight");
   TensorValues both = to.read(prefix + "kv_b_proj.weight");
-  both.shape = {config.num_attention_heads, config.qk_nope_head_dim + config.v_head_dim, config.kv_lora_rank};
-  to.write(block + "attn_k_b.weight", transposed(rows_of(both, 0, config.qk_nope_head_dim)));
-  to.write(block + "attn_v_b.weight", rows_of(both, config.qk_nope_head_dim, config.v_head_dim));
+  both.shape = {config.num_attention_heads, config.latent.qk_nope_head_dim + config.latent.v_head_dim,
+                config.latent.kv_lora_rank};
+  to.write(block + "attn_k_b.weight", transposed(rows_of(both, 0, config.latent.qk_nope_head_dim)));
+  to.write(block + "attn_v_b.weight",
+           rows_of(both, config.latent.qk_nope_head_dim, config.latent.v_head_dim));
 }
 
 GgufConversion kimi_file(const reference::Fixture& fixture) {

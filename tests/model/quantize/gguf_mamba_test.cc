@@ -96,7 +96,7 @@ GgufConversion granite_file(const Fixture& fixture) {
   const CheckpointConfig& config = to.config();
   write_mixer_sizes(to);
   write_kv_heads_of_layers(to);
-  to.whole("expert_shared_feed_forward_length", config.shared_expert_intermediate_size);
+  to.whole("expert_shared_feed_forward_length", config.experts.shared_expert_intermediate_size);
   to.number("embedding_scale", config.embedding_multiplier);
   to.number("residual_scale", config.residual_multiplier);
   to.number("attention.scale", config.attention_multiplier);
@@ -217,16 +217,16 @@ GgufConversion nemotron_h_file(const Fixture& fixture) {
   write_backbone(to);
   write_kv_heads_of_layers(to);
   to.numbers("feed_forward_length", GgufKind::i32,
-             has_experts ? of_layers(config, "moe", config.moe_intermediate_size)
+             has_experts ? of_layers(config, "moe", config.experts.moe_intermediate_size)
                          : of_layers(config, "mlp", config.intermediate_size));
   to.boolean("rope.scaling.finetuned", false);
   if (has_experts) {
-    to.whole("expert_shared_feed_forward_length", config.shared_expert_intermediate_size);
-    to.whole("expert_shared_count", config.n_shared_experts);
-    to.boolean("expert_weights_norm", config.norm_topk_prob);
-    to.number("expert_weights_scale", config.routed_scaling_factor);
-    to.whole("expert_group_count", config.n_group);
-    if (config.moe_latent_size != 0) to.whole("moe_latent_size", config.moe_latent_size);
+    to.whole("expert_shared_feed_forward_length", config.experts.shared_expert_intermediate_size);
+    to.whole("expert_shared_count", config.experts.n_shared_experts);
+    to.boolean("expert_weights_norm", config.experts.norm_topk_prob);
+    to.number("expert_weights_scale", config.experts.routed_scaling_factor);
+    to.whole("expert_group_count", config.experts.n_group);
+    if (config.experts.moe_latent_size != 0) to.whole("moe_latent_size", config.experts.moe_latent_size);
   }
   for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     to.copy_block(layer,
@@ -274,7 +274,7 @@ TEST(GgufNemotron, MayHaveALayerForMultiTokenPrediction) {
   GgufConversion to = nemotron_h_file(fixture);
   const CheckpointConfig& config = to.config();
   std::vector<std::int32_t> kv_heads = of_layers(config, "full_attention", config.num_key_value_heads);
-  std::vector<std::int32_t> widths = of_layers(config, "moe", config.moe_intermediate_size);
+  std::vector<std::int32_t> widths = of_layers(config, "moe", config.experts.moe_intermediate_size);
   kv_heads.push_back(2);
   widths.push_back(32);
   to.numbers("attention.head_count_kv", GgufKind::i32, kv_heads);

@@ -46,12 +46,12 @@ const test::BlockTensors kQwenBlock = {{"post_attention_norm.weight", "post_atte
 void write_sizes(GgufConversion& to) {
   const CheckpointConfig& config = to.config();
   if (config.num_experts != 0)
-    to.whole("expert_shared_feed_forward_length", config.shared_expert_intermediate_size);
-  to.whole("ssm.conv_kernel", config.linear_conv_kernel_dim);
-  to.whole("ssm.state_size", config.linear_key_head_dim);
-  to.whole("ssm.group_count", config.linear_num_key_heads);
-  to.whole("ssm.time_step_rank", config.linear_num_value_heads);
-  to.whole("ssm.inner_size", config.linear_num_value_heads * config.linear_value_head_dim);
+    to.whole("expert_shared_feed_forward_length", config.experts.shared_expert_intermediate_size);
+  to.whole("ssm.conv_kernel", config.delta_net.conv_kernel_dim);
+  to.whole("ssm.state_size", config.delta_net.key_head_dim);
+  to.whole("ssm.group_count", config.delta_net.num_key_heads);
+  to.whole("ssm.time_step_rank", config.delta_net.num_value_heads);
+  to.whole("ssm.inner_size", config.delta_net.num_value_heads * config.delta_net.value_head_dim);
   to.whole("full_attention_interval", 4);
 }
 
@@ -80,9 +80,9 @@ void split_projection(GgufConversion& to, std::size_t layer) {
   const CheckpointConfig& config = to.config();
   const std::string name = fmt::format("model.layers.{}.linear_attn.in_proj_qkvz.weight", layer);
   if (!to.contains(name)) return;
-  const std::size_t keys = config.linear_num_key_heads;
-  const std::size_t key = config.linear_key_head_dim;
-  const std::size_t value = config.linear_num_value_heads / keys * config.linear_value_head_dim;
+  const std::size_t keys = config.delta_net.num_key_heads;
+  const std::size_t key = config.delta_net.key_head_dim;
+  const std::size_t value = config.delta_net.num_value_heads / keys * config.delta_net.value_head_dim;
   TensorValues all = to.read(name);
   all.shape = {keys, all.shape[0] / keys, all.shape[1]};
   const auto part = [&](std::size_t begin, std::size_t rows) {
@@ -115,8 +115,8 @@ TEST(GgufQwenNext, HasItsProjectionsInTwoTensorsAsLlamaCppWritesThem) {
 // Reorders Qwen3.5's value heads, each of which has `head` elements, from `begin` on: [key heads, value heads
 // per key head] -> [value heads per key head, key heads].
 void tile(const CheckpointConfig& config, std::vector<float>& elements, std::size_t begin, std::size_t head) {
-  const std::size_t keys = config.linear_num_key_heads;
-  const std::size_t per_key = config.linear_num_value_heads / keys;
+  const std::size_t keys = config.delta_net.num_key_heads;
+  const std::size_t per_key = config.delta_net.num_value_heads / keys;
   const std::vector<float> grouped = elements;
   for (std::size_t key = 0; key < keys; ++key) {
     for (std::size_t value = 0; value < per_key; ++value) {
@@ -129,7 +129,7 @@ void tile(const CheckpointConfig& config, std::vector<float>& elements, std::siz
 
 void tile_value_heads(GgufConversion& to, const std::string& block) {
   const CheckpointConfig& config = to.config();
-  const std::size_t others = 2 * config.linear_num_key_heads * config.linear_key_head_dim;
+  const std::size_t others = 2 * config.delta_net.num_key_heads * config.delta_net.key_head_dim;
   // `rows` of each value head, after `begin` other rows.
   const auto tile_rows = [&](const std::string& name, std::size_t begin, std::size_t rows) {
     to.change(block + name, [&](TensorValues& values) {
@@ -138,13 +138,13 @@ void tile_value_heads(GgufConversion& to, const std::string& block) {
     });
   };
   for (const char* name : {"attn_qkv.weight", "ssm_conv1d.weight"})
-    tile_rows(name, others, config.linear_value_head_dim);
-  tile_rows("attn_gate.weight", 0, config.linear_value_head_dim);
+    tile_rows(name, others, config.delta_net.value_head_dim);
+  tile_rows("attn_gate.weight", 0, config.delta_net.value_head_dim);
   for (const char* name : {"ssm_alpha.weight", "ssm_beta.weight", "ssm_a", "ssm_dt.bias"})
     tile_rows(name, 0, 1);
   to.change(block + "ssm_out.weight", [&](TensorValues& values) {
     for (std::size_t row = 0; row < values.shape[0]; ++row)
-      tile(config, values.elements, row * values.shape[1], config.linear_value_head_dim);
+      tile(config, values.elements, row * values.shape[1], config.delta_net.value_head_dim);
   });
 }
 

@@ -96,13 +96,13 @@ CheckpointConfig indexed() {
   CheckpointConfig config = llama();
   config.architecture = "DeepseekV32ForCausalLM";
   config.num_key_value_heads = config.num_attention_heads;
-  config.q_lora_rank = 64;
-  config.kv_lora_rank = 32;
-  config.qk_nope_head_dim = config.qk_rope_head_dim = config.v_head_dim = 32;
-  config.first_k_dense_replace = config.num_hidden_layers;
-  config.index_topk = 64;
-  config.index_n_heads = 4;
-  config.index_head_dim = 32;
+  config.latent.q_lora_rank = 64;
+  config.latent.kv_lora_rank = 32;
+  config.latent.qk_nope_head_dim = config.latent.qk_rope_head_dim = config.latent.v_head_dim = 32;
+  config.experts.first_k_dense_replace = config.num_hidden_layers;
+  config.indexer.topk = 64;
+  config.indexer.n_heads = 4;
+  config.indexer.head_dim = 32;
   return config;
 }
 
@@ -350,8 +350,8 @@ class ExpertsPredictionTest : public PredictionTest {
           CheckpointConfig config = llama();
           config.architecture = "MixtralForCausalLM";
           config.num_experts = 8;
-          config.num_experts_per_tok = 2;
-          config.moe_intermediate_size = 4096;
+          config.experts.num_experts_per_tok = 2;
+          config.experts.moe_intermediate_size = 4096;
           return config;
         }()) {}
 };

@@ -1,5 +1,6 @@
-#include "model/config/indexer_config.h"
+#include "model/config/latent_attention_part.h"
 
+#include "model/config/checkpoint_config.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -26,28 +27,37 @@ std::vector<std::string> indexer_types(const JsonNode& fields, const CheckpointC
 
 }  // namespace
 
+void read_latent_attention(const JsonNode& fields, LatentAttentionConfig& latent) {
+  if (!fields.has("kv_lora_rank")) return;
+  latent.q_lora_rank = fields.count_or("q_lora_rank", 0);
+  latent.kv_lora_rank = fields.at("kv_lora_rank").size();
+  latent.qk_nope_head_dim = fields.at("qk_nope_head_dim").size();
+  latent.qk_rope_head_dim = fields.at("qk_rope_head_dim").size();
+  latent.v_head_dim = fields.at("v_head_dim").size();
+  fields.update({"rope_interleave"}, latent.rope_interleave);
+}
+
 void read_indexer(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   constexpr std::size_t kMost = 65536;
-  fields.update_size({"index_topk"}, config.index_topk);
-  fields.update_size({"index_n_heads"}, config.index_n_heads);
-  fields.update_size({"index_head_dim"}, config.index_head_dim);
-  fields.update({"indexer_rope_interleave"}, config.indexer_rope_interleave);
+  read_numbers(kIndexerNumbers, fields, config.indexer);
+  fields.update({"indexer_rope_interleave"}, config.indexer.rope_interleave);
   require<ConfigError>(
-      config.index_topk <= (std::size_t{1} << 24) && config.index_n_heads <= kMost &&
-          config.index_head_dim <= kMost && config.index_head_dim >= config.qk_rope_head_dim,
+      config.indexer.topk <= (std::size_t{1} << 24) && config.indexer.n_heads <= kMost &&
+          config.indexer.head_dim <= kMost && config.indexer.head_dim >= config.latent.qk_rope_head_dim,
       "{}: index_topk must be at most 16777216, index_n_heads at most 65536, and index_head_dim from "
       "qk_rope_head_dim, {}, to 65536, found {}, {} and {}; check config.json",
-      where, config.qk_rope_head_dim, config.index_topk, config.index_n_heads, config.index_head_dim);
-  config.indexer_types = indexer_types(fields, config);
-  if (config.indexer_types.empty()) return;
+      where, config.latent.qk_rope_head_dim, config.indexer.topk, config.indexer.n_heads,
+      config.indexer.head_dim);
+  config.indexer.types = indexer_types(fields, config);
+  if (config.indexer.types.empty()) return;
   const bool are_known = std::ranges::all_of(
-      config.indexer_types, [](const std::string& type) { return type == "full" || type == "shared"; });
-  require<ConfigError>(are_known && config.indexer_types.front() == "full" &&
-                           config.indexer_types.size() >= config.num_hidden_layers,
+      config.indexer.types, [](const std::string& type) { return type == "full" || type == "shared"; });
+  require<ConfigError>(are_known && config.indexer.types.front() == "full" &&
+                           config.indexer.types.size() >= config.num_hidden_layers,
                        "{}: indexers must be full in the first layer and full or shared (F or S) in all {} "
                        "others; check indexer_types and index_topk_pattern in config.json",
                        where, config.num_hidden_layers - 1);
-  config.indexer_types.resize(config.num_hidden_layers);
+  config.indexer.types.resize(config.num_hidden_layers);
 }
 
 }  // namespace tp

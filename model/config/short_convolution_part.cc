@@ -1,5 +1,6 @@
-#include "model/config/short_conv_config.h"
+#include "model/config/short_convolution_part.h"
 
+#include "model/config/checkpoint_config.h"
 #include "tp/internal/require.h"
 
 #include <vector>
@@ -38,10 +39,10 @@ std::size_t adjusted_width(const JsonNode& fields, const std::string& where, std
 }  // namespace
 
 void read_short_convolutions(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
-  fields.update_size({"conv_L_cache"}, config.conv_l_cache);
+  read_numbers(kShortConvolutionNumbers, fields, config.short_convolution);
   if (fields.has("full_attn_idxs")) config.layer_types = types_by_list(fields, where, config);
-  fields.update({"block_auto_adjust_ff_dim"}, config.block_auto_adjust_ff_dim);
-  if (config.block_auto_adjust_ff_dim)
+  fields.update({"block_auto_adjust_ff_dim"}, config.short_convolution.auto_adjust_ff_dim);
+  if (config.short_convolution.auto_adjust_ff_dim)
     config.intermediate_size = adjusted_width(fields, where, config.intermediate_size);
 }
 

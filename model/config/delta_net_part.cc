@@ -1,0 +1,103 @@
+#include "model/config/delta_net_part.h"
+
+#include "model/config/checkpoint_config.h"
+#include "model/config/spec.h"
+#include "model/config/tensor_names.h"
+#include "tp/internal/require.h"
+
+namespace tp {
+namespace {
+
+// More taps than any known model has. A state has kMaxConvKernel - 1 rows at most.
+constexpr std::size_t kMaxConvKernel = 256;
+
+// Kimi-Linear has an object with its layers, which it counts from 1, and one number of heads and one size for
+// keys and values.
+void read_kimi_recurrence(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  fields.update_size({"num_heads"}, config.delta_net.num_value_heads);
+  fields.update_size({"head_dim"}, config.delta_net.value_head_dim);
+  fields.update_size({"short_conv_kernel_size"}, config.delta_net.conv_kernel_dim);
+  config.delta_net.num_key_heads = config.delta_net.num_value_heads;
+  config.delta_net.key_head_dim = config.delta_net.value_head_dim;
+  config.layer_types.assign(config.num_hidden_layers, "linear_attention");
+  for (const std::size_t layer : fields.list_or_empty("full_attn_layers", &JsonNode::count)) {
+    require<ConfigError>(layer >= 1 && layer <= config.num_hidden_layers,
+                         "{}: full_attn_layers must be layers 1 to {} (num_hidden_layers), found {}; check "
+                         "config.json",
+                         where, config.num_hidden_layers, layer);
+    config.layer_types[layer - 1] = "full_attention";
+  }
+}
+
+// The order of value heads with `head_dim` elements each, after `first` other elements.
+GgufOrder value_heads(const GgufContext& context, std::size_t head_dim, std::size_t first = 0) {
+  const GgufHeads& heads = context.heads;
+  const std::size_t per_group = heads.delta_value_heads / heads.delta_key_heads;
+  if (!context.gguf.tiled_value_heads || per_group <= 1) return {};
+  return {.kind = GgufOrder::Kind::tiled,
+          .head_dim = head_dim,
+          .groups = heads.delta_key_heads,
+          .per_group = per_group,
+          .first = first};
+}
+
+}  // namespace
+
+GgufPlace delta_value_rows(const GgufContext& context) {
+  return {.rows = value_heads(context, context.heads.delta_value_dim)};
+}
+
+GgufPlace delta_rows_after_keys(const GgufContext& context) {
+  const std::size_t keys = 2 * context.heads.delta_key_heads * context.heads.delta_key_dim;
+  return {.rows = value_heads(context, context.heads.delta_value_dim, keys)};
+}
+
+GgufPlace delta_head_rows(const GgufContext& context) { return {.rows = value_heads(context, 1)}; }
+
+GgufPlace delta_value_columns(const GgufContext& context) {
+  return {.columns = value_heads(context, context.heads.delta_value_dim)};
+}
+
+GgufPlace delta_decays(const GgufContext& context) {
+  const bool is_kimi = !context.block.delta_net.decay_up.empty();
+  return {.rows = value_heads(context, 1), .vector_row = is_kimi ? 1U : 0U, .is_negative_exp = true};
+}
+
+void read_delta_net(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  if (fields.has("linear_attn_config"))
+    return read_kimi_recurrence(fields.at("linear_attn_config"), where, config);
+  fields.update_count({"full_attention_interval"}, config.delta_net.full_attention_interval);
+  read_numbers(kDeltaNetNumbers, fields, config.delta_net);
+}
+
+GatedDeltaNetSpec delta_net_of(const CheckpointConfig& config) {
+  const DeltaNetConfig& net = config.delta_net;
+  require<ConfigError>(net.num_value_heads % net.num_key_heads == 0,
+                       "linear_num_value_heads must be a multiple of linear_num_key_heads, found {} and {}; "
+                       "check config.json",
+                       net.num_value_heads, net.num_key_heads);
+  require<ConfigError>(net.conv_kernel_dim <= kMaxConvKernel,
+                       "linear_conv_kernel_dim must be in 1..{} tokens, found {}; check config.json",
+                       kMaxConvKernel, net.conv_kernel_dim);
+  return {.num_key_heads = net.num_key_heads,
+          .num_value_heads = net.num_value_heads,
+          .key_head_dim = net.key_head_dim,
+          .value_head_dim = net.value_head_dim,
+          .conv_kernel = net.conv_kernel_dim,
+          .norm = {.eps = static_cast<float>(config.rms_norm_eps)}};
+}
+
+nlohmann::json delta_net_in_gguf(const ModelMetadata& model) {
+  nlohmann::json config = numbers_in_gguf(kDeltaNetNumbers, model);
+  const auto value_heads = config.at("linear_num_value_heads").get<std::uint64_t>();
+  const std::uint64_t inner_size = model.whole("ssm.inner_size");
+  require<CheckpointError>(
+      value_heads != 0 && inner_size % value_heads == 0,
+      "{}: expected an ssm.inner_size that is a multiple of ssm.time_step_rank, found {} "
+      "and {}; convert the model again",
+      model.files().name(), inner_size, value_heads);
+  config["linear_value_head_dim"] = inner_size / value_heads;
+  return config;
+}
+
+}  // namespace tp

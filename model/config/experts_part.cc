@@ -1,0 +1,67 @@
+#include "model/config/experts_part.h"
+
+#include "model/config/checkpoint_config.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace tp {
+namespace {
+
+// The number of layers before the first layer with experts. transformers 5 writes a list of layer types
+// instead of this number.
+std::size_t dense_layers_at_start(const JsonNode& fields, std::size_t otherwise) {
+  const std::vector<std::string> types = fields.list_or_empty("mlp_layer_types", &JsonNode::string);
+  if (types.empty())
+    return fields.count_or(fields.name_of({"first_k_dense_replace", "num_dense_layers"}), otherwise);
+  const auto first = std::ranges::find(types, "sparse");
+  if (std::any_of(first, types.end(), [](const std::string& type) { return type != "sparse"; }))
+    fields.at("mlp_layer_types").fail_type("a list of dense layers and then of sparse ones");
+  return static_cast<std::size_t>(first - types.begin());
+}
+
+}  // namespace
+
+void read_experts(const JsonNode& fields, CheckpointConfig& config) {
+  fields.update_count({"num_nextn_predict_layers"}, config.num_nextn_predict_layers);
+  fields.update_count({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"},
+                      config.num_experts);
+  if (config.num_experts == 0) return;
+  const std::string per_token =
+      fields.name_of({"num_experts_per_tok", "num_experts_per_token", "moe_k", "top_k_experts"});
+  config.experts.num_experts_per_tok = config.experts.num_experts_per_tok == 0
+                                           ? fields.at(per_token).size()
+                                           : fields.size_or(per_token, config.experts.num_experts_per_tok);
+  // If all layers have experts, some families use intermediate_size for the experts.
+  config.experts.moe_intermediate_size =
+      fields.size_or("moe_intermediate_size", config.experts.moe_intermediate_size == 0
+                                                  ? config.intermediate_size
+                                                  : config.experts.moe_intermediate_size);
+  fields.update_count({"moe_latent_size"}, config.experts.moe_latent_size);
+  fields.update_count({"shared_expert_intermediate_size"}, config.experts.shared_expert_intermediate_size);
+  fields.update_count({"n_shared_experts", "moe_num_shared_experts", "num_shared_experts"},
+                      config.experts.n_shared_experts);
+  fields.update({"norm_topk_prob", "moe_renormalize"}, config.experts.norm_topk_prob);
+  fields.update({"routed_scaling_factor"}, config.experts.routed_scaling_factor);
+  fields.update({"scoring_func", "moe_router_activation_func"}, config.experts.scoring_func);
+  fields.update({"topk_method"}, config.experts.topk_method);
+  fields.update_size({"n_group", "num_expert_group"}, config.experts.n_group);
+  fields.update_size({"topk_group"}, config.experts.topk_group);
+  fields.update_size({"decoder_sparse_step"}, config.experts.decoder_sparse_step);
+  config.experts.mlp_only_layers = fields.list_or_empty("mlp_only_layers", &JsonNode::count);
+  config.experts.first_k_dense_replace = dense_layers_at_start(fields, config.experts.first_k_dense_replace);
+  fields.update_size({"moe_layer_freq"}, config.experts.moe_layer_freq);
+  config.experts.moe_layers = fields.list_or_empty("moe_layers", &JsonNode::count);
+  fields.update_size({"interleave_moe_layer_step"}, config.experts.interleave_moe_layer_step);
+  fields.update_count({"intermediate_size_mlp"}, config.experts.intermediate_size_mlp);
+  fields.update_count({"moe_layer_start_index"}, config.experts.moe_layer_start_index);
+  fields.update_size({"moe_layer_interval"}, config.experts.moe_layer_interval);
+  fields.update({"moe_norm_min"}, config.experts.moe_norm_min);
+  fields.update({"router_jitter_noise"}, config.experts.router_jitter_noise);
+  // -1 means the last layer.
+  if (fields.number_or("moe_layer_end_index", -1) != -1)
+    config.experts.moe_layer_end_index = fields.at("moe_layer_end_index").count();
+}
+
+}  // namespace tp
