@@ -93,6 +93,7 @@ struct CheckpointConfig : ModelConfig {
   bool do_layer_norm_before = true;  // false: norms follow attention and the MLP
   bool alibi = false;
   std::vector<std::size_t> no_rope_layers{};  // [layers] or empty; 1: RoPE, 0: no RoPE
+  std::vector<double> layer_rope_theta{};     // [layers] or empty: rope_theta
   std::size_t no_rope_layer_interval = 0;     // without no_rope_layers: every n-th layer has no RoPE
   double alibi_bias_max = 8.0;
   double clip_qkv = 0.0;  // 0: none

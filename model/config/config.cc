@@ -15,6 +15,8 @@
 #include "model/files/printable.h"
 #include "tp/internal/require.h"
 
+#include <cmath>
+
 #include <nlohmann/json.hpp>
 
 namespace tp {
@@ -207,7 +209,8 @@ void read_attention(const JsonNode& fields, const std::string& where, Checkpoint
     config.use_bidirectional_attention = bidirectional->string() != "vision";
   else
     fields.update({"use_bidirectional_attention"}, config.use_bidirectional_attention);
-  fields.update({"attention_bias", "use_qkv_bias", "use_bias", "enable_bias", "bias"}, config.attention_bias);
+  fields.update({"attention_bias", "use_qkv_bias", "qkv_bias", "use_bias", "enable_bias", "bias"},
+                config.attention_bias);
   if (fields.has("attention_out_bias")) config.attention_out_bias = fields.at("attention_out_bias").boolean();
   fields.update({"query_pre_attn_scalar"}, config.query_pre_attn_scalar);
   config.attn_logit_softcapping = fields.limit_or("attn_logit_softcapping", config.attn_logit_softcapping);
@@ -238,8 +241,17 @@ void read_query_scaling(const JsonNode& fields, const std::string& where, Checkp
                        config.floor_scale);
 }
 
+// MiniCPM and AFMoE derive their multipliers from sizes.
 void read_multipliers(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
-  fields.update({"embedding_multiplier"}, config.embedding_multiplier);
+  fields.update({"embedding_multiplier", "scale_emb"}, config.embedding_multiplier);
+  if (fields.boolean_or("mup_enabled", false))
+    config.embedding_multiplier = std::sqrt(static_cast<double>(config.hidden_size));
+  if (fields.has("scale_depth"))
+    config.residual_multiplier =
+        fields.at("scale_depth").number() / std::sqrt(static_cast<double>(config.num_hidden_layers));
+  if (fields.has("dim_model_base"))
+    config.logits_scaling =
+        static_cast<double>(config.hidden_size) / static_cast<double>(fields.at("dim_model_base").size());
   fields.update({"residual_multiplier"}, config.residual_multiplier);
   fields.update({"attention_multiplier"}, config.attention_multiplier);
   fields.update({"logits_scaling"}, config.logits_scaling);
@@ -308,11 +320,12 @@ void require_fixed(const JsonNode& fields, const FixedField& fixed, const std::s
 
 CheckpointConfig read_config(const nlohmann::json& document, const std::string& name,
                              const std::filesystem::path& folder = {}) {
-  const nlohmann::json language_model = language_model_of(document);
-  const JsonNode fields(language_model, name);
-
-  const std::string architecture = language_model_class(fields, name, folder);
+  nlohmann::json language_model = language_model_of(document);
+  const std::string architecture = language_model_class(JsonNode(language_model, name), name, folder);
   const Family& family = family_in(name, architecture, folder);
+  const char* const ties = "tie_word_embeddings";
+  if (family.tied_by_outer_field && document.contains(ties)) language_model[ties] = document[ties];
+  const JsonNode fields(language_model, name);
   CheckpointConfig config = family.defaults;
   config.document = {document.dump(), name};
   config.architecture = architecture;
@@ -332,7 +345,7 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   read_attention(fields, name, config);
   read_multipliers(fields, name, config);
   read_query_scaling(fields, name, config);
-  read_latent_attention(fields, config.latent);
+  read_latent_attention(fields, config);
   if (config.indexer.topk != 0) read_indexer(fields, name, config);
   read_experts(fields, config);
   read_norms(fields, name, config);

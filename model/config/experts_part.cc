@@ -12,13 +12,26 @@ namespace {
 // The number of layers before the first layer with experts. transformers 5 writes a list of layer types
 // instead of this number.
 std::size_t dense_layers_at_start(const JsonNode& fields, std::size_t otherwise) {
-  const std::vector<std::string> types = fields.list_or_empty("mlp_layer_types", &JsonNode::string);
+  std::vector<std::string> types = fields.list_or_empty("mlp_layer_types", &JsonNode::string);
+  for (const bool has_experts : fields.list_or_empty("is_moe_layer", &JsonNode::boolean))
+    types.emplace_back(has_experts ? "sparse" : "dense");
   if (types.empty())
     return fields.count_or(fields.name_of({"first_k_dense_replace", "num_dense_layers"}), otherwise);
   const auto first = std::ranges::find(types, "sparse");
   if (std::any_of(first, types.end(), [](const std::string& type) { return type != "sparse"; }))
-    fields.at("mlp_layer_types").fail_type("a list of dense layers and then of sparse ones");
+    fields.at(fields.name_of({"mlp_layer_types", "is_moe_layer"}))
+        .fail_type("a list of dense layers and then of sparse ones");
   return static_cast<std::size_t>(first - types.begin());
+}
+
+// A number, or the number that all elements of a list with an entry for each layer are.
+std::size_t number_of_all_layers(const JsonNode& fields, const std::string& name, std::size_t otherwise) {
+  if (!fields.has(name) || !fields.at(name).is_array()) return fields.size_or(name, otherwise);
+  const std::vector<std::size_t> numbers = fields.list_or_empty(name, &JsonNode::size);
+  if (numbers.empty() ||
+      std::ranges::any_of(numbers, [&](std::size_t other) { return other != numbers.front(); }))
+    fields.at(name).fail_type("a number, or a list with the same number for each layer");
+  return numbers.front();
 }
 
 }  // namespace
@@ -29,10 +42,10 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
                       config.num_experts);
   if (config.num_experts == 0) return;
   const std::string per_token =
-      fields.name_of({"num_experts_per_tok", "num_experts_per_token", "moe_k", "top_k_experts"});
-  config.experts.num_experts_per_tok = config.experts.num_experts_per_tok == 0
-                                           ? fields.at(per_token).size()
-                                           : fields.size_or(per_token, config.experts.num_experts_per_tok);
+      fields.name_of({"num_experts_per_tok", "num_experts_per_token", "moe_k", "top_k_experts", "moe_topk"});
+  if (config.experts.num_experts_per_tok == 0) fields.at(per_token);  // required
+  config.experts.num_experts_per_tok =
+      number_of_all_layers(fields, per_token, config.experts.num_experts_per_tok);
   // If all layers have experts, some families use intermediate_size for the experts.
   config.experts.moe_intermediate_size =
       fields.size_or("moe_intermediate_size", config.experts.moe_intermediate_size == 0
@@ -40,10 +53,14 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
                                                   : config.experts.moe_intermediate_size);
   fields.update_count({"moe_latent_size"}, config.experts.moe_latent_size);
   fields.update_count({"shared_expert_intermediate_size"}, config.experts.shared_expert_intermediate_size);
-  fields.update_count({"n_shared_experts", "moe_num_shared_experts", "num_shared_experts"},
-                      config.experts.n_shared_experts);
-  fields.update({"norm_topk_prob", "moe_renormalize"}, config.experts.norm_topk_prob);
-  fields.update({"routed_scaling_factor"}, config.experts.routed_scaling_factor);
+  const std::string shared = fields.name_of(
+      {"n_shared_experts", "moe_num_shared_experts", "num_shared_experts", "num_shared_expert"});
+  config.experts.n_shared_experts = fields.has(shared) && fields.at(shared).is_array()
+                                        ? number_of_all_layers(fields, shared, 0)
+                                        : fields.count_or(shared, config.experts.n_shared_experts);
+  fields.update({"norm_topk_prob", "moe_renormalize", "route_norm"}, config.experts.norm_topk_prob);
+  fields.update({"routed_scaling_factor", "router_scaling_factor", "route_scale"},
+                config.experts.routed_scaling_factor);
   fields.update({"scoring_func", "moe_router_activation_func"}, config.experts.scoring_func);
   fields.update({"topk_method"}, config.experts.topk_method);
   fields.update_size({"n_group", "num_expert_group"}, config.experts.n_group);
@@ -54,7 +71,12 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
   fields.update_size({"moe_layer_freq"}, config.experts.moe_layer_freq);
   config.experts.moe_layers = fields.list_or_empty("moe_layers", &JsonNode::count);
   fields.update_size({"interleave_moe_layer_step"}, config.experts.interleave_moe_layer_step);
-  fields.update_count({"intermediate_size_mlp"}, config.experts.intermediate_size_mlp);
+  fields.update_count({"intermediate_size_mlp", "prefix_dense_intermediate_size"},
+                      config.experts.intermediate_size_mlp);
+  fields.update_count({"prefix_dense_sliding_window_pattern"},
+                      config.experts.prefix_dense_sliding_window_pattern);
+  fields.update({"expert_selection_fn"}, config.experts.expert_selection_fn);
+  fields.update({"shared_expert_combination_strategy"}, config.experts.shared_expert_combination_strategy);
   fields.update_count({"moe_layer_start_index"}, config.experts.moe_layer_start_index);
   fields.update_size({"moe_layer_interval"}, config.experts.moe_layer_interval);
   fields.update({"moe_norm_min"}, config.experts.moe_norm_min);

@@ -101,6 +101,11 @@ struct ExpertsConfig {
   std::vector<std::size_t> moe_layers{};  // layers with experts; empty: use interleave_moe_layer_step
   std::size_t interleave_moe_layer_step = 1;
   std::size_t intermediate_size_mlp = 0;  // intermediate_size of layers without experts; 0: intermediate_size
+  // Cohere 2: 1 lets dense layers, which come first, see everything; how experts are weighed, and how a
+  // shared expert is added.
+  std::size_t prefix_dense_sliding_window_pattern = 0;
+  std::string expert_selection_fn{};
+  std::string shared_expert_combination_strategy{};
   std::size_t moe_layer_start_index = 0;
   std::size_t moe_layer_end_index = SIZE_MAX;  // last layer with experts; SIZE_MAX: no limit
   std::size_t moe_layer_interval = 1;

@@ -68,6 +68,10 @@ struct Family {
   std::vector<LanguageModel> language_models{};  // families that the class may contain
   // Defaults of fields that config.json may omit. Sizes that are 0 here are required.
   CheckpointConfig defaults{};
+  // Whether tie_word_embeddings outside of text_config counts, rather than the field inside.
+  bool tied_by_outer_field = false;
+  // Whether layer_rope_theta may differ between layers with RoPE.
+  bool has_theta_per_layer = false;
   // Names in layer_types that mean another type in this family, and this type: {"hybrid", "full_attention"}.
   std::vector<std::pair<std::string, std::string>> layer_types{};
   // intermediate_size as a multiple of hidden_size, if config.json omits it; 0: the field is required.

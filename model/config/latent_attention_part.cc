@@ -27,13 +27,14 @@ std::vector<std::string> indexer_types(const JsonNode& fields, const CheckpointC
 
 }  // namespace
 
-void read_latent_attention(const JsonNode& fields, LatentAttentionConfig& latent) {
+void read_latent_attention(const JsonNode& fields, CheckpointConfig& config) {
+  LatentAttentionConfig& latent = config.latent;
   if (!fields.has("kv_lora_rank")) return;
   latent.q_lora_rank = fields.count_or("q_lora_rank", 0);
   latent.kv_lora_rank = fields.at("kv_lora_rank").size();
   latent.qk_nope_head_dim = fields.at("qk_nope_head_dim").size();
   latent.qk_rope_head_dim = fields.at("qk_rope_head_dim").size();
-  latent.v_head_dim = fields.at("v_head_dim").size();
+  latent.v_head_dim = fields.size_or("v_head_dim", config.hidden_size / config.num_attention_heads);
   fields.update({"rope_interleave"}, latent.rope_interleave);
 }
 

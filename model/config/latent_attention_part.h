@@ -79,8 +79,9 @@ inline constexpr std::array kIndexerNumbers = std::to_array<PartNumber<IndexerCo
     {&IndexerConfig::topk, {"index_topk"}, "attention.indexer.top_k"},
 });
 
-// Reads the fields of latent attention, if the model has it. Throws CheckpointError.
-void read_latent_attention(const JsonNode& fields, LatentAttentionConfig& latent);
+// Reads the fields of latent attention, if the model has it. Sizes must be read already. Throws
+// CheckpointError.
+void read_latent_attention(const JsonNode& fields, CheckpointConfig& config);
 
 // Reads the fields of indexers. Latent attention and num_hidden_layers must be read already. Throws
 // ConfigError; `where` names the file.

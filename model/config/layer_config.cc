@@ -14,24 +14,27 @@ namespace tp {
 namespace {
 
 // Converts layer_rope_theta to no_rope_layers: layers with theta 0 have no RoPE. Other values must equal the
-// model's theta.
-std::vector<std::size_t> layers_with_theta(const JsonNode& fields, const std::string& where,
-                                           const CheckpointConfig& config) {
+// model's theta, unless the family has RoPE for each layer.
+std::vector<std::size_t> layers_with_theta(const JsonNode& fields, const Family& family,
+                                           const std::string& where, CheckpointConfig& config) {
   std::vector<std::size_t> layers;
-  for (const double theta : fields.list_or_empty("layer_rope_theta", &JsonNode::number)) {
-    require<ConfigError>(theta == 0.0 || theta == config.rope_theta,
-                         "{}: layer_rope_theta must be 0 or rope_theta, {}, for every layer, found {}; use a "
-                         "model whose layers have the same RoPE",
-                         where, config.rope_theta, theta);
+  config.layer_rope_theta = fields.list_or_empty("layer_rope_theta", &JsonNode::number);
+  for (const double theta : config.layer_rope_theta) {
+    require<ConfigError>(
+        family.has_theta_per_layer ? theta >= 0.0 : theta == 0.0 || theta == config.rope_theta,
+        "{}: layer_rope_theta must be 0 or rope_theta, {}, for every layer, found {}; use a "
+        "model whose layers have the same RoPE",
+        where, config.rope_theta, theta);
     layers.push_back(theta == 0.0 ? 0 : 1);
   }
   return layers;
 }
 
 // Reads which layers have RoPE: from a list, or all layers except every n-th.
-void read_layers_without_rope(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+void read_layers_without_rope(const JsonNode& fields, const Family& family, const std::string& where,
+                              CheckpointConfig& config) {
   config.no_rope_layers = fields.has("layer_rope_theta")
-                              ? layers_with_theta(fields, where, config)
+                              ? layers_with_theta(fields, family, where, config)
                               : fields.list_or_empty("no_rope_layers", &JsonNode::count);
   if (fields.string_or("position_embedding_type", "") == "nope")
     config.no_rope_layers.assign(config.num_hidden_layers, 0);
@@ -136,7 +139,7 @@ void read_windows(const JsonNode& fields, const Family& family, const std::strin
 
 void read_layers(const JsonNode& fields, const Family& family, const std::string& where,
                  CheckpointConfig& config) {
-  read_layers_without_rope(fields, where, config);
+  read_layers_without_rope(fields, family, where, config);
   if (config.delta_net.num_value_heads != 0) read_delta_net(fields, where, config);
   read_windows(fields, family, where, config);
 }

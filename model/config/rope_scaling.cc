@@ -77,7 +77,7 @@ void read_proportional(const JsonNode& fields, const std::string& where, RopeSca
 
 RopeScaling::Kind kind_of(const std::string& name, const std::string& where) {
   using Kind = RopeScaling::Kind;
-  if (name == "default") return Kind::none;
+  if (name == "default" || name == "mrope") return Kind::none;  // in texts, mRoPE is plain RoPE
   if (name == "linear") return Kind::linear;
   if (name == "llama3") return Kind::llama3;
   if (name == "yarn") return Kind::yarn;
@@ -85,12 +85,19 @@ RopeScaling::Kind kind_of(const std::string& name, const std::string& where) {
   if (name == "proportional") return Kind::proportional;
   throw_error<ConfigError>(
       "{}: rope_scaling of type \"{}\" is not supported; supported are linear, llama3, yarn, longrope, "
-      "proportional, and dynamic with alpha",
+      "proportional, and dynamic that begins at max_position_embeddings",
       where, name);
 }
 
 std::string type_of(const JsonNode& fields) {
   return fields.has("rope_type") ? fields.at("rope_type").string() : fields.string_or("type", "default");
+}
+
+// Whether the scaling begins at max_position_embeddings, which no sequence exceeds.
+bool never_scales(const JsonNode& fields, const RopeContext& context) {
+  return type_of(fields) == "dynamic" &&
+         fields.size_or("original_max_position_embeddings", context.original_max_position_embeddings) >=
+             context.max_position_embeddings;
 }
 
 // Whether `alpha` increases theta once, as in Tencent's Hunyuan. All other fields of such a config are
@@ -116,7 +123,7 @@ double scaled_theta(const JsonNode& fields, double theta, const RopeContext& con
 
 RopeScaling parse_rope_scaling(const JsonNode& fields, const RopeContext& context, const std::string& where) {
   RopeScaling scaling;
-  if (scales_theta(fields)) return scaling;
+  if (scales_theta(fields) || never_scales(fields, context)) return scaling;
   scaling.kind = kind_of(type_of(fields), where);
   if (scaling.kind == RopeScaling::Kind::none) return scaling;
   scaling.original_max_position_embeddings =

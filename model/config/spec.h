@@ -80,6 +80,7 @@ struct MixtureOfExpertsSpec {
   std::size_t latent_size = 0;
   std::size_t shared_intermediate_size = 0;  // width of the expert that every token uses; 0: none
   bool shared_expert_gate = false;           // a gate scales the shared expert's output
+  float shared_scale = 1.0F;                 // factor of the shared expert's output
 
   bool operator==(const MixtureOfExpertsSpec&) const = default;
 };

@@ -83,6 +83,9 @@ std::string guide() {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
+// Cohere publishes no sizes of its models with experts.
+bool has_published_sizes(const std::string& architecture) { return architecture != "Cohere2MoeForCausalLM"; }
+
 TEST(PublishedModels, AreOfEveryFamilyThatTheGuideHas) {
   const json models = published_models();
   const std::string text = guide();
@@ -90,6 +93,7 @@ TEST(PublishedModels, AreOfEveryFamilyThatTheGuideHas) {
     const std::string& architecture = family_of(name).architecture;
     if (family_of(name).kind != ModelKind::decoder) continue;
     EXPECT_NE(text.find("`" + architecture + "`"), std::string::npos) << architecture;
+    if (!has_published_sizes(architecture)) continue;
     EXPECT_TRUE(std::ranges::any_of(models, [&](const json& model) {
       return family_of(model.at("architecture").get<std::string>()).architecture == architecture;
     })) << architecture;

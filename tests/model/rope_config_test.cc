@@ -84,10 +84,22 @@ TEST(RopeConfig, EnlargesThetaByAlpha) {
                   "alpha must be positive");
 }
 
+// InternLM's scaling concerns only sequences that are longer than max_position_embeddings, which no request
+// is. mRoPE has three positions, which are equal in texts.
+TEST(RopeConfig, NeedsNoScalingThatTextsNeverReach) {
+  json object = small_config();
+  object["rope_scaling"] = {{"type", "dynamic"}, {"factor", 2.0}};
+  EXPECT_EQ(parse(object).rope_scaling.kind, RopeScaling::Kind::none);
+  EXPECT_EQ(parse(object).rope_theta, 1e4);
+  object["rope_scaling"] = {{"type", "mrope"}, {"mrope_section", {2, 1, 1}}};
+  EXPECT_EQ(parse(object).rope_scaling.kind, RopeScaling::Kind::none);
+}
+
 TEST(RopeConfig, RefusesRopeScalingThatItDoesNotKnow) {
-  EXPECT_EQ(refusal_with("rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}),
+  EXPECT_EQ(refusal_with("rope_scaling",
+                         {{"type", "dynamic"}, {"factor", 2.0}, {"original_max_position_embeddings", 16}}),
             "config.json: rope_scaling of type \"dynamic\" is not supported; supported are linear, llama3, "
-            "yarn, longrope, proportional, and dynamic with alpha");
+            "yarn, longrope, proportional, and dynamic that begins at max_position_embeddings");
   EXPECT_EQ(refusal_with("rope_scaling", {{"type", "linear"}, {"factor", 0.5}}),
             "config.json: rope_scaling: factor must be >= 1, found 0.5");
   EXPECT_CONTAINS(damage_with("rope_scaling", {{"type", "linear"}}),

@@ -1,7 +1,13 @@
 // Cohere's Command R: Llama with layer norms without biases, one norm per block, interleaved RoPE and scaled
 // logits. Cohere 2 (Command R7B and A): most layers have a sliding window; the other layers have no RoPE.
+// Command A+: the same with experts after some dense layers, which all have RoPE.
+#include "model/config/config.h"
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <string>
 
 #include <nlohmann/json.hpp>
 
@@ -31,6 +37,50 @@ ModelSpec cohere2_spec(const CheckpointConfig& config) {
     if (!attention_of(block).pattern.window) attention_of(block).rope.reset();
   }
   return spec;
+}
+
+MixtureOfExpertsSpec cohere2_experts(const CheckpointConfig& config) {
+  const std::string& function = config.experts.expert_selection_fn;
+  const std::string& combination = config.experts.shared_expert_combination_strategy;
+  require<ConfigError>(
+      (function == "sigmoid" || function == "softmax") && (combination == "average" || combination == "sum"),
+      "expert_selection_fn must be sigmoid or softmax, and shared_expert_combination_strategy average "
+      "or sum, found \"{}\" and \"{}\"; use a model without this variant",
+      function, combination);
+  MixtureOfExpertsSpec experts = experts_of(config);
+  if (function == "sigmoid") experts.router.scoring = RouterSpec::Scoring::sigmoid;
+  // The softmax is over the chosen experts only.
+  if (function == "softmax") experts.router.normalize = true;
+  experts.shared_intermediate_size = config.experts.n_shared_experts * experts.intermediate_size;
+  if (experts.shared_intermediate_size != 0 && combination == "average")
+    experts.router.scale = experts.shared_scale = 0.5F;
+  return experts;
+}
+
+ModelSpec cohere2_moe_spec(const CheckpointConfig& config) {
+  ModelSpec spec = cohere2_spec(config);
+  const std::size_t dense = config.experts.first_k_dense_replace;
+  if (config.rms_norm_eps != 0) {
+    set_norms(spec, {.eps = static_cast<float>(config.rms_norm_eps)});
+    share_input(spec);
+  }
+  for (std::size_t layer = 0; layer < std::min(dense, spec.blocks.size()); ++layer) {
+    BlockSpec& block = spec.blocks[layer];
+    if (config.experts.prefix_dense_sliding_window_pattern == 1) {
+      attention_of(block).pattern.window.reset();
+      attention_of(block).rope = RopeSpec{config.rope_theta, config.rope_scaling, rotary_dim(config)};
+    }
+    if (config.experts.intermediate_size_mlp != 0)
+      std::get<GatedMlpSpec>(block.feed_forward).intermediate_size = config.experts.intermediate_size_mlp;
+  }
+  set_experts(config, cohere2_experts(config), spec, [&](std::size_t layer) { return layer >= dense; });
+  return spec;
+}
+
+BlockNames cohere2_moe_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  names.experts.shared_expert = usual_names(kSharedExpertTensors, prefix + "mlp.shared_experts.");
+  return names;
 }
 
 nlohmann::json cohere_config(const ModelMetadata& model) {
@@ -65,6 +115,16 @@ Family cohere2() {
   family.defaults.sliding_window = 4096;
   family.defaults.sliding_window_pattern = 4;
   family.gguf = {.architecture = "cohere2", .config = cohere2_config};
+  return family;
+}
+
+// An rms_norm_eps of 0 stands for a layer norm.
+Family cohere2_moe() {
+  Family family = derived(cohere2(), "Cohere2MoeForCausalLM", cohere2_moe_spec, cohere2_moe_block);
+  family.gguf = {};
+  family.defaults.rms_norm_eps = 0;
+  family.defaults.experts.expert_selection_fn = "softmax";
+  family.defaults.experts.shared_expert_combination_strategy = "average";
   return family;
 }
 

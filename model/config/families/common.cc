@@ -187,6 +187,29 @@ RouterSpec router_with_correction_bias(const CheckpointConfig& config) {
           .experts_scoring_group = 2};
 }
 
+void set_sigmoid_experts(const CheckpointConfig& config, ModelSpec& spec) {
+  if (config.num_experts == 0) return;
+  MixtureOfExpertsSpec experts = experts_of(config);
+  experts.router = router_with_correction_bias(config);
+  experts.shared_intermediate_size = config.experts.n_shared_experts * config.experts.moe_intermediate_size;
+  set_experts(config, experts, spec,
+              [&](std::size_t layer) { return layer >= config.experts.first_k_dense_replace; });
+}
+
+nlohmann::json sigmoid_experts_in_gguf(const ModelMetadata& model) {
+  nlohmann::json config = gguf_next_token_layers(model);
+  config.update({{"n_routed_experts", model.whole("expert_count")},
+                 {"num_experts_per_tok", model.whole("expert_used_count")},
+                 {"n_shared_experts", model.whole_or("expert_shared_count", 0)},
+                 {"moe_intermediate_size", model.whole("expert_feed_forward_length")},
+                 {"first_k_dense_replace", model.whole_or("leading_dense_block_count", 0)},
+                 {"routed_scaling_factor", model.number_or("expert_weights_scale", 1.0)},
+                 {"norm_topk_prob", model.boolean_or("expert_weights_norm", false)},
+                 {"n_group", model.whole_or("expert_group_count", 1)},
+                 {"topk_group", model.whole_or("expert_group_used_count", 1)}});
+  return config;
+}
+
 ModelSpec next_token_spec(const CheckpointConfig& config,
                           ModelSpec (*make_spec)(const CheckpointConfig& config)) {
   CheckpointConfig longer = config;

@@ -70,6 +70,12 @@ MixtureOfExpertsSpec experts_of(const CheckpointConfig& config);
 // DeepSeek-V3's router: sigmoid scores plus a bias, and experts from the best groups only.
 RouterSpec router_with_correction_bias(const CheckpointConfig& config);
 
+// Puts experts with this router into the layers from first_k_dense_replace on, if the model has any: with
+// n_shared_experts shared ones, which together form one wide expert. Throws ConfigError.
+void set_sigmoid_experts(const CheckpointConfig& config, ModelSpec& spec);
+// Numbers of such experts in a GGUF file, as fields of config.json.
+nlohmann::json sigmoid_experts_in_gguf(const ModelMetadata& model);
+
 // Throws ConfigError if the router's sizes or the activation are not possible.
 void require_experts(const CheckpointConfig& config, const MixtureOfExpertsSpec& spec);
 

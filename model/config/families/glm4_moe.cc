@@ -1,4 +1,4 @@
-// GLM-4.5 and dots.llm1: Llama with DeepSeek-V3's experts.
+// GLM-4.5, dots.llm1 and Solar Open: Llama with DeepSeek-V3's experts.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 
@@ -15,11 +15,7 @@ ModelSpec glm4_moe_spec(const CheckpointConfig& config) {
     if (config.use_qk_norm) attention.query_key_norm = block.input_norm;
   }
   ignore_next_token_layers(config, spec.names);
-  MixtureOfExpertsSpec experts = experts_of(config);
-  experts.router = router_with_correction_bias(config);
-  experts.shared_intermediate_size = config.experts.n_shared_experts * config.experts.moe_intermediate_size;
-  set_experts(config, experts, spec,
-              [&](std::size_t layer) { return layer >= config.experts.first_k_dense_replace; });
+  set_sigmoid_experts(config, spec);
   return spec;
 }
 
@@ -44,21 +40,8 @@ BlockNames glm4_moe_block(const std::string& prefix) {
   return names;
 }
 
-nlohmann::json dots1_config(const ModelMetadata& model) {
-  return {{"n_routed_experts", model.whole("expert_count")},
-          {"num_experts_per_tok", model.whole("expert_used_count")},
-          {"n_shared_experts", model.whole_or("expert_shared_count", 0)},
-          {"moe_intermediate_size", model.whole("expert_feed_forward_length")},
-          {"first_k_dense_replace", model.whole_or("leading_dense_block_count", 0)},
-          {"routed_scaling_factor", model.number_or("expert_weights_scale", 1.0)},
-          {"norm_topk_prob", model.boolean_or("expert_weights_norm", false)},
-          {"n_group", model.whole_or("expert_group_count", 1)},
-          {"topk_group", model.whole_or("expert_group_used_count", 1)}};
-}
-
 nlohmann::json glm4_moe_config(const ModelMetadata& model) {
-  nlohmann::json config = dots1_config(model);
-  config.update(gguf_next_token_layers(model));
+  nlohmann::json config = sigmoid_experts_in_gguf(model);
   config["use_qk_norm"] = model.has_tensor("blk.0.attn_q_norm.weight");
   return config;
 }
@@ -86,11 +69,21 @@ Family dots1() {
   Family family = derived(glm4_moe(), "Dots1ForCausalLM", dots1_spec);
   family.make_next_token_spec = nullptr;
   family.names.gguf = {};
-  family.gguf = {.architecture = "dots1", .config = dots1_config};
+  family.gguf = {.architecture = "dots1", .config = sigmoid_experts_in_gguf};
   family.defaults = {};
   family.defaults.max_position_embeddings = 2048;
   family.defaults.max_window_layers = 62;
   family.defaults.sliding_window = 4096;
+  return family;
+}
+
+// Its GGUF files are read as GLM-4.5.
+Family solar_open() {
+  Family family = derived(glm4_moe(), "SolarOpenForCausalLM");
+  family.make_next_token_spec = nullptr;
+  family.gguf.is_of = [](const ModelMetadata&) { return false; };
+  family.defaults.partial_rotary_factor = 1.0;
+  family.defaults.experts.first_k_dense_replace = 0;
   return family;
 }
 

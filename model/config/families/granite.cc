@@ -1,5 +1,6 @@
 // Granite: Llama with factors of the embedding, attention scores, the outputs of attention and MLP, and
-// logits.
+// logits. Granite SWA: the same with windows in three of four layers, attention sinks, and RoPE that may
+// differ between layers.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 
@@ -30,7 +31,34 @@ nlohmann::json granite_config(const ModelMetadata& model) {
           {"logits_scaling", model.number_or("logit_scale", 1.0)}};
 }
 
+ModelSpec granite_swa_spec(const CheckpointConfig& config) {
+  ModelSpec spec = granite_spec(config);
+  set_windows(config, spec, [](std::size_t layer) { return layer % 4 != 0; });
+  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
+    AttentionSpec& attention = attention_of(spec.blocks[layer]);
+    attention.sinks = true;
+    if (!config.layer_rope_theta.empty() && attention.rope)
+      attention.rope->theta = config.layer_rope_theta[layer];
+  }
+  remove_rope(config, spec);
+  return spec;
+}
+
+BlockNames granite_swa_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  names.sinks = prefix + "self_attn.sinks";
+  return names;
+}
+
 }  // namespace
+
+// GGUF files are not supported: they cannot express a theta for each layer.
+Family granite_swa() {
+  Family family = derived(granite(), "GraniteSWAForCausalLM", granite_swa_spec, granite_swa_block);
+  family.has_theta_per_layer = true;
+  family.gguf = {};
+  return family;
+}
 
 Family granite() {
   Family family = llama_like("GraniteForCausalLM", granite_spec);

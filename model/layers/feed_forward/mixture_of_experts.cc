@@ -71,7 +71,8 @@ MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsS
                                    std::size_t hidden_size, const BlockNames& names)
     : router_(loader, spec.router, hidden_size, names.experts),
       latent_(load_latent(loader, spec, hidden_size, names.experts)),
-      experts_(load_experts(loader, spec, hidden_size, names.experts)) {
+      experts_(load_experts(loader, spec, hidden_size, names.experts)),
+      shared_scale_(spec.shared_scale) {
   if (spec.shared_intermediate_size != 0) {
     const ExpertSpec shared{.intermediate_size = spec.shared_intermediate_size,
                             .activation = spec.activation,
@@ -133,10 +134,10 @@ void MixtureOfExperts::add_shared_expert(PartialSum& sum, TensorView<const float
                                          const StepContext& step) const {
   std::vector<std::size_t> all(x.rows());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  std::vector<float> weights(x.rows(), 1.0F);
+  std::vector<float> weights(x.rows(), shared_scale_);
   if (!shared_expert_gate_.empty()) {
     kernels::router_logits(x, {shared_expert_gate_.data(), 1, x.columns()}, {weights.data(), x.rows(), 1});
-    for (float& weight : weights) weight = 1.0F / (1.0F + std::exp(-weight));
+    for (float& weight : weights) weight = shared_scale_ / (1.0F + std::exp(-weight));
   }
   shared_expert_->add_to(sum, x, {all, weights}, step);
 }

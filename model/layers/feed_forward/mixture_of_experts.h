@@ -90,6 +90,7 @@ class MixtureOfExperts {
   std::optional<Expert> shared_expert_;  // processes every token
   // [hidden_size], or empty. sigmoid(gate . x) scales the shared expert's output.
   std::vector<float> shared_expert_gate_;
+  float shared_scale_;
 };
 
 }  // namespace tp
