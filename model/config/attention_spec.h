@@ -67,7 +67,10 @@ struct AttentionSpec {
   std::vector<float> alibi_slopes;  // [num_attention_heads]
   bool sinks = false;               // adds a learned logit per head to the softmax's denominator
   std::optional<QueryScalingSpec> query_scaling;
+  std::size_t v_head_dim = 0;            // size of a value; 0: head_dim
   bool output_gate = false;              // sigmoids of gates scale attention's output
+  bool gate_per_head = false;            // one gate for each head, instead of one for each element
+  bool softplus_gate = false;            // softplus instead of the sigmoid
   float output_scale = 1.0F;             // factor of attention's output
   bool relative_bias = false;            // add the decoder's relative_bias to scores
   bool global_projections = false;       // global tokens have separate projections of queries, keys, values
@@ -78,6 +81,8 @@ struct AttentionSpec {
   // Set by the user, not by the model: the number of random features that approximate the softmax. Sums over
   // earlier tokens then replace keys and values (see kernels/favor.h). 0: exact softmax.
   std::size_t favor_features = 0;
+
+  std::size_t value_dim() const { return v_head_dim != 0 ? v_head_dim : head_dim; }
 
   bool operator==(const AttentionSpec&) const = default;
 };
@@ -128,6 +133,7 @@ struct LatentAttentionSpec {
   std::optional<IndexerSpec> indexer{};  // nullopt: a token attends to all earlier tokens
   bool causal = true;                    // false: tokens also attend to later tokens
   float latent_norm_eps = 1e-6F;         // in the norms of latents; DeepSeek's code ignores the config's here
+  bool head_gate = false;                // the sigmoid of a gate for each head scales the head's output
 
   bool operator==(const LatentAttentionSpec&) const = default;
 };
@@ -144,12 +150,17 @@ struct GatedDeltaNetSpec {
   std::size_t conv_kernel = 0;         // width in tokens, including the current token
   NormSpec norm;                       // norm of each head's output, before the output gate
   Activation gate = Activation::silu;  // activation of output gates
-  // If it isn't 0, each element of a key has its own decay, and decays and output gates are projected from
-  // vectors of this size, which are projections of the hidden state.
+  bool separate = false;               // queries, keys and values have their own projections and convolutions
+  bool element_decays = false;         // each element of a key has its own decay, instead of each head
+  // If it isn't 0, decays and output gates are projected from vectors of this size, which are projections of
+  // the hidden state. Such layers have separate projections.
   std::size_t gate_rank = 0;
+  // The logarithm of the strongest decay, below 0; 0: decays have no limit (see kernels::delta_gates).
+  float decay_floor = 0.0F;
+  float strength_scale = 1.0F;  // factor of strengths, which are sigmoids
 
   // The decays of a head.
-  std::size_t decays() const { return gate_rank == 0 ? 1 : key_head_dim; }
+  std::size_t decays() const { return element_decays ? key_head_dim : 1; }
 
   bool operator==(const GatedDeltaNetSpec&) const = default;
 };

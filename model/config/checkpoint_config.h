@@ -65,6 +65,9 @@ struct CheckpointConfig : ModelConfig {
   double post_norm_eps = 0.0;  // epsilon of norms after attention and after the MLP; 0: rms_norm_eps
   double rope_theta = 10000.0;
   double partial_rotary_factor = 1.0;
+  double local_partial_rotary_factor =
+      0.0;                            // partial_rotary_factor in layers with a sliding window; 0: the same
+  bool has_rope_theta = false;        // whether the file gives a rope_theta
   std::size_t rotary_dim = 0;         // rotated elements per head; 0: set by partial_rotary_factor
   double rope_local_base_freq = 0.0;  // rope_theta in layers with a sliding window; 0: rope_theta
   // How many rotated pairs encode a token's time, height and width. For text, all three equal the token's
@@ -129,6 +132,14 @@ struct CheckpointConfig : ModelConfig {
   double attention_out_multiplier = 1.0;
   double key_multiplier = 1.0;
   std::vector<double> mlp_multipliers{};  // factors of the gate and of the output; empty: 1
+
+  std::vector<std::size_t> num_attention_heads_per_layer{};  // [layers] or empty: num_attention_heads
+  std::string gating{};        // gates of attention's output: "per-head", "per-element", or empty: none
+  std::size_t v_head_dim = 0;  // size of values without latents; 0: head_dim
+  double attention_value_scale = 1.0;
+  std::size_t swa_num_key_value_heads = 0;    // in layers with a window; 0: num_key_value_heads
+  bool add_swa_attention_sink_bias = false;   // in layers with a window
+  bool add_full_attention_sink_bias = false;  // in the other layers
 
   // Layers without a window, if they differ from layers with a window.
   std::size_t global_head_dim = 0;             // 0: head_dim

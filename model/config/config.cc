@@ -160,13 +160,15 @@ JsonNode rope_of_full_layers(const JsonNode& ropes, const std::string& where, Ch
                          "found \"{}\"; use a model whose layers with a window do not scale RoPE",
                          where, type);
     config.rope_local_base_freq = local->number_or("rope_theta", config.rope_local_base_freq);
+    local->update({"partial_rotary_factor"}, config.local_partial_rotary_factor);
   }
   return ropes.at("full_attention");
 }
 
 void read_rope(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   fields.update({"rope_theta", "rotary_emb_base", "global_rope_theta"}, config.rope_theta);
-  fields.update({"rope_local_base_freq", "local_rope_theta"}, config.rope_local_base_freq);
+  config.has_rope_theta = fields.has("rope_theta");
+  fields.update({"rope_local_base_freq", "local_rope_theta", "swa_rope_theta"}, config.rope_local_base_freq);
   // Latent attention rotates a separate part of each head completely.
   const bool has_part = fields.has("qk_rope_head_dim");
   if (!has_part) {
@@ -178,6 +180,7 @@ void read_rope(const JsonNode& fields, const std::string& where, CheckpointConfi
     if (!fields.has(field)) continue;
     const JsonNode rope = rope_of_full_layers(fields.at(field), where, config);
     rope.update({"rope_theta"}, config.rope_theta);
+    config.has_rope_theta = config.has_rope_theta || rope.has("rope_theta");
     // Proportional RoPE rotates whole heads, see RopeScaling::turning_part.
     if (!has_part && rope.string_or("rope_type", "") != "proportional")
       rope.update({"partial_rotary_factor"}, config.partial_rotary_factor);
@@ -261,7 +264,7 @@ void read_multipliers(const JsonNode& fields, const std::string& where, Checkpoi
 }
 
 void read_norms(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
-  fields.update({"rms_norm_eps"}, config.rms_norm_eps);
+  fields.update({"rms_norm_eps", "layernorm_epsilon"}, config.rms_norm_eps);
   fields.update({"post_norm_eps"}, config.post_norm_eps);
   fields.update({"layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"}, config.layer_norm_eps);
   require<ConfigError>(config.rms_norm_eps >= 0 && config.layer_norm_eps >= 0 && config.rope_theta > 0,

@@ -29,6 +29,25 @@ void read_kimi_recurrence(const JsonNode& fields, const std::string& where, Chec
   }
 }
 
+// Ling lists no layers: the last layer of each group, and those after the last whole group, have latent
+// attention. All layers have as many heads of head_dim.
+void read_ling_recurrence(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  DeltaNetConfig& net = config.delta_net;
+  net.num_key_heads = net.num_value_heads = config.num_attention_heads;
+  net.key_head_dim = net.value_head_dim = fields.at("head_dim").size();
+  fields.update_size({"short_conv_kernel_size"}, net.conv_kernel_dim);
+  fields.update({"kda_lower_bound"}, net.decay_floor);
+  require<ConfigError>(net.decay_floor < 0.0,
+                       "{}: kda_lower_bound must be below 0, found {}; check config.json", where,
+                       net.decay_floor);
+  const std::size_t group = fields.at("layer_group_size").size();
+  const std::size_t grouped = config.num_hidden_layers / group * group;
+  config.layer_types.clear();
+  for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer)
+    config.layer_types.emplace_back((layer + 1) % group == 0 || layer >= grouped ? "full_attention"
+                                                                                 : "linear_attention");
+}
+
 // The order of value heads with `head_dim` elements each, after `first` other elements.
 GgufOrder value_heads(const GgufContext& context, std::size_t head_dim, std::size_t first = 0) {
   const GgufHeads& heads = context.heads;
@@ -66,6 +85,8 @@ GgufPlace delta_decays(const GgufContext& context) {
 void read_delta_net(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   if (fields.has("linear_attn_config"))
     return read_kimi_recurrence(fields.at("linear_attn_config"), where, config);
+  if (fields.has("layer_group_size")) return read_ling_recurrence(fields, where, config);
+  fields.update({"linear_allow_neg_eigval"}, config.delta_net.allow_neg_eigval);
   fields.update_count({"full_attention_interval"}, config.delta_net.full_attention_interval);
   read_numbers(kDeltaNetNumbers, fields, config.delta_net);
 }
@@ -84,7 +105,9 @@ GatedDeltaNetSpec delta_net_of(const CheckpointConfig& config) {
           .key_head_dim = net.key_head_dim,
           .value_head_dim = net.value_head_dim,
           .conv_kernel = net.conv_kernel_dim,
-          .norm = {.eps = static_cast<float>(config.rms_norm_eps)}};
+          .norm = {.eps = static_cast<float>(config.rms_norm_eps)},
+          .decay_floor = static_cast<float>(net.decay_floor),
+          .strength_scale = net.allow_neg_eigval ? 2.0F : 1.0F};
 }
 
 nlohmann::json delta_net_in_gguf(const ModelMetadata& model) {

@@ -83,6 +83,8 @@ struct DeltaNetConfig {
   std::size_t key_head_dim = 0;
   std::size_t value_head_dim = 0;
   std::size_t conv_kernel_dim = 0;
+  bool allow_neg_eigval = false;  // strengths up to 2
+  double decay_floor = 0.0;       // Ling: the logarithm of the strongest decay; 0: no limit
 
   bool operator==(const DeltaNetConfig&) const = default;
 };

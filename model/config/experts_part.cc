@@ -6,20 +6,39 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 namespace tp {
 namespace {
+
+bool is_list(const JsonNode& fields, const std::string& name) {
+  return fields.has(name) && fields.at(name).is_array();
+}
+
+// Refuses limits of activations, which parts cannot express. 0 and null mean that a layer has none.
+void require_no_limits(const JsonNode& fields, const std::string& name) {
+  const std::optional<JsonNode> limits = fields.find(name);
+  if (!limits || !limits->is_array()) return;
+  for (const auto& limit : limits->value()) {
+    if (!limit.is_null() && limit != 0)
+      limits->fail_type("a list of zeros; use a model whose activations have no limits");
+  }
+}
 
 // The number of layers before the first layer with experts. transformers 5 writes a list of layer types
 // instead of this number.
 std::size_t dense_layers_at_start(const JsonNode& fields, std::size_t otherwise) {
   std::vector<std::string> types = fields.list_or_empty("mlp_layer_types", &JsonNode::string);
-  for (const bool has_experts : fields.list_or_empty("is_moe_layer", &JsonNode::boolean))
-    types.emplace_back(has_experts ? "sparse" : "dense");
+  const auto add = [&](bool has_experts) { types.emplace_back(has_experts ? "sparse" : "dense"); };
+  for (const bool has_experts : fields.list_or_empty("is_moe_layer", &JsonNode::boolean)) add(has_experts);
+  if (is_list(fields, "moe_layer_freq"))
+    for (const std::size_t frequency : fields.list_or_empty("moe_layer_freq", &JsonNode::count))
+      add(frequency != 0);
   if (types.empty())
     return fields.count_or(fields.name_of({"first_k_dense_replace", "num_dense_layers"}), otherwise);
   const auto first = std::ranges::find(types, "sparse");
   if (std::any_of(first, types.end(), [](const std::string& type) { return type != "sparse"; }))
-    fields.at(fields.name_of({"mlp_layer_types", "is_moe_layer"}))
+    fields.at(fields.name_of({"mlp_layer_types", "is_moe_layer", "moe_layer_freq"}))
         .fail_type("a list of dense layers and then of sparse ones");
   return static_cast<std::size_t>(first - types.begin());
 }
@@ -52,15 +71,17 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
                                                   ? config.intermediate_size
                                                   : config.experts.moe_intermediate_size);
   fields.update_count({"moe_latent_size"}, config.experts.moe_latent_size);
-  fields.update_count({"shared_expert_intermediate_size"}, config.experts.shared_expert_intermediate_size);
+  fields.update_count({"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"},
+                      config.experts.shared_expert_intermediate_size);
   const std::string shared = fields.name_of(
       {"n_shared_experts", "moe_num_shared_experts", "num_shared_experts", "num_shared_expert"});
   config.experts.n_shared_experts = fields.has(shared) && fields.at(shared).is_array()
                                         ? number_of_all_layers(fields, shared, 0)
                                         : fields.count_or(shared, config.experts.n_shared_experts);
   fields.update({"norm_topk_prob", "moe_renormalize", "route_norm"}, config.experts.norm_topk_prob);
-  fields.update({"routed_scaling_factor", "router_scaling_factor", "route_scale"},
-                config.experts.routed_scaling_factor);
+  fields.update(
+      {"routed_scaling_factor", "router_scaling_factor", "route_scale", "moe_routed_scaling_factor"},
+      config.experts.routed_scaling_factor);
   fields.update({"scoring_func", "moe_router_activation_func"}, config.experts.scoring_func);
   fields.update({"topk_method"}, config.experts.topk_method);
   fields.update_size({"n_group", "num_expert_group"}, config.experts.n_group);
@@ -68,7 +89,10 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
   fields.update_size({"decoder_sparse_step"}, config.experts.decoder_sparse_step);
   config.experts.mlp_only_layers = fields.list_or_empty("mlp_only_layers", &JsonNode::count);
   config.experts.first_k_dense_replace = dense_layers_at_start(fields, config.experts.first_k_dense_replace);
-  fields.update_size({"moe_layer_freq"}, config.experts.moe_layer_freq);
+  if (!is_list(fields, "moe_layer_freq"))
+    fields.update_size({"moe_layer_freq"}, config.experts.moe_layer_freq);
+  require_no_limits(fields, "expert_swiglu_limit_list");
+  require_no_limits(fields, "share_expert_swiglu_limit_list");
   config.experts.moe_layers = fields.list_or_empty("moe_layers", &JsonNode::count);
   fields.update_size({"interleave_moe_layer_step"}, config.experts.interleave_moe_layer_step);
   fields.update_count({"intermediate_size_mlp", "prefix_dense_intermediate_size"},

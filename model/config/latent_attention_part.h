@@ -28,6 +28,7 @@ struct LatentAttentionNames {
   std::string kv_a_norm;
   std::string kv_b_proj;
   std::string o_proj;
+  std::string gate{};  // gates of heads
   IndexerNames indexer{};
 };
 
@@ -48,6 +49,7 @@ inline constexpr std::array kLatentAttentionTensors = std::to_array<PartTensor<L
     {&LatentAttentionNames::kv_a_norm, "kv_a_layernorm", "attn_kv_a_norm", nullptr, false},
     {&LatentAttentionNames::kv_b_proj, "kv_b_proj", "attn_kv_b"},
     {&LatentAttentionNames::o_proj, "o_proj"},
+    {&LatentAttentionNames::gate, "", "attn_gate"},
 });
 
 struct LatentAttentionConfig {

@@ -95,6 +95,9 @@ std::vector<std::string> read_layer_types(const JsonNode& fields, const Family& 
       }
     }
   }
+  const bool has_types = !types.empty();
+  for (const std::size_t is_local : fields.list_or_empty("hybrid_layer_pattern", &JsonNode::count))
+    if (!has_types) types.emplace_back(is_local != 0 ? "sliding_attention" : "full_attention");
   for (std::string& type : types) {
     if (type == "global" || type == "attention") type = "full_attention";
     if (type == "local") type = "sliding_attention";

@@ -3,6 +3,8 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -34,6 +36,55 @@ void read_listed_sizes(const JsonNode& list, const std::string& where, Checkpoin
   }
 }
 
+// Laguna's gates are true, or per-head or per-element.
+void read_gating(const JsonNode& fields, CheckpointConfig& config) {
+  const std::optional<JsonNode> gating = fields.find("gating");
+  if (!gating) return;
+  if (!gating->is_string()) {
+    config.gating = gating->boolean() ? "per-head" : "";
+    return;
+  }
+  config.gating = gating->string();
+  if (config.gating != "per-head" && config.gating != "per-element")
+    gating->fail_type("true, per-head or per-element");
+}
+
+// Laguna's query heads, and MiMo's KV heads, values and sinks.
+void read_heads_of_layers(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  std::vector<std::size_t>& heads = config.num_attention_heads_per_layer;
+  heads = fields.list_or_empty("num_attention_heads_per_layer", &JsonNode::size);
+  constexpr std::size_t kMostHeads = 65536;
+  const auto is_possible = [&](std::size_t count) {
+    return count <= kMostHeads && count % config.num_key_value_heads == 0;
+  };
+  require<ConfigError>(
+      heads.empty() || (heads.size() == config.num_hidden_layers && std::ranges::all_of(heads, is_possible)),
+      "{}: num_attention_heads_per_layer must have a multiple of num_key_value_heads, {}, for each of {} "
+      "layers, found "
+      "{} numbers; check config.json",
+      where, config.num_key_value_heads, config.num_hidden_layers, heads.size());
+  if (!fields.has("kv_lora_rank")) fields.update_size({"v_head_dim"}, config.v_head_dim);
+  fields.update_size({"swa_num_key_value_heads"}, config.swa_num_key_value_heads);
+  fields.update({"attention_value_scale"}, config.attention_value_scale);
+  fields.update({"add_swa_attention_sink_bias"}, config.add_swa_attention_sink_bias);
+  fields.update({"add_full_attention_sink_bias"}, config.add_full_attention_sink_bias);
+  require<ConfigError>(
+      config.v_head_dim <= kMostHeads && (config.swa_num_key_value_heads == 0 ||
+                                          config.num_attention_heads % config.swa_num_key_value_heads == 0),
+      "{}: v_head_dim must be at most {}, and num_attention_heads, {}, a multiple of "
+      "swa_num_key_value_heads, found {} "
+      "and {}; check config.json",
+      where, kMostHeads, config.num_attention_heads, config.v_head_dim, config.swa_num_key_value_heads);
+  for (const auto& [own, of_all] :
+       {std::pair("swa_num_attention_heads", config.num_attention_heads),
+        std::pair("swa_head_dim", config.head_dim), std::pair("swa_v_head_dim", config.v_head_dim)}) {
+    require<ConfigError>(
+        fields.count_or(own, of_all) == of_all,
+        "{}: {} must be {}, as in layers without a window, found {}; use a model without this variant", where,
+        own, of_all, fields.count_or(own, of_all));
+  }
+}
+
 }  // namespace
 
 void read_mixed_layers(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
@@ -52,6 +103,8 @@ void read_mixed_layers(const JsonNode& fields, const std::string& where, Checkpo
   fields.update_count({"hidden_size_per_layer_input"}, config.layer_input.hidden_size);
   fields.update_count({"vocab_size_per_layer_input"}, config.layer_input.vocab_size);
   fields.update({"enable_moe_block"}, config.enable_moe_block);
+  read_gating(fields, config);
+  read_heads_of_layers(fields, where, config);
 }
 
 }  // namespace tp

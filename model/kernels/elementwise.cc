@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 namespace tp::kernels {
 namespace {
@@ -70,6 +71,20 @@ void multiply_activated(Activation activation, TensorView<const float> gate, Ten
   const ActivationKernels& kernels = activation_kernels(activation);
   for_rows(x, [&](std::size_t row) {
     kernels.activate_and_multiply(gate.row(row), x.row(row), x.columns(), x.row(row));
+  });
+}
+
+void multiply_gates(bool softplus, TensorView<const float> gate, std::size_t per_gate, TensorView<float> x) {
+  assert(gate.rows() == x.rows() && gate.columns() * per_gate == x.columns());
+  for_rows(x, [&](std::size_t row) {
+    float* element = x.row(row);
+    for (std::size_t i = 0; i < gate.columns(); ++i) {
+      const float value = gate(row, i);
+      // softplus without overflow: max(x, 0) + log(1 + exp(-|x|)).
+      const float factor = softplus ? std::max(value, 0.0F) + std::log1p(std::exp(-std::abs(value)))
+                                    : 1.0F / (1.0F + std::exp(-value));
+      for (std::size_t j = 0; j < per_gate; ++j) *element++ *= factor;
+    }
   });
 }
 

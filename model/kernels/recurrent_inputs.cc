@@ -83,15 +83,18 @@ void causal_convolution(TensorView<const float> x, TensorView<const float> weigh
   }
 }
 
-void delta_gates(std::span<const float> rate, std::span<const float> bias, TensorView<float> decay,
-                 TensorView<float> strength) {
+void delta_gates(const DeltaGates& gates, std::span<const float> rate, std::span<const float> bias,
+                 TensorView<float> decay, TensorView<float> strength) {
   for_gates(decay, [&](std::size_t token, std::size_t i) {
     float& gate = decay(token, i);
-    gate = std::exp(-rate[i] * softplus(gate + bias[i]));
+    if (gates.decay_floor == 0.0F)
+      gate = std::exp(-rate[i] * softplus(gate + bias[i]));
+    else
+      gate = std::exp(gates.decay_floor / (1.0F + std::exp(-rate[i] * (gate + bias[i]))));
   });
   for_gates(strength, [&](std::size_t token, std::size_t head) {
     float& beta = strength(token, head);
-    beta = 1.0F / (1.0F + std::exp(-beta));
+    beta = gates.strength_scale / (1.0F + std::exp(-beta));
   });
 }
 

@@ -17,10 +17,16 @@ void causal_convolution(TensorView<const float> x, TensorView<const float> weigh
                         std::span<const float> bias, std::optional<Activation> activation,
                         std::span<const RecurrentRun> runs, TensorView<float> out);
 
-// decay = exp(-rate * softplus(x + bias)) in place, strength = sigmoid(strength) in place. decay: [tokens,
-// decays], strength: [tokens, heads], rate, bias: [decays].
-void delta_gates(std::span<const float> rate, std::span<const float> bias, TensorView<float> decay,
-                 TensorView<float> strength);
+// How decays and strengths follow from their projections. Without a floor, decay = exp(-rate * softplus(x +
+// bias)); with a floor, which is negative, decay = exp(floor * sigmoid(rate * (x + bias))).
+struct DeltaGates {
+  float decay_floor = 0.0F;  // 0: none
+  float strength_scale = 1.0F;
+};
+// Computes decays, and strength = strength_scale * sigmoid(strength), in place. decay: [tokens, decays],
+// strength: [tokens, heads], rate, bias: [decays].
+void delta_gates(const DeltaGates& gates, std::span<const float> rate, std::span<const float> bias,
+                 TensorView<float> decay, TensorView<float> strength);
 // Mamba-2's gates: strength = softplus(x + bias), decay = exp(-rate * strength). x: [tokens, heads]
 void mamba_gates(std::span<const float> rate, std::span<const float> bias, TensorView<const float> x,
                  TensorView<float> decay, TensorView<float> strength);

@@ -25,6 +25,15 @@ StoredProjection whole(const BlockNames& names, const std::string& name, std::si
   return {layer_of(names, name, rows, hidden_size, rows_reason), 0, rows, rows};
 }
 
+// The gates of attention's output, if they have their own tensor.
+StoredProjection stored_gate(const BlockNames& names, const AttentionSpec& spec, std::size_t hidden_size) {
+  if (!spec.output_gate) return {};
+  const std::size_t heads = spec.num_attention_heads;
+  return spec.gate_per_head ? whole(names, names.attention_gate, heads, hidden_size, "num_attention_heads")
+                            : whole(names, names.attention_gate, heads * spec.head_dim, hidden_size,
+                                    "num_attention_heads x head_dim");
+}
+
 }  // namespace
 
 void StoredProjection::append_rows(Range rows, std::vector<OwnedRows>& parts) const {
@@ -41,6 +50,7 @@ void StoredProjection::append_rows(Range rows, std::vector<OwnedRows>& parts) co
 StoredQkv stored_qkv(const BlockNames& names, const AttentionSpec& spec, std::size_t hidden_size) {
   const std::size_t query = spec.num_attention_heads * spec.head_dim;
   const std::size_t kv = spec.num_key_value_heads * spec.head_dim;
+  const std::size_t value = spec.num_key_value_heads * spec.value_dim();
   if (spec.output_gate && names.attention_gate.empty()) {
     const StoredLayer both =
         layer_of(names, names.q_proj, 2 * query, hidden_size, "2 x num_attention_heads x head_dim");
@@ -52,10 +62,8 @@ StoredQkv stored_qkv(const BlockNames& names, const AttentionSpec& spec, std::si
   if (names.q_proj != names.k_proj) {
     return {whole(names, names.q_proj, query, hidden_size, "num_attention_heads x head_dim"),
             whole(names, names.k_proj, kv, hidden_size, "num_key_value_heads x head_dim"),
-            whole(names, names.v_proj, kv, hidden_size, "num_key_value_heads x head_dim"),
-            spec.output_gate
-                ? whole(names, names.attention_gate, query, hidden_size, "num_attention_heads x head_dim")
-                : StoredProjection()};
+            whole(names, names.v_proj, value, hidden_size, "num_key_value_heads x v_head_dim"),
+            stored_gate(names, spec, hidden_size)};
   }
   const StoredLayer layer = layer_of(names, names.q_proj, query + 2 * kv, hidden_size,
                                      "(num_attention_heads + 2 num_key_value_heads) x head_dim");

@@ -129,7 +129,7 @@ std::uint64_t hash_of_recurrence(bool decays_rows, std::uint64_t hash) {
   const std::vector<float> rate(shape.decays(), 0.7F);
   const TensorView<float> decay = gates.view().columns_from(0, shape.decays());
   const TensorView<float> strength = gates.view().columns_from(shape.decays(), 1);
-  delta_gates(rate, rate, decay, strength);
+  delta_gates({}, rate, rate, decay, strength);
   const std::array<std::size_t, 1> key_of_head = {0};
   const RecurrentRun run{.tokens = kScanTokens, .state = state.view().data()};
   delta_rule({.query = mixed_inputs.view().columns_from(0, kHeadDim),

@@ -210,6 +210,20 @@ nlohmann::json sigmoid_experts_in_gguf(const ModelMetadata& model) {
   return config;
 }
 
+GatedDeltaNetNames separate_delta_net(const std::string& prefix) {
+  return {.in_proj_b = prefix + "b_proj",
+          .q_proj = prefix + "q_proj",
+          .k_proj = prefix + "k_proj",
+          .v_proj = prefix + "v_proj",
+          .q_conv = prefix + "q_conv1d",
+          .k_conv = prefix + "k_conv1d",
+          .v_conv = prefix + "v_conv1d",
+          .decay = prefix + "A_log",
+          .decay_bias = prefix + "dt_bias",
+          .norm = prefix + "o_norm",
+          .out_proj = prefix + "o_proj"};
+}
+
 ModelSpec next_token_spec(const CheckpointConfig& config,
                           ModelSpec (*make_spec)(const CheckpointConfig& config)) {
   CheckpointConfig longer = config;

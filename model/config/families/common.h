@@ -112,6 +112,10 @@ std::vector<FixedField> fixed_mamba_fields();
 // layer_types in a GGUF file: layers without KV heads have mixers.
 nlohmann::json gguf_mixer_layers(const ModelMetadata& model);
 
+// The tensors of a recurrence with separate projections, under the names that most of these families use.
+// in_proj_a and in_proj_z are left to the family.
+GatedDeltaNetNames separate_delta_net(const std::string& prefix);
+
 // A block's attention, which must be an AttentionSpec.
 inline AttentionSpec& attention_of(BlockSpec& block) { return std::get<AttentionSpec>(block.attention); }
 

@@ -10,6 +10,7 @@ namespace {
 GatedDeltaNetSpec delta_attention(const CheckpointConfig& config) {
   GatedDeltaNetSpec spec = delta_net_of(config);
   spec.gate = Activation::sigmoid;
+  spec.separate = spec.element_decays = true;
   spec.gate_rank = config.delta_net.value_head_dim;
   return spec;
 }
@@ -32,21 +33,11 @@ ModelSpec kimi_linear_spec(const CheckpointConfig& config) {
 BlockNames kimi_linear_block(const std::string& prefix) {
   BlockNames names = deepseek_block(prefix);
   const std::string attention = prefix + "self_attn.";
-  names.delta_net = {.in_proj_b = attention + "b_proj",
-                     .q_proj = attention + "q_proj",
-                     .k_proj = attention + "k_proj",
-                     .v_proj = attention + "v_proj",
-                     .q_conv = attention + "q_conv1d",
-                     .k_conv = attention + "k_conv1d",
-                     .v_conv = attention + "v_conv1d",
-                     .decay_down = attention + "f_a_proj",
-                     .decay_up = attention + "f_b_proj",
-                     .gate_down = attention + "g_a_proj",
-                     .gate_up = attention + "g_b_proj",
-                     .decay = attention + "A_log",
-                     .decay_bias = attention + "dt_bias",
-                     .norm = attention + "o_norm",
-                     .out_proj = attention + "o_proj"};
+  names.delta_net = separate_delta_net(attention);
+  names.delta_net.decay_down = attention + "f_a_proj";
+  names.delta_net.decay_up = attention + "f_b_proj";
+  names.delta_net.gate_down = attention + "g_a_proj";
+  names.delta_net.gate_up = attention + "g_b_proj";
   names.experts = mixtral_block(prefix).experts;
   names.experts.correction_bias = prefix + "block_sparse_moe.gate.e_score_correction_bias";
   names.experts.shared_expert =

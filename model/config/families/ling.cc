@@ -1,5 +1,6 @@
 // Ling 2 and Ring 2: DeepSeek-V3's choice of experts with grouped queries, norms of queries and keys, and
-// RoPE in half of each head.
+// RoPE in half of each head. Ling 3: the same experts with Kimi delta attention, whose decays are limited, in
+// most layers, and latent attention with a gate for each head in the others.
 #include "model/config/families/common.h"
 
 namespace tp::families {
@@ -39,6 +40,42 @@ nlohmann::json ling2_in_gguf(const ModelMetadata& model) {
   return config;
 }
 
+ModelSpec ling3_spec(const CheckpointConfig& config) {
+  ModelSpec spec = deepseek_spec(config);
+  GatedDeltaNetSpec delta_net = delta_net_of(config);
+  delta_net.gate = Activation::sigmoid;
+  delta_net.separate = delta_net.element_decays = true;
+  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
+    AttentionPartSpec& attention = spec.blocks[layer].attention;
+    if (config.layer_types[layer] == "linear_attention") {
+      attention = delta_net;
+    } else {
+      auto& latent = std::get<LatentAttentionSpec>(attention);
+      latent.latent_norm_eps = static_cast<float>(config.rms_norm_eps);
+      latent.head_gate = true;
+    }
+    auto* const experts = std::get_if<MixtureOfExpertsSpec>(&spec.blocks[layer].feed_forward);
+    if (experts != nullptr && config.experts.shared_expert_intermediate_size != 0)
+      experts->shared_intermediate_size =
+          config.experts.n_shared_experts * config.experts.shared_expert_intermediate_size;
+  }
+  return spec;
+}
+
+BlockNames ling3_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  const std::string attention = prefix + "attention.";
+  names.latent_attention = usual_names(kLatentAttentionTensors, attention);
+  names.latent_attention.o_proj = attention + "dense";
+  names.latent_attention.gate = attention + "g_proj";
+  names.delta_net = separate_delta_net(attention);
+  names.delta_net.in_proj_a = attention + "f_proj";
+  names.delta_net.in_proj_z = attention + "g_proj";
+  names.experts.correction_bias = prefix + "mlp.gate.expert_bias";
+  names.experts.shared_expert = usual_names(kSharedExpertTensors, prefix + "mlp.shared_experts.");
+  return names;
+}
+
 }  // namespace
 
 Family ling2() {
@@ -53,6 +90,25 @@ Family ling2() {
   family.defaults.max_position_embeddings = 32768;
   family.defaults.partial_rotary_factor = 0.5;
   family.defaults.use_qk_norm = true;
+  return family;
+}
+
+Family ling3() {
+  Family family = llama_like("BailingMoeV3ForCausalLM", ling3_spec, ling3_block);
+  family.fixed_fields = {{"score_function", "\"sigmoid\""},
+                         {"kda_safe_gate", "true"},
+                         {"no_kda_lora", "true"},
+                         {"gated_attention_proj_granularity_type", "\"head_wise\""},
+                         {"use_bias", "false"},
+                         {"use_qkv_bias", "false"}};
+  family.names.embed_tokens = "word_embeddings";
+  family.defaults.max_position_embeddings = 131072;
+  family.defaults.delta_net.num_value_heads = 1;
+  family.defaults.delta_net.conv_kernel_dim = 4;
+  family.defaults.delta_net.decay_floor = -5.0;
+  family.defaults.experts.norm_topk_prob = true;
+  family.defaults.experts.scoring_func = "sigmoid";
+  family.defaults.experts.topk_method = "noaux_tc";
   return family;
 }
 

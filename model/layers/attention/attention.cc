@@ -28,9 +28,10 @@ std::vector<OwnedRows> qkv_rows(const AttentionSpec& spec, std::size_t hidden_si
   stored.query.append_rows(features_of(shard.query_heads, spec.head_dim), rows);
   if (!spec.shared_kv_layer) {
     stored.key.append_rows(features_of(shard.kv_heads, spec.head_dim), rows);
-    if (!spec.values_are_keys) stored.value.append_rows(features_of(shard.kv_heads, spec.head_dim), rows);
+    if (!spec.values_are_keys) stored.value.append_rows(features_of(shard.kv_heads, spec.value_dim()), rows);
   }
-  if (spec.output_gate) stored.gate.append_rows(features_of(shard.query_heads, spec.head_dim), rows);
+  if (spec.output_gate)
+    stored.gate.append_rows(features_of(shard.query_heads, spec.gate_per_head ? 1 : spec.head_dim), rows);
   return rows;
 }
 
@@ -101,6 +102,7 @@ Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_
       query_size_(shard.local_heads() * spec.head_dim),
       kv_size_(shard.local_kv_heads() * spec.head_dim),
       own_kv_size_(spec.shared_kv_layer ? 0 : kv_size_),
+      value_dim_(spec.value_dim()),
       values_are_keys_(spec.values_are_keys),
       rope_(spec.rope),
       interleaved_rope_(spec.interleaved_rope),
@@ -109,7 +111,10 @@ Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_
       scale_(spec.scale),
       softcap_(spec.softcap),
       query_scaling_(spec.query_scaling),
-      has_gate_(spec.output_gate),
+      gates_(!spec.output_gate    ? 0
+             : spec.gate_per_head ? shard.local_heads()
+                                  : query_size_),
+      softplus_gate_(spec.softplus_gate),
       output_scale_(spec.output_scale),
       qkv_proj_(loader, qkv_rows(spec, hidden_size, names, shard), spec.qkv_bias),
       query_norm_(head_norm(loader, names.q_norm, spec, spec.num_attention_heads, shard.query_heads,
@@ -125,12 +130,12 @@ Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_
       global_qkv_proj_(load_global_qkv(loader, spec, hidden_size, names, shard)),
       o_proj_(loader,
               {names.o_proj,
-               {hidden_size, spec.num_attention_heads * spec.head_dim},
+               {hidden_size, spec.num_attention_heads * spec.value_dim()},
                "hidden_size",
-               "num_attention_heads x head_dim",
+               "num_attention_heads x v_head_dim",
                names.transposed},
-              features_of(shard.query_heads, spec.head_dim), spec.o_bias,
-              loader.leaf_of_heads(spec.head_dim)) {
+              features_of(shard.query_heads, spec.value_dim()), spec.o_bias,
+              loader.leaf_of_heads(spec.value_dim())) {
   if (spec.query_key_norm && spec.norms_whole_projections)
     projection_norm_.emplace(loader, spec, names, shard);
   for (std::size_t head = 0; head < shard.local_heads(); ++head)
@@ -149,7 +154,7 @@ TensorView<float> Attention::values_of(TensorView<float> qkv, TensorView<const f
     for (std::size_t row = 0; row < value.rows() && !value.empty(); ++row)
       std::copy_n(key.row(row), key.columns(), value.row(row));
   } else {
-    value = qkv.columns_from(query_size_ + own_kv_size_, own_kv_size_);
+    value = qkv.columns_from(query_size_ + own_kv_size_, own_kv_size_ / head_dim_ * value_dim_);
   }
   if (value_norm_) value_norm_->apply_in_place(value);
   return value;
@@ -182,12 +187,16 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
                                          ? attend_to_cache(query, key, value, step, cache)
                                          : attend_by_residues(query, key, value, step, cache);
   if (global_qkv_proj_ && !step.batch.is_global.empty()) attend_globally(x, step, cache, attended);
-  if (has_gate_) {
-    const TensorView<float> gate = qkv.columns_from(qkv.columns() - query_size_, query_size_);
-    kernels::multiply_activated(kernels::Activation::sigmoid, gate, attended);
-  }
+  if (gates_ != 0) apply_gates(qkv.columns_from(qkv.columns() - gates_, gates_), attended);
   if (output_scale_ != 1.0F) kernels::scale(output_scale_, attended);
   return o_proj_(attended, step);
+}
+
+void Attention::apply_gates(TensorView<const float> gates, TensorView<float> attended) const {
+  if (gates_ == attended.columns() && !softplus_gate_)
+    kernels::multiply_activated(kernels::Activation::sigmoid, gates, attended);
+  else
+    kernels::multiply_gates(softplus_gate_, gates, attended.columns() / gates_, attended);
 }
 
 TensorView<float> Attention::attend_to_cache(TensorView<const float> query, TensorView<const float> key,
@@ -215,7 +224,7 @@ TensorView<float> Attention::attend(TensorView<const float> query, const StepCon
   std::size_t max_blocks = 0;
   for (const auto& span : spans) max_blocks = std::max(max_blocks, span.block_table.size());
   const std::size_t scratch = kernels::attention_scratch(kv_of_head_, cache.layout, max_blocks);
-  const TensorView<float> attended = step.workspace.take(query.rows(), query_size_);
+  const TensorView<float> attended = step.workspace.take(query.rows(), query_size_ / head_dim_ * value_dim_);
   const bool biased = relative_bias_ && step.relative_bias != nullptr;
   tp::attend({.query = query,
               .cache = cache,
@@ -265,7 +274,7 @@ kernels::KvLayout Attention::kv_layout(KvType type, std::size_t block_size) cons
           .kv_heads = kv_size_ / head_dim_,
           .block_size = block_size,
           .key_dim = head_dim_,
-          .value_dim = head_dim_};
+          .value_dim = value_dim_};
 }
 
 }  // namespace tp

@@ -59,6 +59,8 @@ class Attention {
   // The values, after their norm, [tokens, own_kv_size]. qkv: the output of qkv_proj; key: its keys.
   TensorView<float> values_of(TensorView<float> qkv, TensorView<const float> key,
                               const StepContext& step) const;
+  // Scales attention's output. gates: [tokens, gates_]
+  void apply_gates(TensorView<const float> gates, TensorView<float> attended) const;
   void normalize(TensorView<float> query, TensorView<float> key, const StepContext& step) const;
 
   Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size, const BlockNames& names,
@@ -68,6 +70,7 @@ class Attention {
   std::size_t query_size_;   // local_heads * head_dim
   std::size_t kv_size_;      // local_kv_heads * head_dim
   std::size_t own_kv_size_;  // kv_size, or 0 if the layer shares an earlier layer's cache
+  std::size_t value_dim_;    // size of a value, and of a head's output
   bool values_are_keys_;
   std::vector<std::size_t> kv_of_head_;  // [local_heads]
   std::optional<RopeSpec> rope_;
@@ -78,9 +81,10 @@ class Attention {
   std::optional<float> softcap_;
   std::vector<float> alibi_slopes_;  // [local_heads], or empty
   std::optional<QueryScalingSpec> query_scaling_;
-  bool has_gate_;
+  std::size_t gates_;  // gates of this rank's outputs: local_heads or query_size; 0: none
+  bool softplus_gate_;
   float output_scale_;
-  // [query_size + 2 * own_kv_size (+ query_size), hidden_size]: q, k, v (and gates), stacked vertically. No v
+  // [query_size + own_kv_size + values (+ gates), hidden_size]: q, k, v (and gates), stacked vertically. No v
   // if values are keys.
   ColumnParallelLinear qkv_proj_;
   std::optional<HeadNorm> query_norm_;

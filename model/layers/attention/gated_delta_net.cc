@@ -19,6 +19,7 @@ constexpr float kSquaresEps = 1e-6F;
 constexpr const char* kGateRank = "linear_key_head_dim";
 constexpr const char* kKeyRows = "linear_num_key_heads x linear_key_head_dim";
 constexpr const char* kValueRows = "linear_num_value_heads x linear_value_head_dim";
+constexpr const char* kDecays = "the number of decays";
 constexpr const char* kChannelRows =
     "2 x linear_num_key_heads x linear_key_head_dim + linear_num_value_heads x linear_value_head_dim";
 
@@ -56,25 +57,29 @@ void find_gates(const WeightSource& source, const GatedDeltaNetNames& names, con
   stored.decay = {ba, heads, heads, 2 * heads};
 }
 
-// Kimi delta attention stores each projection as a layer.
+// Kimi delta attention and OLMo-Hybrid store each projection as a layer.
 StoredDeltaNet stored_separately(const GatedDeltaNetNames& names, const GatedDeltaNetSpec& spec,
                                  std::size_t hidden_size) {
   const std::size_t keys = spec.num_key_heads * spec.key_head_dim;
   const std::size_t values = spec.num_value_heads * spec.value_head_dim;
+  const bool has_rank = spec.gate_rank != 0;
   return {
       .query = whole_layer(names.q_proj, keys, hidden_size, kKeyRows),
       .key = whole_layer(names.k_proj, keys, hidden_size, kKeyRows),
       .value = whole_layer(names.v_proj, values, hidden_size, kValueRows),
-      .gate = whole_layer(names.gate_down, spec.gate_rank, hidden_size, kGateRank),
+      .gate = has_rank ? whole_layer(names.gate_down, spec.gate_rank, hidden_size, kGateRank)
+                       : whole_layer(names.in_proj_z, values, hidden_size, kValueRows),
       .strength = whole_layer(names.in_proj_b, spec.num_value_heads, hidden_size, "linear_num_value_heads"),
-      .decay = whole_layer(names.decay_down, spec.gate_rank, hidden_size, kGateRank)};
+      .decay = has_rank ? whole_layer(names.decay_down, spec.gate_rank, hidden_size, kGateRank)
+                        : whole_layer(names.in_proj_a, spec.num_value_heads * spec.decays(), hidden_size,
+                                      kDecays)};
 }
 
 // Rows of in_proj_qkvz and in_proj_ba are grouped by key head; a group includes the value heads that read its
 // key head. in_proj_qkv contains all queries, then all keys, then all values.
 StoredDeltaNet stored_delta_net(const WeightSource& source, const GatedDeltaNetNames& names,
                                 const GatedDeltaNetSpec& spec, std::size_t hidden_size) {
-  if (spec.gate_rank != 0) return stored_separately(names, spec, hidden_size);
+  if (spec.separate) return stored_separately(names, spec, hidden_size);
   const std::size_t key = spec.key_head_dim;
   const std::size_t value = spec.num_value_heads / spec.num_key_heads * spec.value_head_dim;
   const std::size_t all_keys = spec.num_key_heads * key;
@@ -116,7 +121,7 @@ std::vector<OwnedRows> delta_rows(const WeightLoader& loader, const GatedDeltaNe
   const Range rank{0, spec.gate_rank};
   stored.gate.append_rows(spec.gate_rank == 0 ? values : rank, rows);
   stored.strength.append_rows(heads.query_heads, rows);
-  stored.decay.append_rows(spec.gate_rank == 0 ? heads.query_heads : rank, rows);
+  stored.decay.append_rows(spec.gate_rank == 0 ? elements_of(heads.query_heads, spec.decays()) : rank, rows);
   return rows;
 }
 
@@ -148,7 +153,7 @@ std::vector<OwnedChannels> delta_channels(const GatedDeltaNetNames& names, const
   const auto layer = [&](const std::string& name, std::size_t channels, const char* reason) {
     return StoredLayer{name, {channels, spec.conv_kernel}, reason, "linear_conv_kernel_dim"};
   };
-  if (spec.gate_rank != 0)
+  if (spec.separate)
     return {{layer(names.q_conv, all_keys, kKeyRows), {keys}},
             {layer(names.k_conv, all_keys, kKeyRows), {keys}},
             {layer(names.v_conv, all_values, kValueRows), {values}}};
@@ -166,14 +171,14 @@ DeltaNetSizes::DeltaNetSizes(const GatedDeltaNetSpec& spec, TpRank tp)
       key(heads.local_kv_heads() * spec.key_head_dim),
       value(heads.local_heads() * spec.value_head_dim),
       gate(spec.gate_rank != 0 ? spec.gate_rank : value),
-      decay(spec.gate_rank != 0 ? spec.gate_rank : heads.local_heads()) {}
+      decay(spec.gate_rank != 0 ? spec.gate_rank : heads.local_heads() * spec.decays()) {}
 
 kernels::DeltaShape DeltaNetSizes::shape(const GatedDeltaNetSpec& spec) const {
   return {.key_heads = heads.local_kv_heads(),
           .value_heads = heads.local_heads(),
           .key_dim = spec.key_head_dim,
           .value_dim = spec.value_head_dim,
-          .decays_rows = spec.decays() != 1};
+          .decays_rows = spec.element_decays};
 }
 
 GatedDeltaNet::GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec, std::size_t hidden_size,
@@ -192,8 +197,7 @@ GatedDeltaNet::GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec
       conv_(loader, delta_channels(names.delta_net, spec, sizes.heads), false),
       decay_rate_(load_rates(loader, names.delta_net.decay, spec, sizes.heads.query_heads)),
       decay_bias_(loader.part_of_vector(names.delta_net.decay_bias, spec.num_value_heads * spec.decays(),
-                                        elements_of(sizes.heads.query_heads, spec.decays()),
-                                        "the number of decays")),
+                                        elements_of(sizes.heads.query_heads, spec.decays()), kDecays)),
       norm_(loader, names.delta_net.norm, spec.value_head_dim, spec.norm),
       out_proj_(loader,
                 {names.delta_net.out_proj,
@@ -267,7 +271,7 @@ TensorView<float> GatedDeltaNet::recur(TensorView<float> mixed, TensorView<float
   const float eps = kSquaresEps / static_cast<float>(spec_.key_head_dim);
   kernels::rms_norm(query, query_gain_, eps, query);
   kernels::rms_norm(key, key_gain_, eps, key);
-  kernels::delta_gates(decay_rate_, decay_bias_, decay, strength);
+  kernels::delta_gates({spec_.decay_floor, spec_.strength_scale}, decay_rate_, decay_bias_, decay, strength);
   kernels::delta_rule({.query = query,
                        .key = key,
                        .value = mixed.columns_from(2 * sizes_.key, sizes_.value),

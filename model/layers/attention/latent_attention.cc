@@ -1,6 +1,7 @@
 #include "model/layers/attention/latent_attention.h"
 
 #include "model/kernels/attention.h"
+#include "model/kernels/elementwise.h"
 #include "model/kernels/rope.h"
 #include "model/layers/attention/chosen_attention.h"
 #include "model/layers/attention/host_attention.h"
@@ -57,6 +58,9 @@ std::vector<OwnedRows> down_rows(const LatentAttentionSpec& spec, std::size_t hi
     const std::vector<OwnedRows> more = Indexer::down_rows(*spec.indexer, hidden_size, names.indexer);
     parts.insert(parts.end(), more.begin(), more.end());
   }
+  if (spec.head_gate)
+    parts.push_back(
+        {{names.gate, {spec.num_attention_heads, hidden_size}, "num_attention_heads", "hidden_size"}, heads});
   return parts;
 }
 
@@ -182,6 +186,11 @@ PartialSum LatentAttention::operator()(TensorView<const float> x, const StepCont
 
   const TensorView<float> values = step.workspace.take(x.rows(), sizes_.value);
   value_proj_(attended, values, step);
+  if (spec_.head_gate) {
+    const std::size_t heads = sizes_.heads.size();
+    kernels::multiply_gates(false, down.columns_from(down.columns() - heads, heads), spec_.v_head_dim,
+                            values);
+  }
   return o_proj_(values, step);
 }
 

@@ -1,5 +1,6 @@
 #include "model/kernels/delta_rule.h"
 
+#include "model/kernels/elementwise.h"
 #include "model/kernels/recurrent_inputs.h"
 #include "tests/model/kernels/expect_close.h"
 #include "tests/reference/delta_rule.h"
@@ -359,7 +360,7 @@ TEST(DeltaGates, AreADecayBetweenZeroAndOneAndAStrength) {
   const std::vector<float> bias = {0.25F, -1.0F};
   std::vector<float> decay = {0.0F, 1.0F, 40.0F, -60.0F};
   std::vector<float> strength = {0.0F, 3.0F, -200.0F, 200.0F};
-  kernels::delta_gates(rate, bias, {decay.data(), 2, 2}, {strength.data(), 2, 2});
+  kernels::delta_gates({}, rate, bias, {decay.data(), 2, 2}, {strength.data(), 2, 2});
   EXPECT_NEAR(decay[0], std::exp(-0.5 * std::log1p(std::exp(0.25))), 1e-6);
   EXPECT_NEAR(decay[1], std::exp(-2.0 * std::log1p(std::exp(0.0))), 1e-6);
   EXPECT_NEAR(decay[2], std::exp(-0.5 * 40.25), 1e-6);
@@ -368,6 +369,37 @@ TEST(DeltaGates, AreADecayBetweenZeroAndOneAndAStrength) {
   EXPECT_NEAR(strength[1], 1.0 / (1.0 + std::exp(-3.0)), 1e-6);
   EXPECT_EQ(strength[2], 0.0F);
   EXPECT_EQ(strength[3], 1.0F);
+}
+
+// exp(-5 sigmoid(rate (x + bias))), and strengths up to 2.
+TEST(DeltaGates, KeepDecaysAboveTheirFloor) {
+  const std::vector<float> rate = {0.5F, 2.0F};
+  const std::vector<float> bias = {0.25F, -1.0F};
+  std::vector<float> decay = {0.0F, 1.0F, 400.0F, -600.0F};
+  std::vector<float> strength = {0.0F, 200.0F};
+  kernels::delta_gates({.decay_floor = -5.0F, .strength_scale = 2.0F}, rate, bias, {decay.data(), 2, 2},
+                       {strength.data(), 1, 2});
+  EXPECT_NEAR(decay[0], std::exp(-5.0 / (1.0 + std::exp(-0.5 * 0.25))), 1e-6);
+  EXPECT_NEAR(decay[1], std::exp(-5.0 / 2.0), 1e-6);
+  EXPECT_NEAR(decay[2], std::exp(-5.0), 1e-8);
+  EXPECT_EQ(decay[3], 1.0F);
+  EXPECT_EQ(strength[0], 1.0F);
+  EXPECT_EQ(strength[1], 2.0F);
+}
+
+TEST(Gates, ScaleAsManyElementsAsTheyAreFor) {
+  const std::vector<float> gate = {0.0F, 100.0F, -100.0F, 1.0F};
+  std::vector<float> by_softplus = {1.0F, 2.0F, 3.0F, 4.0F, 5.0F, 6.0F, 7.0F, 8.0F};
+  std::vector<float> by_sigmoid = by_softplus;
+  kernels::multiply_gates(true, {gate.data(), 2, 2}, 2, {by_softplus.data(), 2, 4});
+  kernels::multiply_gates(false, {gate.data(), 2, 2}, 2, {by_sigmoid.data(), 2, 4});
+  const double at_one = std::log1p(std::exp(1.0));
+  const std::vector<double> softplus = {std::log(2.0), 2 * std::log(2.0), 300, 400, 0, 0,
+                                        7 * at_one,    8 * at_one};
+  const double sigmoid_of_one = 1.0 / (1.0 + std::exp(-1.0));
+  const std::vector<double> sigmoid = {0.5, 1, 3, 4, 0, 0, 7 * sigmoid_of_one, 8 * sigmoid_of_one};
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(by_softplus[i], softplus[i], 1e-5) << i;
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(by_sigmoid[i], sigmoid[i], 1e-6) << i;
 }
 
 TEST(MambaGates, AreASoftplusAndTheDecayForThatLong) {

@@ -1,0 +1,56 @@
+// Laguna: Qwen 3 with windows in most layers, which have other numbers of heads and another RoPE, gates of
+// attention's output, and DeepSeek-V3's choice of experts.
+#include "model/config/families/common.h"
+
+namespace tp::families {
+namespace {
+
+ModelSpec laguna_spec(const CheckpointConfig& config) {
+  ModelSpec spec = llama_spec(config);
+  set_windows(config, spec, [](std::size_t) { return false; });  // layer_types decides
+  const double local_part =
+      config.local_partial_rotary_factor == 0.0 ? 1.0 : config.local_partial_rotary_factor;
+  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
+    AttentionSpec& attention = attention_of(spec.blocks[layer]);
+    attention.query_key_norm = spec.final_norm;
+    attention.output_gate = !config.gating.empty();
+    attention.gate_per_head = config.gating == "per-head";
+    attention.softplus_gate = true;
+    if (!config.num_attention_heads_per_layer.empty())
+      attention.num_attention_heads = config.num_attention_heads_per_layer[layer];
+    if (attention.pattern.window && config.rope_local_base_freq != 0.0)
+      attention.rope =
+          RopeSpec{.theta = config.rope_local_base_freq,
+                   .scaling = {},
+                   .rotary_dim = static_cast<std::size_t>(static_cast<double>(config.head_dim) * local_part)};
+  }
+  if (config.num_experts == 0) return spec;
+  MixtureOfExpertsSpec experts = experts_of(config);
+  experts.router = router_with_correction_bias(config);
+  experts.router.normalize = true;
+  experts.shared_intermediate_size = config.experts.shared_expert_intermediate_size;
+  set_experts(config, experts, spec,
+              [&](std::size_t layer) { return layer >= config.experts.first_k_dense_replace; });
+  return spec;
+}
+
+BlockNames laguna_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  names.attention_gate = prefix + "self_attn.g_proj";
+  names.experts.correction_bias = prefix + "mlp.experts.e_score_correction_bias";
+  return names;
+}
+
+}  // namespace
+
+Family laguna() {
+  Family family = llama_like("LagunaForCausalLM", laguna_spec, laguna_block);
+  family.fixed_fields = {{"moe_apply_router_weight_on_input", "false"},
+                         {"moe_router_logit_softcapping", "0.0"}};
+  family.defaults.gating = "per-head";
+  family.defaults.experts.routed_scaling_factor = 1.0;
+  family.defaults.sliding_window = 512;
+  return family;
+}
+
+}  // namespace tp::families
