@@ -12,7 +12,7 @@ GatedMlpNames ExpertNames::expert(std::size_t index) const {
 }
 
 ExpertStackNames ExpertNames::all_experts() const {
-  if (!stacks.gate_up_proj.empty() || experts.empty()) return stacks;
+  if (!stacks.gate_up_proj.empty() || !stacks.gate_proj.empty() || experts.empty()) return stacks;
   return {.gate_up_proj = experts + "gate_up_proj",
           .gate_up_bias = {},
           .down_proj = experts + "down_proj",
@@ -29,7 +29,7 @@ std::vector<std::string> BlockNames::layers() const {
   for (const auto& tensor : kOneExpertTensors)
     all.push_back(experts.experts + "#." + experts.parts.*tensor.name);
   const ExpertStackNames stacks = experts.all_experts();
-  all.insert(all.end(), {stacks.gate_up_proj, stacks.down_proj});
+  all.insert(all.end(), {stacks.gate_up_proj, stacks.gate_proj, stacks.up_proj, stacks.down_proj});
   const std::string end = ".weight";  // stacks are tensors, whose names include it
   for (std::string& name : all) {
     if (name.ends_with(end)) name.erase(name.size() - end.size());

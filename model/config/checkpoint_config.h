@@ -95,9 +95,10 @@ struct CheckpointConfig : ModelConfig {
   bool use_parallel_residual = true;
   bool do_layer_norm_before = true;  // false: norms follow attention and the MLP
   bool alibi = false;
-  std::vector<std::size_t> no_rope_layers{};  // [layers] or empty; 1: RoPE, 0: no RoPE
-  std::vector<double> layer_rope_theta{};     // [layers] or empty: rope_theta
-  std::size_t no_rope_layer_interval = 0;     // without no_rope_layers: every n-th layer has no RoPE
+  std::vector<std::size_t> no_rope_layers{};          // [layers] or empty; 1: RoPE, 0: no RoPE
+  std::vector<double> layer_partial_rotary_factor{};  // [layers] or empty: partial_rotary_factor
+  std::vector<double> layer_rope_theta{};             // [layers] or empty: rope_theta
+  std::size_t no_rope_layer_interval = 0;             // without no_rope_layers: every n-th layer has no RoPE
   double alibi_bias_max = 8.0;
   double clip_qkv = 0.0;  // 0: none
   bool use_qk_norm = false;

@@ -15,6 +15,7 @@
 #include "model/files/printable.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <nlohmann/json.hpp>
@@ -94,11 +95,11 @@ void read_heads(const JsonNode& fields, const std::string& where, CheckpointConf
   fields.update({"multi_query"}, config.multi_query);
   const bool one_kv_head = config.multi_query && !config.new_decoder_architecture;
   config.num_key_value_heads =
-      one_kv_head
-          ? 1
-          : fields.size_or(
-                fields.name_of({"num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads"}),
-                config.num_key_value_heads == 0 ? config.num_attention_heads : config.num_key_value_heads);
+      one_kv_head ? 1
+                  : fields.size_or(fields.name_of({"num_key_value_heads", "num_kv_heads", "n_head_kv",
+                                                   "n_kv_heads", "num_attention_groups"}),
+                                   config.num_key_value_heads == 0 ? config.num_attention_heads
+                                                                   : config.num_key_value_heads);
   // With latent attention, head_dim is the size of the rotated part.
   fields.update_size({"qk_rope_head_dim", "head_dim", "attention_head_dim", "attention_head_size", "d_kv"},
                      config.head_dim);
@@ -165,8 +166,26 @@ JsonNode rope_of_full_layers(const JsonNode& ropes, const std::string& where, Ch
   return ropes.at("full_attention");
 }
 
+// Step has a list of thetas, and of the rotated parts of heads, which go on for layers of multi-token
+// prediction.
+void read_theta(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  if (!fields.has("rope_theta") || !fields.at("rope_theta").is_array())
+    return fields.update({"rope_theta", "rotary_emb_base", "global_rope_theta"}, config.rope_theta);
+  config.layer_rope_theta = fields.list_or_empty("rope_theta", &JsonNode::number);
+  config.layer_partial_rotary_factor = fields.list_or_empty("partial_rotary_factors", &JsonNode::number);
+  for (std::vector<double>* const list : {&config.layer_rope_theta, &config.layer_partial_rotary_factor}) {
+    require<ConfigError>(
+        list->size() >= config.num_hidden_layers &&
+            std::ranges::all_of(*list, [](double number) { return number > 0.0; }),
+        "{}: rope_theta and partial_rotary_factors must be lists with a number above 0 for each of {} "
+        "layers, found {} numbers; check config.json",
+        where, config.num_hidden_layers, list->size());
+    list->resize(config.num_hidden_layers);
+  }
+}
+
 void read_rope(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
-  fields.update({"rope_theta", "rotary_emb_base", "global_rope_theta"}, config.rope_theta);
+  read_theta(fields, where, config);
   config.has_rope_theta = fields.has("rope_theta");
   fields.update({"rope_local_base_freq", "local_rope_theta", "swa_rope_theta"}, config.rope_local_base_freq);
   // Latent attention rotates a separate part of each head completely.

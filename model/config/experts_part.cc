@@ -1,6 +1,8 @@
 #include "model/config/experts_part.h"
 
 #include "model/config/checkpoint_config.h"
+#include "model/files/parse_number.h"
+#include "model/files/split_text.h"
 
 #include <algorithm>
 #include <string>
@@ -15,14 +17,31 @@ bool is_list(const JsonNode& fields, const std::string& name) {
   return fields.has(name) && fields.at(name).is_array();
 }
 
-// Refuses limits of activations, which parts cannot express. 0 and null mean that a layer has none.
-void require_no_limits(const JsonNode& fields, const std::string& name) {
-  const std::optional<JsonNode> limits = fields.find(name);
-  if (!limits || !limits->is_array()) return;
-  for (const auto& limit : limits->value()) {
-    if (!limit.is_null() && limit != 0)
-      limits->fail_type("a list of zeros; use a model whose activations have no limits");
+// Limits of activations, of which null means none.
+std::vector<double> limits_of(const JsonNode& fields, std::initializer_list<std::string> names,
+                              std::size_t layers) {
+  const std::optional<JsonNode> list = fields.find(fields.name_of(names));
+  if (!list || !list->is_array()) return {};
+  std::vector<double> limits;
+  for (const auto& limit : list->value()) limits.push_back(limit.is_number() ? limit.get<double>() : 0.0);
+  if (limits.size() < layers ||
+      std::ranges::any_of(limits, [](double limit) { return limit < 0.0 || limit > 1e30; }))
+    list->fail_type("a list with a limit of at least 0, or null, for each layer");
+  limits.resize(layers);
+  return limits;
+}
+
+// Step: "3,4,5".
+std::vector<std::size_t> layers_with_experts(const JsonNode& fields) {
+  const std::string name = fields.name_of({"moe_layers", "moe_layers_enum"});
+  if (!fields.has(name) || !fields.at(name).is_string()) return fields.list_or_empty(name, &JsonNode::count);
+  std::vector<std::size_t> layers;
+  for (const std::string_view word : split_text(fields.at(name).string(), ',')) {
+    const std::optional<std::size_t> layer = parse_number<std::size_t>(word);
+    if (!layer) fields.at(name).fail_type("numbers of layers with commas between them");
+    layers.push_back(*layer);
   }
+  return layers;
 }
 
 // The number of layers before the first layer with experts. transformers 5 writes a list of layer types
@@ -60,8 +79,8 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
   fields.update_count({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"},
                       config.num_experts);
   if (config.num_experts == 0) return;
-  const std::string per_token =
-      fields.name_of({"num_experts_per_tok", "num_experts_per_token", "moe_k", "top_k_experts", "moe_topk"});
+  const std::string per_token = fields.name_of(
+      {"num_experts_per_tok", "num_experts_per_token", "moe_k", "top_k_experts", "moe_topk", "moe_top_k"});
   if (config.experts.num_experts_per_tok == 0) fields.at(per_token);  // required
   config.experts.num_experts_per_tok =
       number_of_all_layers(fields, per_token, config.experts.num_experts_per_tok);
@@ -71,17 +90,19 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
                                                   ? config.intermediate_size
                                                   : config.experts.moe_intermediate_size);
   fields.update_count({"moe_latent_size"}, config.experts.moe_latent_size);
-  fields.update_count({"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"},
-                      config.experts.shared_expert_intermediate_size);
+  fields.update_count(
+      {"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "share_expert_dim"},
+      config.experts.shared_expert_intermediate_size);
   const std::string shared = fields.name_of(
       {"n_shared_experts", "moe_num_shared_experts", "num_shared_experts", "num_shared_expert"});
   config.experts.n_shared_experts = fields.has(shared) && fields.at(shared).is_array()
                                         ? number_of_all_layers(fields, shared, 0)
                                         : fields.count_or(shared, config.experts.n_shared_experts);
-  fields.update({"norm_topk_prob", "moe_renormalize", "route_norm"}, config.experts.norm_topk_prob);
-  fields.update(
-      {"routed_scaling_factor", "router_scaling_factor", "route_scale", "moe_routed_scaling_factor"},
-      config.experts.routed_scaling_factor);
+  fields.update({"norm_topk_prob", "moe_renormalize", "route_norm", "norm_expert_weight"},
+                config.experts.norm_topk_prob);
+  fields.update({"routed_scaling_factor", "router_scaling_factor", "route_scale", "moe_routed_scaling_factor",
+                 "moe_router_scaling_factor"},
+                config.experts.routed_scaling_factor);
   fields.update({"scoring_func", "moe_router_activation_func"}, config.experts.scoring_func);
   fields.update({"topk_method"}, config.experts.topk_method);
   fields.update_size({"n_group", "num_expert_group"}, config.experts.n_group);
@@ -91,9 +112,11 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
   config.experts.first_k_dense_replace = dense_layers_at_start(fields, config.experts.first_k_dense_replace);
   if (!is_list(fields, "moe_layer_freq"))
     fields.update_size({"moe_layer_freq"}, config.experts.moe_layer_freq);
-  require_no_limits(fields, "expert_swiglu_limit_list");
-  require_no_limits(fields, "share_expert_swiglu_limit_list");
-  config.experts.moe_layers = fields.list_or_empty("moe_layers", &JsonNode::count);
+  const std::size_t layers = config.num_hidden_layers;
+  config.experts.swiglu_limits = limits_of(fields, {"swiglu_limits", "expert_swiglu_limit_list"}, layers);
+  config.experts.shared_swiglu_limits =
+      limits_of(fields, {"swiglu_limits_shared", "share_expert_swiglu_limit_list"}, layers);
+  config.experts.moe_layers = layers_with_experts(fields);
   fields.update_size({"interleave_moe_layer_step"}, config.experts.interleave_moe_layer_step);
   fields.update_count({"intermediate_size_mlp", "prefix_dense_intermediate_size"},
                       config.experts.intermediate_size_mlp);

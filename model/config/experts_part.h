@@ -29,6 +29,9 @@ struct ExpertStackNames {
   std::string gate_up_bias;
   std::string down_proj;
   std::string down_bias;
+  // These replace gate_up_proj if gates and ups have separate stacks.
+  std::string gate_proj{};
+  std::string up_proj{};
   bool transposed = false;   // matrices are stored as [in_features, out_features]
   bool alternating = false;  // rows of gate_proj and up_proj alternate; else gate_proj comes first
 };
@@ -111,6 +114,10 @@ struct ExpertsConfig {
   std::size_t moe_layer_interval = 1;
   double moe_norm_min = 0.0;
   double router_jitter_noise = 0.0;
+
+  // [layers] or empty: limits of activations, in routed experts, and in shared experts or MLPs; 0: none.
+  std::vector<double> swiglu_limits{};
+  std::vector<double> shared_swiglu_limits{};
 
   bool operator==(const ExpertsConfig&) const = default;
 };

@@ -132,6 +132,9 @@ void read_windows(const JsonNode& fields, const Family& family, const std::strin
   fields.update_count({"max_window_layers"}, config.max_window_layers);
   if (std::vector<std::string> types = read_layer_types(fields, family, where, config); !types.empty())
     config.layer_types = std::move(types);
+  // Lists may go on for layers of multi-token prediction.
+  if (config.layer_types.size() == config.num_hidden_layers + fields.count_or("num_nextn_predict_layers", 0))
+    config.layer_types.resize(config.num_hidden_layers);
   read_window_pattern(fields, config);
   if (!config.layer_types.empty()) require_every_layer(config.layer_types.size(), where, config);
   config.attention_chunk_size = fields.size_limit_or("attention_chunk_size", config.attention_chunk_size);

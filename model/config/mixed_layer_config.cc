@@ -53,6 +53,13 @@ void read_gating(const JsonNode& fields, CheckpointConfig& config) {
 void read_heads_of_layers(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   std::vector<std::size_t>& heads = config.num_attention_heads_per_layer;
   heads = fields.list_or_empty("num_attention_heads_per_layer", &JsonNode::size);
+  // Step's layers with a window.
+  if (const std::optional<JsonNode> other = fields.find("attention_other_setting");
+      other && !config.layer_types.empty()) {
+    for (const std::string& type : config.layer_types)
+      heads.push_back(type == "sliding_attention" ? other->at("num_attention_heads").size()
+                                                  : config.num_attention_heads);
+  }
   constexpr std::size_t kMostHeads = 65536;
   const auto is_possible = [&](std::size_t count) {
     return count <= kMostHeads && count % config.num_key_value_heads == 0;

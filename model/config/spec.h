@@ -25,6 +25,7 @@ struct GatedMlpSpec {
   bool bias = false;
   float gate_scale = 1.0F;  // factor of gate(x)
   float output_scale = 1.0F;
+  float limit = 0.0F;  // activation(gate(x)) is at most this, and up(x) within -limit and limit; 0: no limit
 
   bool operator==(const GatedMlpSpec&) const = default;
 };
@@ -81,6 +82,8 @@ struct MixtureOfExpertsSpec {
   std::size_t shared_intermediate_size = 0;  // width of the expert that every token uses; 0: none
   bool shared_expert_gate = false;           // a gate scales the shared expert's output
   float shared_scale = 1.0F;                 // factor of the shared expert's output
+  float limit = 0.0F;                        // of routed experts, as in GatedMlpSpec
+  float shared_limit = 0.0F;                 // of the shared expert
 
   bool operator==(const MixtureOfExpertsSpec&) const = default;
 };

@@ -74,6 +74,20 @@ void multiply_activated(Activation activation, TensorView<const float> gate, Ten
   });
 }
 
+void activate_limit_and_multiply(Activation activation, float limit, TensorView<float> gate_up,
+                                 TensorView<float> out) {
+  assert(gate_up.columns() == 2 * out.columns() && gate_up.rows() == out.rows());
+  const ActivationKernels& kernels = activation_kernels(activation);
+  for_rows(out, [&](std::size_t row) {
+    float* const gate = gate_up.row(row);
+    const float* const up = gate + out.columns();
+    float* const to = out.row(row);
+    kernels.activate(gate, out.columns());
+    for (std::size_t i = 0; i < out.columns(); ++i)
+      to[i] = std::min(gate[i], limit) * std::clamp(up[i], -limit, limit);
+  });
+}
+
 void multiply_gates(bool softplus, TensorView<const float> gate, std::size_t per_gate, TensorView<float> x) {
   assert(gate.rows() == x.rows() && gate.columns() * per_gate == x.columns());
   for_rows(x, [&](std::size_t row) {

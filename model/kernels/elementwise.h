@@ -28,6 +28,10 @@ void clip(float limit, TensorView<float> x);
 // out = activation(gate) * up. gate_up: [tokens, 2 * size], gates first; out: [tokens, size].
 void activate_and_multiply(Activation activation, TensorView<const float> gate_up, TensorView<float> out);
 
+// The same with limits: out = min(activation(gate), limit) * clamp(up, -limit, limit). Overwrites gate_up.
+void activate_limit_and_multiply(Activation activation, float limit, TensorView<float> gate_up,
+                                 TensorView<float> out);
+
 // x *= function(gate), where each gate scales `per_gate` adjacent elements. The function is softplus or the
 // sigmoid. gate: [tokens, gates], x: [tokens, gates * per_gate].
 void multiply_gates(bool softplus, TensorView<const float> gate, std::size_t per_gate, TensorView<float> x);

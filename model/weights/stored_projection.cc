@@ -108,12 +108,15 @@ ExpertStacks::ExpertStacks(const WeightSource& source, const ExpertNames& names,
   names_.stacks = names.all_experts();
   ExpertStackNames& stacks = names_.stacks;
   // A source that makes tensors of any name has separate experts.
-  if (stacks.gate_up_proj.empty() || has_layer(source, names.expert(0).up_proj)) return;
-  are_quantized_ = source.contains(mxfp4_name(stacks.gate_up_proj));
-  are_stacks_ = are_quantized_ || source.contains(stacks.gate_up_proj);
-  if (are_stacks_ || !source.contains(tensor_names::weight_of(stacks.gate_up_proj))) return;
+  const std::string& first = stacks.gate_proj.empty() ? stacks.gate_up_proj : stacks.gate_proj;
+  if (first.empty() || has_layer(source, names.expert(0).up_proj)) return;
+  are_quantized_ = source.contains(mxfp4_name(first));
+  are_stacks_ = are_quantized_ || source.contains(first);
+  if (are_stacks_ || !source.contains(tensor_names::weight_of(first))) return;
   are_stacks_ = true;
-  for (std::string* name : {&stacks.gate_up_proj, &stacks.down_proj}) *name = tensor_names::weight_of(*name);
+  for (std::string* name : {&stacks.gate_up_proj, &stacks.gate_proj, &stacks.up_proj, &stacks.down_proj}) {
+    if (!name->empty()) *name = tensor_names::weight_of(*name);
+  }
 }
 
 StoredExpert ExpertStacks::expert(std::size_t index, std::size_t intermediate_size,
@@ -133,6 +136,17 @@ StoredExpert ExpertStacks::expert(std::size_t index, std::size_t intermediate_si
   const StoredLayer down = layer_of(
       stacks.down_proj, stacks.down_bias,
       {.name = {}, .shape = {hidden_size, size}, .out_reason = "hidden_size", .in_reason = kExpertReason});
+  if (!stacks.gate_proj.empty()) {
+    const auto whole_layer = [&](const std::string& name) {
+      return layer_of(name, {},
+                      {.name = {},
+                       .shape = {size, hidden_size},
+                       .out_reason = kExpertReason,
+                       .in_reason = "hidden_size"});
+    };
+    return {
+        {whole_layer(stacks.gate_proj), 0, size, size}, {whole_layer(stacks.up_proj), 0, size, size}, down};
+  }
   if (stacks.alternating) return {{gate_up, 0, 1, 2}, {gate_up, 1, 1, 2}, down};
   return {{gate_up, 0, size, size}, {gate_up, size, size, size}, down};
 }

@@ -55,6 +55,10 @@ ModelSpec ling3_spec(const CheckpointConfig& config) {
       latent.head_gate = true;
     }
     auto* const experts = std::get_if<MixtureOfExpertsSpec>(&spec.blocks[layer].feed_forward);
+    if (experts != nullptr && !config.experts.swiglu_limits.empty())
+      experts->limit = static_cast<float>(config.experts.swiglu_limits[layer]);
+    if (experts != nullptr && !config.experts.shared_swiglu_limits.empty())
+      experts->shared_limit = static_cast<float>(config.experts.shared_swiglu_limits[layer]);
     if (experts != nullptr && config.experts.shared_expert_intermediate_size != 0)
       experts->shared_intermediate_size =
           config.experts.n_shared_experts * config.experts.shared_expert_intermediate_size;

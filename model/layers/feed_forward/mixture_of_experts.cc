@@ -20,7 +20,8 @@ std::vector<OwnedRows> gate_up_rows(const StoredExpert& stored, bool gated, Rang
 
 std::vector<Expert> load_experts(WeightLoader& loader, const MixtureOfExpertsSpec& spec,
                                  std::size_t hidden_size, const ExpertNames& names) {
-  const ExpertSpec expert{spec.intermediate_size, spec.activation, spec.gated, spec.bias, spec.weigh_input};
+  const ExpertSpec expert{spec.intermediate_size, spec.activation, spec.gated, spec.bias,
+                          spec.weigh_input,       spec.limit};
   const ExpertStacks stacks(loader.source(), names, spec.router.num_experts);
   std::vector<Expert> experts;
   experts.reserve(spec.router.num_experts);
@@ -41,10 +42,17 @@ Expert::Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert&
     : activation_(spec.activation),
       gated_(spec.gated),
       weigh_input_(spec.weigh_input),
+      limit_(spec.limit),
       gate_up_proj_(loader, gate_up_rows(stored, spec.gated, columns), spec.bias),
       down_proj_(loader, stored.down, columns, spec.bias, loader.leaf_of_columns(spec.intermediate_size)) {}
 
 TensorView<float> Expert::activated(TensorView<const float> x, const StepContext& step) const {
+  if (gated_ && limit_ != 0.0F) {
+    const TensorView<float> gate_up = gate_up_proj_(x, step);
+    const TensorView<float> out = step.workspace.take(x.rows(), gate_up.columns() / 2);
+    kernels::activate_limit_and_multiply(activation_, limit_, gate_up, out);
+    return out;
+  }
   if (gated_) return gate_up_proj_.gated(x, activation_, step);
   const TensorView<float> up = gate_up_proj_(x, step);
   kernels::activate(activation_, up);
@@ -76,7 +84,8 @@ MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsS
   if (spec.shared_intermediate_size != 0) {
     const ExpertSpec shared{.intermediate_size = spec.shared_intermediate_size,
                             .activation = spec.activation,
-                            .gated = spec.gated};
+                            .gated = spec.gated,
+                            .limit = spec.shared_limit};
     shared_expert_.emplace(loader, shared,
                            stored_expert(loader.source(), names.experts.shared_expert,
                                          spec.shared_intermediate_size, hidden_size));

@@ -20,6 +20,7 @@ struct ExpertSpec {
   bool gated = true;
   bool bias = false;
   bool weigh_input = false;  // whether a token's weight scales the expert's input instead of its output
+  float limit = 0.0F;        // see GatedMlpSpec
 };
 
 // A gated or plain MLP, divided among ranks like GatedMlp. An expert processes only some rows of a batch, and
@@ -46,6 +47,7 @@ class Expert {
   Activation activation_;
   bool gated_;
   bool weigh_input_;
+  float limit_;
   ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates, if any, then ups
   RowParallelLinear down_proj_;        // [hidden_size, local_size]
 };

@@ -60,6 +60,7 @@ GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t h
     : activation_(spec.activation),
       gate_scale_(spec.gate_scale),
       output_scale_(spec.output_scale),
+      limit_(spec.limit),
       gate_up_proj_(loader, gate_up_rows(loader.source(), spec, hidden_size, names, columns), spec.bias),
       down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias,
                  loader.leaf_of_columns(spec.intermediate_size)) {}
@@ -69,13 +70,16 @@ PartialSum GatedMlp::scaled(TensorView<const float> x, const StepContext& step) 
   const std::size_t size = gate_up.columns() / 2;
   const TensorView<float> gated = step.workspace.take(x.rows(), size);
   kernels::scale(gate_scale_, gate_up.columns_from(0, size));
-  kernels::activate_and_multiply(activation_, gate_up, gated);
+  if (limit_ != 0.0F)
+    kernels::activate_limit_and_multiply(activation_, limit_, gate_up, gated);
+  else
+    kernels::activate_and_multiply(activation_, gate_up, gated);
   kernels::scale(output_scale_, gated);
   return down_proj_(gated, step);
 }
 
 PartialSum GatedMlp::operator()(TensorView<const float> x, const StepContext& step) const {
-  if (gate_scale_ != 1.0F || output_scale_ != 1.0F) return scaled(x, step);
+  if (gate_scale_ != 1.0F || output_scale_ != 1.0F || limit_ != 0.0F) return scaled(x, step);
   // [tokens, local_size]
   const LocalActivations gated = gate_up_proj_.gated_for(down_proj_, x, activation_, step);
   return down_proj_(gated, step);

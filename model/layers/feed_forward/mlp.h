@@ -29,6 +29,7 @@ class GatedMlp {
   Activation activation_;
   float gate_scale_;
   float output_scale_;
+  float limit_;
   ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates, then ups
   RowParallelLinear down_proj_;        // [hidden_size, local_size]
 };

@@ -402,6 +402,14 @@ TEST(Gates, ScaleAsManyElementsAsTheyAreFor) {
   for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(by_sigmoid[i], sigmoid[i], 1e-6) << i;
 }
 
+// Relu, so that the limits are all that acts: min(relu(gate), 2) * clamp(up, -2, 2).
+TEST(Gates, LimitAnActivationFromAboveAndTheOtherFactorOnBothSides) {
+  std::vector<float> gate_up = {-1.0F, 1.0F, 3.0F, 5.0F, 0.5F, -9.0F};
+  std::vector<float> out(3);
+  kernels::activate_limit_and_multiply(Activation::relu, 2.0F, {gate_up.data(), 1, 6}, {out.data(), 1, 3});
+  EXPECT_EQ(out, (std::vector<float>{0.0F, 0.5F, -4.0F}));
+}
+
 TEST(MambaGates, AreASoftplusAndTheDecayForThatLong) {
   const std::vector<float> rate = {0.5F, 2.0F};
   const std::vector<float> bias = {0.25F, -1.0F};
