@@ -12,23 +12,23 @@ GgufConversion::GgufConversion(const reference::Fixture& fixture, const std::str
     : config_(load_config(fixture.folder)),
       source_(SafetensorsCheckpoint::open(fixture.folder)),
       architecture_(architecture) {
-  const bool is_latent = config_.kv_lora_rank != 0;
+  const bool is_latent = config_.latent.kv_lora_rank != 0;
   whole("context_length", config_.max_position_embeddings);
   whole("embedding_length", config_.hidden_size);
   whole("block_count", config_.num_hidden_layers);
   whole("feed_forward_length", config_.intermediate_size);
   whole("attention.head_count", config_.num_attention_heads);
   whole("attention.head_count_kv", is_latent ? 1 : config_.num_key_value_heads);
-  whole("attention.key_length", is_latent ? config_.kv_lora_rank + config_.head_dim : config_.head_dim);
-  whole("attention.value_length", is_latent ? config_.kv_lora_rank : config_.head_dim);
+  whole("attention.key_length", is_latent ? config_.latent.kv_lora_rank + config_.head_dim : config_.head_dim);
+  whole("attention.value_length", is_latent ? config_.latent.kv_lora_rank : config_.head_dim);
   number("attention.layer_norm_rms_epsilon", config_.rms_norm_eps);
   number("attention.layer_norm_epsilon", config_.layer_norm_eps);
   whole("rope.dimension_count", rotary_dim(config_));
   number("rope.freq_base", config_.rope_theta);
   if (config_.num_experts != 0) {
     whole("expert_count", config_.num_experts);
-    whole("expert_used_count", config_.num_experts_per_tok);
-    whole("expert_feed_forward_length", config_.moe_intermediate_size);
+    whole("expert_used_count", config_.experts.num_experts_per_tok);
+    whole("expert_feed_forward_length", config_.experts.moe_intermediate_size);
   }
   if (contains("model.embed_tokens.weight")) copy("token_embd.weight", "model.embed_tokens.weight");
   if (contains("model.norm.weight")) copy("output_norm.weight", "model.norm.weight");

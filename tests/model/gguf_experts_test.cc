@@ -47,10 +47,10 @@ void write_gpt_oss(GgufConversion& to) {
 }
 
 void write_deepseek_experts(GgufConversion& to, const std::string& norm) {
-  to.whole("expert_shared_count", to.config().n_shared_experts);
-  to.whole("leading_dense_block_count", to.config().first_k_dense_replace);
-  to.number("expert_weights_scale", to.config().routed_scaling_factor);
-  to.boolean("expert_weights_norm", to.config().norm_topk_prob);
+  to.whole("expert_shared_count", to.config().experts.n_shared_experts);
+  to.whole("leading_dense_block_count", to.config().experts.first_k_dense_replace);
+  to.number("expert_weights_scale", to.config().experts.routed_scaling_factor);
+  to.boolean("expert_weights_norm", to.config().experts.norm_topk_prob);
   for (std::size_t layer = 0; layer < to.config().num_hidden_layers; ++layer) {
     to.copy_block(layer, kLlamaBlock);
     to.copy_block(layer, {{norm, "post_attention_layernorm.weight"}});
@@ -72,9 +72,9 @@ void write_olmoe(GgufConversion& to) {
 }
 
 void write_ernie_moe(GgufConversion& to) {
-  to.whole("expert_shared_count", to.config().n_shared_experts);
-  to.whole("leading_dense_block_count", to.config().moe_layer_start_index);
-  to.whole("interleave_moe_layer_step", to.config().moe_layer_interval);
+  to.whole("expert_shared_count", to.config().experts.n_shared_experts);
+  to.whole("leading_dense_block_count", to.config().experts.moe_layer_start_index);
+  to.whole("interleave_moe_layer_step", to.config().experts.moe_layer_interval);
   for (std::size_t layer = 0; layer < to.config().num_hidden_layers; ++layer) {
     to.copy_block(layer, kLlamaBlock);
     to.copy_block(layer, {{"ffn_norm.weight", "post_attention_layernorm.weight"}});
@@ -101,7 +101,7 @@ void write_granite_moe(GgufConversion& to) {
   to.number("residual_scale", to.config().residual_multiplier);
   to.number("attention.scale", to.config().attention_multiplier);
   to.number("logit_scale", to.config().logits_scaling);
-  const std::size_t size = to.config().moe_intermediate_size;
+  const std::size_t size = to.config().experts.moe_intermediate_size;
   test::BlockTensors names = kLlamaBlock;
   names["ffn_norm.weight"] = "post_attention_layernorm.weight";
   names["ffn_gate_inp.weight"] = "block_sparse_moe.router.layer.weight";
@@ -188,7 +188,7 @@ void write_glm4_moe_lite(GgufConversion& to) {
 void write_mistral4(GgufConversion& to) {
   write_latent_sizes(to);
   write_mistral_rope(to, 0.1);
-  to.whole("expert_shared_count", to.config().n_shared_experts);
+  to.whole("expert_shared_count", to.config().experts.n_shared_experts);
   to.boolean("expert_weights_norm", true);
   for (std::size_t layer = 0; layer < to.config().num_hidden_layers; ++layer) {
     write_latent_attention(to, layer);
@@ -218,8 +218,8 @@ void write_deepseek_v32(GgufConversion& to) {
   write_indexers(to);
   write_mistral_rope(to, 0.1);
   to.remove("attention.temperature_scale");
-  to.whole("expert_group_count", to.config().n_group);
-  to.whole("expert_group_used_count", to.config().topk_group);
+  to.whole("expert_group_count", to.config().experts.n_group);
+  to.whole("expert_group_used_count", to.config().experts.topk_group);
 }
 
 void write_glm_dsa(GgufConversion& to) {
@@ -231,7 +231,7 @@ void write_glm_dsa(GgufConversion& to) {
 void write_glm_dsa_with_types(GgufConversion& to) {
   write_glm_dsa(to);
   std::vector<std::uint8_t> types;
-  for (const std::string& type : to.config().indexer_types) types.push_back(type == "full" ? 1 : 0);
+  for (const std::string& type : to.config().indexer.types) types.push_back(type == "full" ? 1 : 0);
   to.numbers("attention.indexer.types", GgufKind::boolean, types);
 }
 

@@ -57,9 +57,9 @@ TEST(MambaConfig, HasTheLayersOfNemotronInAPatternOrInAList) {
 }
 
 TEST(MambaConfig, HasAKeyPerFamilyForAHeadsSize) {
-  EXPECT_EQ(mamba_config_with("granite4h", {{"mamba_d_head", "auto"}}).mamba_d_head, 16U);
-  EXPECT_EQ(mamba_config_with("bamba", {{"mamba_d_head", nullptr}}).mamba_d_head, 16U);
-  EXPECT_EQ(mamba_config_with("nemotronh", {{"mamba_head_dim", 8}}).mamba_d_head, 8U);
+  EXPECT_EQ(mamba_config_with("granite4h", {{"mamba_d_head", "auto"}}).mamba.d_head, 16U);
+  EXPECT_EQ(mamba_config_with("bamba", {{"mamba_d_head", nullptr}}).mamba.d_head, 16U);
+  EXPECT_EQ(mamba_config_with("nemotronh", {{"mamba_head_dim", 8}}).mamba.d_head, 8U);
   EXPECT_NE(mamba_error("granite4h", {{"mamba_d_head", 8}}).find("found 128 and 8 x 8"), std::string::npos);
   EXPECT_NE(mamba_error("falconh1", {{"mamba_n_groups", 4}}).find("found 6 and 4"), std::string::npos);
 }

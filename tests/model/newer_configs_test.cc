@@ -69,11 +69,11 @@ TEST(NewerConfigs, RotateAllOfThePartOfLatentHeadsThatIsRotated) {
 
 TEST(NewerConfigs, ListTheLayersWithExperts) {
   json config = with(small_latent_config(), {{"num_hidden_layers", 3}, {"first_k_dense_replace", 3}});
-  EXPECT_EQ(parse(config).first_k_dense_replace, 3U);
+  EXPECT_EQ(parse(config).experts.first_k_dense_replace, 3U);
   config["mlp_layer_types"] = {"dense", "sparse", "sparse"};
-  EXPECT_EQ(parse(config).first_k_dense_replace, 1U);
+  EXPECT_EQ(parse(config).experts.first_k_dense_replace, 1U);
   config["mlp_layer_types"] = {"dense", "dense", "dense"};
-  EXPECT_EQ(parse(config).first_k_dense_replace, 3U);
+  EXPECT_EQ(parse(config).experts.first_k_dense_replace, 3U);
   config["mlp_layer_types"] = {"dense", "sparse", "dense"};
   EXPECT_CONTAINS(damage_of(config), "cannot use mlp_layer_types: ");
   EXPECT_CONTAINS(damage_of(config), "expected a list of dense layers and then of sparse ones");

@@ -140,7 +140,7 @@ class PrecisionOfFixture : public testing::TestWithParam<Fixture> {
   // Of experts, by what is computed.
   bool makes_choices() const { return config_.num_experts != 0; }
   // A token in another bucket changes what many tokens see, in every layer that follows.
-  bool hashes() const { return !config_.attn_layers.empty(); }
+  bool hashes() const { return !config_.reformer.attn_layers.empty(); }
 
   // Errors grow in this model 2.4 times as much as in qwen35, also in the original modelling code: a change
   // of all weights by 1e-6 moves its logits by 2.2e-4 standard deviations, and those of qwen35 by 0.9e-4

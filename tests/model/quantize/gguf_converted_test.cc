@@ -34,10 +34,10 @@ const BlockTensors kLfm2Block = {{"attn_norm.weight", "operator_norm.weight"},
 
 GgufConversion lfm2_file(const std::string& name, const std::vector<std::uint32_t>& kv_heads) {
   GgufConversion to(reference::fixture(name), name);
-  to.whole("shortconv.l_cache", to.config().conv_l_cache);
+  to.whole("shortconv.l_cache", to.config().short_convolution.l_cache);
   to.numbers("attention.head_count_kv", GgufKind::u32, kv_heads);
   to.number("attention.layer_norm_rms_epsilon", to.config().layer_norm_eps);
-  to.whole("leading_dense_block_count", to.config().first_k_dense_replace);
+  to.whole("leading_dense_block_count", to.config().experts.first_k_dense_replace);
   to.whole("expert_gating_func", 2);
   to.copy("token_embd_norm.weight", "model.embedding_norm.weight");
   for (std::size_t layer = 0; layer < to.config().num_hidden_layers; ++layer) {
