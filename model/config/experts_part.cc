@@ -86,9 +86,9 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
       number_of_all_layers(fields, per_token, config.experts.num_experts_per_tok);
   // If all layers have experts, some families use intermediate_size for the experts.
   config.experts.moe_intermediate_size =
-      fields.size_or("moe_intermediate_size", config.experts.moe_intermediate_size == 0
-                                                  ? config.intermediate_size
-                                                  : config.experts.moe_intermediate_size);
+      number_of_all_layers(fields, "moe_intermediate_size",
+                           config.experts.moe_intermediate_size == 0 ? config.intermediate_size
+                                                                     : config.experts.moe_intermediate_size);
   fields.update_count({"moe_latent_size"}, config.experts.moe_latent_size);
   fields.update_count(
       {"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "share_expert_dim"},

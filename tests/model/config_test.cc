@@ -7,6 +7,8 @@
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/fixture.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace tp {
@@ -359,7 +361,9 @@ TEST(Config, SurvivesTheWayToOtherRanks) {
 }
 
 TEST(Config, OfEachFamilySurvivesTheWayToOtherRanks) {
+  const std::vector<std::string> supported = supported_architectures();
   for (const auto& [name, architecture] : reference::fixture_architectures("logits")) {
+    if (std::ranges::find(supported, architecture) == supported.end()) continue;
     const CheckpointConfig sent = load_config(reference::seeded_folder("logits", name));
     CheckpointConfig received;
     from_archive(to_archive(sent), received);
