@@ -73,6 +73,8 @@ CheckpointInput::CheckpointInput(const std::filesystem::path& folder, const std:
 }
 
 void CheckpointInput::add_tensor(const GgufNames& names, std::string name, MatrixShape shape, Lists& lists) {
+  if (const std::optional<GgufPlace> stack = names.find_transposed_stack(name))
+    return add_experts(*stack, {std::move(name), shape}, true);
   std::optional<GgufPlace> place = names.find(name);
   require<ConfigError>(
       place.has_value(),
@@ -84,7 +86,7 @@ void CheckpointInput::add_tensor(const GgufNames& names, std::string name, Matri
     source_->read(name, shape, TensorSlice::whole(shape), {&list.emplace_back(), 1, 1});
     return;
   }
-  if (place->is_stack) return add_experts(*place, {std::move(name), shape});
+  if (place->is_stack) return add_experts(*place, {std::move(name), shape}, false);
   if (!place->second_half.empty()) return add_halves(*place, {std::move(name), shape});
   if (place->tensor.ends_with(kSplitKvB)) return add_split_kv_b(place->tensor, {std::move(name), shape});
   // A tied embedding may be stored only as the LM head.
@@ -134,12 +136,28 @@ void CheckpointInput::add_halves(const GgufPlace& place, const ModelTensor& whol
   add(place.second_half, half);
 }
 
+void CheckpointInput::add_transposed_stack(const std::string& tensor, const ModelTensor& whole,
+                                           Range columns) {
+  const std::size_t period = whole.shape.rows / facts_.experts;
+  Origin origin{.place = {.tensor = tensor, .is_transposed = true}};
+  for (std::size_t first = 0; first < whole.shape.rows; first += period)
+    origin.parts.push_back({whole.name, whole.shape, {first, first + period}, columns.begin});
+  tensors_.push_back({.name = tensor, .shape = {facts_.experts, columns.size(), period}});
+  origins_.push_back(std::move(origin));
+}
+
 // Splits gate_up_proj into two stacks: most readers support only separate gate and up matrices.
-void CheckpointInput::add_experts(const GgufPlace& place, const ModelTensor& stack) {
+void CheckpointInput::add_experts(const GgufPlace& place, const ModelTensor& stack, bool is_transposed) {
   const std::size_t period = stack.shape.rows / facts_.experts;
   const std::size_t both = place.tensor.find(kGateUp);
-  if (both == place.tensor.npos) return add_stack(place.tensor, stack, {0, period}, period);
   const std::string block = place.tensor.substr(0, both);
+  if (is_transposed) {
+    const std::size_t columns = stack.shape.columns;
+    if (both == place.tensor.npos) return add_transposed_stack(place.tensor, stack, {0, columns});
+    add_transposed_stack(block + "ffn_gate_exps.weight", stack, {0, columns / 2});
+    return add_transposed_stack(block + "ffn_up_exps.weight", stack, {columns / 2, columns});
+  }
+  if (both == place.tensor.npos) return add_stack(place.tensor, stack, {0, period}, period);
   add_stack(block + "ffn_gate_exps.weight", stack, {0, period / 2}, period);
   add_stack(block + "ffn_up_exps.weight", stack, {period / 2, period}, period);
 }
@@ -249,7 +267,8 @@ void CheckpointInput::read_part(const Origin& origin, const Stored& part, Range 
   } else if (origin.place.is_transposed) {
     std::vector<float> memory(part.rows.size() * rows.size());
     const TensorView<float> stored(memory.data(), part.rows.size(), rows.size());
-    source_->read(part.name, part.shape, {part.rows, rows}, stored);
+    const Range columns_of_part{part.first_column + rows.begin, part.first_column + rows.end};
+    source_->read(part.name, part.shape, {part.rows, columns_of_part}, stored);
     for (std::size_t row = 0; row < rows.size(); ++row) {
       for (std::size_t i = 0; i < part.rows.size(); ++i) *out++ = stored(i, row);
     }

@@ -34,6 +34,7 @@ class CheckpointInput final : public QuantizeInput {
     std::string name;
     MatrixShape shape;  // all rows
     Range rows;
+    std::size_t first_column = 0;  // of a transposed matrix: its first row in the file
   };
   // The source of a tensor's values.
   struct Origin {
@@ -53,7 +54,9 @@ class CheckpointInput final : public QuantizeInput {
   // Adds a stack of matrices, which consist of `rows` of each `period` rows of `whole`.
   void add_stack(const std::string& tensor, const ModelTensor& whole, Range rows, std::size_t period,
                  bool is_transposed = false);
-  void add_experts(const GgufPlace& place, const ModelTensor& stack);
+  void add_experts(const GgufPlace& place, const ModelTensor& stack, bool is_transposed);
+  // Adds a stack of one matrix per expert: these columns of `whole`, transposed.
+  void add_transposed_stack(const std::string& tensor, const ModelTensor& whole, Range columns);
   void add_halves(const GgufPlace& place, const ModelTensor& whole);
   void add_split_kv_b(const std::string& tensor, const ModelTensor& whole);
   void add_describing_vectors();

@@ -160,6 +160,10 @@ void GgufNames::add_experts(const ExpertNames& names, const ExpertNames& stored)
     if (!part.empty()) add(names.experts + "#." + part, {.tensor = kGgufBlock + stored.parts.*tensor.name});
   }
   const ExpertStackNames stacks = names.all_experts();
+  if (stacks.transposed && !stacks.alternating) {
+    transposed_[stacks.gate_up_proj] = {.tensor = kGgufBlock + stored.stacks.gate_up_proj, .is_stack = true};
+    transposed_[stacks.down_proj] = {.tensor = kGgufBlock + stored.stacks.down_proj, .is_stack = true};
+  }
   if (stacks.transposed || stacks.alternating) return;  // the file has a different layout
   const std::string gate_up = kGgufBlock + stored.stacks.gate_up_proj;
   add(stacks.gate_up_proj, {.tensor = gate_up, .is_stack = true});
@@ -182,6 +186,15 @@ std::optional<GgufPlace> GgufNames::find(std::string_view name) const {
     place.columns = {};
     place.addend = 0.0F;
   }
+  return place;
+}
+
+std::optional<GgufPlace> GgufNames::find_transposed_stack(std::string_view name) const {
+  const Pattern pattern = pattern_of(name);
+  const auto found = transposed_.find(pattern.text);
+  if (found == transposed_.end()) return std::nullopt;
+  GgufPlace place = found->second;
+  place.tensor = with_numbers(place.tensor, pattern.numbers);
   return place;
 }
 

@@ -32,6 +32,10 @@ class GgufNames {
   // Returns nothing if the family has no tensor with this name.
   std::optional<GgufPlace> find(std::string_view name) const;
 
+  // The place of a stack of experts' matrices that the checkpoint stores transposed. Files have no such
+  // stacks, but writers can make theirs of it. Returns nothing for other names.
+  std::optional<GgufPlace> find_transposed_stack(std::string_view name) const;
+
   // The file's name of a tensor of the checkpoint, even if the family lacks the tensor.
   std::string in_file(const std::string& name) const;
 
@@ -47,8 +51,9 @@ class GgufNames {
   // Patterns: names of layers or tensors with # for the number of a block, then of an expert.
   std::map<std::string, GgufPlace, std::less<>>
       places_;  // by the checkpoint's pattern; `tensor` is the file's pattern
-  std::map<std::string, std::string, std::less<>> stored_;  // from the file's patterns to the checkpoint's
-  std::string blocks_;                                      // "model.layers."
+  std::map<std::string, std::string, std::less<>> stored_;    // from the file's patterns to the checkpoint's
+  std::map<std::string, GgufPlace, std::less<>> transposed_;  // see find_transposed_stack; by patterns
+  std::string blocks_;                                        // "model.layers."
 };
 
 }  // namespace tp

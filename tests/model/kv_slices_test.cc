@@ -195,7 +195,7 @@ class LongContext : public testing::TestWithParam<CheckpointConfig> {};
 // Splits of several owners, in a prompt and in the tokens after it, against one rank.
 TEST_P(LongContext, HasTheBitsOfOneRank) {
   if (test::world().size() > GetParam().num_attention_heads) GTEST_SKIP() << "more ranks than heads";
-  const std::size_t length = GetParam().index_topk != 0 ? 2'500 : 20'000;
+  const std::size_t length = GetParam().indexer.topk != 0 ? 2'500 : 20'000;
   ModelSpec spec = make_spec(GetParam());
   spec.same_bits = true;
   const SyntheticWeights source(DType::f32, 3);
@@ -226,7 +226,7 @@ TEST_P(LongContext, HasTheBitsOfOneRank) {
   barrier(test::world());  // the other ranks sleep
   EXPECT_TRUE(same_bits(last_logits(test::world(), false, 1), expected));
   // The lists of one half-batch must not be taken for those of the other.
-  if (GetParam().index_topk == 0) return;
+  if (GetParam().indexer.topk == 0) return;
   EXPECT_TRUE(same_bits(last_logits(test::world(), true, 1), expected)) << "in halves";
   EXPECT_TRUE(same_bits(last_logits(test::world(), true, 2), expected)) << "in halves, on two hosts";
 }
@@ -235,9 +235,9 @@ INSTANTIATE_TEST_SUITE_P(Tiny, LongContext,
                          testing::Values(tiny_config("LlamaForCausalLM"), tiny_latent_config(),
                                          tiny_indexed_config()),
                          [](const auto& one) {
-                           return one.param.index_topk != 0     ? "ChosenLatents"
-                                  : one.param.kv_lora_rank != 0 ? "Latents"
-                                                                : "OneKvHead";
+                           return one.param.indexer.topk != 0          ? "ChosenLatents"
+                                  : one.param.latent.kv_lora_rank != 0 ? "Latents"
+                                                                       : "OneKvHead";
                          });
 
 }  // namespace
