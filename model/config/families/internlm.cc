@@ -47,6 +47,8 @@ Family internlm2() {
 // GGUF files of InternLM 3 are read as Llama.
 Family internlm3() {
   Family family = llama_like("InternLM3ForCausalLM", internlm3_spec);
+  family.names.gguf.interleaved_query_key = true;
+  family.gguf = {.architecture = "llama", .is_of = [](const ModelMetadata&) { return false; }};
   family.defaults.max_position_embeddings = 32768;
   return family;
 }
