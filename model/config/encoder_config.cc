@@ -40,7 +40,8 @@ void read_window_of_layers(const JsonNode& fields, const std::string& where, Che
                        where, config.num_hidden_layers, config.encoder.attention_window.size());
   config.encoder.attention_dilation = fields.list_or_empty("attention_dilation", &JsonNode::size);
   require<ConfigError>(
-      config.encoder.attention_dilation.empty() || config.encoder.attention_dilation.size() == config.num_hidden_layers,
+      config.encoder.attention_dilation.empty() ||
+          config.encoder.attention_dilation.size() == config.num_hidden_layers,
       "{}: attention_dilation must have an entry for every layer, expected {} (num_hidden_layers), found {}",
       where, config.num_hidden_layers, config.encoder.attention_dilation.size());
 }

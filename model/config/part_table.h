@@ -2,9 +2,9 @@
 // guide is model/config/README.md.
 #pragma once
 
-#include "model/config/gguf_place.h"
 #include "model/files/json_node.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_place.h"
 
 #include <array>
 #include <cstddef>

@@ -82,8 +82,8 @@ struct MixtureOfExpertsSpec {
   std::size_t shared_intermediate_size = 0;  // width of the expert that every token uses; 0: none
   bool shared_expert_gate = false;           // a gate scales the shared expert's output
   float shared_scale = 1.0F;                 // factor of the shared expert's output
-  float limit = 0.0F;                        // of routed experts, as in GatedMlpSpec
-  float shared_limit = 0.0F;                 // of the shared expert
+  float limit = 0.0F;                        // limit of routed experts, as in GatedMlpSpec
+  float shared_limit = 0.0F;                 // limit of the shared expert
 
   bool operator==(const MixtureOfExpertsSpec&) const = default;
 };

@@ -28,7 +28,7 @@ void clip(float limit, TensorView<float> x);
 // out = activation(gate) * up. gate_up: [tokens, 2 * size], gates first; out: [tokens, size].
 void activate_and_multiply(Activation activation, TensorView<const float> gate_up, TensorView<float> out);
 
-// The same with limits: out = min(activation(gate), limit) * clamp(up, -limit, limit). Overwrites gate_up.
+// With limits: out = min(activation(gate), limit) * clamp(up, -limit, limit). Overwrites gate_up.
 void activate_limit_and_multiply(Activation activation, float limit, TensorView<float> gate_up,
                                  TensorView<float> out);
 

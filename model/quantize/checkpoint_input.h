@@ -34,7 +34,7 @@ class CheckpointInput final : public QuantizeInput {
     std::string name;
     MatrixShape shape;  // all rows
     Range rows;
-    std::size_t first_column = 0;  // of a transposed matrix: its first row in the file
+    std::size_t first_column = 0;  // a transposed matrix: its first row in the file
   };
   // The source of a tensor's values.
   struct Origin {

@@ -5,7 +5,7 @@
 // of GGUF's converters.
 #pragma once
 
-#include "model/config/gguf_place.h"
+#include "model/weights/gguf/gguf_place.h"
 #include "model/config/spec.h"
 #include "model/config/tensor_names.h"
 #include "model/weights/gguf/gguf_header.h"

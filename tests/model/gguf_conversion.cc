@@ -19,7 +19,8 @@ GgufConversion::GgufConversion(const reference::Fixture& fixture, const std::str
   whole("feed_forward_length", config_.intermediate_size);
   whole("attention.head_count", config_.num_attention_heads);
   whole("attention.head_count_kv", is_latent ? 1 : config_.num_key_value_heads);
-  whole("attention.key_length", is_latent ? config_.latent.kv_lora_rank + config_.head_dim : config_.head_dim);
+  whole("attention.key_length",
+        is_latent ? config_.latent.kv_lora_rank + config_.head_dim : config_.head_dim);
   whole("attention.value_length", is_latent ? config_.latent.kv_lora_rank : config_.head_dim);
   number("attention.layer_norm_rms_epsilon", config_.rms_norm_eps);
   number("attention.layer_norm_epsilon", config_.layer_norm_eps);

@@ -137,7 +137,8 @@ TEST(Loading, ReadsAsManyElementsAsTheRankHolds) {
 // Whether the tensor is of a part of the model that reads images, or predicts more tokens at a time.
 bool is_of_another_part(const CheckpointConfig& config, const std::string& tensor) {
   constexpr std::array kParts = {"vision_tower.", "multi_modal_projector.", "mm_projector.", "model.vision_",
-                                 "model.visual.", "model.embed_vision.",    "mtp."};
+                                 "model.visual.", "model.embed_vision.",    "mtp.",          "visual.",
+                                 "model.mtp."};
   const std::string behind = fmt::format("model.layers.{}.", config.num_hidden_layers);
   return std::ranges::any_of(kParts, [&](const char* part) { return tensor.starts_with(part); }) ||
          (config.num_nextn_predict_layers != 0 && tensor.starts_with(behind));

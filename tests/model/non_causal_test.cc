@@ -50,6 +50,7 @@ std::string refusal(const CheckpointConfig& config) {
 
 // The words of the error for the layers of each family that cannot attend to later tokens.
 const std::map<std::string, std::string> kRefused = {
+    {"BailingMoeV3ForCausalLM", "recurrent layers"},
     {"BambaForCausalLM", "recurrent layers"},
     {"DeepseekV32ForCausalLM", "indexers, which score earlier tokens"},
     {"FalconH1ForCausalLM", "recurrent layers"},
@@ -62,6 +63,7 @@ const std::map<std::string, std::string> kRefused = {
     {"Llama4ForCausalLM", "attention within chunks"},
     {"Mamba2ForCausalLM", "recurrent layers"},
     {"NemotronHForCausalLM", "recurrent layers"},
+    {"OlmoHybridForCausalLM", "recurrent layers"},
     {"Qwen3NextForCausalLM", "recurrent layers"},
     {"Qwen3_5ForCausalLM", "recurrent layers"},
     {"Qwen3_5ForConditionalGeneration", "recurrent layers"},

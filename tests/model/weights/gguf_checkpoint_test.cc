@@ -378,7 +378,7 @@ TEST_F(GgufCheckpointTest, KnowsTensorsThatDependOnTheModel) {
 TEST_F(GgufCheckpointTest, RefusesAnArchitectureThatNoFamilyHas) {
   const std::string error = error_of<ConfigError>([&] { open(model("mamba")); });
   EXPECT_CONTAINS(error, "m.gguf: GGUF models of the architecture mamba are not supported; supported are ");
-  EXPECT_CONTAINS(error, "qwen2, qwen2moe, qwen3");
+  EXPECT_CONTAINS(error, "qwen2, qwen2moe, qwen2vl, qwen3");
 }
 
 }  // namespace

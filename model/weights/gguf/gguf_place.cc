@@ -1,4 +1,4 @@
-#include "model/config/gguf_place.h"
+#include "model/weights/gguf/gguf_place.h"
 
 #include <algorithm>
 #include <functional>
