@@ -37,9 +37,31 @@ std::set<std::string> gguf_architectures() {
 
 }  // namespace
 
+namespace {
+
+// Refuses limits of activations that the family's function has not put into the spec.
+void require_limits_in(const ModelSpec& spec, const CheckpointConfig& config) {
+  const auto are_none = [](const std::vector<double>& limits) {
+    return std::ranges::all_of(limits, [](double limit) { return limit == 0.0; });
+  };
+  if (are_none(config.experts.swiglu_limits) && are_none(config.experts.shared_swiglu_limits)) return;
+  const bool are_used = std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {
+    const auto* const mlp = std::get_if<GatedMlpSpec>(&block.feed_forward);
+    const MixtureOfExpertsSpec* const experts = experts_in(block);
+    return (mlp != nullptr && mlp->limit != 0.0F) ||
+           (experts != nullptr && (experts->limit != 0.0F || experts->shared_limit != 0.0F));
+  });
+  require<ConfigError>(are_used,
+                       "swiglu_limits are not supported for {}, expected none; use a model without them",
+                       config.architecture);
+}
+
+}  // namespace
+
 ModelSpec make_spec(const CheckpointConfig& config) {
   const Family& family = family_of(config.architecture);
   ModelSpec spec = family.make_spec(config);
+  require_limits_in(spec, config);
   if (family.set_head) family.set_head(config, spec);
   if (!config.is_causal) attend_to_all_positions(spec);
   return spec;

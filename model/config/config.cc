@@ -162,36 +162,56 @@ JsonNode rope_of_full_layers(const JsonNode& ropes, const std::string& where, Ch
                          where, type);
     config.rope_local_base_freq = local->number_or("rope_theta", config.rope_local_base_freq);
     local->update({"partial_rotary_factor"}, config.local_partial_rotary_factor);
+    require<ConfigError>(
+        (!local->has("rope_theta") || config.rope_local_base_freq > 0) &&
+            (!local->has("partial_rotary_factor") ||
+             (config.local_partial_rotary_factor > 0 && config.local_partial_rotary_factor <= 1)),
+        "{}: rope_parameters of layers of sliding_attention must have a rope_theta above 0 and a "
+        "partial_rotary_factor "
+        "above 0 and at most 1, found {} and {}; check config.json",
+        where, config.rope_local_base_freq, config.local_partial_rotary_factor);
   }
   return ropes.at("full_attention");
 }
 
-// Step has a list of thetas, and of the rotated parts of heads, which go on for layers of multi-token
-// prediction.
-void read_theta(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
-  if (!fields.has("rope_theta") || !fields.at("rope_theta").is_array())
-    return fields.update({"rope_theta", "rotary_emb_base", "global_rope_theta"}, config.rope_theta);
-  config.layer_rope_theta = fields.list_or_empty("rope_theta", &JsonNode::number);
-  config.layer_partial_rotary_factor = fields.list_or_empty("partial_rotary_factors", &JsonNode::number);
-  for (std::vector<double>* const list : {&config.layer_rope_theta, &config.layer_partial_rotary_factor}) {
-    require<ConfigError>(
-        list->size() >= config.num_hidden_layers &&
-            std::ranges::all_of(*list, [](double number) { return number > 0.0; }),
-        "{}: rope_theta and partial_rotary_factors must be lists with a number above 0 for each of {} "
-        "layers, found {} numbers; check config.json",
-        where, config.num_hidden_layers, list->size());
-    list->resize(config.num_hidden_layers);
-  }
+// Reads a list with a number above 0 for each layer, which may go on for layers of multi-token prediction.
+void read_numbers_of_layers(const JsonNode& fields, const std::string& name, const std::string& where,
+                            std::size_t layers, std::vector<double>& numbers) {
+  if (!fields.has(name) || !fields.at(name).is_array()) return;
+  numbers = fields.list_or_empty(name, &JsonNode::number);
+  require<ConfigError>(
+      numbers.size() >= layers && std::ranges::all_of(numbers, [](double number) { return number > 0.0; }),
+      "{}: {} must be a list with a number above 0 for each of {} layers, found {} numbers; check "
+      "config.json",
+      where, name, layers, numbers.size());
+  numbers.resize(layers);
 }
 
-void read_rope(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
-  read_theta(fields, where, config);
+void read_theta(const JsonNode& fields, const Family& family, const std::string& where,
+                CheckpointConfig& config) {
+  const std::size_t layers = config.num_hidden_layers;
+  if (family.has_theta_per_layer) {
+    read_numbers_of_layers(fields, "rope_theta", where, layers, config.layer_rope_theta);
+    read_numbers_of_layers(fields, "partial_rotary_factors", where, layers,
+                           config.layer_partial_rotary_factor);
+    if (!config.layer_rope_theta.empty()) return;
+  }
+  fields.update({"rope_theta", "rotary_emb_base", "global_rope_theta"}, config.rope_theta);
+}
+
+void read_rope(const JsonNode& fields, const Family& family, const std::string& where,
+               CheckpointConfig& config) {
+  read_theta(fields, family, where, config);
   config.has_rope_theta = fields.has("rope_theta");
   fields.update({"rope_local_base_freq", "local_rope_theta", "swa_rope_theta"}, config.rope_local_base_freq);
   // Latent attention rotates a separate part of each head completely.
   const bool has_part = fields.has("qk_rope_head_dim");
   if (!has_part) {
     fields.update({"partial_rotary_factor", "rotary_pct", "rope_percent"}, config.partial_rotary_factor);
+    // Outside of an object for each type of layers, the field is for all types.
+    if (const std::optional<JsonNode> ropes = fields.find("rope_parameters");
+        ropes && ropes->has("sliding_attention"))
+      fields.update({"partial_rotary_factor"}, config.local_partial_rotary_factor);
   }
   fields.update_size({"rotary_dim"}, config.rotary_dim);
   // Newer configs have all RoPE fields in rope_parameters.
@@ -217,11 +237,11 @@ void read_rope(const JsonNode& fields, const std::string& where, CheckpointConfi
       config.rotary_dim <= config.head_dim && config.rotary_dim % 2 == 0,
       "{}: rotary_dim must be an even number of a head's {} elements, found {}; check config.json", where,
       config.head_dim, config.rotary_dim);
-  require<ConfigError>(
-      config.partial_rotary_factor > 0 && config.partial_rotary_factor <= 1 && rotary_dim(config) % 2 == 0,
-      "{}: partial_rotary_factor must select an even number of a head's {} elements, "
-      "found {}",
-      where, config.head_dim, config.partial_rotary_factor);
+  require<ConfigError>(config.partial_rotary_factor > 0 && config.partial_rotary_factor <= 1 &&
+                           rotary_dim(config) % 2 == 0 && rotary_dim(config) != 0,
+                       "{}: partial_rotary_factor must select an even number of a head's {} elements, "
+                       "found {}",
+                       where, config.head_dim, config.partial_rotary_factor);
 }
 
 void read_attention(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
@@ -359,7 +379,7 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   read_sizes(fields, family.intermediate_per_hidden, config);
   read_heads(fields, name, config);
   require_countable_parts(name, config);  // before creating lists of layers
-  read_rope(fields, name, config);
+  read_rope(fields, family, name, config);
   if (config.mamba.d_conv != 0) read_mamba(fields, name, config);
   if (config.short_convolution.l_cache != 0) read_short_convolutions(fields, name, config);
   read_layers(fields, family, name, config);

@@ -17,16 +17,19 @@ bool is_list(const JsonNode& fields, const std::string& name) {
   return fields.has(name) && fields.at(name).is_array();
 }
 
-// Limits of activations, of which null means none.
+// Limits of activations. Null and 0 mean that a layer has none.
 std::vector<double> limits_of(const JsonNode& fields, std::initializer_list<std::string> names,
                               std::size_t layers) {
   const std::optional<JsonNode> list = fields.find(fields.name_of(names));
-  if (!list || !list->is_array()) return {};
+  if (!list) return {};
+  bool are_limits = list->is_array() && list->value().size() >= layers;
   std::vector<double> limits;
-  for (const auto& limit : list->value()) limits.push_back(limit.is_number() ? limit.get<double>() : 0.0);
-  if (limits.size() < layers ||
-      std::ranges::any_of(limits, [](double limit) { return limit < 0.0 || limit > 1e30; }))
-    list->fail_type("a list with a limit of at least 0, or null, for each layer");
+  for (const auto& limit : list->value()) {
+    limits.push_back(limit.is_number() ? limit.get<double>() : 0.0);
+    are_limits =
+        are_limits && (limit.is_null() || limit.is_number()) && limits.back() >= 0.0 && limits.back() <= 1e30;
+  }
+  if (!are_limits) list->fail_type("a list with a limit of at least 0, or null, for each layer");
   limits.resize(layers);
   return limits;
 }
@@ -35,8 +38,11 @@ std::vector<double> limits_of(const JsonNode& fields, std::initializer_list<std:
 std::vector<std::size_t> layers_with_experts(const JsonNode& fields) {
   const std::string name = fields.name_of({"moe_layers", "moe_layers_enum"});
   if (!fields.has(name) || !fields.at(name).is_string()) return fields.list_or_empty(name, &JsonNode::count);
+  std::string text = fields.at(name).string();
+  std::erase(text, ' ');
   std::vector<std::size_t> layers;
-  for (const std::string_view word : split_text(fields.at(name).string(), ',')) {
+  if (text.empty()) return layers;
+  for (const std::string_view word : split_text(text, ',')) {
     const std::optional<std::size_t> layer = parse_number<std::size_t>(word);
     if (!layer) fields.at(name).fail_type("numbers of layers with commas between them");
     layers.push_back(*layer);
@@ -44,29 +50,46 @@ std::vector<std::size_t> layers_with_experts(const JsonNode& fields) {
   return layers;
 }
 
-// The number of layers before the first layer with experts. transformers 5 writes a list of layer types
-// instead of this number.
-std::size_t dense_layers_at_start(const JsonNode& fields, std::size_t otherwise) {
-  std::vector<std::string> types = fields.list_or_empty("mlp_layer_types", &JsonNode::string);
-  const auto add = [&](bool has_experts) { types.emplace_back(has_experts ? "sparse" : "dense"); };
-  for (const bool has_experts : fields.list_or_empty("is_moe_layer", &JsonNode::boolean)) add(has_experts);
-  if (is_list(fields, "moe_layer_freq"))
-    for (const std::size_t frequency : fields.list_or_empty("moe_layer_freq", &JsonNode::count))
-      add(frequency != 0);
-  if (types.empty())
+// Newer files list the layers with experts: by type, by booleans, or by numbers that are 0 for dense layers.
+// The first list that a file has counts.
+struct LayerList {
+  std::string name;
+  std::vector<bool> has_experts;
+};
+LayerList list_of_layers(const JsonNode& fields) {
+  LayerList list{fields.name_of({"mlp_layer_types", "is_moe_layer", "moe_layer_freq"}), {}};
+  if (!is_list(fields, list.name)) return list;
+  if (list.name == "is_moe_layer") {
+    list.has_experts = fields.list_or_empty(list.name, &JsonNode::boolean);
+  } else if (list.name == "moe_layer_freq") {
+    for (const std::size_t frequency : fields.list_or_empty(list.name, &JsonNode::count))
+      list.has_experts.push_back(frequency != 0);
+  } else {
+    for (const std::string& type : fields.list_or_empty(list.name, &JsonNode::string)) {
+      if (type != "dense" && type != "sparse") fields.at(list.name).fail_type("a list of dense and sparse");
+      list.has_experts.push_back(type == "sparse");
+    }
+  }
+  return list;
+}
+
+// The number of layers before the first layer with experts.
+std::size_t dense_layers_at_start(const JsonNode& fields, std::size_t layers, std::size_t otherwise) {
+  const auto& [name, has_experts] = list_of_layers(fields);
+  if (has_experts.empty())
     return fields.count_or(fields.name_of({"first_k_dense_replace", "num_dense_layers"}), otherwise);
-  const auto first = std::ranges::find(types, "sparse");
-  if (std::any_of(first, types.end(), [](const std::string& type) { return type != "sparse"; }))
-    fields.at(fields.name_of({"mlp_layer_types", "is_moe_layer", "moe_layer_freq"}))
-        .fail_type("a list of dense layers and then of sparse ones");
-  return static_cast<std::size_t>(first - types.begin());
+  const auto first = std::ranges::find(has_experts, true);
+  if (has_experts.size() < layers || std::find(first, has_experts.end(), false) != has_experts.end())
+    fields.at(name).fail_type("a list of dense layers and then of sparse ones, with an entry for each layer");
+  return static_cast<std::size_t>(first - has_experts.begin());
 }
 
 // A number, or the number that all elements of a list with an entry for each layer are.
-std::size_t number_of_all_layers(const JsonNode& fields, const std::string& name, std::size_t otherwise) {
-  if (!fields.has(name) || !fields.at(name).is_array()) return fields.size_or(name, otherwise);
-  const std::vector<std::size_t> numbers = fields.list_or_empty(name, &JsonNode::size);
-  if (numbers.empty() ||
+std::size_t number_of_all_layers(const JsonNode& fields, const std::string& name, std::size_t layers,
+                                 std::size_t otherwise) {
+  if (!is_list(fields, name)) return fields.count_or(name, otherwise);
+  const std::vector<std::size_t> numbers = fields.list_or_empty(name, &JsonNode::count);
+  if (numbers.size() < layers ||
       std::ranges::any_of(numbers, [&](std::size_t other) { return other != numbers.front(); }))
     fields.at(name).fail_type("a number, or a list with the same number for each layer");
   return numbers.front();
@@ -81,23 +104,30 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
   if (config.num_experts == 0) return;
   const std::string per_token = fields.name_of(
       {"num_experts_per_tok", "num_experts_per_token", "moe_k", "top_k_experts", "moe_topk", "moe_top_k"});
-  if (config.experts.num_experts_per_tok == 0) fields.at(per_token);  // required
-  config.experts.num_experts_per_tok =
-      number_of_all_layers(fields, per_token, config.experts.num_experts_per_tok);
+  const std::size_t layers = config.num_hidden_layers;
+  const std::size_t usual_per_token = config.experts.num_experts_per_tok;
+  config.experts.num_experts_per_tok = is_list(fields, per_token)
+                                           ? number_of_all_layers(fields, per_token, layers, 0)
+                                       : usual_per_token == 0 ? fields.at(per_token).size()
+                                                              : fields.size_or(per_token, usual_per_token);
   // If all layers have experts, some families use intermediate_size for the experts.
-  config.experts.moe_intermediate_size =
-      number_of_all_layers(fields, "moe_intermediate_size",
-                           config.experts.moe_intermediate_size == 0 ? config.intermediate_size
-                                                                     : config.experts.moe_intermediate_size);
+  const std::size_t usual_width = config.experts.moe_intermediate_size == 0
+                                      ? config.intermediate_size
+                                      : config.experts.moe_intermediate_size;
+  const char* const width = "moe_intermediate_size";
+  config.experts.moe_intermediate_size = is_list(fields, width)
+                                             ? number_of_all_layers(fields, width, layers, 0)
+                                             : fields.size_or(width, usual_width);
+  if (config.experts.num_experts_per_tok == 0 || config.experts.moe_intermediate_size == 0)
+    fields.at(config.experts.moe_intermediate_size == 0 ? width : per_token).fail_type("numbers from 1");
   fields.update_count({"moe_latent_size"}, config.experts.moe_latent_size);
   fields.update_count(
       {"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "share_expert_dim"},
       config.experts.shared_expert_intermediate_size);
   const std::string shared = fields.name_of(
       {"n_shared_experts", "moe_num_shared_experts", "num_shared_experts", "num_shared_expert"});
-  config.experts.n_shared_experts = fields.has(shared) && fields.at(shared).is_array()
-                                        ? number_of_all_layers(fields, shared, 0)
-                                        : fields.count_or(shared, config.experts.n_shared_experts);
+  config.experts.n_shared_experts =
+      number_of_all_layers(fields, shared, layers, config.experts.n_shared_experts);
   fields.update({"norm_topk_prob", "moe_renormalize", "route_norm", "norm_expert_weight"},
                 config.experts.norm_topk_prob);
   fields.update({"routed_scaling_factor", "router_scaling_factor", "route_scale", "moe_routed_scaling_factor",
@@ -109,10 +139,10 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
   fields.update_size({"topk_group"}, config.experts.topk_group);
   fields.update_size({"decoder_sparse_step"}, config.experts.decoder_sparse_step);
   config.experts.mlp_only_layers = fields.list_or_empty("mlp_only_layers", &JsonNode::count);
-  config.experts.first_k_dense_replace = dense_layers_at_start(fields, config.experts.first_k_dense_replace);
+  config.experts.first_k_dense_replace =
+      dense_layers_at_start(fields, layers, config.experts.first_k_dense_replace);
   if (!is_list(fields, "moe_layer_freq"))
     fields.update_size({"moe_layer_freq"}, config.experts.moe_layer_freq);
-  const std::size_t layers = config.num_hidden_layers;
   config.experts.swiglu_limits = limits_of(fields, {"swiglu_limits", "expert_swiglu_limit_list"}, layers);
   config.experts.shared_swiglu_limits =
       limits_of(fields, {"swiglu_limits_shared", "share_expert_swiglu_limit_list"}, layers);

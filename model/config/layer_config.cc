@@ -51,8 +51,11 @@ void read_layers_without_rope(const JsonNode& fields, const Family& family, cons
 
 // Sets layer_types from sliding_window_pattern: a number n makes every n-th layer full_attention. Letters,
 // repeated over all layers, give each layer's type: L is local, G is global.
-void read_window_pattern(const JsonNode& fields, CheckpointConfig& config) {
-  const std::string name = fields.name_of({"sliding_window_pattern", "_sliding_window_pattern"});
+void read_window_pattern(const JsonNode& fields, const Family& family, CheckpointConfig& config) {
+  std::string name = fields.name_of({"sliding_window_pattern", "_sliding_window_pattern"});
+  // An encoder's number of this name counts from another layer.
+  if (family.kind == ModelKind::decoder && fields.has("global_attn_every_n_layers"))
+    name = "global_attn_every_n_layers";
   std::string letters;
   if (const std::optional<JsonNode> pattern = fields.find(name); pattern && pattern->is_string()) {
     letters = pattern->string();
@@ -64,8 +67,14 @@ void read_window_pattern(const JsonNode& fields, CheckpointConfig& config) {
   const std::size_t period = letters.empty() ? config.sliding_window_pattern : letters.size();
   const bool has_windows = config.sliding_window != 0 && config.use_sliding_window;
   if (period == 0 || !has_windows || !config.layer_types.empty()) return;
+  // Dense layers of Cohere 2 have a pattern of their own, and the count begins after them.
+  const std::size_t prefix_pattern = fields.count_or("prefix_dense_sliding_window_pattern",
+                                                     config.experts.prefix_dense_sliding_window_pattern);
+  const std::size_t dense = prefix_pattern == 0 ? 0 : fields.count_or("first_k_dense_replace", 0);
   for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    const bool is_local = letters.empty() ? (layer + 1) % period != 0 : letters[layer % period] == 'L';
+    const bool is_local = layer < dense     ? (layer + 1) % prefix_pattern != 0
+                          : letters.empty() ? (layer - dense + 1) % period != 0
+                                            : letters[layer % period] == 'L';
     config.layer_types.push_back(is_local ? "sliding_attention" : "full_attention");
   }
 }
@@ -135,7 +144,7 @@ void read_windows(const JsonNode& fields, const Family& family, const std::strin
   // Lists may go on for layers of multi-token prediction.
   if (config.layer_types.size() == config.num_hidden_layers + fields.count_or("num_nextn_predict_layers", 0))
     config.layer_types.resize(config.num_hidden_layers);
-  read_window_pattern(fields, config);
+  read_window_pattern(fields, family, config);
   if (!config.layer_types.empty()) require_every_layer(config.layer_types.size(), where, config);
   config.attention_chunk_size = fields.size_limit_or("attention_chunk_size", config.attention_chunk_size);
   require_known_types(family, where, config);

@@ -36,26 +36,38 @@ void read_listed_sizes(const JsonNode& list, const std::string& where, Checkpoin
   }
 }
 
-// Laguna's gates are true, or per-head or per-element.
+std::string gating_of(const JsonNode& gating) {
+  if (!gating.is_string()) return gating.boolean() ? "per-head" : "";
+  std::string name = gating.string();
+  std::ranges::replace(name, '_', '-');
+  if (name != "per-head" && name != "per-element") gating.fail_type("true, per-head or per-element");
+  return name;
+}
+
+// Laguna's gates: for all layers, or in newer files a list, which must be the same for all.
 void read_gating(const JsonNode& fields, CheckpointConfig& config) {
-  const std::optional<JsonNode> gating = fields.find("gating");
-  if (!gating) return;
-  if (!gating->is_string()) {
-    config.gating = gating->boolean() ? "per-head" : "";
-    return;
-  }
-  config.gating = gating->string();
-  if (config.gating != "per-head" && config.gating != "per-element")
-    gating->fail_type("true, per-head or per-element");
+  if (const std::optional<JsonNode> gating = fields.find("gating")) config.gating = gating_of(*gating);
+  const std::vector<std::string> types = fields.list_or_empty("gating_types", gating_of);
+  if (types.empty()) return;
+  config.gating = types.front();
+  if (std::ranges::any_of(types, [&](const std::string& type) { return type != types.front(); }))
+    fields.at("gating_types").fail_type("the same gates in all layers; use a model without this variant");
 }
 
 // Laguna's query heads, and MiMo's KV heads, values and sinks.
 void read_heads_of_layers(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   std::vector<std::size_t>& heads = config.num_attention_heads_per_layer;
   heads = fields.list_or_empty("num_attention_heads_per_layer", &JsonNode::size);
-  // Step's layers with a window.
+  // Step's layers with a window, which differ in nothing else.
   if (const std::optional<JsonNode> other = fields.find("attention_other_setting");
       other && !config.layer_types.empty()) {
+    require<ConfigError>(
+        other->count_or("num_attention_groups", config.num_key_value_heads) == config.num_key_value_heads &&
+            other->count_or("head_dim", config.head_dim) == config.head_dim,
+        "{}: attention_other_setting must have num_attention_groups {} and head_dim {}, as the other layers; "
+        "use a model "
+        "without this variant",
+        where, config.num_key_value_heads, config.head_dim);
     for (const std::string& type : config.layer_types)
       heads.push_back(type == "sliding_attention" ? other->at("num_attention_heads").size()
                                                   : config.num_attention_heads);
@@ -70,7 +82,8 @@ void read_heads_of_layers(const JsonNode& fields, const std::string& where, Chec
       "layers, found "
       "{} numbers; check config.json",
       where, config.num_key_value_heads, config.num_hidden_layers, heads.size());
-  if (!fields.has("kv_lora_rank")) fields.update_size({"v_head_dim"}, config.v_head_dim);
+  if (config.v_head_dim == 0) return;  // a family whose values are as large as keys
+  fields.update_size({"v_head_dim"}, config.v_head_dim);
   fields.update_size({"swa_num_key_value_heads"}, config.swa_num_key_value_heads);
   fields.update({"attention_value_scale"}, config.attention_value_scale);
   fields.update({"add_swa_attention_sink_bias"}, config.add_swa_attention_sink_bias);

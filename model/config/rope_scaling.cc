@@ -56,6 +56,11 @@ void read_longrope(const JsonNode& fields, const RopeContext& context, const std
   };
   scaling.short_factor = factors("short_factor");
   scaling.long_factor = factors("long_factor");
+  require<ConfigError>(
+      scaling.original_max_position_embeddings > 1,
+      "{}: rope_scaling: longrope needs original_max_position_embeddings of at least 2, found {}; check "
+      "config.json",
+      where, scaling.original_max_position_embeddings);
   const auto original = static_cast<double>(scaling.original_max_position_embeddings);
   const double growth = static_cast<double>(context.max_position_embeddings) / original;
   scaling.factor = fields.number_or("factor", growth);

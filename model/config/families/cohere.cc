@@ -66,10 +66,8 @@ ModelSpec cohere2_moe_spec(const CheckpointConfig& config) {
   }
   for (std::size_t layer = 0; layer < std::min(dense, spec.blocks.size()); ++layer) {
     BlockSpec& block = spec.blocks[layer];
-    if (config.experts.prefix_dense_sliding_window_pattern == 1) {
-      attention_of(block).pattern.window.reset();
-      attention_of(block).rope = RopeSpec{config.rope_theta, config.rope_scaling, rotary_dim(config)};
-    }
+    attention_of(block).rope = RopeSpec{config.rope_theta, config.rope_scaling, rotary_dim(config)};
+    if (config.experts.prefix_dense_sliding_window_pattern == 1) attention_of(block).pattern.window.reset();
     if (config.experts.intermediate_size_mlp != 0)
       std::get<GatedMlpSpec>(block.feed_forward).intermediate_size = config.experts.intermediate_size_mlp;
   }
@@ -123,6 +121,8 @@ Family cohere2_moe() {
   Family family = derived(cohere2(), "Cohere2MoeForCausalLM", cohere2_moe_spec, cohere2_moe_block);
   family.gguf = {};
   family.defaults.rms_norm_eps = 0;
+  family.defaults.experts.norm_topk_prob = true;
+  family.defaults.experts.prefix_dense_sliding_window_pattern = 1;
   family.defaults.experts.expert_selection_fn = "softmax";
   family.defaults.experts.shared_expert_combination_strategy = "average";
   return family;

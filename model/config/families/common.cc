@@ -210,6 +210,16 @@ nlohmann::json sigmoid_experts_in_gguf(const ModelMetadata& model) {
   return config;
 }
 
+std::size_t rotated_elements(const CheckpointConfig& config, double part) {
+  const double elements = std::floor(static_cast<double>(config.head_dim) * part);
+  require<ConfigError>(
+      part > 0 && part <= 1 && elements >= 2 && std::fmod(elements, 2) == 0,
+      "RoPE must rotate an even number of a head's {} elements, found a part of {} for {}; check "
+      "config.json",
+      config.head_dim, part, config.architecture);
+  return static_cast<std::size_t>(elements);
+}
+
 GatedDeltaNetNames separate_delta_net(const std::string& prefix) {
   return {.in_proj_b = prefix + "b_proj",
           .q_proj = prefix + "q_proj",

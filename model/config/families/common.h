@@ -116,6 +116,10 @@ nlohmann::json gguf_mixer_layers(const ModelMetadata& model);
 // in_proj_a and in_proj_z are left to the family.
 GatedDeltaNetNames separate_delta_net(const std::string& prefix);
 
+// The elements of a head that RoPE rotates if it rotates this part of it. Throws ConfigError unless they are
+// pairs.
+std::size_t rotated_elements(const CheckpointConfig& config, double part);
+
 // A block's attention, which must be an AttentionSpec.
 inline AttentionSpec& attention_of(BlockSpec& block) { return std::get<AttentionSpec>(block.attention); }
 

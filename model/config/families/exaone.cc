@@ -59,9 +59,11 @@ Family exaone4() {
 Family exaone_moe() {
   Family family = llama_like("ExaoneMoEForCausalLM", exaone_moe_spec, exaone_moe_block);
   family.aliases = {"ExaoneMoeForCausalLM"};
-  family.fixed_fields = {{"scoring_func", "\"sigmoid\""}, {"topk_method", "\"noaux_tc\""}};
+  family.fixed_fields = {
+      {"sliding_windows", "null"}, {"scoring_func", "\"sigmoid\""}, {"topk_method", "\"noaux_tc\""}};
   family.names.ignored_prefixes = {"mtp."};
   family.defaults.rms_norm_eps = 1e-5;
+  family.defaults.sliding_window = 4096;
   family.defaults.sliding_window_pattern = 4;
   family.defaults.experts.norm_topk_prob = true;
   family.defaults.experts.n_shared_experts = 1;

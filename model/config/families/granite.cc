@@ -56,6 +56,7 @@ BlockNames granite_swa_block(const std::string& prefix) {
 Family granite_swa() {
   Family family = derived(granite(), "GraniteSWAForCausalLM", granite_swa_spec, granite_swa_block);
   family.has_theta_per_layer = true;
+  family.defaults.sliding_window = 128;
   family.gguf = {};
   return family;
 }

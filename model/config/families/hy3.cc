@@ -29,6 +29,8 @@ Family hy3() {
   family.gguf = {.architecture = "hy_v3", .config = sigmoid_experts_in_gguf};
   family.defaults.max_position_embeddings = 262144;
   family.defaults.rms_norm_eps = 1e-5;
+  family.defaults.rope_theta = 11158840;
+  family.defaults.experts.routed_scaling_factor = 2.826;
   family.defaults.head_dim = 128;
   family.defaults.num_experts = 192;
   family.defaults.experts.num_experts_per_tok = 8;

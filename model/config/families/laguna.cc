@@ -2,6 +2,8 @@
 // attention's output, and DeepSeek-V3's choice of experts.
 #include "model/config/families/common.h"
 
+#include <algorithm>
+
 namespace tp::families {
 namespace {
 
@@ -19,18 +21,20 @@ ModelSpec laguna_spec(const CheckpointConfig& config) {
     if (!config.num_attention_heads_per_layer.empty())
       attention.num_attention_heads = config.num_attention_heads_per_layer[layer];
     if (attention.pattern.window && config.rope_local_base_freq != 0.0)
-      attention.rope =
-          RopeSpec{.theta = config.rope_local_base_freq,
-                   .scaling = {},
-                   .rotary_dim = static_cast<std::size_t>(static_cast<double>(config.head_dim) * local_part)};
+      attention.rope = RopeSpec{.theta = config.rope_local_base_freq,
+                                .scaling = {},
+                                .rotary_dim = rotated_elements(config, local_part)};
   }
   if (config.num_experts == 0) return spec;
   MixtureOfExpertsSpec experts = experts_of(config);
   experts.router = router_with_correction_bias(config);
   experts.router.normalize = true;
   experts.shared_intermediate_size = config.experts.shared_expert_intermediate_size;
-  set_experts(config, experts, spec,
-              [&](std::size_t layer) { return layer >= config.experts.first_k_dense_replace; });
+  set_experts(config, experts, spec, [&](std::size_t layer) {
+    const std::vector<std::size_t>& dense = config.experts.mlp_only_layers;
+    return dense.empty() ? layer >= config.experts.first_k_dense_replace
+                         : std::ranges::find(dense, layer) == dense.end();
+  });
   return spec;
 }
 
@@ -46,7 +50,15 @@ BlockNames laguna_block(const std::string& prefix) {
 Family laguna() {
   Family family = llama_like("LagunaForCausalLM", laguna_spec, laguna_block);
   family.fixed_fields = {{"moe_apply_router_weight_on_input", "false"},
-                         {"moe_router_logit_softcapping", "0.0"}};
+                         {"moe_router_logit_softcapping", "0.0"},
+                         {"moe_router_score_func", "\"sigmoid\""},
+                         {"moe_router_use_sigmoid", "true"},
+                         {"swa_attention_sink_enabled", "false"},
+                         {"swa_rope_parameters", "null"},
+                         {"qkv_bias", "false"}};
+  family.defaults.rope_theta = 500000;
+  family.defaults.rope_local_base_freq = 10000;
+  family.defaults.experts.first_k_dense_replace = 1;
   family.defaults.gating = "per-head";
   family.defaults.experts.routed_scaling_factor = 1.0;
   family.defaults.sliding_window = 512;

@@ -2,6 +2,10 @@
 // RoPE in half of each head. Ling 3: the same experts with Kimi delta attention, whose decays are limited, in
 // most layers, and latent attention with a gate for each head in the others.
 #include "model/config/families/common.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
+#include "tp/internal/require.h"
+
+#include <nlohmann/json.hpp>
 
 namespace tp::families {
 namespace {
@@ -10,6 +14,11 @@ namespace {
 // experts are normalized, whatever norm_topk_prob says.
 ModelSpec ling2_spec(CheckpointConfig config) {
   if (config.experts.num_experts_per_tok > 1) config.experts.norm_topk_prob = true;
+  const std::size_t rotated = rotated_elements(config, config.partial_rotary_factor);
+  require<ConfigError>(
+      config.rotary_dim == 0 || config.rotary_dim == rotated,
+      "rotary_dim must be partial_rotary_factor of head_dim, {}, found {}; check config.json", rotated,
+      config.rotary_dim);
   ModelSpec spec = llama_spec(config);
   for (BlockSpec& block : spec.blocks) {
     attention_of(block).o_bias = config.mlp_bias;
@@ -36,6 +45,9 @@ BlockNames ling2_block(const std::string& prefix) {
 nlohmann::json ling2_in_gguf(const ModelMetadata& model) {
   nlohmann::json config = sigmoid_experts_in_gguf(model);
   config["use_qk_norm"] = model.has_tensor("blk.0.attn_q_norm.weight");
+  config["partial_rotary_factor"] =
+      static_cast<double>(model.whole_or("rope.dimension_count", model.head_dim())) /
+      static_cast<double>(model.head_dim());
   config["use_bias"] = model.has_tensor("blk.0.attn_output.bias");
   return config;
 }

@@ -1,6 +1,5 @@
 // MiMo-V2: windows with attention sinks in most layers, which have more KV heads and another theta; values
 // that are smaller than keys; DeepSeek-V3's choice of experts without a shared one.
-#include "model/config/config.h"
 #include "model/config/families/common.h"
 
 namespace tp::families {
@@ -9,6 +8,8 @@ namespace {
 ModelSpec mimo_spec(const CheckpointConfig& config) {
   ModelSpec spec = llama_spec(config);
   set_windows(config, spec, [](std::size_t) { return false; });  // the file's pattern decides
+  const double local_part = config.local_partial_rotary_factor != 0.0 ? config.local_partial_rotary_factor
+                                                                      : config.partial_rotary_factor;
   for (BlockSpec& block : spec.blocks) {
     AttentionSpec& attention = attention_of(block);
     const bool is_local = attention.pattern.window.has_value();
@@ -18,8 +19,9 @@ ModelSpec mimo_spec(const CheckpointConfig& config) {
     if (!is_local) continue;
     if (config.swa_num_key_value_heads != 0) attention.num_key_value_heads = config.swa_num_key_value_heads;
     if (config.rope_local_base_freq != 0.0)
-      attention.rope =
-          RopeSpec{.theta = config.rope_local_base_freq, .scaling = {}, .rotary_dim = rotary_dim(config)};
+      attention.rope = RopeSpec{.theta = config.rope_local_base_freq,
+                                .scaling = {},
+                                .rotary_dim = rotated_elements(config, local_part)};
   }
   set_sigmoid_experts(config, spec);
   return spec;
@@ -40,6 +42,7 @@ Family mimo_v2() {
       {"scoring_func", "\"sigmoid\""}, {"topk_method", "\"noaux_tc\""}, {"attention_bias", "false"}};
   family.names.ignored_prefixes = {"model.mtp."};
   family.defaults.rms_norm_eps = 1e-5;
+  family.defaults.v_head_dim = 128;
   family.defaults.experts.norm_topk_prob = true;
   return family;
 }

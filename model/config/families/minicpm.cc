@@ -36,6 +36,7 @@ nlohmann::json minicpm_config(const ModelMetadata& model) {
 
 Family minicpm() {
   Family family = llama_like("MiniCPMForCausalLM", minicpm_spec);
+  family.fixed_fields = {{"sparse_config", "null"}, {"use_nope", "false"}};
   family.defaults.tie_word_embeddings = true;
   family.names.gguf.interleaved_query_key = true;
   family.gguf = {.architecture = "minicpm", .config = minicpm_config};

@@ -1,12 +1,27 @@
 // OLMo-Hybrid: gated delta nets in three of four layers, with norms of inputs; OLMo 3's attention in the
 // others, with norms of outputs, and without RoPE unless the file has a theta.
 #include "model/config/families/common.h"
+#include "tp/internal/require.h"
+
+#include <utility>
 
 namespace tp::families {
 namespace {
 
 // The original code has its own epsilon in the norm of each head's output.
 constexpr float kHeadNormEps = 1e-5F;
+
+// Without a list, every fourth layer has attention.
+bool is_recurrent(const CheckpointConfig& config, std::size_t layer) {
+  if (config.layer_types.empty()) return (layer + 1) % 4 != 0;
+  const std::string& type = config.layer_types[layer];
+  require<ConfigError>(
+      type == "full_attention" || type == "linear_attention",
+      "layer_types must be full_attention or linear_attention for {}, found {}; use a model without such "
+      "layers",
+      config.architecture, type);
+  return type == "linear_attention";
+}
 
 ModelSpec olmo_hybrid_spec(const CheckpointConfig& config) {
   ModelSpec spec = llama_spec(config);
@@ -15,7 +30,7 @@ ModelSpec olmo_hybrid_spec(const CheckpointConfig& config) {
   delta_net.norm.eps = kHeadNormEps;
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
     BlockSpec& block = spec.blocks[layer];
-    if (!config.layer_types.empty() && config.layer_types[layer] == "linear_attention") {
+    if (is_recurrent(config, layer)) {
       block.attention = delta_net;
       continue;
     }

@@ -17,11 +17,18 @@ void set_attention(const CheckpointConfig& config, std::size_t layer, const Norm
   attention.output_gate = attention.gate_per_head = true;
   if (!config.num_attention_heads_per_layer.empty())
     attention.num_attention_heads = config.num_attention_heads_per_layer[layer];
-  if (config.layer_rope_theta.empty()) return;
-  attention.rope->theta = config.layer_rope_theta[layer];
-  attention.rope->rotary_dim = static_cast<std::size_t>(static_cast<double>(config.head_dim) *
-                                                        config.layer_partial_rotary_factor[layer]);
-  if (attention.pattern.window) attention.rope->scaling = {};
+  const bool is_local = attention.pattern.window.has_value();
+  RopeSpec& rope = *attention.rope;
+  if (is_local) rope.scaling = {};
+  if (!config.layer_rope_theta.empty())
+    rope.theta = config.layer_rope_theta[layer];
+  else if (is_local && config.rope_local_base_freq != 0.0)
+    rope.theta = config.rope_local_base_freq;
+  const double usual = is_local && config.local_partial_rotary_factor != 0.0
+                           ? config.local_partial_rotary_factor
+                           : config.partial_rotary_factor;
+  const std::vector<double>& parts = config.layer_partial_rotary_factor;
+  rope.rotary_dim = rotated_elements(config, parts.empty() ? usual : parts[layer]);
 }
 
 ModelSpec step_spec(const CheckpointConfig& config) {
@@ -40,7 +47,9 @@ ModelSpec step_spec(const CheckpointConfig& config) {
     experts.limit = limit_of(config.experts.swiglu_limits, layer);
     experts.shared_limit = limit_of(config.experts.shared_swiglu_limits, layer);
     std::get<GatedMlpSpec>(block.feed_forward).limit = experts.shared_limit;
-    if (std::ranges::find(config.experts.moe_layers, layer) != config.experts.moe_layers.end())
+    const std::vector<std::size_t>& listed = config.experts.moe_layers;
+    if (listed.empty() ? layer >= config.experts.first_k_dense_replace
+                       : std::ranges::find(listed, layer) != listed.end())
       block.feed_forward = experts;
   }
   return spec;
@@ -67,12 +76,11 @@ BlockNames step_block(const std::string& prefix) {
 Family step3p5() {
   Family family = llama_like("Step3p5ForCausalLM", step_spec, step_block);
   family.aliases = {"Step3p7ForConditionalGeneration"};
-  family.fixed_fields = {{"use_head_wise_attn_gate", "true"},
-                         {"zero_centered", "true"},
-                         {"use_moe_router_bias", "true"},
-                         {"moe_router_activation", "\"sigmoid\""},
-                         {"sink", "false"},
-                         {"yarn_only_types", "[\"full_attention\"]"}};
+  family.fixed_fields = {
+      {"use_head_wise_attn_gate", "true"},        {"zero_centered", "true"}, {"use_moe_router_bias", "true"},
+      {"moe_router_activation", "\"sigmoid\""},   {"sink", "false"},         {"use_rope_layers", "[]"},
+      {"yarn_only_types", "[\"full_attention\"]"}};
+  family.has_theta_per_layer = true;
   family.defaults.rms_norm_eps = 1e-5;
   family.defaults.experts.norm_topk_prob = true;
   family.defaults.experts.routed_scaling_factor = 3.0;

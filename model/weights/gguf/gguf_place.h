@@ -1,4 +1,4 @@
-// Where a GGUF file stores a tensor of a checkpoint, and how its converters rearrange the tensor.
+// The place of a checkpoint's tensor in a GGUF file, and how converters rearrange the tensor.
 #pragma once
 
 #include "parallel/shard/shard.h"

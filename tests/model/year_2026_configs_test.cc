@@ -1,0 +1,147 @@
+// Configs of this year's families: fields that change results are honoured or refused by name.
+#include "model/config/architectures.h"
+#include "model/config/config.h"
+#include "tests/model/weights/checkpoint_files.h"
+#include "tests/reference/fixture.h"
+#include "tp/error.h"
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+using nlohmann::json;
+
+json config_of_fixture(const std::string& fixture) {
+  std::ifstream stream(reference::seeded_folder("logits", fixture) / "config.json");
+  return json::parse(stream);
+}
+
+ModelSpec described_by(const json& config) { return make_spec(parse_config(config.dump(), "config.json")); }
+
+// A fixture's config with fields that are changed, or removed if they are "absent".
+json fixture_with(const std::string& fixture, const json& changes) {
+  json config = config_of_fixture(fixture);
+  for (const auto& [name, value] : changes.items()) {
+    config.erase(name);
+    if (value != "absent") config[name] = value;
+  }
+  return config;
+}
+
+struct Refusal {
+  const char* fixture;
+  json changes;
+  const char* text;  // a part of the error
+};
+
+TEST(Configs2026, RefuseWhatThePartsCannotExpress) {
+  const json half_turned = {
+      {"full_attention", {{"rope_type", "default"}}},
+      {"sliding_attention", {{"rope_type", "default"}, {"partial_rotary_factor", 2.0}}}};
+  const json odd = {{"full_attention", {{"rope_type", "default"}}},
+                    {"sliding_attention", {{"rope_type", "default"}, {"partial_rotary_factor", 0.2}}}};
+  const json no_theta = {{"full_attention", {{"rope_type", "default"}}},
+                         {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 0}}}};
+  const Refusal kRefusals[] = {
+      {"ling3", {{"layer_group_size", "absent"}}, "layer_group_size"},
+      {"ling3", {{"kda_lower_bound", 0}}, "kda_lower_bound must be below 0"},
+      {"ling3", {{"expert_swiglu_limit_list", {1, 2}}}, "a limit of at least 0"},
+      {"ling2", {{"rotary_dim", 16}}, "rotary_dim must be partial_rotary_factor of head_dim, 8, found 16"},
+      {"laguna", {{"rope_parameters", half_turned}}, "above 0 and at most 1, found"},
+      {"laguna", {{"rope_parameters", odd}}, "an even number of a head's 16 elements, found a part of 0.2"},
+      {"laguna", {{"rope_parameters", no_theta}}, "a rope_theta above 0"},
+      {"laguna",
+       {{"gating_types", {"per-head", "per-element", "per-head", "per-head"}}},
+       "the same gates in all layers"},
+      {"laguna", {{"moe_router_use_sigmoid", false}}, "moe_router_use_sigmoid must be true"},
+      {"laguna", {{"num_attention_heads_per_layer", {6, 7, 8, 6}}}, "num_attention_heads_per_layer"},
+      {"mimov2flash", {{"swa_head_dim", 16}}, "swa_head_dim must be 24"},
+      {"step35", {{"partial_rotary_factors", {0.5, 1.0, 1.0, 0.2, 0.5, 1.0}}}, "found a part of 0.2"},
+      {"step35", {{"swiglu_limits", 7.0}}, "a limit of at least 0"},
+      {"step35", {{"use_rope_layers", {0, 1}}}, "use_rope_layers must be []"},
+      {"exaonemoe", {{"swiglu_limits", {0.5, 0.5, 0.5, 0.5}}}, "swiglu_limits are not supported"},
+      {"exaonemoe", {{"sliding_windows", {2, 2, 2, 0}}}, "sliding_windows must be null"},
+      {"exaonemoe", {{"is_moe_layer", {false}}}, "with an entry for each layer"},
+      {"exaonemoe",
+       {{"mlp_layer_types", {"dense", "foo", "sparse", "sparse"}}},
+       "a list of dense and sparse"},
+      {"hunyuanmoe", {{"moe_topk", {3}}}, "the same number for each layer"},
+      {"qwen3moe", {{"swiglu_limits", {1, 1, 1, 1, 1, 1, 1, 1}}}, "swiglu_limits are not supported"},
+      {"qwen3", {{"rope_theta", {1e4, 1e4, 1e4}}}, "rope_theta"},
+      {"minicpm4", {{"sparse_config", {{"dense_len", 8192}}}}, "sparse_config must be null"},
+      {"olmohybrid",
+       {{"layer_types", {"sliding_attention", "linear_attention", "linear_attention", "full_attention"}},
+        {"sliding_window", 4}},
+       "layer_types must be full_attention or linear_attention"},
+      {"cohere2moe", {{"expert_selection_fn", "tanh"}}, "expert_selection_fn must be sigmoid or softmax"},
+  };
+  for (const Refusal& refusal : kRefusals) {
+    const json config = fixture_with(refusal.fixture, refusal.changes);
+    const std::string error = test::error_of<Error>([&] { described_by(config); });
+    EXPECT_NE(error.find(refusal.text), std::string::npos)
+        << refusal.fixture << " " << refusal.changes << ": " << error;
+  }
+}
+
+// A file that a newer transformers has written again keeps its old fields beside the new ones.
+TEST(Configs2026, TakeTheFirstListOfLayersWithExperts) {
+  const json more = {{"mlp_layer_types", {"dense", "sparse", "sparse", "sparse"}}};
+  EXPECT_EQ(described_by(fixture_with("exaonemoe", more)).blocks,
+            described_by(config_of_fixture("exaonemoe")).blocks);
+  const json step = {{"moe_layers_enum", " 2, 3,4"}};
+  EXPECT_EQ(described_by(fixture_with("step35", step)).blocks,
+            described_by(config_of_fixture("step35")).blocks);
+}
+
+// In transformers 5's form, RoPE is listed by the type of layers.
+TEST(Configs2026, ReadRopeByTypeOfLayers) {
+  const json by_type = {
+      {"rope_theta", "absent"},
+      {"partial_rotary_factors", "absent"},
+      {"rope_scaling", "absent"},
+      {"rope_parameters",
+       {{"full_attention",
+         {{"rope_type", "llama3"},
+          {"rope_theta", 5e6},
+          {"partial_rotary_factor", 0.5},
+          {"factor", 2.0},
+          {"original_max_position_embeddings", 64},
+          {"low_freq_factor", 1.0},
+          {"high_freq_factor", 32.0}}},
+        {"sliding_attention",
+         {{"rope_type", "default"}, {"rope_theta", 1e4}, {"partial_rotary_factor", 1.0}}}}}};
+  EXPECT_EQ(described_by(fixture_with("step35", by_type)).blocks,
+            described_by(config_of_fixture("step35")).blocks);
+}
+
+// Source: the classes of the original code.
+TEST(Configs2026, HaveTheOriginalDefaults) {
+  EXPECT_EQ(parse_config(fixture_with("hyv3", {{"router_scaling_factor", "absent"}}).dump(), "")
+                .experts.routed_scaling_factor,
+            2.826);
+  EXPECT_EQ(parse_config(fixture_with("hyv3", {{"rope_parameters", "absent"}}).dump(), "").rope_theta,
+            11158840.0);
+  EXPECT_EQ(parse_config(fixture_with("exaonemoe", {{"sliding_window", "absent"}}).dump(), "").sliding_window,
+            4096U);
+  // The count of layers with a window begins anew after the dense ones, which see everything.
+  const json dense = {{"layer_types", "absent"},
+                      {"prefix_dense_sliding_window_pattern", "absent"},
+                      {"norm_topk_prob", "absent"}};
+  const CheckpointConfig cohere = parse_config(fixture_with("cohere2moe", dense).dump(), "");
+  EXPECT_EQ(cohere.layer_types, (std::vector<std::string>{"full_attention", "sliding_attention",
+                                                          "sliding_attention", "sliding_attention"}));
+  EXPECT_TRUE(cohere.experts.norm_topk_prob);
+  const CheckpointConfig afmoe = parse_config(
+      fixture_with("afmoe", {{"layer_types", "absent"}, {"global_attn_every_n_layers", 2}}).dump(), "");
+  EXPECT_EQ(afmoe.layer_types, (std::vector<std::string>{"sliding_attention", "full_attention",
+                                                         "sliding_attention", "full_attention"}));
+}
+
+}  // namespace
+}  // namespace tp
