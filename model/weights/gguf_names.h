@@ -5,11 +5,11 @@
 // of GGUF's converters.
 #pragma once
 
-#include "model/weights/gguf/gguf_place.h"
 #include "model/config/spec.h"
 #include "model/config/tensor_names.h"
 #include "model/weights/gguf/gguf_header.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_place.h"
 
 #include <map>
 #include <optional>
