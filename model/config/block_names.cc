@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace tp {
 
 GatedMlpNames ExpertNames::expert(std::size_t index) const {
