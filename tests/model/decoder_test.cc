@@ -227,12 +227,15 @@ TEST(Model, ReadsEveryParameterThatItCountsOnce) {
 TEST(Model, TakesAsMuchMemoryAsItsShapeSays) {
   Communicator& comm = test::world();
   constexpr std::size_t kLength = 64;
+  // Several ranks wait for each other in each of many steps, so they take fewer.
+  const std::vector<std::size_t> chunks =
+      comm.size() == 1 ? std::vector<std::size_t>{1, 5, 14, 40} : std::vector<std::size_t>{5, 14};
   for (const Fixture& fixture : reference::fixtures_of(supported_architectures())) {
     const CheckpointConfig config = load_config(fixture.folder);
     if (comm.size() > config.num_attention_heads) continue;
     const auto source = SafetensorsCheckpoint::open(fixture.folder);
     for (const auto weights : {std::optional<WeightType>(), std::optional(WeightType::int4)}) {
-      for (const std::size_t chunk : {1U, 5U, 14U, 40U}) {
+      for (const std::size_t chunk : chunks) {
         SCOPED_TRACE(fmt::format("{}, steps of {}", fixture.name, chunk));
         ModelUnderTest decoder(comm, config, *source,
                                {.length = kLength, .chunk = chunk, .block_size = 8, .weights = weights});
