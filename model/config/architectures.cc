@@ -35,10 +35,6 @@ std::set<std::string> gguf_architectures() {
   return names;
 }
 
-}  // namespace
-
-namespace {
-
 // Refuses limits of activations that the family's function has not put into the spec.
 void require_limits_in(const ModelSpec& spec, const CheckpointConfig& config) {
   const auto are_none = [](const std::vector<double>& limits) {

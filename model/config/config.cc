@@ -415,7 +415,9 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
 
 std::size_t rotary_dim(const CheckpointConfig& config) {
   if (config.rotary_dim != 0) return config.rotary_dim;
-  return static_cast<std::size_t>(static_cast<double>(config.head_dim) * config.partial_rotary_factor);
+  // Called before the factor is checked, so a factor below 0 or above 1 must not reach the conversion.
+  const double part = std::clamp(config.partial_rotary_factor, 0.0, 1.0);
+  return static_cast<std::size_t>(static_cast<double>(config.head_dim) * part);
 }
 
 CheckpointConfig load_config(const std::filesystem::path& file) {

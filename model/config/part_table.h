@@ -9,7 +9,6 @@
 #include <array>
 #include <cstddef>
 #include <string>
-#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -19,9 +18,10 @@ namespace tp {
 template <class Names>
 struct PartTensor {
   std::string Names::*name;
-  const char* usual =
-      "";                 // in Hugging Face checkpoints, after the part's prefix; empty: each family names it
-  const char* gguf = "";  // in GGUF files, without the prefix "blk.N."; empty: such files lack it
+  // Its name in Hugging Face checkpoints, after the part's prefix; empty: each family names it.
+  const char* usual = "";
+  // Its name in GGUF files, without the prefix "blk.N."; empty: such files lack it.
+  const char* gguf = "";
   // How GGUF files arrange it; null: as the checkpoint does.
   GgufPlace (*place)(const GgufContext& context) = nullptr;
   bool is_quantized = true;  // false: `quantize` keeps it in floats, even if it is a matrix

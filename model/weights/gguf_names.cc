@@ -128,9 +128,8 @@ void GgufNames::add(const std::string& name, GgufPlace place) {
 // A fused projection is added several times, with the same result.
 void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
   BlockNames block = names.names_of_block(blocks_ + "#.");
-  if (block.norm_tensor_per_head) {  // rows of one tensor in the file
-    block.q_norm += ".#";
-    block.k_norm += ".#";
+  for (std::string* const norm : {&block.q_norm, &block.k_norm}) {
+    if (block.norm_tensor_per_head && !norm->empty()) *norm += ".#";  // rows of one tensor in the file
   }
   const BlockNames& stored = names.gguf.block;
   const GgufContext context{block, names.gguf, heads};

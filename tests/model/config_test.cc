@@ -344,6 +344,7 @@ TEST(Config, RefusesAPartOfAHeadThatHasNoPairs) {
   EXPECT_EQ(refusal_with("partial_rotary_factor", 0.4),
             "config.json: partial_rotary_factor must select an even number of a head's 8 elements, "
             "found 0.4");
+  EXPECT_CONTAINS(refusal_with("partial_rotary_factor", -1.0), "of a head's 8 elements, found -1");
 }
 
 // Infinity is no number of JSON, and YaRN's factor needs every digit.
