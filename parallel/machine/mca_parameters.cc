@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include <fmt/format.h>
+
 namespace tp {
 namespace {
 
@@ -51,7 +53,7 @@ std::string mca_parameter(const std::vector<std::filesystem::path>& files, std::
 std::string mtl_without_fabrics(const std::vector<std::filesystem::path>& files) {
   const std::string mtl = mca_parameter(files, "mtl");
   if (is_choice(mtl) || is_choice(mca_parameter(files, "pml"))) return {};
-  return "^psm,psm2,ofi" + (mtl.empty() ? std::string() : "," + mtl.substr(1));
+  return mtl.empty() ? "^psm,psm2,ofi" : fmt::format("^psm,psm2,ofi,{}", mtl.substr(1));
 }
 
 }  // namespace tp

@@ -65,8 +65,9 @@ template <class Archive, class T>
 void load(Archive& archive, std::optional<T>& optional, unsigned /*version*/) {
   bool has_value = false;
   archive >> has_value;
-  optional.reset();
-  if (has_value) archive >> optional.emplace();
+  if (!has_value) return optional.reset();
+  optional = T();
+  archive >> *optional;
 }
 
 template <class Archive, class T>

@@ -6,7 +6,9 @@
 #include "tp/error.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 namespace tp::reference {
@@ -81,8 +83,9 @@ struct Listed {
 };
 
 // The fixtures of a kind by their names; read once.
-const std::map<std::string, Listed>& listed(const std::string& kind) {
+const std::map<std::string, Listed>& listed(std::string_view name) {
   static std::map<std::string, std::map<std::string, Listed>> kinds;
+  const std::string kind(name);
   std::map<std::string, Listed>& fixtures = kinds[kind];
   if (!fixtures.empty()) return fixtures;
   for (const auto& entry : std::filesystem::directory_iterator(seeded_folder(kind))) {
