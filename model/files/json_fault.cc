@@ -27,6 +27,7 @@ constexpr Words kFaults[] = {
     {"invalid literal", "expected a value such as \"text\", 1, true or null, found other characters"},
     {"number overflow", "expected a number of 64 bits, found a larger one"},
     {"comment", "expected JSON, found a comment"},
+    {"empty input", "expected a value, found the end of the text"},
 };
 
 constexpr Words kExpected[] = {{"; expected end of input", "the end of the text"},

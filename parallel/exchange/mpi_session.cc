@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <string_view>
 
 #include <mpi.h>
 
@@ -30,6 +31,22 @@ void prepare_for_slurm() {
   unsetenv("SLURM_STEPID");
 }
 
+// Sets HOME during MPI_Init, because Open MPI 5 does not start without it. Some services have none.
+class Home {
+ public:
+  Home() : is_missing_(std::getenv("HOME") == nullptr) {
+    if (is_missing_) ::setenv("HOME", "/", /*overwrite=*/0);
+  }
+  ~Home() {
+    if (is_missing_) ::unsetenv("HOME");
+  }
+  Home(const Home&) = delete;
+  Home& operator=(const Home&) = delete;
+
+ private:
+  bool is_missing_;
+};
+
 // Without mpirun, a process is alone, so Open MPI needs neither a daemon nor a folder for files shared with
 // other processes. Starting the daemon takes longer than loading the demo model. All processes started
 // without mpirun would share one folder, and a process that ends could remove it while another starts.
@@ -39,14 +56,27 @@ void prepare_to_start_alone() {
   ::setenv("OMPI_MCA_orte_create_session_dirs", "0", /*overwrite=*/0);
 }
 
-// Keeps Open MPI from loading libraries for networks that the host doesn't have: while loading, they measure
-// the processor's clock for 0.2 s, which is most of the start-up time. Does nothing if the user has chosen
-// how Open MPI sends messages.
-void do_without_fabrics() {
-  if (std::getenv("OMPI_MCA_pml") != nullptr || std::getenv("OMPI_MCA_mtl") != nullptr) return;
-  if (has_fabric_device()) return;
-  const std::string mtl = mtl_without_fabrics(mca_parameter_files());
-  if (!mtl.empty()) ::setenv("OMPI_MCA_mtl", mtl.c_str(), /*overwrite=*/1);
+// Keeps Open MPI from using `components` of a framework. Does nothing if the user has chosen how Open MPI
+// sends messages.
+void do_without(std::string_view components, const std::string& framework) {
+  const std::string variable = "OMPI_MCA_" + framework;
+  if (std::getenv("OMPI_MCA_pml") != nullptr || std::getenv(variable.c_str()) != nullptr) return;
+  const std::string value = mca_without(components, framework, mca_parameter_files());
+  if (!value.empty()) ::setenv(variable.c_str(), value.c_str(), /*overwrite=*/1);
+}
+
+bool is_on_one_host() {
+  const char* const size = std::getenv("OMPI_COMM_WORLD_SIZE");
+  const char* const local_size = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  return size != nullptr && local_size != nullptr && std::string_view(size) == local_size;
+}
+
+// Without what the job cannot use. Libraries for networks that the host doesn't have measure the processor's
+// clock for 0.2 s, which is most of the start-up time. On Debian 13, Open MPI's TCP cannot find a way from a
+// host to itself, and each rank says so.
+void do_without_useless_networks() {
+  if (!has_fabric_device()) do_without("psm,psm2,ofi", "mtl");
+  if (is_on_one_host()) do_without("tcp", "btl");
 }
 
 // Seconds after which this process ends even if MPI_Abort hangs.
@@ -67,12 +97,15 @@ void exit_after(unsigned seconds) {
 MpiSession::MpiSession() {
   prepare_for_slurm();
   prepare_to_start_alone();
-  do_without_fabrics();
+  do_without_useless_networks();
   require_launcher_variables(launched_rank());
   int provided = MPI_THREAD_SINGLE;
   // Kernels use OpenMP threads, but only one thread communicates at a time: the main thread, or the
   // CommunicationThread of Overlap.
-  TP_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided));
+  {
+    const Home home;
+    TP_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided));
+  }
   int rank = 0;
   int size = 1;
   TP_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank));

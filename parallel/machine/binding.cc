@@ -1,5 +1,6 @@
 #include "parallel/machine/binding.h"
 
+#include "parallel/machine/file_text.h"
 #include "parallel/machine/launcher.h"
 
 #include <algorithm>
@@ -7,8 +8,10 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 
+#include <fmt/format.h>
 #include <omp.h>
 #include <unistd.h>
 
@@ -16,6 +19,13 @@ namespace tp {
 namespace {
 
 bool is_set(const char* variable) { return std::getenv(variable) != nullptr; }
+
+std::vector<std::string> command_line_of(pid_t process) {
+  std::vector<std::string> words;
+  std::istringstream text(file_text(fmt::format("/proc/{}/cmdline", process)));
+  for (std::string word; std::getline(text, word, '\0');) words.push_back(word);
+  return words;
+}
 
 bool user_chose_processors() {
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -35,7 +45,17 @@ ProcessorSet launcher_set(const ProcessorSet& bound) {
   return set;
 }
 
-bool is_bound_by_default() { return is_set("OMPI_MCA_orte_bound_at_launch") && !user_chose_processors(); }
+// Open MPI 5 tells its ranks neither that they are bound nor why. The command line of mpirun, which is
+// prterun, says whether the user asked for it. Where only a daemon runs on this host, nothing does.
+bool is_bound_by_prterun() {
+  const std::optional<Launcher> launcher = find_launcher();
+  if (!launcher || launcher->name != "prterun") return false;
+  return !arguments_choose_processors(command_line_of(launcher->process));
+}
+
+bool is_bound_by_default() {
+  return (is_set("OMPI_MCA_orte_bound_at_launch") || is_bound_by_prterun()) && !user_chose_processors();
+}
 
 std::size_t cores_in(const ProcessorSet& processors) {
   return count_cores(numa_domains(host_topology(), processors.get()));
@@ -101,19 +121,33 @@ std::size_t first_count(std::string_view list) {
   return count;
 }
 
-bool chooses_processors(std::string_view variable) {
-  std::string text(variable);
+bool chooses_processors(std::string_view setting) {
+  std::string text(setting);
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
   const auto has = [&](std::string_view word) { return text.find(word) != std::string::npos; };
-  // --bind-to, --cpu-set, --cpu-list, --rankfile
-  for (const char* name : {"ompi_mca_hwloc_base_", "ompi_mca_orte_rankfile"}) {
+  // --bind-to, --cpu-set, --cpu-list, --rankfile; the parameters of Open MPI 5 begin with prte
+  for (const char* name : {"ompi_mca_hwloc_base_", "ompi_mca_orte_rankfile", "prte_mca_hwloc_default_",
+                           "--bind-to", "-bind-to", "--cpu-set", "--cpu-list", "--rankfile", "--rf="}) {
     if (text.starts_with(name)) return true;
   }
   // --map-by with a part of a host ("socket") or a number of cores per rank ("slot:pe=4").
-  if (!text.starts_with("ompi_mca_rmaps_")) return false;
-  constexpr std::array kParts = {"hwthread", "core",  "cache", "numa", "socket",
-                                 "package",  "board", "dist",  "pe=",  "cpus"};
-  return std::any_of(kParts.begin(), kParts.end(), has);
+  constexpr std::array kMappings = {"ompi_mca_rmaps_", "prte_mca_rmaps_", "--map-by"};
+  if (std::ranges::none_of(kMappings, [&](const char* name) { return text.starts_with(name); })) return false;
+  constexpr std::array kParts = {"hwthread", "core", "cache", "numa", "socket",   "package",
+                                 "board",    "dist", "pe=",   "cpus", "pe-list=", "rankfile"};
+  return std::ranges::any_of(kParts, has);
+}
+
+bool arguments_choose_processors(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    const std::string& value = i + 1 < arguments.size() ? arguments[i + 1] : std::string();
+    // --prtemca NAME VALUE sets a parameter.
+    const bool is_parameter = arguments[i] == "--prtemca" && i + 2 < arguments.size();
+    const std::string setting =
+        is_parameter ? "prte_mca_" + value + "=" + arguments[i + 2] : arguments[i] + "=" + value;
+    if (chooses_processors(setting)) return true;
+  }
+  return false;
 }
 
 std::vector<Core> wider_binding(hwloc_topology_t topology, hwloc_const_cpuset_t bound,

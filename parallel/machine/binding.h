@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,9 +24,14 @@ struct WidenedBinding {
 // other thread starts; later calls return the result of the first.
 const std::optional<WidenedBinding>& widen_default_binding();
 
-// Whether an environment variable ("NAME=value") shows that the user of mpirun chose processors, not just
-// hosts. OpenMP's variables are not among them: widen_default_binding() asks OpenMP whether it binds threads.
-bool chooses_processors(std::string_view variable);
+// Whether an environment variable ("NAME=value") or an option of mpirun ("--map-by=core") shows that its user
+// chose processors, not just hosts. OpenMP's variables are not among them: widen_default_binding() asks
+// OpenMP whether it binds threads.
+bool chooses_processors(std::string_view setting);
+
+// The same for the command line of Open MPI 5's mpirun: "prterun", "--map-by", "core", "-np", "2",
+// "tp-infer".
+bool arguments_choose_processors(const std::vector<std::string>& arguments);
 
 // Whether OpenMP binds threads to its places. All ranks with the same places then use the same cores.
 bool openmp_binds_threads();

@@ -50,10 +50,11 @@ std::string mca_parameter(const std::vector<std::filesystem::path>& files, std::
   return {};
 }
 
-std::string mtl_without_fabrics(const std::vector<std::filesystem::path>& files) {
-  const std::string mtl = mca_parameter(files, "mtl");
-  if (is_choice(mtl) || is_choice(mca_parameter(files, "pml"))) return {};
-  return mtl.empty() ? "^psm,psm2,ofi" : fmt::format("^psm,psm2,ofi,{}", mtl.substr(1));
+std::string mca_without(std::string_view components, std::string_view framework,
+                        const std::vector<std::filesystem::path>& files) {
+  const std::string found = mca_parameter(files, framework);
+  if (is_choice(found) || is_choice(mca_parameter(files, "pml"))) return {};
+  return found.empty() ? fmt::format("^{}", components) : fmt::format("^{},{}", components, found.substr(1));
 }
 
 }  // namespace tp

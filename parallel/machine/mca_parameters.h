@@ -14,8 +14,9 @@ std::vector<std::filesystem::path> mca_parameter_files();
 // The value of a parameter in the first file that sets it; empty if no file does.
 std::string mca_parameter(const std::vector<std::filesystem::path>& files, std::string_view name);
 
-// A value for OMPI_MCA_mtl that keeps Open MPI from loading network libraries. It includes the exclusions
-// from the files. Empty if the files select a component for mtl or pml.
-std::string mtl_without_fabrics(const std::vector<std::filesystem::path>& files);
+// A value for OMPI_MCA_<framework> that excludes `components`, such as "psm2,ofi" of mtl, and what the files
+// exclude. Empty if the files select a component of this framework or of pml.
+std::string mca_without(std::string_view components, std::string_view framework,
+                        const std::vector<std::filesystem::path>& files);
 
 }  // namespace tp

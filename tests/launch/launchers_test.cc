@@ -210,11 +210,11 @@ TEST(Samples, ThatCallSrunGiveEachRankItsCoresAndWaitForAllRanks) {
 }
 
 TEST(Starting, OfARankThatDoesNotComeIsToldAndEndsAfterTheTimeout) {
-  const Finished finished =
-      Process({TP_MPIRUN_PROGRAM, "--oversubscribe", "-np", "1", TP_INFER_PROGRAM, "generate", "--prompt",
-               "x", "--timeout", "2", ":", "-np", "1", "sleep", "30"},
-              {.variables = {"TP_PATIENCE=1"}})
-          .finish();
+  std::vector<std::string> command = {TP_MPIRUN_PROGRAM, "--oversubscribe", "-np", "2"};
+  const std::vector<std::string> ranks =
+      by_rank({{TP_INFER_PROGRAM, "generate", "--prompt", "x", "--timeout", "2"}, {"sleep", "30"}});
+  command.insert(command.end(), ranks.begin(), ranks.end());
+  const Finished finished = Process(command, {.variables = {"TP_PATIENCE=1"}}).finish();
   EXPECT_NE(finished.status, 0);
   EXPECT_EQ(finished.out, "");
   EXPECT_CONTAINS(finished.err, "tp-infer: waited 1 s for the other ranks to start; ");

@@ -278,6 +278,20 @@ std::size_t sleeps_of(pid_t process) {
   return sleeps;
 }
 
+std::vector<std::string> by_rank(const std::vector<std::vector<std::string>>& commands) {
+  std::string script = "case $OMPI_COMM_WORLD_RANK in";
+  for (std::size_t rank = 0; rank < commands.size(); ++rank) {
+    script += " " + std::to_string(rank) + ") exec";
+    for (const std::string& word : commands[rank]) {
+      std::string quoted;
+      for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+      script += " '" + quoted + "'";
+    }
+    script += ";;";
+  }
+  return {"sh", "-c", script + " esac"};
+}
+
 double processor_seconds(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

@@ -14,17 +14,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One rank with each of the arguments.
-Finished run_side_by_side(const std::vector<Arguments>& ranks) {
-  std::vector<std::string> command;
-  for (const Arguments& arguments : ranks) {
-    std::vector<std::string> one = command_line(1, arguments);
-    // After the first rank mpirun takes only what concerns the next ones.
-    if (!command.empty()) one.erase(one.begin(), std::find(one.begin(), one.end(), "-np"));
-    if (!command.empty()) command.push_back(":");
-    command.insert(command.end(), one.begin(), one.end());
-  }
+// One rank with each of the commands.
+Finished run_by_rank(const std::vector<std::vector<std::string>>& commands) {
+  std::vector<std::string> command = command_line(commands.size(), {});
+  command.pop_back();  // the program
+  const std::vector<std::string> ranks = by_rank(commands);
+  command.insert(command.end(), ranks.begin(), ranks.end());
   return Process(command).finish();
+}
+
+// tp-infer with each of the arguments.
+Finished run_side_by_side(const std::vector<Arguments>& ranks) {
+  std::vector<std::vector<std::string>> commands;
+  for (const Arguments& arguments : ranks) commands.push_back(command_line(kNoMpirun, arguments));
+  return run_by_rank(commands);
 }
 
 Arguments continue_text(const fs::path& model, const Arguments& more = {}) {
@@ -77,13 +80,10 @@ TEST(RanksStartedDifferently, RunAnotherBuildOfTheSameVersion) {
   const TemporaryDirectory folder;
   const fs::path program = folder.write("tp-infer", bytes);
   fs::permissions(program, fs::perms::owner_all);
-  std::vector<std::string> command = command_line(1, continue_text(model.path()));
+  const std::vector<std::string> command = command_line(kNoMpirun, continue_text(model.path()));
   std::vector<std::string> odd = command;
-  odd.erase(odd.begin(), std::find(odd.begin(), odd.end(), "-np"));
-  std::replace(odd.begin(), odd.end(), std::string(TP_INFER_PROGRAM), program.string());
-  command.push_back(":");
-  command.insert(command.end(), odd.begin(), odd.end());
-  const Finished finished = Process(command).finish();
+  odd.front() = program.string();
+  const Finished finished = run_by_rank({command, odd});
   expect_one_error(finished, 1, "tp-infer: [rank 1/2] all ranks must run the same program, found tp-infer ");
   EXPECT_CONTAINS(finished.err, "commit " + other);
   EXPECT_CONTAINS(finished.err, "commit " + commit);
@@ -120,16 +120,13 @@ std::string same_bits_of(const std::vector<std::string>& ranks, std::string* err
   const fs::path tokens = fs::path(model.path()) / "ids.json";
   const fs::path output = fs::path(model.path()) / "logits.npy";
   std::ofstream(tokens) << "[1, 2, 3, 4, 5]";
-  std::vector<std::string> command;
+  std::vector<std::vector<std::string>> commands;
   for (const std::string& isa : ranks) {
-    std::vector<std::string> one = command_line(1, {"logits", "--model", model.path(), "--same-bits",
-                                                    "--verbose", "--tokens", tokens, "--output", output});
-    if (!command.empty()) one.erase(one.begin(), std::find(one.begin(), one.end(), "-np"));
-    if (!command.empty()) command.push_back(":");
-    one.insert(std::find(one.begin(), one.end(), "-np") + 2, {"-x", "TP_ISA=" + isa});
-    command.insert(command.end(), one.begin(), one.end());
+    commands.push_back(command_line(kNoMpirun, {"logits", "--model", model.path(), "--same-bits", "--verbose",
+                                                "--tokens", tokens, "--output", output}));
+    commands.back().insert(commands.back().begin(), {"env", "TP_ISA=" + isa});
   }
-  const Finished finished = Process(command).finish();
+  const Finished finished = run_by_rank(commands);
   EXPECT_EQ(finished.status, 0) << finished.err;
   if (err != nullptr) *err = finished.err;
   std::ifstream file(output, std::ios::binary);

@@ -57,7 +57,8 @@ TEST(ChoosesProcessors, IsWhatBindingAndMappingToPartsOfAHostDo) {
        {"OMPI_MCA_hwloc_base_binding_policy=none", "OMPI_MCA_hwloc_base_cpu_list=0,1",
         "OMPI_MCA_orte_rankfile=ranks", "OMPI_MCA_rmaps_base_mapping_policy=slot:PE=2",
         "OMPI_MCA_rmaps_base_mapping_policy=ppr:1:socket", "OMPI_MCA_rmaps_base_mapping_policy=core",
-        "OMPI_MCA_rmaps_base_cpus_per_rank=2", "OMPI_MCA_rmaps_ppr_n_persocket=1"})
+        "OMPI_MCA_rmaps_base_cpus_per_rank=2", "OMPI_MCA_rmaps_ppr_n_persocket=1",
+        "PRTE_MCA_hwloc_default_binding_policy=core", "PRTE_MCA_rmaps_default_mapping_policy=package"})
     EXPECT_TRUE(chooses_processors(variable)) << variable;
 }
 
@@ -66,8 +67,30 @@ TEST(ChoosesProcessors, IsNotWhatMappingToHostsAndCountingThreadsDo) {
        {"OMPI_MCA_rmaps_base_mapping_policy=node", "OMPI_MCA_rmaps_base_mapping_policy=slot",
         "OMPI_MCA_rmaps_base_mapping_policy=ppr:1:node", "OMPI_MCA_rmaps_ppr_n_pernode=1",
         "OMPI_MCA_rmaps_base_oversubscribe=1", "OMPI_MCA_orte_bound_at_launch=1", "OMP_NUM_THREADS=4",
-        "OMP_PROC_BIND=false", "PATH=/usr/bin"})
+        "OMP_PROC_BIND=false", "PATH=/usr/bin", "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe",
+        "PRTE_LAUNCHED=1"})
     EXPECT_FALSE(chooses_processors(variable)) << variable;
+}
+
+TEST(ChoosesProcessors, ReadsTheCommandLineOfOpenMpi5) {
+  using Words = std::vector<std::string>;
+  for (const Words& words :
+       {Words{"--bind-to", "none"}, Words{"--map-by", "slot:PE=2"}, Words{"--map-by", "ppr:1:package"},
+        Words{"--cpu-set", "0,1"}, Words{"--rankfile", "ranks"},
+        Words{"--prtemca", "hwloc_default_binding_policy", "core"}}) {
+    Words line = {"prterun", "-np", "2"};
+    line.insert(line.end(), words.begin(), words.end());
+    line.insert(line.end(), {"tp-infer", "generate"});
+    EXPECT_TRUE(arguments_choose_processors(line)) << words.front();
+  }
+  for (const Words& words :
+       {Words{"--oversubscribe"}, Words{"--map-by", "node"}, Words{"--map-by", ":oversubscribe"},
+        Words{"--host", "a,b"}, Words{"--prtemca", "plm_rsh_args", "-p 22"}}) {
+    Words line = {"prterun", "-np", "2"};
+    line.insert(line.end(), words.begin(), words.end());
+    line.insert(line.end(), {"tp-infer", "generate"});
+    EXPECT_FALSE(arguments_choose_processors(line)) << words.front();
+  }
 }
 
 }  // namespace

@@ -15,11 +15,13 @@ std::string mtl_with(const std::string& of_user, const std::string& of_system) {
   const test::TemporaryDirectory folder;
   folder.write("user", of_user);
   folder.write("system", of_system);
-  return mtl_without_fabrics({folder.path() / "user", folder.path() / "missing", folder.path() / "system"});
+  return mca_without("psm,psm2,ofi", "mtl",
+                     {folder.path() / "user", folder.path() / "missing", folder.path() / "system"});
 }
 
 TEST(McaParameters, KeepLibrariesOfNetworksOutWhereNoFileChoosesHowMessagesAreSent) {
-  EXPECT_EQ(mtl_without_fabrics({}), "^psm,psm2,ofi");
+  EXPECT_EQ(mca_without("psm,psm2,ofi", "mtl", {}), "^psm,psm2,ofi");
+  EXPECT_EQ(mca_without("tcp", "btl", {}), "^tcp");
   EXPECT_EQ(mtl_with("", "# pml = cm\nbtl = tcp\npml_base_verbose = 1\n=\n"), "^psm,psm2,ofi");
   // As Debian's has it.
   EXPECT_EQ(mtl_with("", "btl_base_warn_component_unused=0\nmtl = ^ofi\npml = ^ucx\n"), "^psm,psm2,ofi,ofi");
