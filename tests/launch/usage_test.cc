@@ -33,7 +33,7 @@ TEST(Usage, EveryCommandExplainsItselfWithExamples) {
 // The commands whose help lists the option.
 std::set<std::string> commands_with(const std::string& option) {
   std::set<std::string> commands;
-  const std::string& overview = help_text();
+  const std::string overview = help_text();
   const std::regex name("\n  ([a-z-]+)  ");
   const std::size_t begin = overview.find("Subcommands:");
   for (std::sregex_iterator
@@ -206,7 +206,7 @@ TEST(Usage, AnOptionOfAnotherCommandIsSaidToBeOne) {
        "there is no option --prompt here; it belongs to generate, embed, classify, fill-mask, plan, bench"},
   };
   for (const auto& [arguments, message] : cases) expect_one_error(run(kNoMpirun, arguments), 2, message);
-  const std::string& help = help_text("chat");
+  const std::string help = help_text("chat");
   EXPECT_CONTAINS(help, "--temperature");
   EXPECT_EQ(help.find("--n "), std::string::npos);
   EXPECT_EQ(help.find("--logprobs"), std::string::npos);
