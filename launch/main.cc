@@ -3,6 +3,7 @@
 #include "launch/commands/generate_command.h"
 #include "launch/commands/subcommands.h"
 #include "launch/common/help_format.h"
+#include "launch/common/launcher_streams.h"
 #include "launch/common/message.h"
 #include "launch/common/option_names.h"
 #include "launch/common/result_output.h"
@@ -147,6 +148,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   tp::open_standard_streams();
+  tp::write_past_open_mpi_5();
   tp::share_heap_where_addresses_are_limited();
   try {
     return run(argc, argv);

@@ -1,5 +1,6 @@
 #include "launch/common/console.h"
 
+#include "launch/common/launcher_streams.h"
 #include "launch/common/message.h"
 #include "parallel/machine/launcher.h"
 
@@ -10,7 +11,6 @@
 #include <system_error>
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace tp {
@@ -21,21 +21,8 @@ std::string_view variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-std::string descriptor_path(pid_t process, int descriptor) {
-  return fmt::format("/proc/{}/fd/{}", process, descriptor);
-}
-
 // Slurm's daemon gives a task the terminal itself.
 bool passes_streams_on(const Launcher& launcher) { return launcher.name != "slurmstepd"; }
-
-// Whether a stream is the one that the launcher has given, and not a script's: echo Hello | tp-infer generate
-bool is_launchers(const Launcher& launcher, int descriptor) {
-  struct stat own {};
-  struct stat given {};
-  return ::fstat(descriptor, &own) == 0 &&
-         ::stat(descriptor_path(launcher.started, descriptor).c_str(), &given) == 0 &&
-         own.st_dev == given.st_dev && own.st_ino == given.st_ino;
-}
 
 bool is_terminal(pid_t process, int descriptor) {
   std::error_code error;

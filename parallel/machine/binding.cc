@@ -1,6 +1,5 @@
 #include "parallel/machine/binding.h"
 
-#include "parallel/machine/file_text.h"
 #include "parallel/machine/launcher.h"
 
 #include <algorithm>
@@ -8,10 +7,8 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
-#include <sstream>
 #include <string>
 
-#include <fmt/format.h>
 #include <omp.h>
 #include <unistd.h>
 
@@ -19,13 +16,6 @@ namespace tp {
 namespace {
 
 bool is_set(const char* variable) { return std::getenv(variable) != nullptr; }
-
-std::vector<std::string> command_line_of(pid_t process) {
-  std::vector<std::string> words;
-  std::istringstream text(file_text(fmt::format("/proc/{}/cmdline", process)));
-  for (std::string word; std::getline(text, word, '\0');) words.push_back(word);
-  return words;
-}
 
 bool user_chose_processors() {
   for (char** variable = environ; *variable != nullptr; ++variable) {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <sstream>
 #include <thread>
 #include <vector>
 
@@ -128,6 +129,13 @@ pid_t parent_of(pid_t process) {
   const std::string status = file_text(fmt::format("/proc/{}/stat", process));  // "12 (name) S 11 ..."
   const std::size_t name_end = status.rfind(')');
   return name_end == std::string::npos ? 0 : std::atoi(status.c_str() + name_end + 3);
+}
+
+std::vector<std::string> command_line_of(pid_t process) {
+  std::vector<std::string> words;
+  std::istringstream text(file_text(fmt::format("/proc/{}/cmdline", process)));
+  for (std::string word; std::getline(text, word, '\0');) words.push_back(word);
+  return words;
 }
 
 std::optional<Launcher> find_launcher() {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -10,6 +11,9 @@ namespace tp {
 
 // The parent's process id, or 0 if unknown.
 pid_t parent_of(pid_t process);
+
+// The words of its command line, the program first. Empty if unknown.
+std::vector<std::string> command_line_of(pid_t process);
 
 // The nearest ancestor of this process that is a launcher.
 struct Launcher {
