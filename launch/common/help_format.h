@@ -13,6 +13,14 @@ class HelpFormat : public CLI::Formatter {
     return wrapped(option->get_description(), 100 - get_column_width());
   }
 
+  // CLI11 2.4 and newer write " N [64] " instead of " N=64".
+  std::string make_option_opts(const CLI::Option* option) const override {
+    std::string text = CLI::Formatter::make_option_opts(option);
+    const std::string value = " [" + option->get_default_str() + "] ";
+    const std::size_t place = text.find(value);
+    return place == text.npos ? text : text.replace(place, value.size(), "=" + option->get_default_str());
+  }
+
  private:
   // Breaks the text at spaces. CLI11 indents what follows a line break.
   static std::string wrapped(std::string text, std::size_t width) {

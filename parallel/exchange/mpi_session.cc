@@ -10,10 +10,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include <mpi.h>
+#include <unistd.h>
 
 namespace tp {
 namespace {
@@ -31,27 +33,50 @@ void prepare_for_slurm() {
   unsetenv("SLURM_STEPID");
 }
 
-// Sets HOME during MPI_Init, because Open MPI 5 does not start without it. Some services have none.
-class Home {
+// A value of an environment variable as long as this object exists; nullptr leaves the variable alone.
+class VariableOfMpi {
  public:
-  Home() : is_missing_(std::getenv("HOME") == nullptr) {
-    if (is_missing_) ::setenv("HOME", "/", /*overwrite=*/0);
+  VariableOfMpi(const char* name, const char* value) : name_(value == nullptr ? nullptr : name) {
+    if (name_ == nullptr) return;
+    if (const char* const before = std::getenv(name_); before != nullptr) before_ = before;
+    ::setenv(name_, value, /*overwrite=*/1);
   }
-  ~Home() {
-    if (is_missing_) ::unsetenv("HOME");
+  ~VariableOfMpi() {
+    if (name_ == nullptr) return;
+    before_ ? ::setenv(name_, before_->c_str(), /*overwrite=*/1) : ::unsetenv(name_);
   }
-  Home(const Home&) = delete;
-  Home& operator=(const Home&) = delete;
+  VariableOfMpi(const VariableOfMpi&) = delete;
+  VariableOfMpi& operator=(const VariableOfMpi&) = delete;
 
  private:
-  bool is_missing_;
+  const char* name_;
+  std::optional<std::string> before_;
 };
+
+// Open MPI 5 does not start without HOME. Some services have none.
+const char* home_for_mpi() { return std::getenv("HOME") == nullptr ? "/" : nullptr; }
+
+bool starts_alone() {
+  return std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr && std::getenv("PMIX_RANK") == nullptr;
+}
+
+bool can_have_folders(const std::string& folder) {
+  std::string made = folder + "/tp-infer-XXXXXX";
+  return ::mkdtemp(made.data()) != nullptr && ::rmdir(made.c_str()) == 0;
+}
+
+// Open MPI 5 makes a folder for a process that is alone, too, and crashes where it cannot, as on a full disk.
+const char* temporary_folder_for_mpi() {
+  if (!starts_alone()) return nullptr;
+  const char* const given = std::getenv("TMPDIR");
+  return can_have_folders(given == nullptr ? "/tmp" : given) ? nullptr : "/dev/shm";
+}
 
 // Without mpirun, a process is alone, so Open MPI needs neither a daemon nor a folder for files shared with
 // other processes. Starting the daemon takes longer than loading the demo model. All processes started
 // without mpirun would share one folder, and a process that ends could remove it while another starts.
 void prepare_to_start_alone() {
-  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMIX_RANK") != nullptr) return;
+  if (!starts_alone()) return;
   ::setenv("OMPI_MCA_ess_singleton_isolated", "1", /*overwrite=*/0);
   ::setenv("OMPI_MCA_orte_create_session_dirs", "0", /*overwrite=*/0);
 }
@@ -103,7 +128,8 @@ MpiSession::MpiSession() {
   // Kernels use OpenMP threads, but only one thread communicates at a time: the main thread, or the
   // CommunicationThread of Overlap.
   {
-    const Home home;
+    const VariableOfMpi home("HOME", home_for_mpi());
+    const VariableOfMpi folder("TMPDIR", temporary_folder_for_mpi());
     TP_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided));
   }
   int rank = 0;
