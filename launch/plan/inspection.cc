@@ -102,6 +102,9 @@ void add_heads(const Inspection& found, Lines& lines) {
   if (const MambaSpec* const mixer = first_mixer(found.model.spec()))
     lines.add("mixers", fmt::format("Mamba-2, {} heads of {}, {} groups, states of {}", mixer->num_heads,
                                     mixer->head_dim, mixer->num_groups, mixer->state_size));
+  if (const auto* const mixer = first_part<Mamba1Spec>(found.model.spec()))
+    lines.add("mixers",
+              fmt::format("Mamba-1, {} channels, states of {}", mixer->channels, mixer->state_size));
   if (const auto* const net = first_part<GatedDeltaNetSpec>(found.model.spec()))
     lines.add("mixers", fmt::format("{}, {} heads, states of {} x {}",
                                     net->gate_rank != 0 ? "Kimi delta attention" : "gated delta net",

@@ -99,6 +99,7 @@ HeadCounts head_counts(const AttentionPartSpec& spec) {
     HeadCounts operator()(const MambaSpec& part) const {
       return {part.num_heads, part.num_groups, part.norm_groups > 1 ? part.num_heads / part.norm_groups : 1};
     }
+    HeadCounts operator()(const Mamba1Spec& part) const { return {part.units(), part.units()}; }
     HeadCounts operator()(const NoPartSpec&) const { return {}; }
   };
   return std::visit(Visitor{}, spec);
@@ -108,7 +109,7 @@ bool is_recurrent(const AttentionPartSpec& spec) {
   const auto* const attention = std::get_if<AttentionSpec>(&spec);
   return std::holds_alternative<GatedDeltaNetSpec>(spec) ||
          std::holds_alternative<ShortConvolutionSpec>(spec) || std::holds_alternative<MambaSpec>(spec) ||
-         (attention != nullptr && attention->favor_features != 0);
+         std::holds_alternative<Mamba1Spec>(spec) || (attention != nullptr && attention->favor_features != 0);
 }
 
 bool keeps_state(const BlockSpec& block) { return is_recurrent(block.attention) || block.parallel_mixer; }
@@ -170,14 +171,18 @@ std::size_t leaf_heads(const ModelSpec& spec) {
   if (!spec.same_bits) return 0;
   std::size_t most = 0;
   for (const BlockSpec& block : spec.blocks) {
-    // Channels are divided like the columns of an MLP. Mixers may have fewer heads than there are ranks.
+    // Channels are divided like the columns of an MLP. Mixers may have fewer heads or units than there are
+    // ranks.
     if (std::holds_alternative<ShortConvolutionSpec>(block.attention) ||
-        std::holds_alternative<MambaSpec>(block.attention))
+        std::holds_alternative<MambaSpec>(block.attention) ||
+        std::holds_alternative<Mamba1Spec>(block.attention))
       continue;
     most = std::max(most, head_counts(block.attention).heads);
   }
   if (const MambaSpec* const mixer = first_mixer(spec); mixer != nullptr && most == 0)
     most = mixer->num_heads;
+  if (const auto* const mixer = first_part<Mamba1Spec>(spec); mixer != nullptr && most == 0)
+    most = mixer->units();
   if (!spec.encoder) return most;
   ModelSpec encoder = *spec.encoder;
   encoder.same_bits = true;

@@ -190,14 +190,37 @@ struct MambaSpec {
   bool operator==(const MambaSpec&) const = default;
 };
 
+// The recurrence before Mamba-2. Each channel has a vector as its state, whose elements decay at different
+// rates. All channels share B and C. Source: Gu and Dao, Mamba: Linear-Time Sequence Modeling with Selective
+// State Spaces, 2023.
+struct Mamba1Spec {
+  std::size_t channels = 0;
+  std::size_t state_size = 0;
+  std::size_t conv_kernel = 0;   // width in tokens, including the current token
+  std::size_t dt_rank = 0;       // size of the vector from which the steps of all channels are projected
+  std::optional<NormSpec> norm;  // norms of this vector, of B and of C
+
+  // Ranks divide whole units of channels. A unit depends only on the model. The last one may be smaller.
+  std::size_t unit() const {
+    constexpr std::size_t kEnoughUnits = 32;
+    std::size_t size = 64;
+    while (size > 16 && channels / size < kEnoughUnits) size /= 2;
+    return size;
+  }
+  std::size_t units() const { return (channels + unit() - 1) / unit(); }
+
+  bool operator==(const Mamba1Spec&) const = default;
+};
+
 // The absent half of a block that has only the other one.
 struct NoPartSpec {
   bool operator==(const NoPartSpec&) const = default;
 };
 
 // Attention, or a replacement.
-using AttentionPartSpec = std::variant<AttentionSpec, LatentAttentionSpec, GatedDeltaNetSpec,
-                                       LshAttentionSpec, ShortConvolutionSpec, MambaSpec, NoPartSpec>;
+using AttentionPartSpec =
+    std::variant<AttentionSpec, LatentAttentionSpec, GatedDeltaNetSpec, LshAttentionSpec,
+                 ShortConvolutionSpec, MambaSpec, Mamba1Spec, NoPartSpec>;
 
 // Head counts that determine how ranks divide the part. Ranks may share KV heads.
 struct HeadCounts {

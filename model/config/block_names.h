@@ -5,6 +5,7 @@
 #include "model/config/experts_part.h"
 #include "model/config/latent_attention_part.h"
 #include "model/config/layer_input_part.h"
+#include "model/config/mamba1_part.h"
 #include "model/config/mamba_part.h"
 #include "model/config/next_token_part.h"
 #include "model/config/short_convolution_part.h"
@@ -65,6 +66,7 @@ struct BlockNames {
   GatedDeltaNetNames delta_net{};
   ShortConvolutionNames short_convolution{};
   MambaNames mamba{};
+  Mamba1Names mamba1{};
   CrossAttentionNames cross_attention{};
   NextTokenNames next_token{};
   bool transposed = false;  // weights are stored as [in_features, out_features]
@@ -127,6 +129,7 @@ void for_each_part(const Visit& visit, Block&... blocks) {
   visit(kDeltaNetTensors, blocks.delta_net...);
   visit(kShortConvolutionTensors, blocks.short_convolution...);
   visit(kMambaTensors, blocks.mamba...);
+  visit(kMamba1Tensors, blocks.mamba1...);
   visit(kExpertTensors, blocks.experts...);
   visit(kSharedExpertTensors, blocks.experts.shared_expert...);
 }

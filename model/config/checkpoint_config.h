@@ -6,6 +6,7 @@
 #include "model/config/experts_part.h"
 #include "model/config/latent_attention_part.h"
 #include "model/config/layer_input_part.h"
+#include "model/config/mamba1_part.h"
 #include "model/config/mamba_part.h"
 #include "model/config/reformer_config.h"
 #include "model/config/seq2seq_config.h"
@@ -129,6 +130,7 @@ struct CheckpointConfig : ModelConfig {
   DeltaNetConfig delta_net;
   ShortConvolutionConfig short_convolution;
   MambaConfig mamba;
+  Mamba1Config mamba1;
   double attention_in_multiplier = 1.0;  // factors of attention's input and output
   double attention_out_multiplier = 1.0;
   double key_multiplier = 1.0;

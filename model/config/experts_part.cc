@@ -50,6 +50,16 @@ std::vector<std::size_t> layers_with_experts(const JsonNode& fields) {
   return layers;
 }
 
+// The layers with experts by their period; empty without one.
+std::vector<std::size_t> layers_by_period(const CheckpointConfig& config) {
+  const std::size_t period = config.experts.expert_layer_period;
+  std::vector<std::size_t> layers;
+  for (std::size_t layer = 0; period != 0 && layer < config.num_hidden_layers; ++layer) {
+    if (layer % period == config.experts.expert_layer_offset) layers.push_back(layer);
+  }
+  return layers;
+}
+
 // Newer files list the layers with experts: by type, by booleans, or by numbers that are 0 for dense layers.
 // The first list that a file has counts.
 struct LayerList {
@@ -101,6 +111,10 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
   fields.update_count({"num_nextn_predict_layers"}, config.num_nextn_predict_layers);
   fields.update_count({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"},
                       config.num_experts);
+  fields.update_size({"expert_layer_period"}, config.experts.expert_layer_period);
+  fields.update_count({"expert_layer_offset"}, config.experts.expert_layer_offset);
+  // One expert is an MLP, under an MLP's names.
+  if (config.experts.expert_layer_period != 0 && config.num_experts == 1) config.num_experts = 0;
   if (config.num_experts == 0) return;
   const std::string per_token = fields.name_of(
       {"num_experts_per_tok", "num_experts_per_token", "moe_k", "top_k_experts", "moe_topk", "moe_top_k"});
@@ -147,6 +161,7 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
   config.experts.shared_swiglu_limits =
       limits_of(fields, {"swiglu_limits_shared", "share_expert_swiglu_limit_list"}, layers);
   config.experts.moe_layers = layers_with_experts(fields);
+  if (config.experts.moe_layers.empty()) config.experts.moe_layers = layers_by_period(config);
   fields.update_size({"interleave_moe_layer_step"}, config.experts.interleave_moe_layer_step);
   fields.update_count({"intermediate_size_mlp", "prefix_dense_intermediate_size"},
                       config.experts.intermediate_size_mlp);

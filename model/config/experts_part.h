@@ -103,6 +103,9 @@ struct ExpertsConfig {
   std::size_t moe_layer_freq = 1;
   std::vector<std::size_t> moe_layers{};  // layers with experts; empty: use interleave_moe_layer_step
   std::size_t interleave_moe_layer_step = 1;
+  // Jamba: layer i has experts if i % expert_layer_period is expert_layer_offset. 0: no such rule.
+  std::size_t expert_layer_period = 0;
+  std::size_t expert_layer_offset = 0;
   std::size_t intermediate_size_mlp = 0;  // intermediate_size of layers without experts; 0: intermediate_size
   // Cohere 2: 1 lets dense layers, which come first, see everything; how experts are weighed, and how a
   // shared expert is added.

@@ -16,9 +16,6 @@ inline constexpr std::size_t kAnchorTokens = 64;
 // Most tokens between two anchors that a state keeps.
 inline constexpr std::size_t kKeptTokens = kAnchorTokens - 1;
 
-// Rounded up to whole vectors.
-constexpr std::size_t padded(std::size_t count) { return (count + 15) / 16 * 16; }
-
 // The floats of a state: the matrices of all value heads at the last anchor, then what has come since. Rows
 // are padded to whole vectors.
 struct DeltaShape {

@@ -6,6 +6,9 @@
 
 namespace tp::kernels {
 
+// Rounded up to whole vectors.
+constexpr std::size_t padded(std::size_t count) { return (count + 15) / 16 * 16; }
+
 // A copy of the recurrent state after the first `tokens` tokens of a run.
 struct StateCopy {
   std::size_t tokens = 0;

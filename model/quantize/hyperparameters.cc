@@ -135,11 +135,16 @@ const GatedDeltaNetSpec* kimi_attention(const ModelSpec& spec) {
   return delta_net != nullptr && delta_net->gate_rank != 0 ? delta_net : nullptr;
 }
 
+// Whether any layer has a mixer, of Mamba-1 or Mamba-2.
+bool has_mixers(const ModelSpec& spec) {
+  return first_mixer(spec) != nullptr || first_part<Mamba1Spec>(spec) != nullptr;
+}
+
 // Writes the number of KV heads. Layers with a short convolution, Kimi delta attention or only a mixer have
 // none. llama.cpp caches a latent, which all heads share, as one KV head.
 void write_kv_heads(const ModelSpec& spec, ArchitectureValues& values) {
-  const bool counts_others = first_part<ShortConvolutionSpec>(spec) != nullptr ||
-                             first_mixer(spec) != nullptr || kimi_attention(spec) != nullptr;
+  const bool counts_others = first_part<ShortConvolutionSpec>(spec) != nullptr || has_mixers(spec) ||
+                             kimi_attention(spec) != nullptr;
   std::vector<std::int32_t> heads;
   for (const BlockSpec& block : spec.blocks) {
     const auto* const own = std::get_if<AttentionSpec>(&block.attention);
@@ -210,6 +215,7 @@ const RopeSpec* rope_of(const ModelSpec& spec, bool with_window = false) {
 void write_recurrence(const CheckpointConfig& config, const ModelSpec& spec, ArchitectureValues& values) {
   if (first_part<ShortConvolutionSpec>(spec) != nullptr)
     write_numbers(kShortConvolutionNumbers, config.short_convolution, values);
+  if (first_part<Mamba1Spec>(spec) != nullptr) write_mamba1(config.mamba1, values);
   if (first_mixer(spec) != nullptr) {
     write_mamba(config.mamba, values);
     values.boolean("rope.scaling.finetuned", rope_of(spec) != nullptr);
@@ -258,7 +264,7 @@ void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec
   const auto* const attention = first_part<AttentionSpec>(spec);
   const auto* const latent = first_part<LatentAttentionSpec>(spec);
   const bool has_attention = attention != nullptr || latent != nullptr;
-  require<ConfigError>(has_attention || first_mixer(spec) != nullptr,
+  require<ConfigError>(has_attention || has_mixers(spec),
                        "cannot write {} as a GGUF file: expected attention or mixers, found none; use the "
                        "checkpoint without converting it",
                        model);

@@ -68,7 +68,7 @@ TensorNames names_of(const ModelMetadata& model) {
 
 GgufHeads heads_in(const ModelMetadata& model) {
   GgufHeads heads{model.heads(), model.kv_heads(), model.head_dim()};
-  if (!model.has("ssm.time_step_rank")) return heads;
+  if (!model.has("ssm.time_step_rank") || !model.has("ssm.group_count")) return heads;
   const auto at_least_one = [](std::uint64_t number) { return std::max<std::uint64_t>(1, number); };
   heads.delta_key_heads = at_least_one(model.whole("ssm.group_count"));
   heads.delta_value_heads = at_least_one(model.whole("ssm.time_step_rank"));

@@ -280,6 +280,11 @@ std::vector<float> WeightLoader::part_of_vector(const std::string& name, std::si
   return elements_of({name, shape, TensorSlice::of_columns(shape, part)});
 }
 
+std::vector<float> WeightLoader::rows_of_tensor(const StoredLayer& layer, Range rows) {
+  source_.expect(layer.name, layer.shape, fmt::format("{}, {}", layer.out_reason, layer.in_reason));
+  return elements_of({layer.name, layer.shape, TensorSlice::of_rows(layer.shape, rows)});
+}
+
 std::vector<std::string> WeightLoader::unread_tensors() {
   if (!reads()) return {};
   const std::uint64_t key = packed_cache_key("unread tensors", {});

@@ -18,6 +18,12 @@ std::size_t products_of(const MambaSpec& spec, std::size_t heads) {
   return 2 * heads * spec.head_dim * spec.state_size;
 }
 
+// An exponential counts as eight multiplications. `units`: units of channels.
+std::size_t products_of(const Mamba1Spec& spec, std::size_t units) {
+  constexpr std::size_t kPerElement = 8 + 3;
+  return kPerElement * units * spec.unit() * spec.state_size;
+}
+
 std::size_t products_of(const ShortConvolutionSpec& spec, std::size_t channels) {
   return channels * (spec.conv_kernel + 2);
 }
@@ -102,6 +108,7 @@ std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan
     const auto* const recurrence = std::get_if<GatedDeltaNetSpec>(&part);
     const auto* const convolution = std::get_if<ShortConvolutionSpec>(&part);
     const auto* const mixer = std::get_if<MambaSpec>(&part);
+    const auto* const channels = std::get_if<Mamba1Spec>(&part);
     const auto& place = groups.places[layers.begin + layer];
     const auto* const hashed = std::get_if<LshAttentionSpec>(&part);
     const IndexerSpec* const indexer = indexer_of(block);
@@ -114,6 +121,7 @@ std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan
         recurrence != nullptr ? recurrent_shape(products_of(*recurrence, heads), states[layer], kScanPasses)
         : convolution != nullptr ? recurrent_shape(products_of(*convolution, heads), states[layer], 2.0)
         : mixer != nullptr       ? recurrent_shape(products_of(*mixer, heads), states[layer], kScanPasses)
+        : channels != nullptr    ? recurrent_shape(products_of(*channels, heads), states[layer], 2.0)
         : hashed != nullptr      ? hashed_shape(*hashed, heads)
                                  : shape_of_layer(layouts[layer], kv_heads, heads, window, is_chunked(part));
     add_layer(shape, shapes);

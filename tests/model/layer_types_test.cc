@@ -23,6 +23,7 @@ using nlohmann::json;
 std::string type_of(const BlockSpec& block) {
   if (block.parallel_mixer) return "hybrid";
   if (std::holds_alternative<MambaSpec>(block.attention) ||
+      std::holds_alternative<Mamba1Spec>(block.attention) ||
       std::holds_alternative<GatedDeltaNetSpec>(block.attention))
     return "linear_attention";
   if (std::holds_alternative<ShortConvolutionSpec>(block.attention)) return "conv";
@@ -38,9 +39,9 @@ std::string type_of(const BlockSpec& block) {
 // The configuration with layer_types instead of the family's older fields for them.
 json with_types(json config, const ModelSpec& spec) {
   json& fields = config.contains("text_config") ? config["text_config"] : config;
-  for (const char* const older :
-       {"attn_layer_indices", "layers_block_type", "hybrid_override_pattern", "full_attention_interval",
-        "full_attn_idxs", "attention_types", "attention_layers", "global_attn_every_n_layers"})
+  for (const char* const older : {"attn_layer_indices", "layers_block_type", "hybrid_override_pattern",
+                                  "full_attention_interval", "full_attn_idxs", "attention_types",
+                                  "attention_layers", "global_attn_every_n_layers", "attn_layer_period"})
     fields.erase(older);
   fields["layer_types"] = json::array();
   for (const BlockSpec& block : spec.blocks) fields["layer_types"].push_back(type_of(block));

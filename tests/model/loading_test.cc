@@ -69,6 +69,11 @@ std::size_t replicated_parameters(const MambaSpec& spec, std::size_t hidden_size
          (ranks - 1) * channels * (spec.conv_kernel + 1);
 }
 
+// All taps and biases of the convolution.
+std::size_t replicated_parameters(const Mamba1Spec& spec, std::size_t, std::size_t ranks) {
+  return (ranks - 1) * spec.channels * (spec.conv_kernel + 1);
+}
+
 // And routes, and projects to the latent of experts.
 std::size_t replicated_parameters(const MixtureOfExpertsSpec& spec, std::size_t hidden_size,
                                   std::size_t ranks) {

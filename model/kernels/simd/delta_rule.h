@@ -155,20 +155,6 @@ void scan_weights(const ScanWeights& w) {
   }
 }
 
-// Loads `count` floats, padded with zeros to a vector.
-inline Vector load_some(const float* from, std::size_t count) {
-  if (count >= kLanes) return load(from);
-  float values[kLanes] = {};
-  for (std::size_t i = 0; i < count; ++i) values[i] = from[i];
-  return load(values);
-}
-inline void store_some(const Vector& from, std::size_t count, float* to) {
-  if (count >= kLanes) return store(from, to);
-  float values[kLanes];
-  store(from, values);
-  for (std::size_t i = 0; i < count; ++i) to[i] = values[i];
-}
-
 // The tokens [first, first + kTokens) in kVectors vectors of columns. Sums stay in registers.
 template <bool kCorrects, std::size_t kTokens, std::size_t kVectors>
 class TokenGroup {

@@ -141,6 +141,26 @@ struct FavorStep {
   float* out;           // [heads, columns]
 };
 
+// Up to 16 channels through consecutive tokens of a selective scan.
+struct ChannelScan {
+  float* state;       // [state_size, 16]
+  const float* rate;  // [state_size, 16]
+  std::size_t state_size;
+  const float* direct;   // [16]
+  std::size_t channels;  // 1 to 16
+  std::size_t tokens;
+  const float* x;  // [tokens, channels]
+  std::size_t x_stride;
+  const float* step;  // [tokens, channels], before softplus
+  std::size_t step_stride;
+  const float* b;  // [tokens, state_size]
+  const float* c;  // [tokens, state_size]
+  std::size_t b_stride;
+  std::size_t c_stride;
+  float* out;  // [tokens, channels]; may be x
+  std::size_t out_stride;
+};
+
 struct SimdKernels {
   // y[o] = sum over i of x[i] * weight[o * w_stride + i].
   void (*matvec)(const float* weight, std::size_t w_stride, std::size_t out_features, std::size_t in_features,
@@ -162,6 +182,7 @@ struct SimdKernels {
   void (*exponentials)(float* x, std::size_t size, float less);
   // state = kept * state + key value^T; out = query state.
   void (*favor)(const FavorStep& step);
+  void (*scan_channels)(const ChannelScan& scan);
   void (*index_scores)(const IndexTile& tile);
   std::size_t index_panels;  // largest number of panels that index_scores widens at a time
 };

@@ -3,6 +3,7 @@
 #include "model/kernels/simd/delta_rule.h"
 #include "model/kernels/simd/favor.h"
 #include "model/kernels/simd/index_scores.h"
+#include "model/kernels/simd/selective_scan.h"
 #include "model/kernels/simd/simd.h"
 #include "model/kernels/simd/vector/vector.h"
 
@@ -57,8 +58,8 @@ void rotate_halves(float* x, const float* cosine, const float* sine, std::size_t
 }  // namespace
 
 extern const SimdKernels kKernels;
-const SimdKernels kKernels = {matvec,       rotate_halves, scan_dots,    scan_faded_dots, scan_faded_keys,
-                              scan_fade,    scan_weights,  scan_tokens,  scan_anchor,     largest_of,
-                              exponentials, favor_step,    index_scores, kIndexPanels};
+const SimdKernels kKernels = {matvec,       rotate_halves, scan_dots,     scan_faded_dots, scan_faded_keys,
+                              scan_fade,    scan_weights,  scan_tokens,   scan_anchor,     largest_of,
+                              exponentials, favor_step,    scan_channels, index_scores,    kIndexPanels};
 
 }  // namespace tp::kernels::TP_ISA_NAMESPACE

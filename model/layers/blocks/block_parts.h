@@ -7,6 +7,7 @@
 #include "model/layers/attention/latent_attention.h"
 #include "model/layers/attention/lsh_attention.h"
 #include "model/layers/attention/mamba.h"
+#include "model/layers/attention/mamba1.h"
 #include "model/layers/attention/short_convolution.h"
 #include "model/layers/feed_forward/mixture_of_experts.h"
 #include "model/layers/feed_forward/mlp.h"
@@ -50,7 +51,8 @@ class AttentionPart {
   std::vector<StatePart> state_parts() const;
 
  private:
-  std::variant<Attention, LatentAttention, GatedDeltaNet, LshAttention, ShortConvolution, Mamba, NoPart>
+  std::variant<Attention, LatentAttention, GatedDeltaNet, LshAttention, ShortConvolution, Mamba, Mamba1,
+               NoPart>
       part_;
 };
 

@@ -93,11 +93,12 @@ struct GgufHeads {
 };
 
 // Arrangements of vectors that GGUF files store as a column: with the same values, or as -exp(value). A
-// matrix with a further extent, 1.
+// matrix with a further extent, 1. A matrix of -exp(value).
 inline GgufPlace gguf_column(const GgufContext& /*context*/) { return {.vector_row = 1}; }
 inline GgufPlace gguf_column_of_exp(const GgufContext& /*context*/) {
   return {.vector_row = 1, .is_negative_exp = true};
 }
+inline GgufPlace gguf_exp(const GgufContext& /*context*/) { return {.is_negative_exp = true}; }
 inline GgufPlace gguf_extent_1(const GgufContext& /*context*/) { return {.has_extent_1 = true}; }
 
 }  // namespace tp
