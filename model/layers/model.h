@@ -58,7 +58,7 @@ class Model {
                         std::optional<WeightType> weights, Stage stage = {}, const VocabTables& others = {});
 
   // Runs one step. All-reduces: one for the embedding, one per parallel block, two per block of any other
-  // kind, and one more for each cross-attention, ParallelExperts, ProjectionNorm, NextTokenInput and
+  // kind, and one more for each cross-attention, ParallelExperts, ProjectionNorm, NextTokenInput, Mamba1 and
   // PerLayerInputs, and for experts with a latent. `on_logits` receives the logits of the output rows in
   // groups of at most kLogitRows rows. Each call passes the index of the group's first output and this rank's
   // shard of the logits, [rows, local_vocab]. `on_hidden` receives the hidden rows after the final norm,

@@ -1,4 +1,4 @@
-// Configs of models with Mamba-2 mixers: spellings, and variants that the mixer cannot express.
+// Configs of models with Mamba-1 and Mamba-2 mixers: spellings, and variants that the mixer cannot express.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/files/json_node.h"
@@ -79,6 +79,39 @@ TEST(MambaConfig, HasOneMlpInGraniteWithoutExperts) {
   EXPECT_EQ(spec.names.block(0).gate_up_proj, "layers.0.shared_mlp.input_linear");
 }
 
+TEST(MambaConfig, HasTheSizesOfMamba1) {
+  const Mamba1Config config = mamba_config_with("mamba1", {}).mamba1;
+  EXPECT_EQ(config.d_inner, 128U);
+  EXPECT_EQ(config.dt_rank, 4U);
+  EXPECT_EQ(mamba_config_with("mamba1", {{"time_step_rank", "auto"}, {"hidden_size", 72}}).mamba1.dt_rank,
+            5U);
+  EXPECT_EQ(mamba_config_with("mamba1", {}).num_attention_heads, 8U) << "units of channels";
+  EXPECT_EQ(mamba_config_with("jamba", {}).num_attention_heads, 8U) << "heads";
+  EXPECT_NE(
+      mamba_error("mamba1", {{"expand", 3}}).find("intermediate_size must be expand x hidden_size, 192"),
+      std::string::npos);
+  EXPECT_NE(
+      mamba_error("jamba", {{"attn_layer_offset", 4}}).find("less than attn_layer_period, found 4 and 4"),
+      std::string::npos);
+}
+
+TEST(MambaConfig, HasAttentionAndExpertsOfJambaByTheirPeriods) {
+  const ModelSpec spec = mamba_spec_with("jamba", {});
+  for (std::size_t layer = 0; layer < 4; ++layer) {
+    EXPECT_EQ(keeps_keys(spec.blocks[layer]), layer == 2) << layer;
+    EXPECT_EQ(experts_in(spec.blocks[layer]) != nullptr, layer % 2 == 1) << layer;
+  }
+  const ModelSpec one_expert = mamba_spec_with("jamba", {{"num_experts", 1}});
+  for (const BlockSpec& block : one_expert.blocks) EXPECT_EQ(experts_in(block), nullptr);
+  const ModelSpec usual = mamba_spec_with("jamba", {{"num_hidden_layers", 16},
+                                                    {"attn_layer_period", nullptr},
+                                                    {"attn_layer_offset", nullptr},
+                                                    {"expert_layer_period", nullptr},
+                                                    {"expert_layer_offset", nullptr}});
+  EXPECT_TRUE(keeps_keys(usual.blocks[4]) && keeps_keys(usual.blocks[12]) && !keeps_keys(usual.blocks[2]));
+  EXPECT_TRUE(experts_in(usual.blocks[15]) != nullptr && experts_in(usual.blocks[14]) == nullptr);
+}
+
 TEST(MambaConfig, RefusesOtherMixers) {
   for (const auto& [fixture, fields] : std::vector<std::pair<std::string, json>>{
            {"granite4h", {{"mamba_proj_bias", true}}},
@@ -86,6 +119,11 @@ TEST(MambaConfig, RefusesOtherMixers) {
            {"nemotronh", {{"use_bias", true}}},
            {"nemotronh", {{"time_step_limit", {0.001, 0.1}}}},
            {"falconh1", {{"attention_bias", true}}},
+           {"mamba1", {{"use_conv_bias", false}}},
+           {"mamba1", {{"hidden_act", "gelu"}}},
+           {"jamba", {{"mamba_proj_bias", true}}},
+           {"jamba", {{"mamba_inner_layernorms", false}}},
+           {"jamba", {{"sliding_window", 64}}},
            {"falconh1", {{"mamba_rms_norm", true}, {"mamba_norm_before_gate", true}}},
            {"falconh1", {{"ssm_multipliers", {1.0, 2.0}}}}})
     EXPECT_THROW(mamba_spec_with(fixture, fields), ConfigError) << fixture << ": " << fields;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/kernels/simd/simd.h"
+#include "model/kernels/simd/vector/partial.h"
 #include "model/kernels/simd/vector/quarters.h"
 #include "model/kernels/simd/vector/vector.h"
 

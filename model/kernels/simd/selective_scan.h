@@ -3,6 +3,7 @@
 
 #include "model/kernels/simd/simd.h"
 #include "model/kernels/simd/vector/exp.h"
+#include "model/kernels/simd/vector/partial.h"
 #include "model/kernels/simd/vector/vector.h"
 
 namespace tp::kernels {

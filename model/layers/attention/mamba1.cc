@@ -12,32 +12,32 @@
 namespace tp {
 namespace {
 
-constexpr const char* kInner = "the mixer's expand x hidden_size";
-constexpr const char* kRank = "time_step_rank";
-constexpr const char* kParts = "time_step_rank + 2 x state_size";
+constexpr const char* kMamba1Channels = "the mixer's expand x hidden_size";
+constexpr const char* kStepRank = "time_step_rank";
+constexpr const char* kMamba1Parts = "time_step_rank + 2 x state_size";
 
 Range channels_of(const Mamba1Spec& spec, Range units) {
   return {std::min(spec.channels, units.begin * spec.unit()),
           std::min(spec.channels, units.end * spec.unit())};
 }
 
-std::size_t parts_of(const Mamba1Spec& spec) { return spec.dt_rank + 2 * spec.state_size; }
+std::size_t mamba1_parts(const Mamba1Spec& spec) { return spec.dt_rank + 2 * spec.state_size; }
 
-std::vector<OwnedRows> in_rows(const Mamba1Spec& spec, std::size_t hidden_size, const std::string& name,
-                               Range own) {
+std::vector<OwnedRows> mamba1_in_rows(const Mamba1Spec& spec, std::size_t hidden_size,
+                                      const std::string& name, Range own) {
   const StoredLayer layer{
       name, {2 * spec.channels, hidden_size}, "2 x the mixer's expand x hidden_size", "hidden_size"};
   return {{layer, own}, {layer, own, spec.channels}};
 }
 
-std::vector<OwnedRows> dt_rows(const Mamba1Spec& spec, const std::string& name, Range own) {
-  return {{{name, {spec.channels, spec.dt_rank}, kInner, kRank}, own}};
+std::vector<OwnedRows> mamba1_dt_rows(const Mamba1Spec& spec, const std::string& name, Range own) {
+  return {{{name, {spec.channels, spec.dt_rank}, kMamba1Channels, kStepRank}, own}};
 }
 
 // exp(A_log) of the owned channels, in blocks.
-std::vector<float> load_rates(WeightLoader& loader, const Mamba1Spec& spec, const std::string& name,
-                              Range own) {
-  const StoredLayer layer{name, {spec.channels, spec.state_size}, kInner, "state_size"};
+std::vector<float> load_channel_rates(WeightLoader& loader, const Mamba1Spec& spec, const std::string& name,
+                                      Range own) {
+  const StoredLayer layer{name, {spec.channels, spec.state_size}, kMamba1Channels, "state_size"};
   const std::vector<float> logs = loader.rows_of_tensor(layer, own);
   std::vector<float> rates(kernels::selective_state_floats(own.size(), spec.state_size));
   for (std::size_t channel = 0; channel < own.size(); ++channel) {
@@ -54,7 +54,7 @@ std::vector<float> load_rates(WeightLoader& loader, const Mamba1Spec& spec, cons
 std::optional<Mamba1::Norms> Mamba1::load_norms(WeightLoader& loader, const Mamba1Spec& spec,
                                                 const Mamba1Names& names) {
   if (!spec.norm) return std::nullopt;
-  return Norms{Norm(loader, names.dt_norm, spec.dt_rank, *spec.norm, kRank),
+  return Norms{Norm(loader, names.dt_norm, spec.dt_rank, *spec.norm, kStepRank),
                Norm(loader, names.b_norm, spec.state_size, *spec.norm, "state_size"),
                Norm(loader, names.c_norm, spec.state_size, *spec.norm, "state_size")};
 }
@@ -67,17 +67,19 @@ Mamba1::Mamba1(WeightLoader& loader, const Mamba1Spec& spec, std::size_t hidden_
     : spec_(spec),
       units_(units),
       own_(channels_of(spec, units)),
-      in_proj_(loader, in_rows(spec, hidden_size, names.mamba1.in_proj, own_), false),
-      conv_(loader, {names.mamba1.conv, {spec.channels, spec.conv_kernel}, kInner, "the kernel's width"},
+      in_proj_(loader, mamba1_in_rows(spec, hidden_size, names.mamba1.in_proj, own_), false),
+      conv_(loader,
+            {names.mamba1.conv, {spec.channels, spec.conv_kernel}, kMamba1Channels, "the kernel's width"},
             {own_}, true),
-      x_proj_(loader, {names.mamba1.x_proj, {parts_of(spec), spec.channels}, kParts, kInner}, own_, false,
-              loader.leaf_of_heads(spec.unit())),
+      x_proj_(loader,
+              {names.mamba1.x_proj, {mamba1_parts(spec), spec.channels}, kMamba1Parts, kMamba1Channels}, own_,
+              false, loader.leaf_of_heads(spec.unit())),
       norms_(load_norms(loader, spec, names.mamba1)),
-      dt_proj_(loader, dt_rows(spec, names.mamba1.dt_proj, own_), true),
-      rate_(load_rates(loader, spec, names.mamba1.decay, own_)),
-      direct_(loader.part_of_vector(names.mamba1.direct, spec.channels, own_, kInner)),
-      out_proj_(loader, {names.mamba1.out_proj, {hidden_size, spec.channels}, "hidden_size", kInner}, own_,
-                false, loader.leaf_of_heads(spec.unit())) {
+      dt_proj_(loader, mamba1_dt_rows(spec, names.mamba1.dt_proj, own_), true),
+      rate_(load_channel_rates(loader, spec, names.mamba1.decay, own_)),
+      direct_(loader.part_of_vector(names.mamba1.direct, spec.channels, own_, kMamba1Channels)),
+      out_proj_(loader, {names.mamba1.out_proj, {hidden_size, spec.channels}, "hidden_size", kMamba1Channels},
+                own_, false, loader.leaf_of_heads(spec.unit())) {
   direct_.resize(kernels::padded(own_.size()));
 }
 
@@ -120,7 +122,7 @@ PartialSum Mamba1::operator()(TensorView<const float> x, const StepContext& step
 }
 
 TensorView<float> Mamba1::project(TensorView<float> x, const StepContext& step) const {
-  const TensorView<float> parts = step.workspace.take(x.rows(), parts_of(spec_));
+  const TensorView<float> parts = step.workspace.take(x.rows(), mamba1_parts(spec_));
   {
     const Workspace::Frame frame(step.workspace);
     PartialSum sum = x_proj_(x, step);

@@ -1,5 +1,5 @@
-// GGUF files of models with Mamba-2 mixers. Source of names, shapes and values: llama.cpp,
-// conversion/mamba.py, granite.py, falcon_h1.py and nemotron.py.
+// GGUF files of models with Mamba-1 and Mamba-2 mixers. Source of names, shapes and values: llama.cpp,
+// conversion/mamba.py, jamba.py, granite.py, falcon_h1.py and nemotron.py.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "tests/model/gguf_conversion.h"
@@ -64,6 +64,35 @@ void write_mixer_sizes(GgufConversion& to) {
   to.whole("ssm.group_count", config.mamba.n_groups);
   to.whole("ssm.inner_size", inner_of(config));
   to.whole("ssm.time_step_rank", config.mamba.n_heads);
+}
+
+// The tensors of a Mamba-1 mixer, if the block has one, and the sizes of all mixers.
+void write_mamba1_mixer(GgufConversion& to, std::size_t layer, const std::string& prefix) {
+  to.copy_block(layer,
+                {{"ssm_in.weight", "in_proj.weight"},
+                 {"ssm_conv1d.weight", "conv1d.weight"},
+                 {"ssm_conv1d.bias", "conv1d.bias"},
+                 {"ssm_x.weight", "x_proj.weight"},
+                 {"ssm_dt_norm.weight", "dt_layernorm.weight"},
+                 {"ssm_b_norm.weight", "b_layernorm.weight"},
+                 {"ssm_c_norm.weight", "c_layernorm.weight"},
+                 {"ssm_dt.weight", "dt_proj.weight"},
+                 {"ssm_dt.bias", "dt_proj.bias"},
+                 {"ssm_a", "A_log"},
+                 {"ssm_d", "D"},
+                 {"ssm_out.weight", "out_proj.weight"}},
+                prefix);
+  to.change(fmt::format("blk.{}.ssm_a", layer), [](TensorValues& logs) {
+    for (float& value : logs.elements) value = -std::exp(value);
+  });
+}
+
+void write_mamba1_sizes(GgufConversion& to) {
+  const Mamba1Config& mamba = to.config().mamba1;
+  to.whole("ssm.conv_kernel", mamba.d_conv);
+  to.whole("ssm.inner_size", mamba.d_inner);
+  to.whole("ssm.state_size", mamba.d_state);
+  to.whole("ssm.time_step_rank", mamba.dt_rank);
 }
 
 // The number in layers of this type; 0 in others.
@@ -210,6 +239,49 @@ GgufConversion mamba2_file(const Fixture& fixture) {
   return to;
 }
 
+GgufConversion mamba1_file(const Fixture& fixture) {
+  GgufConversion to(fixture, "mamba");
+  write_mamba1_sizes(to);
+  to.copy("token_embd.weight", "backbone.embeddings.weight");
+  to.copy("output_norm.weight", "backbone.norm_f.weight");
+  to.number("attention.layer_norm_rms_epsilon", to.config().layer_norm_eps);
+  to.whole("context_length", 1U << 20);
+  to.whole("feed_forward_length", 0);
+  to.whole("attention.head_count", 0);
+  to.boolean("ssm.dt_b_c_rms", false);
+  for (const char* key : {"attention.head_count_kv", "attention.key_length", "attention.value_length",
+                          "attention.layer_norm_epsilon", "rope.dimension_count", "rope.freq_base"})
+    to.remove(key);
+  for (std::size_t layer = 0; layer < to.config().num_hidden_layers; ++layer) {
+    const std::string prefix = fmt::format("backbone.layers.{}.", layer);
+    to.copy(fmt::format("blk.{}.attn_norm.weight", layer), prefix + "norm.weight");
+    write_mamba1_mixer(to, layer, prefix + "mixer.");
+  }
+  return to;
+}
+
+// The metadata doesn't say which layers have experts.
+GgufConversion jamba_file(const Fixture& fixture) {
+  GgufConversion to(fixture, "jamba");
+  write_mamba1_sizes(to);
+  write_kv_heads_of_layers(to);
+  for (const char* key : {"expert_feed_forward_length", "rope.dimension_count", "rope.freq_base"})
+    to.remove(key);
+  to.copy("output_norm.weight", "model.final_layernorm.weight");
+  for (std::size_t layer = 0; layer < to.config().num_hidden_layers; ++layer) {
+    to.copy_block(layer, test::kLlamaBlock);
+    to.copy_block(layer, {{"ffn_norm.weight", "pre_ff_layernorm.weight"},
+                          {"ffn_gate.weight", "feed_forward.gate_proj.weight"},
+                          {"ffn_up.weight", "feed_forward.up_proj.weight"},
+                          {"ffn_down.weight", "feed_forward.down_proj.weight"},
+                          {"ffn_gate_inp.weight", "feed_forward.router.weight"}});
+    for (const std::string part : {"gate", "up", "down"})
+      to.stack(layer, "ffn_" + part + "_exps.weight", "feed_forward.experts.{}." + part + "_proj.weight");
+    write_mamba1_mixer(to, layer, fmt::format("model.layers.{}.mamba.", layer));
+  }
+  return to;
+}
+
 GgufConversion nemotron_h_file(const Fixture& fixture) {
   const bool has_experts = load_config(fixture.folder).num_experts != 0;
   GgufConversion to(fixture, has_experts ? "nemotron_h_moe" : "nemotron_h");
@@ -292,6 +364,7 @@ INSTANTIATE_TEST_SUITE_P(
     Fixtures, GgufMamba,
     testing::Values(std::pair{"granite4h", &granite_file}, std::pair{"bamba", &bamba_file},
                     std::pair{"falconh1", &falcon_h1_file}, std::pair{"mamba2", &mamba2_file},
+                    std::pair{"mamba1", &mamba1_file}, std::pair{"jamba", &jamba_file},
                     std::pair{"nemotronh", &nemotron_h_file}, std::pair{"nemotronh-moe", &nemotron_h_file},
                     std::pair{"nemotronh-latent", &nemotron_h_file}),
     [](const auto& info) {

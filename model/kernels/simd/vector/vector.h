@@ -89,20 +89,6 @@ inline void store(const WordVector& v, unsigned char* p) {
     __builtin_memcpy(p + i * kRegisterBytes, &v.part[i], kRegisterBytes);
 }
 
-// Loads `count` floats, padded with zeros to a vector.
-inline Vector load_some(const float* from, std::size_t count) {
-  if (count >= kLanes) return load(from);
-  float values[kLanes] = {};
-  for (std::size_t i = 0; i < count; ++i) values[i] = from[i];
-  return load(values);
-}
-inline void store_some(const Vector& from, std::size_t count, float* to) {
-  if (count >= kLanes) return store(from, to);
-  float values[kLanes];
-  store(from, values);
-  for (std::size_t i = 0; i < count; ++i) to[i] = values[i];
-}
-
 // sum += a * b
 inline void multiply_add(const Vector& a, const Vector& b, Vector& sum) {
   for (std::size_t i = 0; i < kParts; ++i) sum.part[i] += a.part[i] * b.part[i];
