@@ -7,6 +7,7 @@
 #include "model/kernels/matmul.h"
 #include "model/kernels/recurrent_inputs.h"
 #include "model/kernels/rope.h"
+#include "model/kernels/selective_scan.h"
 #include "model/memory/buffer.h"
 #include "model/weights/packing_fingerprint.h"
 #include "parallel/machine/hash.h"
@@ -148,6 +149,30 @@ std::uint64_t hash_of_recurrence(bool decays_rows, std::uint64_t hash) {
   return hash;
 }
 
+// The last block of channels is not whole.
+std::uint64_t hash_of_selective_scan(std::uint64_t hash) {
+  constexpr std::size_t kChannels = kHeadDim - 4;
+  constexpr std::size_t kStateSize = 16;
+  Numbers x(kTokens, kChannels, 10);
+  Numbers step(kTokens, kChannels, 11);
+  Numbers inputs(kTokens, 2 * kStateSize, 12);
+  Numbers state(1, selective_state_floats(kChannels, kStateSize));
+  const std::vector<float> rate(state.all().size(), 0.7F);
+  const std::vector<float> direct(padded(kChannels), 0.5F);
+  const RecurrentRun run{.tokens = kTokens, .state = state.view().data()};
+  selective_scan({.x = x.view(),
+                  .step = step.view(),
+                  .b = inputs.view().columns_from(0, kStateSize),
+                  .c = inputs.view().columns_from(kStateSize, kStateSize),
+                  .rate = rate,
+                  .direct = direct,
+                  .out = x.view()},
+                 {&run, 1});
+  for (Numbers* const result : {&state, &x})
+    hash = hash_of_numbers(std::span<const float>(result->all()), hash);
+  return hash;
+}
+
 std::uint64_t hash_of_favor(std::uint64_t hash) {
   constexpr std::size_t kFeatures = 32;
   const std::vector<float> features = orthogonal_features(1, kFeatures, kHeadDim);
@@ -198,7 +223,8 @@ std::uint64_t arithmetic_fingerprint(KvType type, std::size_t block_size) {
   std::uint64_t hash = hash_of_products(hash_of(""));
   hash = hash_of_attention({type, 1, block_size, kHeadDim, kHeadDim}, hash);
   hash = hash_of_attention({type, 1, block_size, kHeadDim + 32, kHeadDim, true}, hash);
-  return hash_of_elements(hash_of_favor(hash_of_recurrence(true, hash_of_recurrence(false, hash))));
+  hash = hash_of_recurrence(true, hash_of_recurrence(false, hash));
+  return hash_of_elements(hash_of_favor(hash_of_selective_scan(hash)));
 }
 
 }  // namespace tp
