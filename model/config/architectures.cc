@@ -161,7 +161,8 @@ bool shares_indexers(const ModelSpec& spec) {
 }
 
 bool can_divide_layers(const ModelSpec& spec) {
-  return !spec.per_layer_inputs && std::ranges::none_of(spec.blocks, [](const BlockSpec& block) {
+  if (spec.per_layer_inputs || altup_of(spec) != nullptr) return false;
+  return std::ranges::none_of(spec.blocks, [](const BlockSpec& block) {
     const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
     return attention != nullptr && attention->shared_kv_layer.has_value();
   });

@@ -61,9 +61,11 @@ bool may_be_quantized(std::string_view tensor) {
   if (tensor.starts_with(kBlocks)) tensor.remove_prefix(tensor.find('.', kBlocks.size()) + 1);
   if (tensor.ends_with(kWeight)) tensor.remove_suffix(kWeight.size());
   bool may_be = true;
-  for_each_part([&](const auto& table) {
+  const auto look_up = [&](const auto& table) {
     for (const auto& row : table) may_be = may_be && (row.is_quantized || tensor != row.gguf);
-  });
+  };
+  for_each_part(look_up);
+  look_up(kAltUpStreamTensors);
   return may_be;
 }
 

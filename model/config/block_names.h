@@ -8,6 +8,7 @@
 #include "model/config/mamba1_part.h"
 #include "model/config/mamba_part.h"
 #include "model/config/next_token_part.h"
+#include "model/config/residual_part.h"
 #include "model/config/short_convolution_part.h"
 
 #include <array>
@@ -61,6 +62,8 @@ struct BlockNames {
   std::string experts_input_norm{};
   std::string experts_norm{};
   LayerInputNames layer_input{};
+  LaurelNames laurel{};
+  AltUpNames altup{};
   std::string output_scale{};  // a tensor, not a layer
   LatentAttentionNames latent_attention{};
   GatedDeltaNetNames delta_net{};
@@ -123,6 +126,8 @@ template <class Visit, class... Block>
 void for_each_part(const Visit& visit, Block&... blocks) {
   visit(kBlockTensors, blocks...);
   visit(kLayerInputTensors, blocks.layer_input...);
+  visit(kLaurelTensors, blocks.laurel...);
+  visit(kAltUpTensors, blocks.altup...);
   visit(kLatentAttentionTensors, blocks.latent_attention...);
   visit(kIndexerTensors, blocks.latent_attention.indexer...);
   visit(kNextTokenTensors, blocks.next_token...);
@@ -138,7 +143,7 @@ void for_each_part(const Visit& visit, Block&... blocks) {
 // names. The matrices of all experts form a stack, which is named in `experts.parts`.
 BlockNames gguf_block();
 
-// Whether `quantize` may store a block's matrix in a quantized type. `tensor`: its name in GGUF files.
+// Whether `quantize` may store a matrix in a quantized type. `tensor`: its name in GGUF files.
 bool may_be_quantized(std::string_view tensor);
 
 }  // namespace tp

@@ -26,6 +26,9 @@ struct GatedMlpSpec {
   float gate_scale = 1.0F;  // factor of gate(x)
   float output_scale = 1.0F;
   float limit = 0.0F;  // activation(gate(x)) is at most this, and up(x) within -limit and limit; 0: no limit
+  // The gates of a token lose their mean plus this many standard deviations, over all columns, and are at
+  // least 0. This makes most of them 0. Source: Gemma 3n.
+  std::optional<float> gate_cutoff{};
 
   bool operator==(const GatedMlpSpec&) const = default;
 };
@@ -112,6 +115,28 @@ struct LayerInputSpec {
   bool operator==(const LayerInputSpec&) const = default;
 };
 
+// y = (x + attention's output + z + norm(right(left(z)))) / sqrt(2) instead of the sum of x and the output,
+// where z is attention's input and `left` has `rank` rows.
+struct LaurelSpec {
+  std::size_t rank = 0;
+  NormSpec norm;
+
+  bool operator==(const LaurelSpec&) const = default;
+};
+
+// Several streams, side by side. A block predicts all streams from all streams, runs on the first prediction,
+// and corrects each prediction by a multiple of the difference that this makes. A layer's input is added to
+// all streams but the first, of which it reads the corrected one. The streams' weights follow from
+// tanh(router(norm(first stream) / hidden_size)). Before the first block, projections of the embedding with
+// its magnitude make the streams; after the last block, the final norm reads the mean of the first stream and
+// of projections of the others with its magnitude.
+struct AltUpSpec {
+  std::size_t streams = 0;
+  NormSpec norm;
+
+  bool operator==(const AltUpSpec&) const = default;
+};
+
 struct BlockSpec {
   // sequential: the feed-forward half reads the sum of its input and attention's output. parallel: both
   // halves read the same input. post_norm: sequential, with norms of the stream itself after each half.
@@ -133,6 +158,8 @@ struct BlockSpec {
   float residual_scale = 1.0F;                     // scales the outputs of both halves
   std::optional<ParallelExpertsSpec> parallel_experts{};
   std::optional<LayerInputSpec> layer_input{};
+  std::optional<LaurelSpec> laurel{};
+  std::optional<AltUpSpec> altup{};
   bool output_scale = false;  // a learned factor of the stream after the block
 
   bool operator==(const BlockSpec&) const = default;
@@ -247,6 +274,9 @@ struct ModelSpec {
   std::optional<DiffusionSpec> diffusion;
   std::optional<NextTokenSpec> next_token{};  // set for multi-token prediction layers
   bool tied_embeddings = false;
+  // Parameters of tensors that the original code has and never uses. Published numbers of parameters include
+  // them.
+  std::size_t unused_parameters = 0;
   bool lm_head_bias = false;
   float logit_scale = 1.0F;
   std::optional<float> logit_softcap;  // scaled logits become softcap * tanh(logit / softcap)
@@ -277,14 +307,23 @@ bool keeps_keys(const BlockSpec& block);
 // The experts of a block, instead of its MLP or in addition to it; null: none.
 const MixtureOfExpertsSpec* experts_in(const BlockSpec& block);
 
-// The number of streams of hidden_size between blocks. After the last block, streams are concatenated.
+// The streams of all blocks; null if the model has no AltUp.
+inline const AltUpSpec* altup_of(const ModelSpec& spec) {
+  return !spec.blocks.empty() && spec.blocks.front().altup ? &*spec.blocks.front().altup : nullptr;
+}
+
+// The number of streams of hidden_size between blocks.
 inline std::size_t streams_of(const ModelSpec& spec) {
+  if (const AltUpSpec* const altup = altup_of(spec)) return altup->streams;
   const bool two = !spec.blocks.empty() && spec.blocks.front().wiring == BlockSpec::Wiring::reversible;
   return two ? 2 : 1;
 }
 
-// The size of a token's last hidden state.
-inline std::size_t state_size(const ModelSpec& spec) { return streams_of(spec) * spec.hidden_size; }
+// The size of a token's last hidden state: of one stream, or of the two streams of reversible blocks, which
+// are concatenated.
+inline std::size_t state_size(const ModelSpec& spec) {
+  return altup_of(spec) != nullptr ? spec.hidden_size : streams_of(spec) * spec.hidden_size;
+}
 
 // The size of token vectors.
 inline std::size_t embedding_size(const ModelSpec& spec) {

@@ -18,6 +18,7 @@ struct GgufTensorNames {
   std::string embed_positions = "position_embd";
   std::string embedding_norm = "token_embd_norm";
   PerLayerInputNames per_layer_inputs = gguf_names(kPerLayerInputTensors);
+  AltUpStreamNames altup_streams = gguf_names(kAltUpStreamTensors);
   std::string final_norm = "output_norm";
   std::string lm_head = "output";
   BlockNames block = gguf_block();
@@ -55,6 +56,7 @@ struct TensorNames {
   std::string embedding_projection{};
   std::string relative_bias{};
   PerLayerInputNames per_layer_inputs{};
+  AltUpStreamNames altup_streams{};
   std::string final_norm;
   std::string lm_head;
   std::string lm_head_bias{};      // without ".bias"; empty: the name is lm_head

@@ -67,7 +67,8 @@ void Model::compute(Communicator* comm, const Batch& batch, const KvCache& cache
   if (per_layer_inputs_) inputs = workspace.take(batch.tokens.size(), per_layer_inputs_->columns());
   if (most_chosen_ != 0) step.chosen = workspace.take(batch.tokens.size(), most_chosen_);
   Residual residual = begin(comm, step, links);
-  if (per_layer_inputs_) per_layer_inputs_->compute(comm, residual.rows(), step, inputs);
+  if (per_layer_inputs_) per_layer_inputs_->compute(comm, residual.stream(0), step, inputs);
+  if (altup_) altup_->begin(residual, step);
   const std::size_t input_size = inputs.columns() / std::max<std::size_t>(1, blocks_.size());
   SumTally of_block;
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
@@ -99,7 +100,7 @@ void Model::encode(Communicator* comm, const Batch& inputs, const KvCache& cache
       const CrossAttention* const reader = cross_attention_of(*blocks_[layer]);
       if (reader != nullptr) reader->remember(states, step, cache.layer(layer));
     }
-    encoder_->for_rows(x, inputs.hidden_rows, workspace, on_hidden);
+    encoder_->for_rows(x, inputs.hidden_rows, step, on_hidden);
   };
   encoder_->compute(comm, inputs, cache, workspace, {}, nullptr, keep);
 }
@@ -117,22 +118,23 @@ void Model::run(Communicator* comm, const Batch& batch, const KvCache& cache, Wo
               if (sends_choice(batch)) links.send(step.chosen);
               return;
             }
-            for_rows(x, batch.hidden_rows, workspace, on_hidden);
-            for_rows(x, batch.output_rows, workspace, [&](std::size_t first, TensorView<const float> rows) {
+            for_rows(x, batch.hidden_rows, step, on_hidden);
+            for_rows(x, batch.output_rows, step, [&](std::size_t first, TensorView<const float> rows) {
               on_logits(first, logits(rows, step));
             });
           });
 }
 
 template <class OnRows>
-void Model::for_rows(TensorView<const float> x, std::span<const std::size_t> wanted, Workspace& workspace,
+void Model::for_rows(TensorView<const float> x, std::span<const std::size_t> wanted, const StepContext& step,
                      const OnRows& on_rows) const {
   for (std::size_t first = 0; first < wanted.size(); first += kLogitRows) {
-    const Workspace::Frame frame(workspace);
+    const Workspace::Frame frame(step.workspace);
     const std::size_t rows = std::min(kLogitRows, wanted.size() - first);
-    const TensorView<float> last = workspace.take(rows, x.columns());
-    kernels::gather_rows(x, wanted.subspan(first, rows), last);
-    on_rows(first, final_norm_ ? (*final_norm_)(last, workspace) : last);
+    const TensorView<float> streams = step.workspace.take(rows, x.columns());
+    kernels::gather_rows(x, wanted.subspan(first, rows), streams);
+    const TensorView<float> last = altup_ ? altup_->end(streams, step) : streams;
+    on_rows(first, final_norm_ ? (*final_norm_)(last, step.workspace) : last);
   }
 }
 

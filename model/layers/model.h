@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/config/spec.h"
+#include "model/layers/altup_projections.h"
 #include "model/layers/attention/relative_bias.h"
 #include "model/layers/blocks/decoder_block.h"
 #include "model/layers/blocks/residual.h"
@@ -59,11 +60,12 @@ class Model {
 
   // Runs one step. All-reduces: one for the embedding, one per parallel block, two per block of any other
   // kind, and one more for each cross-attention, ParallelExperts, ProjectionNorm, NextTokenInput, Mamba1 and
-  // PerLayerInputs, and for experts with a latent. `on_logits` receives the logits of the output rows in
-  // groups of at most kLogitRows rows. Each call passes the index of the group's first output and this rank's
-  // shard of the logits, [rows, local_vocab]. `on_hidden` receives the hidden rows after the final norm,
-  // grouped the same way: [rows, state_size], the same on every rank. An encoder runs first, on
-  // Batch::inputs, and also passes the inputs' hidden rows to `on_hidden`. Collective; throws CommError.
+  // PerLayerInputs, for experts with a latent, and for gates with a cutoff. `on_logits` receives the logits
+  // of the output rows in groups of at most kLogitRows rows. Each call passes the index of the group's first
+  // output and this rank's shard of the logits, [rows, local_vocab]. `on_hidden` receives the hidden rows
+  // after the final norm, grouped the same way: [rows, state_size], the same on every rank. An encoder runs
+  // first, on Batch::inputs, and also passes the inputs' hidden rows to `on_hidden`. Collective; throws
+  // CommError.
   using OnLogits = std::function<void(std::size_t first_output, TensorView<const float> local_logits)>;
   using OnHidden = std::function<void(std::size_t first_output, TensorView<const float> hidden)>;
   // Passes the residual stream, [tokens, hidden_size], from stage to stage, and after it the choice of shared
@@ -120,10 +122,10 @@ class Model {
   // `others`: as in the constructor; an encoder gets the embedding of the decoder that contains it.
   void load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const VocabTables& others);
 
-  // Passes the wanted rows of x, after the final norm, to on_rows(first, [rows, state_size]) in groups of at
-  // most kLogitRows.
+  // Passes the wanted rows of the residual streams, after the final norm, to on_rows(first, [rows,
+  // state_size]) in groups of at most kLogitRows.
   template <class OnRows>
-  void for_rows(TensorView<const float> x, std::span<const std::size_t> wanted, Workspace& workspace,
+  void for_rows(TensorView<const float> x, std::span<const std::size_t> wanted, const StepContext& step,
                 const OnRows& on_rows) const;
   std::size_t whole_workspace_floats(const StepLimits& limits) const;
   // x: [rows, state_size] after the final norm -> [rows, local_vocab]
@@ -133,7 +135,7 @@ class Model {
   void run(Communicator* comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
            const OnLogits& on_logits, const OnHidden& on_hidden, const StageLinks& links,
            SumTally* tally = nullptr) const;
-  // Runs the blocks, then calls use(x, step) with the residual stream, [tokens, state_size].
+  // Runs the blocks, then calls use(x, step) with the residual streams, [tokens, streams * hidden_size].
   template <class Use>
   void compute(Communicator* comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
                const StageLinks& links, SumTally* tally, const Use& use) const;
@@ -157,6 +159,7 @@ class Model {
   std::optional<NextTokenInput> next_token_;  // set in a multi-token prediction layer
   std::optional<RelativeBias> relative_bias_;
   std::optional<PerLayerInputs> per_layer_inputs_;
+  std::optional<AltUpProjections> altup_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
   std::size_t most_chosen_ = 0;           // positions that an indexer chooses; 0: there are no indexers
   bool shares_indexers_ = false;          // whether layers use the choice of an earlier layer's indexer
@@ -174,7 +177,7 @@ class Model {
   std::size_t largest_columns_ = 0;
 };
 
-// Number of weights and biases in the whole model.
+// Number of weights and biases in the whole model, with unused ones.
 std::size_t count_parameters(const ModelSpec& spec);
 // Number of parameters that one token uses. Routed experts count only if they process the token.
 std::size_t count_active_parameters(const ModelSpec& spec);

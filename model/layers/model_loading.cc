@@ -141,6 +141,13 @@ std::optional<PerLayerInputs> load_per_layer_inputs(WeightLoader& loader, const 
   return PerLayerInputs(loader, *spec.per_layer_inputs, spec.blocks.size(), spec.hidden_size, names);
 }
 
+std::optional<AltUpProjections> load_altup(WeightLoader& loader, const ModelSpec& spec,
+                                           const AltUpStreamNames& names) {
+  const AltUpSpec* const altup = altup_of(spec);
+  if (altup == nullptr) return std::nullopt;
+  return AltUpProjections(loader, *altup, spec.hidden_size, names);
+}
+
 // Loads the LM head's biases for this rank's part of the vocabulary.
 std::vector<float> load_lm_head_bias(WeightLoader& loader, const ModelSpec& spec, const TensorNames& names) {
   if (!spec.lm_head_bias) return {};
@@ -224,6 +231,7 @@ void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const
   }
   relative_bias_ = load_relative_bias(loader, spec, names.relative_bias);
   per_layer_inputs_ = load_per_layer_inputs(loader, spec, names.per_layer_inputs);
+  altup_ = load_altup(loader, spec, names.altup_streams);
   blocks_ = load_blocks(loader, spec, names, stage.layers(spec.blocks.size()));
   most_chosen_ = most_chosen(spec);
   shares_indexers_ = shares_indexers(spec);
@@ -251,11 +259,11 @@ void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const
 }
 
 std::size_t count_parameters(const ModelSpec& spec) {
-  return Model::shape_of(spec, SyntheticWeights(), {0, 1}, {}).parameters();
+  return Model::shape_of(spec, SyntheticWeights(), {0, 1}, {}).parameters() + spec.unused_parameters;
 }
 
 std::size_t count_active_parameters(const ModelSpec& spec) {
-  std::size_t total = count_parameters(spec);
+  std::size_t total = count_parameters(spec) - spec.unused_parameters;
   for (const BlockSpec& block : spec.blocks) {
     const MixtureOfExpertsSpec* const experts = experts_in(block);
     if (experts == nullptr) continue;

@@ -23,11 +23,9 @@ PerLayerInputs::PerLayerInputs(WeightLoader& loader, const PerLayerInputsSpec& s
     : table_scale_(root_of(spec.size)),
       projection_scale_(1.0F / root_of(hidden_size)),
       table_(loader, names.embed_tokens, spec.vocab_size, layers * spec.size, "vocab_size_per_layer_input"),
-      projection_(loader,
-                  std::vector<OwnedRows>{
-                      {{names.projection, {layers * spec.size, hidden_size}, kInputsReason, "hidden_size"},
-                       {0, layers * spec.size}}},
-                  false),
+      vocab_size_(spec.vocab_size),
+      projection_(whole_layer(
+          loader, {names.projection, {layers * spec.size, hidden_size}, kInputsReason, "hidden_size"})),
       norm_(loader, names.norm, spec.size, spec.norm, "hidden_size_per_layer_input") {}
 
 void PerLayerInputs::compute(Communicator* comm, TensorView<const float> embedding, const StepContext& step,
@@ -36,7 +34,8 @@ void PerLayerInputs::compute(Communicator* comm, TensorView<const float> embeddi
   const std::vector<TokenId>& tokens = step.batch.tokens;
   const TensorView<float> rows = step.workspace.take(out.rows(), out.columns());
   for (std::size_t row = 0; row < tokens.size() && !rows.empty(); ++row) {
-    if (!table_.copy_row(static_cast<std::size_t>(tokens[row]), rows.row(row)))
+    const auto token = static_cast<std::size_t>(tokens[row]);
+    if (!table_.copy_row(token < vocab_size_ ? token : 0, rows.row(row)))
       std::fill_n(rows.row(row), rows.columns(), 0.0F);
   }
   const TensorView<float> projected = projection_(embedding, step);

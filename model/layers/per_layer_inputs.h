@@ -9,8 +9,8 @@
 
 namespace tp {
 
-// See PerLayerInputsSpec. The table is sharded over the vocabulary and only read by rows. Every rank has the
-// whole projection.
+// See PerLayerInputsSpec. Ids beyond the table, which stand for images and audio, use row 0. The table is
+// sharded over the vocabulary and only read by rows. Every rank has the whole projection.
 class PerLayerInputs {
  public:
   // Throws CheckpointError.
@@ -28,7 +28,8 @@ class PerLayerInputs {
  private:
   float table_scale_;
   float projection_scale_;
-  VocabShard table_;                 // [local vocab_size, layers * size]
+  VocabShard table_;  // [local vocab_size, layers * size]
+  std::size_t vocab_size_;
   ColumnParallelLinear projection_;  // [layers * size, hidden_size]
   Norm norm_;                        // norm of each layer's part, [size]
 };

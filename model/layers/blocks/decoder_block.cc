@@ -4,6 +4,7 @@ namespace tp {
 
 DecoderBlock load_block(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
                         const BlockNames& names) {
+  if (spec.altup) return AltUpBlock(loader, spec, hidden_size, names);
   switch (spec.wiring) {
     case BlockSpec::Wiring::parallel:
       return ParallelResidualBlock(loader, spec, hidden_size, names);

@@ -1,6 +1,7 @@
 // One block of the decoder. A block's class determines how its parts are connected.
 #pragma once
 
+#include "model/layers/blocks/altup_block.h"
 #include "model/layers/blocks/parallel_residual_block.h"
 #include "model/layers/blocks/post_norm_block.h"
 #include "model/layers/blocks/reversible_block.h"
@@ -12,7 +13,8 @@
 
 namespace tp {
 
-using DecoderBlock = std::variant<SequentialBlock, ParallelResidualBlock, PostNormBlock, ReversibleBlock>;
+using DecoderBlock =
+    std::variant<SequentialBlock, ParallelResidualBlock, PostNormBlock, ReversibleBlock, AltUpBlock>;
 
 // Throws ConfigError or CheckpointError.
 DecoderBlock load_block(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,

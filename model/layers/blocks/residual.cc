@@ -32,8 +32,13 @@ void Residual::add_all_reduced(PartialSum sum, std::size_t stream) {
     step_.count_sum(sum);
   } else {
     all_reduce(*comm_, std::move(sum), whole);
-    kernels::add(whole, stream_of(stream));
+    kernels::add(whole, this->stream(stream));
   }
+  frame_.clear();
+}
+
+void Residual::add_to_streams(std::size_t first, TensorView<const float> whole) {
+  for (std::size_t i = first; i < x_.columns() / stream_size_; ++i) kernels::add(whole, stream(i));
   frame_.clear();
 }
 

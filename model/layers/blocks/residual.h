@@ -10,8 +10,9 @@
 
 namespace tp {
 
-// [tokens, hidden_size], the same on every rank. Some models have two streams, stored side by side. This
-// class computes all of a step's sums over ranks except those in ProjectionNorm and NextTokenInput.
+// [tokens, hidden_size], the same on every rank. Some models have several streams, stored side by side. This
+// class computes all of a step's sums over ranks except those in ProjectionNorm, GroupNorm, GatedMlp,
+// PerLayerInputs and NextTokenInput.
 class Residual {
  public:
   // Sets all streams to the embedding, after the model's norm and projection to hidden_size, if any
@@ -35,9 +36,9 @@ class Residual {
   // norm(x), or x itself if there is no norm.
   TensorView<const float> normed(const std::optional<Norm>& norm) const { return norm ? normed(*norm) : x_; }
 
-  // For two streams: norm(x[stream]).
+  // For several streams: norm(x[stream]).
   TensorView<const float> normed(const Norm& norm, std::size_t stream) const {
-    return norm(stream_of(stream), step_.workspace);
+    return norm(this->stream(stream), step_.workspace);
   }
 
   // x += scale * post_norm(sum over ranks), or scale * sum without a post_norm. Releases the workspace taken
@@ -51,11 +52,30 @@ class Residual {
   void add(TensorView<float> whole, const std::optional<Norm>& post_norm, float scale = 1.0F);
   // x *= factor
   void scale(float factor);
-  // For two streams: x[stream] += sum over ranks.
+  // For several streams: x[stream] += sum over ranks.
   void add_all_reduced(PartialSum sum, std::size_t stream);
 
-  // [tokens, hidden_size], or [tokens, 2 * hidden_size] with two streams
+  // Runs use(one) on the stream that `site` makes of all streams, and lets the site change the streams by the
+  // result. Releases the workspace taken since the last sum. The guide is model/config/families/README.md.
+  template <class Site, class Use>
+  void at(const Site& site, const Use& use) {
+    {
+      Residual one(comm_, site.enter(x_, step_), step_);
+      use(one);
+      site.leave(one.rows(), step_, x_);
+    }
+    frame_.clear();
+  }
+  // For several streams: x[i] += whole for i >= first. whole: as for add().
+  void add_to_streams(std::size_t first, TensorView<const float> whole);
+
+  // [tokens, streams * hidden_size]
   TensorView<const float> rows() const { return x_; }
+  // [tokens, hidden_size]
+  TensorView<float> stream(std::size_t index) { return x_.columns_from(index * stream_size_, stream_size_); }
+  TensorView<const float> stream(std::size_t index) const {
+    return x_.columns_from(index * stream_size_, stream_size_);
+  }
 
  private:
   static TensorView<float> shape_of(const PartialSum& sum, const StepContext& step) {
@@ -65,9 +85,6 @@ class Residual {
   static TensorView<float> begin(Communicator* comm, PartialSum embedding, const std::optional<Norm>& norm,
                                  const ColumnParallelLinear* projection, std::size_t streams,
                                  const StepContext& step);
-  TensorView<float> stream_of(std::size_t index) const {
-    return x_.columns_from(index * stream_size_, stream_size_);
-  }
 
   Communicator* comm_;
   const StepContext& step_;

@@ -2,6 +2,8 @@
 
 #include "model/kernels/elementwise.h"
 
+#include <numbers>
+
 namespace tp {
 namespace {
 
@@ -17,6 +19,12 @@ std::optional<Mamba> load_parallel_mixer(WeightLoader& loader, const BlockSpec& 
   return Mamba(loader, *spec.parallel_mixer, hidden_size, names);
 }
 
+std::optional<Laurel> load_laurel(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
+                                  const BlockNames& names) {
+  if (!spec.laurel) return std::nullopt;
+  return Laurel(loader, *spec.laurel, hidden_size, names.laurel);
+}
+
 std::optional<LayerInput> load_layer_input(WeightLoader& loader, const BlockSpec& spec,
                                            std::size_t hidden_size, const BlockNames& names) {
   if (!spec.layer_input) return std::nullopt;
@@ -30,6 +38,7 @@ SequentialBlock::SequentialBlock(WeightLoader& loader, const BlockSpec& spec, st
     : input_norm_(load_if_present(loader, names.input_norm, hidden_size, spec.input_norm)),
       attention_(loader, spec.attention, hidden_size, names),
       parallel_mixer_(load_parallel_mixer(loader, spec, hidden_size, names)),
+      laurel_(load_laurel(loader, spec, hidden_size, names)),
       post_attention_norm_(
           load_if_present(loader, names.post_attention_norm, hidden_size, spec.post_attention_norm)),
       cross_attention_norm_(
@@ -56,10 +65,19 @@ PartialSum SequentialBlock::attend(TensorView<const float> x, const StepContext&
   return sum;
 }
 
+void SequentialBlock::add_attention(Residual& x, const StepContext& step,
+                                    const kernels::PagedCache& cache) const {
+  const TensorView<const float> input = x.normed(input_norm_);
+  if (!laurel_) return x.add_all_reduced(attend(input, step, cache), post_attention_norm_, residual_scale_);
+  const TensorView<float> addend = (*laurel_)(input, step);
+  kernels::add(x.reduced(attend(input, step, cache), post_attention_norm_), addend);
+  x.add(addend, std::nullopt);
+  x.scale(1.0F / std::numbers::sqrt2_v<float>);
+}
+
 void SequentialBlock::operator()(Residual& x, const StepContext& step,
                                  const kernels::PagedCache& cache) const {
-  if (attention_.exists())
-    x.add_all_reduced(attend(x.normed(input_norm_), step, cache), post_attention_norm_, residual_scale_);
+  if (attention_.exists()) add_attention(x, step, cache);
   if (cross_attention_)
     x.add_all_reduced((*cross_attention_)(x.normed(cross_attention_norm_), step, cache), std::nullopt,
                       residual_scale_);

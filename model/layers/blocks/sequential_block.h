@@ -4,6 +4,7 @@
 #include "model/layers/blocks/block_parts.h"
 #include "model/layers/blocks/parallel_experts.h"
 #include "model/layers/blocks/residual.h"
+#include "model/layers/feed_forward/laurel.h"
 #include "model/layers/feed_forward/layer_input.h"
 #include "model/layers/linear/norm.h"
 
@@ -33,6 +34,8 @@ class SequentialBlock {
   const CrossAttention* cross_attention() const { return cross_attention_ ? &*cross_attention_ : nullptr; }
 
  private:
+  // x += attention(norm(x)), or with Laurel (x + attention(norm(x)) + laurel(norm(x))) / sqrt(2).
+  void add_attention(Residual& x, const StepContext& step, const kernels::PagedCache& cache) const;
   // The outputs of attention and of the mixer beside it.
   PartialSum attend(TensorView<const float> x, const StepContext& step,
                     const kernels::PagedCache& cache) const;
@@ -42,6 +45,7 @@ class SequentialBlock {
   std::optional<Norm> input_norm_;
   AttentionPart attention_;
   std::optional<Mamba> parallel_mixer_;
+  std::optional<Laurel> laurel_;
   std::optional<Norm> post_attention_norm_;
   std::optional<Norm> cross_attention_norm_;
   std::optional<CrossAttention> cross_attention_;

@@ -3,16 +3,8 @@
 #include "model/kernels/elementwise.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace tp {
-namespace {
-
-ColumnParallelLinear whole_layer(WeightLoader& loader, const StoredLayer& layer) {
-  return {loader, std::vector<OwnedRows>{{layer, {0, layer.shape.rows}}}, false};
-}
-
-}  // namespace
 
 LayerInput::LayerInput(WeightLoader& loader, const LayerInputSpec& spec, std::size_t hidden_size,
                        const LayerInputNames& names)

@@ -1,10 +1,14 @@
 #include "model/layers/feed_forward/mlp.h"
 
 #include "model/kernels/elementwise.h"
+#include "model/kernels/gate_cutoff.h"
+#include "model/kernels/projection_norm.h"
 #include "model/weights/stored_projection.h"
+#include "parallel/exchange/collectives.h"
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace tp {
 namespace {
@@ -61,25 +65,42 @@ GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t h
       gate_scale_(spec.gate_scale),
       output_scale_(spec.output_scale),
       limit_(spec.limit),
+      gate_cutoff_(spec.gate_cutoff),
+      intermediate_size_(spec.intermediate_size),
+      leaf_(loader.leaf_of_columns(spec.intermediate_size)),
       gate_up_proj_(loader, gate_up_rows(loader.source(), spec, hidden_size, names, columns), spec.bias),
-      down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias,
-                 loader.leaf_of_columns(spec.intermediate_size)) {}
+      down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias, leaf_) {
+}
+
+void GatedMlp::cut_off(TensorView<float> gate, const StepContext& step) const {
+  const Workspace::Frame frame(step.workspace);
+  const TensorView<double> own = step.workspace.take_doubles(gate.rows(), 2);
+  const TensorView<float> sums = step.workspace.take(gate.rows(), 2);
+  kernels::sum_moments(gate, leaf_, own);
+  PartialSum sum(own, kernels::kExactSquaresBelow);
+  if (step.comm != nullptr)
+    all_reduce(*step.comm, std::move(sum), sums);
+  else
+    step.count_sum(sum);
+  kernels::cut_off(sums, intermediate_size_, *gate_cutoff_, gate);
+}
 
 PartialSum GatedMlp::scaled(TensorView<const float> x, const StepContext& step) const {
   const TensorView<float> gate_up = gate_up_proj_(x, step);
   const std::size_t size = gate_up.columns() / 2;
   const TensorView<float> gated = step.workspace.take(x.rows(), size);
-  kernels::scale(gate_scale_, gate_up.columns_from(0, size));
+  if (gate_scale_ != 1.0F) kernels::scale(gate_scale_, gate_up.columns_from(0, size));
+  if (gate_cutoff_) cut_off(gate_up.columns_from(0, size), step);
   if (limit_ != 0.0F)
     kernels::activate_limit_and_multiply(activation_, limit_, gate_up, gated);
   else
     kernels::activate_and_multiply(activation_, gate_up, gated);
-  kernels::scale(output_scale_, gated);
+  if (output_scale_ != 1.0F) kernels::scale(output_scale_, gated);
   return down_proj_(gated, step);
 }
 
 PartialSum GatedMlp::operator()(TensorView<const float> x, const StepContext& step) const {
-  if (gate_scale_ != 1.0F || output_scale_ != 1.0F || limit_ != 0.0F) return scaled(x, step);
+  if (gate_scale_ != 1.0F || output_scale_ != 1.0F || limit_ != 0.0F || gate_cutoff_) return scaled(x, step);
   // [tokens, local_size]
   const LocalActivations gated = gate_up_proj_.gated_for(down_proj_, x, activation_, step);
   return down_proj_(gated, step);

@@ -16,20 +16,27 @@ class GatedMlp {
  public:
   GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size, const BlockNames& names);
 
-  // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]
+  // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]. Collective if the gates have a
+  // cutoff; throws CommError.
   PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
 
  private:
   GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size, const BlockNames& names,
            Range columns);
 
-  // The result with factors of the gate and of the output.
+  // The result with a cutoff, or with factors of the gate and of the output.
   PartialSum scaled(TensorView<const float> x, const StepContext& step) const;
+  // Applies the cutoff, for which one small all-reduce adds up two numbers per token. gate: [tokens,
+  // local_size].
+  void cut_off(TensorView<float> gate, const StepContext& step) const;
 
   Activation activation_;
   float gate_scale_;
   float output_scale_;
   float limit_;
+  std::optional<float> gate_cutoff_;
+  std::size_t intermediate_size_;
+  std::size_t leaf_;                   // columns of a leaf; 0: no leaves
   ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates, then ups
   RowParallelLinear down_proj_;        // [hidden_size, local_size]
 };

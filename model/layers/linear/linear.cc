@@ -54,6 +54,10 @@ LocalActivations ColumnParallelLinear::gated_for(const RowParallelLinear& next, 
   return gated(x, activation, step);
 }
 
+ColumnParallelLinear whole_layer(WeightLoader& loader, const StoredLayer& layer) {
+  return {loader, std::vector<OwnedRows>{{layer, {0, layer.shape.rows}}}, false};
+}
+
 RowParallelLinear::RowParallelLinear(WeightLoader& loader, const StoredLayer& layer, Range columns, bool bias,
                                      std::size_t leaf)
     : weight_(loader.columns_of_weight(layer, columns, leaf)) {

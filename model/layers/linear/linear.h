@@ -44,6 +44,9 @@ class ColumnParallelLinear {
   std::vector<float> bias_;           // [local out_features], or empty
 };
 
+// A layer that is small, and therefore whole on every rank. Throws CheckpointError.
+ColumnParallelLinear whole_layer(WeightLoader& loader, const StoredLayer& layer);
+
 // Each rank owns some input features and reads only its part of the input. The result is this rank's addend
 // in the sum over ranks.
 class RowParallelLinear {

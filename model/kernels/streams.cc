@@ -1,0 +1,86 @@
+#include "model/kernels/streams.h"
+
+#include "tp/internal/threads.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+
+namespace tp::kernels {
+namespace {
+
+// Elements of a stream that are mixed at a time: all streams' old values fit into the first-level cache.
+constexpr std::size_t kTile = 128;
+
+void mix(const float* coefficients, std::size_t streams, std::size_t size, std::size_t tile, float* x) {
+  std::array<std::array<float, kTile>, kMostStreams> old;
+  for (std::size_t j = 0; j < streams; ++j) std::copy_n(x + j * size, tile, old[j].data());
+  for (std::size_t k = 0; k < streams; ++k) {
+    std::array<float, kTile> sum{};
+    for (std::size_t j = 0; j < streams; ++j) {
+      const float coefficient = coefficients[k * streams + j];
+      for (std::size_t i = 0; i < tile; ++i) sum[i] += coefficient * old[j][i];
+    }
+    float* const to = x + k * size;
+    for (std::size_t i = 0; i < tile; ++i) to[i] = old[k][i] + sum[i];
+  }
+}
+
+float mean_square(const float* x, std::size_t size) {
+  float squares = 0.0F;
+#pragma omp simd reduction(+ : squares)
+  for (std::size_t i = 0; i < size; ++i) squares += x[i] * x[i];
+  return squares / static_cast<float>(size);
+}
+
+}  // namespace
+
+void mix_streams(TensorView<const float> coefficients, TensorView<float> streams) {
+  if (streams.empty()) return;
+  const auto count =
+      static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(coefficients.columns()))));
+  assert(count * count == coefficients.columns() && count <= kMostStreams);
+  assert(streams.columns() % count == 0 && coefficients.rows() == streams.rows());
+  const std::size_t size = streams.columns() / count;
+  for_thread_parts(streams.rows(), count * streams.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t token = begin; token < end; ++token) {
+      for (std::size_t i = 0; i < size; i += kTile)
+        mix(coefficients.row(token), count, size, std::min(kTile, size - i), streams.row(token) + i);
+    }
+  });
+}
+
+void correct_streams(TensorView<const float> coefficients, TensorView<const float> y,
+                     TensorView<float> streams) {
+  if (streams.empty()) return;
+  const std::size_t count = coefficients.columns();
+  const std::size_t size = y.columns();
+  assert(streams.columns() == count * size && y.rows() == streams.rows());
+  for_thread_parts(streams.rows(), streams.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t token = begin; token < end; ++token) {
+      const float* const result = y.row(token);
+      float* const first = streams.row(token);
+      for (std::size_t k = count; k-- > 0;) {  // the first stream is needed until the end
+        const float factor = 1.0F + coefficients(token, k);
+        float* const stream = first + k * size;
+        for (std::size_t i = 0; i < size; ++i) stream[i] += factor * (result[i] - first[i]);
+      }
+    }
+  });
+}
+
+void match_magnitude(TensorView<const float> target, float least, TensorView<float> x) {
+  assert(target.rows() == x.rows() && target.columns() == x.columns());
+  if (x.empty()) return;
+  for_thread_parts(x.rows(), x.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t token = begin; token < end; ++token) {
+      float* const row = x.row(token);
+      const float wanted = std::sqrt(mean_square(target.row(token), x.columns()));
+      const float factor = wanted / std::sqrt(std::max(mean_square(row, x.columns()), least));
+      for (std::size_t i = 0; i < x.columns(); ++i) row[i] *= factor;
+    }
+  });
+}
+
+}  // namespace tp::kernels

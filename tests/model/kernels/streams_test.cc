@@ -1,0 +1,131 @@
+#include "model/kernels/streams.h"
+
+#include "model/kernels/gate_cutoff.h"
+#include "tests/model/kernels/expect_close.h"
+#include "tests/reference/kernels.h"
+#include "tests/reference/random.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using reference::Matrix;
+using reference::Random;
+using reference::RandomTensor;
+
+constexpr std::size_t kRows = 5;
+constexpr double kFloatNoise = 2e-6;  // sums of a few products near 1
+
+// Sizes below, at and above the number of elements that are mixed at a time.
+TEST(Streams, AreMixedByTheirCoefficients) {
+  for (const std::size_t size : {3U, 128U, 200U}) {
+    for (const std::size_t count : {2U, 4U, 16U}) {
+      Random random(size + count);
+      const RandomTensor streams(random, kRows, count * size, 7);
+      const RandomTensor coefficients(random, kRows, count * count, 3);
+      Matrix expected(streams.view());
+      for (std::size_t row = 0; row < kRows; ++row) {
+        for (std::size_t k = 0; k < count; ++k) {
+          for (std::size_t j = 0; j < count; ++j) {
+            for (std::size_t i = 0; i < size; ++i)
+              expected(row, k * size + i) +=
+                  double{coefficients.view()(row, k * count + j)} * streams.view()(row, j * size + i);
+          }
+        }
+      }
+      kernels::mix_streams(coefficients.view(), streams.view());
+      EXPECT_CLOSE(streams.view(), expected, count * kFloatNoise);
+    }
+  }
+}
+
+TEST(Streams, AreCorrectedByTheDifferenceThatABlockMakes) {
+  constexpr std::size_t kCount = 3;
+  constexpr std::size_t kSize = 37;
+  Random random(1);
+  const RandomTensor streams(random, kRows, kCount * kSize, 1);
+  const RandomTensor coefficients(random, kRows, kCount);
+  const RandomTensor y(random, kRows, kSize, 5);
+  Matrix expected(streams.view());
+  for (std::size_t row = 0; row < kRows; ++row) {
+    for (std::size_t i = 0; i < kCount * kSize; ++i) {
+      const double difference = double{y.view()(row, i % kSize)} - streams.view()(row, i % kSize);
+      expected(row, i) += (1.0 + coefficients.view()(row, i / kSize)) * difference;
+    }
+  }
+  kernels::correct_streams(coefficients.view(), y.view(), streams.view());
+  EXPECT_CLOSE(streams.view(), expected, kFloatNoise);
+}
+
+TEST(Streams, GetTheMagnitudeOfAnotherStreamUnlessTheyAreAlmostZero) {
+  constexpr std::size_t kSize = 50;
+  constexpr float kLeast = 1e-5F;
+  Random random(2);
+  const RandomTensor target(random, kRows, kSize, 2);
+  const RandomTensor x(random, kRows, kSize, 3);
+  for (std::size_t i = 0; i < kSize; ++i) x.view()(1, i) *= 1e-4F;
+  std::fill_n(x.view().row(2), kSize, 0.0F);
+  const auto mean_square = [](TensorView<const float> rows, std::size_t row) {
+    double sum = 0.0;
+    for (std::size_t i = 0; i < kSize; ++i) sum += double{rows(row, i)} * rows(row, i);
+    return sum / kSize;
+  };
+  Matrix expected(x.view());
+  for (std::size_t row = 0; row < kRows; ++row) {
+    const double factor = std::sqrt(mean_square(target.view(), row)) /
+                          std::sqrt(std::max(mean_square(x.view(), row), double{kLeast}));
+    for (std::size_t i = 0; i < kSize; ++i) expected(row, i) *= factor;
+  }
+  kernels::match_magnitude(target.view(), kLeast, x.view());
+  EXPECT_CLOSE(x.view(), expected, kFloatNoise);
+}
+
+TEST(GateCutoff, IsSomeStandardDeviationsAboveTheMean) {
+  constexpr std::size_t kColumns = 75;
+  constexpr float kDeviations = 0.7F;
+  Random random(3);
+  const RandomTensor x(random, kRows, kColumns, 4);
+  Matrix expected(x.view());
+  for (std::size_t row = 0; row < kRows; ++row) {
+    double mean = 0.0;
+    double variance = 0.0;
+    for (std::size_t i = 0; i < kColumns; ++i) mean += x.view()(row, i) / double{kColumns};
+    for (std::size_t i = 0; i < kColumns; ++i)
+      variance += std::pow(x.view()(row, i) - mean, 2) / double{kColumns};
+    for (std::size_t i = 0; i < kColumns; ++i)
+      expected(row, i) = std::max(0.0, expected(row, i) - mean - kDeviations * std::sqrt(variance));
+  }
+  std::vector<double> moments(2 * kRows);
+  kernels::sum_moments(x.view(), 0, {moments.data(), kRows, 2});
+  const std::vector<float> sums(moments.begin(), moments.end());
+  kernels::cut_off({sums.data(), kRows, 2}, kColumns, kDeviations, x.view());
+  EXPECT_CLOSE(x.view(), expected, kFloatNoise);
+}
+
+// Ranks have different leaves, of which the last one of all columns may be narrower.
+TEST(GateCutoff, AddsUpLeavesToTheSameBitsWhereverRanksDivideThem) {
+  constexpr std::size_t kColumns = 75;
+  constexpr std::size_t kLeaf = 16;
+  Random random(4);
+  const RandomTensor x(random, 1, kColumns);
+  const auto moments = [&](std::size_t begin, std::size_t end) {
+    std::vector<double> sums(2);
+    kernels::sum_moments(x.view().columns_from(begin, end - begin), kLeaf, {sums.data(), 1, 2});
+    return sums;
+  };
+  const std::vector<double> whole = moments(0, kColumns);
+  for (std::size_t end = 0; end < kColumns; end += kLeaf) {
+    const std::vector<double> first = moments(0, end);
+    const std::vector<double> second = moments(end, kColumns);
+    EXPECT_EQ(first[0] + second[0], whole[0]);
+    EXPECT_EQ(first[1] + second[1], whole[1]);
+  }
+}
+
+}  // namespace
+}  // namespace tp
