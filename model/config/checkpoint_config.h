@@ -9,6 +9,7 @@
 #include "model/config/mamba1_part.h"
 #include "model/config/mamba_part.h"
 #include "model/config/reformer_config.h"
+#include "model/config/residual_part.h"
 #include "model/config/seq2seq_config.h"
 #include "model/config/short_convolution_part.h"
 #include "tp/model_config.h"
@@ -152,6 +153,11 @@ struct CheckpointConfig : ModelConfig {
   std::size_t num_kv_shared_layers = 0;
   bool use_double_wide_mlp = false;  // twice the intermediate_size in these layers
   LayerInputConfig layer_input;
+  LaurelConfig laurel;
+  AltUpConfig altup;
+  std::vector<std::size_t> intermediate_sizes{};  // [layers] or empty: intermediate_size
+  // [layers] or empty: the part of an MLP's gates that become 0, if gates are distributed normally
+  std::vector<double> activation_sparsity_pattern{};
   bool enable_moe_block = false;  // experts in addition to each MLP
 
   std::size_t embedding_size = 0;  // size of token vectors before their projection; 0: hidden_size

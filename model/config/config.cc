@@ -5,7 +5,6 @@
 #include "model/config/encoder_config.h"
 #include "model/config/gguf_config.h"
 #include "model/config/layer_config.h"
-#include "model/config/mixed_layer_config.h"
 #include "model/config/nearest_family.h"
 #include "model/config/reformer_config.h"
 #include "model/config/rope_scaling.h"
@@ -119,16 +118,20 @@ void read_heads(const JsonNode& fields, const std::string& where, CheckpointConf
                        config.head_dim);
 }
 
-void read_sizes(const JsonNode& fields, std::size_t intermediate_per_hidden, CheckpointConfig& config) {
+void read_sizes(const JsonNode& fields, const Family& family, CheckpointConfig& config) {
   config.hidden_size =
       size_of(fields, {"hidden_size", "n_embd", "n_embed", "d_model", "dim"}, config.hidden_size);
   const std::string intermediate =
       own_name(fields, {"block_ff_dim"},
                {"intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim", "hidden_dim", "mlp_hidden_size",
                 "feed_forward_size", "decoder_ffn_dim", "d_ff"});
-  config.intermediate_size = size_of(
-      fields, {intermediate},
-      intermediate_per_hidden == 0 ? config.intermediate_size : intermediate_per_hidden * config.hidden_size);
+  const bool is_list =  // see read_mixed_layers
+      family.has_width_per_layer && fields.has(intermediate) && fields.at(intermediate).is_array();
+  if (!is_list)
+    config.intermediate_size =
+        size_of(fields, {intermediate},
+                family.intermediate_per_hidden == 0 ? config.intermediate_size
+                                                    : family.intermediate_per_hidden * config.hidden_size);
   // Reformer's and Nemotron-H's configs list their layers and may omit their number.
   const std::size_t listed =
       fields
@@ -376,7 +379,7 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   fields.update({"parallel_attn"}, config.parallel_attn);
   fields.update_count({"num_ln_in_parallel_attn"}, config.num_ln_in_parallel_attn);
   fields.update({"use_parallel_residual"}, config.use_parallel_residual);
-  read_sizes(fields, family.intermediate_per_hidden, config);
+  read_sizes(fields, family, config);
   read_heads(fields, name, config);
   require_countable_parts(name, config);  // before creating lists of layers
   read_rope(fields, family, name, config);

@@ -74,6 +74,8 @@ struct Family {
   bool has_theta_per_layer = false;
   // Names in layer_types that mean another type in this family, and this type: {"hybrid", "full_attention"}.
   std::vector<std::pair<std::string, std::string>> layer_types{};
+  // Whether intermediate_size may be a list, with a width for each layer's MLP.
+  bool has_width_per_layer = false;
   // intermediate_size as a multiple of hidden_size, if config.json omits it; 0: the field is required.
   std::size_t intermediate_per_hidden = 0;
   std::vector<FixedField> fixed_fields{};

@@ -14,4 +14,8 @@ namespace tp {
 void read_layers(const JsonNode& fields, const Family& family, const std::string& where,
                  CheckpointConfig& config);
 
+// Reads the fields of models whose layers have different sizes, share keys and values, or have own inputs.
+// After read_layers. Throws CheckpointError or ConfigError.
+void read_mixed_layers(const JsonNode& fields, const std::string& where, CheckpointConfig& config);
+
 }  // namespace tp

@@ -1,5 +1,4 @@
-#include "model/config/mixed_layer_config.h"
-
+#include "model/config/layer_config.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -52,6 +51,36 @@ void read_gating(const JsonNode& fields, CheckpointConfig& config) {
   config.gating = types.front();
   if (std::ranges::any_of(types, [&](const std::string& type) { return type != types.front(); }))
     fields.at("gating_types").fail_type("the same gates in all layers; use a model without this variant");
+}
+
+// Gemma 3n's MLPs: their widths, of which intermediate_size becomes the largest one, and the parts of their
+// gates that become 0.
+void read_mlps_of_layers(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  if (config.altup.num_inputs == 0) return;  // a family without AltUp has neither
+  const std::size_t layers = config.num_hidden_layers;
+  if (const auto widths = fields.find("intermediate_size"); widths && widths->is_array()) {
+    config.intermediate_sizes = fields.list_or_empty("intermediate_size", &JsonNode::size);
+    require<ConfigError>(config.intermediate_sizes.size() == layers,
+                         "{}: intermediate_size must be one width or a width for each layer, expected {} "
+                         "(num_hidden_layers), found {}; check config.json",
+                         where, layers, config.intermediate_sizes.size());
+    config.intermediate_size = std::ranges::max(config.intermediate_sizes);
+  }
+  read_numbers(kAltUpNumbers, fields, config.altup);
+  read_numbers(kLaurelNumbers, fields, config.laurel);
+  constexpr std::size_t kSparseLayers = 10;  // the number in published models
+  std::vector<double>& parts = config.activation_sparsity_pattern;
+  parts = fields.list_or_empty("activation_sparsity_pattern", &JsonNode::number);
+  if (!fields.has("activation_sparsity_pattern")) {
+    parts.assign(layers, 0.0);
+    if (layers > kSparseLayers) std::fill_n(parts.begin(), kSparseLayers, 0.95);
+  }
+  require<ConfigError>(parts.size() == layers &&
+                           std::ranges::all_of(parts, [](double part) { return part >= 0.0 && part < 1.0; }),
+                       "{}: activation_sparsity_pattern must have a number of at least 0 and less than 1 for "
+                       "each of {} layers, "
+                       "found {} numbers; check config.json",
+                       where, layers, parts.size());
 }
 
 // Laguna's query heads, and MiMo's KV heads, values and sinks.
@@ -123,6 +152,7 @@ void read_mixed_layers(const JsonNode& fields, const std::string& where, Checkpo
   fields.update_count({"hidden_size_per_layer_input"}, config.layer_input.hidden_size);
   fields.update_count({"vocab_size_per_layer_input"}, config.layer_input.vocab_size);
   fields.update({"enable_moe_block"}, config.enable_moe_block);
+  read_mlps_of_layers(fields, where, config);
   read_gating(fields, config);
   read_heads_of_layers(fields, where, config);
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include <fmt/format.h>
@@ -30,6 +31,7 @@ class ArchitectureValues {
   void number(const char* key, double value) { values_.number(prefix_ + key, static_cast<float>(value)); }
   void boolean(const char* key, bool value) { values_.boolean(prefix_ + key, value); }
   void wholes(const char* key, std::span<const std::int32_t> all) { values_.wholes(prefix_ + key, all); }
+  void numbers(const char* key, std::span<const float> all) { values_.numbers(prefix_ + key, all); }
   // Writes four numbers, with 0 for missing ones.
   void sections(const char* key, const std::vector<std::size_t>& numbers) {
     std::array<std::int32_t, 4> all{};
@@ -167,8 +169,9 @@ void write_feed_forward(const CheckpointConfig& config, const ModelSpec& spec, A
   sizes.clear();
   for (const BlockSpec& block : spec.blocks) {
     const auto* const mlp = std::get_if<GatedMlpSpec>(&block.feed_forward);
-    const bool is_wider = mlp != nullptr && config.num_kv_shared_layers != 0;
-    sizes.push_back(static_cast<std::int32_t>(is_wider ? mlp->intermediate_size : config.intermediate_size));
+    const bool differs =
+        mlp != nullptr && (config.num_kv_shared_layers != 0 || !config.intermediate_sizes.empty());
+    sizes.push_back(static_cast<std::int32_t>(differs ? mlp->intermediate_size : config.intermediate_size));
   }
   write_of_layers("feed_forward_length", sizes, values);
 }
@@ -236,6 +239,19 @@ void write_experts(const CheckpointConfig& config, const ModelSpec& spec, Archit
   values.whole("expert_feed_forward_length", config.experts.moe_intermediate_size);
   values.whole_if("moe_latent_size", config.experts.moe_latent_size);
   values.whole_if("expert_shared_feed_forward_length", config.experts.shared_expert_intermediate_size);
+}
+
+// Files have no cutoff as minus infinity.
+void write_streams(const CheckpointConfig& config, const ModelSpec& spec, ArchitectureValues& values) {
+  if (altup_of(spec) == nullptr) return;
+  write_numbers(kAltUpNumbers, config.altup, values);
+  values.whole("altup.active_idx", 0);
+  std::vector<float> cutoffs;
+  for (const BlockSpec& block : spec.blocks) {
+    constexpr float kNone = -std::numeric_limits<float>::infinity();
+    cutoffs.push_back(std::get<GatedMlpSpec>(block.feed_forward).gate_cutoff.value_or(kNone));
+  }
+  values.numbers("activation_sparsity_scale", cutoffs);
 }
 
 // Whether each layer has a window.
@@ -317,6 +333,7 @@ void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec
   if (config.embedding_multiplier != 1.0) values.number("embedding_scale", config.embedding_multiplier);
   if (config.residual_multiplier != 1.0) values.number("residual_scale", config.residual_multiplier);
   if (config.logits_scaling != 1.0) values.number("logit_scale", config.logits_scaling);
+  write_streams(config, spec, values);
   write_experts(config, spec, values);
   write_recurrence(config, spec, values);
 }

@@ -59,6 +59,10 @@ std::string with_numbers(std::string_view name, std::span<const std::size_t> num
   return result;
 }
 
+std::size_t marks_in(std::string_view name) {
+  return static_cast<std::size_t>(std::ranges::count(name, '#'));
+}
+
 TensorNames names_of(const ModelMetadata& model) {
   const Family& family = family_of(model);
   TensorNames names = family.names;
@@ -115,6 +119,10 @@ GgufNames::GgufNames(const TensorNames& names, const GgufHeads& heads)
   for (const auto layer : {&Inputs::embed_tokens, &Inputs::projection, &Inputs::norm}) {
     const std::string& name = names.per_layer_inputs.*layer;
     if (!name.empty()) add(names.prefix + name, {.tensor = stored.per_layer_inputs.*layer});
+  }
+  for (const auto& tensor : kAltUpStreamTensors) {
+    const std::string& name = names.altup_streams.*tensor.name;
+    if (!name.empty()) add(names.prefix + name + ".#", {.tensor = stored.altup_streams.*tensor.name});
   }
   add_block(names, heads);
 }
@@ -175,11 +183,12 @@ std::optional<GgufPlace> GgufNames::find(std::string_view name) const {
   const auto found = places_.find(pattern.text);
   if (found == places_.end()) return std::nullopt;
   GgufPlace place = found->second;
+  const std::size_t marks = marks_in(place.tensor);
   place.tensor = with_numbers(place.tensor, pattern.numbers);
   place.second_half = with_numbers(place.second_half, pattern.numbers);
   if (!place.is_stack || pattern.end != kWeight)
     place.tensor.append(pattern.end);  // a stack's name contains it
-  if (pattern.numbers.size() > 1) place.expert = pattern.numbers[1];
+  if (pattern.numbers.size() > marks) place.expert = pattern.numbers[marks];
   if (pattern.end != kWeight) {  // a bias
     place.is_transposed = false;
     place.columns = {};
@@ -221,7 +230,7 @@ std::vector<std::string> GgufNames::in_checkpoint(const GgufTensor& tensor) cons
     if (!tensor.name.starts_with(kBlocks)) return {tensor.name};
     return {blocks_ + tensor.name.substr(kBlocks.size())};
   }
-  const bool is_stack = std::count(name->second.begin(), name->second.end(), '#') > 1;
+  const bool is_stack = marks_in(name->second) > pattern.numbers.size();
   std::vector<std::string> result;
   for (std::size_t expert = 0; expert < (is_stack ? tensor.shape.front() : 1); ++expert) {
     std::vector<std::size_t> numbers = pattern.numbers;

@@ -88,13 +88,22 @@ std::size_t replicated_inputs(const ModelSpec& spec, std::size_t ranks) {
   return (ranks - 1) * spec.blocks.size() * 3 * spec.per_layer_inputs->size * spec.hidden_size;
 }
 
+// And the streams of AltUp, and addends of low rank.
+std::size_t replicated_streams(const ModelSpec& spec, std::size_t ranks) {
+  const AltUpSpec* const altup = altup_of(spec);
+  if (altup == nullptr) return 0;
+  std::size_t rows = 2 * (altup->streams - 1) * spec.hidden_size;
+  for (const BlockSpec& block : spec.blocks) rows += altup->streams + 2 * block.laurel->rank;
+  return (ranks - 1) * rows * spec.hidden_size;
+}
+
 std::size_t replicated_parameters(const ModelSpec& spec, std::size_t ranks) {
   const auto of_part = [&]<class Part>(const Part& part) -> std::size_t {
     if constexpr (requires { replicated_parameters(part, spec.hidden_size, ranks); })
       return replicated_parameters(part, spec.hidden_size, ranks);
     return 0;
   };
-  std::size_t total = replicated_inputs(spec, ranks);
+  std::size_t total = replicated_inputs(spec, ranks) + replicated_streams(spec, ranks);
   for (const BlockSpec& block : spec.blocks) {
     total += std::visit(of_part, block.attention) + std::visit(of_part, block.feed_forward);
     if (block.parallel_experts) total += of_part(block.parallel_experts->experts);
@@ -141,9 +150,9 @@ TEST(Loading, ReadsAsManyElementsAsTheRankHolds) {
 
 // Whether the tensor is of a part of the model that reads images, or predicts more tokens at a time.
 bool is_of_another_part(const CheckpointConfig& config, const std::string& tensor) {
-  constexpr std::array kParts = {"vision_tower.", "multi_modal_projector.", "mm_projector.", "model.vision_",
-                                 "model.visual.", "model.embed_vision.",    "mtp.",          "visual.",
-                                 "model.mtp."};
+  constexpr std::array kParts = {
+      "vision_tower.", "multi_modal_projector.", "mm_projector.", "model.vision_", "model.visual.",
+      "model.embed_",  "model.audio_",           "mtp.",          "visual.",       "model.mtp."};
   const std::string behind = fmt::format("model.layers.{}.", config.num_hidden_layers);
   return std::ranges::any_of(kParts, [&](const char* part) { return tensor.starts_with(part); }) ||
          (config.num_nextn_predict_layers != 0 && tensor.starts_with(behind));

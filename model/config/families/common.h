@@ -52,6 +52,16 @@ void set_norms(ModelSpec& spec, const NormSpec& norm);
 // Makes all blocks parallel, with one norm.
 void share_input(ModelSpec& spec);
 
+// The common parts of Gemma 3n and 4: a RoPE for windows, norms of queries, keys and values, unscaled scores,
+// norms after the halves of blocks, inputs per layer (if layers have any), a scaled embedding, limited
+// logits. Windows must be set before.
+void set_gemma_parts(const CheckpointConfig& config, ModelSpec& spec);
+// Lets the last layers use the keys and values of the last earlier layer of their type. Checkpoints contain
+// the projections and the norm of these layers' own keys and values all the same. Throws ConfigError.
+void share_keys_and_values(const CheckpointConfig& config, ModelSpec& spec);
+// Gemma 3's names, with those of inputs per layer.
+BlockNames gemma_block_with_input(const std::string& prefix);
+
 // Gives all blocks plain MLPs.
 void set_plain_mlps(const CheckpointConfig& config, ModelSpec& spec);
 

@@ -15,48 +15,15 @@
 namespace tp::families {
 namespace {
 
-void set_gemma4_attention(const CheckpointConfig& config, ModelSpec& spec) {
-  set_windows(config, spec, [](std::size_t) { return false; });  // layer_types decides
-  attention_of(spec.blocks.back()).pattern.window.reset();       // like the original code
-  set_local_rope(config, config.rope_local_base_freq, spec);
-  const NormSpec norm = *spec.final_norm;
-  NormSpec plain = norm;
-  plain.gain = false;
+void set_global_attention(const CheckpointConfig& config, ModelSpec& spec) {
   for (BlockSpec& block : spec.blocks) {
     AttentionSpec& attention = attention_of(block);
-    attention.scale = 1.0F;
-    attention.query_key_norm = norm;
-    attention.value_norm = plain;
     if (attention.pattern.window) continue;
     if (config.global_head_dim != 0) attention.head_dim = config.global_head_dim;
     if (config.num_global_key_value_heads != 0)
       attention.num_key_value_heads = config.num_global_key_value_heads;
     attention.values_are_keys = config.attention_k_eq_v;
     attention.rope->rotary_dim = attention.head_dim;
-  }
-}
-
-// Lets the last layers use the keys and values of the last earlier layer of their type. Checkpoints contain
-// the projections and the norm of these layers' own keys and values all the same.
-void share_keys_and_values(const CheckpointConfig& config, ModelSpec& spec) {
-  const std::size_t first = config.num_hidden_layers - config.num_kv_shared_layers;
-  const BlockNames names = spec.names.names_of_block("");
-  for (std::size_t layer = first; layer < spec.blocks.size(); ++layer) {
-    AttentionSpec& attention = attention_of(spec.blocks[layer]);
-    std::size_t source = first;
-    while (source-- > 0) {
-      if (attention_of(spec.blocks[source]).pattern == attention.pattern) break;
-    }
-    require<ConfigError>(
-        source < first,
-        "num_kv_shared_layers lets layer {} share the keys and values of an earlier layer of "
-        "its type, expected such a layer before layer {}, found none; check config.json",
-        layer, first);
-    attention.shared_kv_layer = source;
-    for (const std::string& unused : {names.k_proj, names.v_proj, names.k_norm})
-      spec.names.ignored_layers.push_back(fmt::format("{}.{}", layer, unused));
-    if (!config.use_double_wide_mlp) continue;
-    std::get<GatedMlpSpec>(spec.blocks[layer].feed_forward).intermediate_size *= 2;
   }
 }
 
@@ -77,21 +44,11 @@ void add_experts(const CheckpointConfig& config, ModelSpec& spec) {
 
 ModelSpec gemma4_spec(const CheckpointConfig& config) {
   ModelSpec spec = llama_spec(config);
-  const NormSpec norm = *spec.final_norm;
-  spec.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
-  if (config.final_logit_softcapping != 0)
-    spec.logit_softcap = static_cast<float>(config.final_logit_softcapping);
-  const std::size_t input = config.layer_input.hidden_size;
-  for (BlockSpec& block : spec.blocks) {
-    block.post_attention_norm = block.post_feed_forward_norm = norm;
-    block.output_scale = true;
-    if (input != 0)
-      block.layer_input = LayerInputSpec{.size = input, .activation = activation_of(config), .norm = norm};
-  }
-  if (input != 0)
-    spec.per_layer_inputs =
-        PerLayerInputsSpec{.size = input, .vocab_size = config.layer_input.vocab_size, .norm = norm};
-  set_gemma4_attention(config, spec);
+  set_windows(config, spec, [](std::size_t) { return false; });  // layer_types decides
+  attention_of(spec.blocks.back()).pattern.window.reset();       // like the original code
+  set_gemma_parts(config, spec);
+  for (BlockSpec& block : spec.blocks) block.output_scale = true;
+  set_global_attention(config, spec);
   share_keys_and_values(config, spec);
   if (config.enable_moe_block) add_experts(config, spec);
   return spec;
@@ -154,10 +111,7 @@ nlohmann::json gemma4_config(const ModelMetadata& model) {
 }
 
 BlockNames gemma4_block(const std::string& prefix) {
-  BlockNames names = llama_block(prefix);
-  names.post_attention_norm = prefix + "post_attention_layernorm";
-  names.pre_feed_forward_norm = prefix + "pre_feedforward_layernorm";
-  names.post_feed_forward_norm = prefix + "post_feedforward_layernorm";
+  BlockNames names = gemma_block_with_input(prefix);
   names.experts = {.router = prefix + "router.proj",
                    .correction_bias = {},
                    .router_scale = prefix + "router.scale",
@@ -169,7 +123,6 @@ BlockNames gemma4_block(const std::string& prefix) {
   names.mlp_norm = prefix + "post_feedforward_layernorm_1";
   names.experts_input_norm = prefix + "pre_feedforward_layernorm_2";
   names.experts_norm = prefix + "post_feedforward_layernorm_2";
-  names.layer_input = usual_names(kLayerInputTensors, prefix);
   names.output_scale = prefix + "layer_scalar";
   return names;
 }

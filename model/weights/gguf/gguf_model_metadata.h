@@ -42,6 +42,7 @@ class ModelMetadata {
     return metadata_.text_or(full(key), otherwise);
   }
 
+  std::vector<double> numbers(std::string_view key) const { return metadata_.numbers(full(key)); }
   std::vector<bool> booleans(std::string_view key) const { return metadata_.booleans(full(key)); }
 
   std::uint64_t heads() const { return whole("attention.head_count"); }
