@@ -112,14 +112,7 @@ GatedDeltaNetSpec delta_net_of(const CheckpointConfig& config) {
 
 nlohmann::json delta_net_in_gguf(const ModelMetadata& model) {
   nlohmann::json config = numbers_in_gguf(kDeltaNetNumbers, model);
-  const auto value_heads = config.at("linear_num_value_heads").get<std::uint64_t>();
-  const std::uint64_t inner_size = model.whole("ssm.inner_size");
-  require<CheckpointError>(
-      value_heads != 0 && inner_size % value_heads == 0,
-      "{}: expected an ssm.inner_size that is a multiple of ssm.time_step_rank, found {} "
-      "and {}; convert the model again",
-      model.files().name(), inner_size, value_heads);
-  config["linear_value_head_dim"] = inner_size / value_heads;
+  config["linear_value_head_dim"] = model.recurrent_head_dim();
   return config;
 }
 

@@ -144,14 +144,7 @@ MambaSpec mamba_of(const CheckpointConfig& config, double norm_eps, bool norms_g
 
 nlohmann::json mamba_in_gguf(const ModelMetadata& model) {
   nlohmann::json config = numbers_in_gguf(kMambaNumbers, model);
-  const auto heads = config.at("mamba_n_heads").get<std::uint64_t>();
-  const std::uint64_t inner_size = model.whole("ssm.inner_size");
-  require<CheckpointError>(
-      heads != 0 && inner_size % heads == 0,
-      "{}: expected an ssm.inner_size that is a multiple of ssm.time_step_rank, found {} "
-      "and {}; convert the model again",
-      model.files().name(), inner_size, heads);
-  config["mamba_d_head"] = inner_size / heads;
+  config["mamba_d_head"] = model.recurrent_head_dim();
   return config;
 }
 

@@ -27,11 +27,14 @@ GgufRows find_gguf_rows(const GgufFiles& files, const std::string& tensor) {
   if (dimensions != 2 && (dimensions != 1 || entry->tensor.type.block_elements != 1)) return {};
   // Rows of queries may contain gates, so that their number does not follow from the number of heads.
   const std::size_t all = entry->tensor.shape.front();
-  const std::uint64_t own = ModelMetadata(files).kv_rows(*layer);
-  if (own == 0 || own >= all / 2) return {};
-  if (rest.front() == 'q') return {entry, {0, all - 2 * own}};
-  if (rest.front() == 'k') return {entry, {all - 2 * own, all - own}};
-  return {entry, {all - own, all}};
+  const ModelMetadata model(files);
+  const std::uint64_t keys = model.key_rows(*layer);
+  const std::uint64_t values = model.value_rows(*layer);
+  if (keys == 0 || values == 0 || keys >= all || values >= all - keys) return {};
+  const std::size_t queries = all - keys - values;
+  if (rest.front() == 'q') return {entry, {0, queries}};
+  if (rest.front() == 'k') return {entry, {queries, queries + keys}};
+  return {entry, {all - values, all}};
 }
 
 }  // namespace tp

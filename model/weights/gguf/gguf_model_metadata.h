@@ -4,8 +4,10 @@
 #include "model/weights/gguf/gguf_files.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -45,50 +47,32 @@ class ModelMetadata {
   std::vector<double> numbers(std::string_view key) const { return metadata_.numbers(full(key)); }
   std::vector<bool> booleans(std::string_view key) const { return metadata_.booleans(full(key)); }
 
-  std::uint64_t heads() const { return whole("attention.head_count"); }
+  // The number of query heads. If layers differ, it is the number of those without a window, or with
+  // `with_window`, of those with one.
+  std::uint64_t heads(bool with_window = false) const;
   // The number of KV heads in layers with keys and values. Other layers have 0, if the metadata is a list. If
-  // layers with a window differ in size from layers without: the number of the former, or with `with_window`
-  // false, of the latter.
-  std::uint64_t kv_heads(bool with_window = true) const {
-    if (!has("attention.head_count_kv")) return heads();
-    std::vector<std::uint64_t> all = wholes("attention.head_count_kv");
-    const auto agree = [&] {
-      const std::uint64_t most = std::ranges::max(all);
-      return std::ranges::all_of(all, [&](std::uint64_t n) { return n == 0 || n == most; });
-    };
-    if (!agree() && has("attention.key_length_swa")) {
-      const std::vector<bool> windows = booleans("attention.sliding_window_pattern");
-      for (std::size_t layer = 0; layer < std::min(all.size(), windows.size()); ++layer) {
-        if (windows[layer] != with_window) all[layer] = 0;
-      }
-    }
-    return agree() ? std::ranges::max(all) : whole("attention.head_count_kv");  // throws CheckpointError
-  }
+  // layers with a window differ from layers without: the number of the former, or with `with_window` false,
+  // of the latter.
+  std::uint64_t kv_heads(bool with_window = true) const;
   std::uint64_t head_dim() const {
     return whole_or("attention.key_length", whole("embedding_length") / std::max<std::uint64_t>(1, heads()));
   }
-  // The rows of a layer's keys, which are as many as the rows of its values; 0: the layer has none.
-  std::uint64_t kv_rows(std::size_t layer) const {
-    const auto of_layer = [&](const auto& list) { return list.at(std::min(layer, list.size() - 1)); };
-    const bool has_two = has("attention.key_length_swa") && has("attention.sliding_window_pattern");
-    const bool has_window = has_two && of_layer(booleans("attention.sliding_window_pattern"));
-    const std::uint64_t size = has_window ? whole("attention.key_length_swa") : head_dim();
-    return size * (has("attention.head_count_kv") ? of_layer(wholes("attention.head_count_kv")) : heads());
-  }
+  // The size of a value.
+  std::uint64_t value_dim() const { return whole_or("attention.value_length", head_dim()); }
+  // The rows of a layer's keys and of its values; 0: the layer has none.
+  std::uint64_t key_rows(std::size_t layer) const { return rows_of_kv(layer, "key", head_dim()); }
+  std::uint64_t value_rows(std::size_t layer) const { return rows_of_kv(layer, "value", value_dim()); }
+  // The size of a head of a recurrence, whose heads divide ssm.inner_size. Throws CheckpointError.
+  std::uint64_t recurrent_head_dim() const;
   bool has_experts() const { return whole_or("expert_count", 0) != 0; }
   bool has_tensor(std::string_view name) const { return files_.find(name) != nullptr; }
 
   // The model's keys with the prefix `begin` that have not been looked up.
-  std::vector<std::string> unasked(std::string_view begin) const {
-    std::vector<std::string> keys;
-    for (const auto& [key, value] : metadata_.values()) {
-      if (!key.starts_with(prefix_ + std::string(begin))) continue;
-      if (std::string own = key.substr(prefix_.size()); !asked_.contains(own)) keys.push_back(std::move(own));
-    }
-    return keys;
-  }
+  std::vector<std::string> unasked(std::string_view begin) const;
 
  private:
+  std::optional<std::uint64_t> number_of_layers(std::string_view key, bool with_window) const;
+  std::uint64_t rows_of_kv(std::size_t layer, const std::string& kind, std::uint64_t size) const;
   std::string full(std::string_view key) const {
     asked_.emplace(key);
     return prefix_ + std::string(key);

@@ -45,7 +45,7 @@ std::string fused(const GgufFiles& files, std::size_t& tensors) {
     const GgufFiles::Entry* const value = files.find(named("v"));
     // Layers with a recurrence may have tensors of these names, too.
     const std::size_t layer = std::stoul(name.substr(std::string("blk.").size()));
-    if (key == nullptr || value == nullptr || ModelMetadata(files).kv_rows(layer) == 0) continue;
+    if (key == nullptr || value == nullptr || ModelMetadata(files).key_rows(layer) == 0) continue;
     std::vector<std::uint64_t> shape(entry.tensor.shape.begin(), entry.tensor.shape.end());
     shape.front() += key->tensor.shape.front() + value->tensor.shape.front();
     to.tensor(named("qkv"), shape, entry.tensor.type.name,
