@@ -76,7 +76,9 @@ GgufOrder qkv_order(const GgufContext& context) {
   GgufOrder order{.head_dim = context.heads.head_dim,
                   .groups = kv_heads,
                   .per_group = std::max<std::size_t>(1, context.heads.heads) / kv_heads};
-  if (context.block.fused_qkv == BlockNames::FusedQkv::by_kv_head) order.kind = GgufOrder::Kind::by_kind;
+  const bool is_fused = context.block.q_proj == context.block.v_proj;
+  if (is_fused && context.block.fused_qkv == BlockNames::FusedQkv::by_kv_head)
+    order.kind = GgufOrder::Kind::by_kind;
   return order;
 }
 

@@ -29,8 +29,8 @@ void read_kimi_recurrence(const JsonNode& fields, const std::string& where, Chec
   }
 }
 
-// Ling lists no layers: the last layer of each group, and those after the last whole group, have latent
-// attention. All layers have as many heads of head_dim.
+// Ling lists no layers, unlike GGUF files: the last layer of each group, and those after the last whole
+// group, have latent attention. All layers have as many heads of head_dim.
 void read_ling_recurrence(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   DeltaNetConfig& net = config.delta_net;
   net.num_key_heads = net.num_value_heads = config.num_attention_heads;
@@ -40,6 +40,7 @@ void read_ling_recurrence(const JsonNode& fields, const std::string& where, Chec
   require<ConfigError>(net.decay_floor < 0.0,
                        "{}: kda_lower_bound must be below 0, found {}; check config.json", where,
                        net.decay_floor);
+  if (fields.has("layer_types")) return;  // read with windows
   const std::size_t group = fields.at("layer_group_size").size();
   const std::size_t grouped = config.num_hidden_layers / group * group;
   config.layer_types.clear();
@@ -78,8 +79,12 @@ GgufPlace delta_value_columns(const GgufContext& context) {
 }
 
 GgufPlace delta_decays(const GgufContext& context) {
-  const bool is_kimi = !context.block.delta_net.decay_up.empty();
-  return {.rows = value_heads(context, 1), .vector_row = is_kimi ? 1U : 0U, .is_negative_exp = true};
+  const bool is_positive = context.gguf.positive_decays;
+  const bool is_column = is_positive || !context.block.delta_net.decay_up.empty();
+  return {.rows = value_heads(context, 1),
+          .vector_row = is_column ? 1U : 0U,
+          .is_negative_exp = !is_positive,
+          .is_exp = is_positive};
 }
 
 void read_delta_net(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {

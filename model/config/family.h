@@ -35,7 +35,12 @@ struct GgufFamily {
   // Fields of config.json that differ from gguf_config's for all families. Throws CheckpointError or
   // ConfigError for invalid metadata.
   nlohmann::json (*config)(const ModelMetadata& model) = nullptr;
-  bool stores_windows = false;  // files list the layers with a window
+  bool stores_windows = false;      // files list the layers with a window
+  bool stores_rope_layers = false;  // files list the layers with RoPE
+  // Files describe the choice of experts even if it has no bias and attention has no latents.
+  bool describes_router = false;
+  // rope.dimension_count is twice the number of rotated elements in layers without a window.
+  bool doubles_rotary_dim = false;
   // Changes `names` if models of the family have different ones. Null: no changes.
   void (*adapt_names)(const ModelMetadata& model, TensorNames& names) = nullptr;
   // The factors that files contain in their tensors instead of their metadata. Sets these factors of `config`

@@ -28,6 +28,10 @@ struct GgufTensorNames {
   // The order of the gated delta net's value heads: the first one of each key head, then the second one of
   // each key head, and so on.
   bool tiled_value_heads = false;
+  // Files store exp(value), not -exp(value), of the gated delta net's decays.
+  bool positive_decays = false;
+  // Files store kv_b as one tensor instead of two stacks, and sizes of heads instead of the cache's.
+  bool whole_kv_b = false;
   float norm_offset = 0.0F;       // converters add this to the gains of norms
   bool offset_final_norm = true;  // also add norm_offset to the final norm's gains
   // Norms of queries and keys have gains in the file only. The queries' gain is the factor of attention

@@ -5,6 +5,7 @@
 #include "model/config/config.h"
 #include "model/config/generation_config.h"
 #include "model/files/printable.h"
+#include "model/quantize/describing_vectors.h"
 #include "model/quantize/header_check.h"
 #include "model/quantize/model_tensors.h"
 #include "model/tokenizer/embed_vocabulary.h"
@@ -75,6 +76,8 @@ CheckpointInput::CheckpointInput(const std::filesystem::path& folder, const std:
 void CheckpointInput::add_tensor(const GgufNames& names, std::string name, MatrixShape shape, Lists& lists) {
   if (const std::optional<GgufPlace> stack = names.find_transposed_stack(name))
     return add_experts(*stack, {std::move(name), shape}, true);
+  if (const std::optional<GgufNames::SeparateQkv> separate = names.find_separate_qkv(name))
+    return add_separate_qkv(*separate, {std::move(name), shape});
   std::optional<GgufPlace> place = names.find(name);
   require<ConfigError>(
       place.has_value(),
@@ -88,7 +91,8 @@ void CheckpointInput::add_tensor(const GgufNames& names, std::string name, Matri
   }
   if (place->is_stack) return add_experts(*place, {std::move(name), shape}, false);
   if (!place->second_half.empty()) return add_halves(*place, {std::move(name), shape});
-  if (place->tensor.ends_with(kSplitKvB)) return add_split_kv_b(place->tensor, {std::move(name), shape});
+  if (place->tensor.ends_with(kSplitKvB) && !spec_.names.gguf.whole_kv_b)
+    return add_split_kv_b(place->tensor, {std::move(name), shape});
   // A tied embedding may be stored only as the LM head.
   if (spec_.tied_embeddings && place->tensor == "output.weight") place->tensor = "token_embd.weight";
   const bool is_vector = shape.rows == 1;
@@ -134,6 +138,30 @@ void CheckpointInput::add_halves(const GgufPlace& place, const ModelTensor& whol
   };
   add(place.tensor, 0);
   add(place.second_half, half);
+}
+
+// Splits a projection of queries, keys and values into three, which also have the file's order of rows.
+void CheckpointInput::add_separate_qkv(const GgufNames::SeparateQkv& separate, const ModelTensor& whole) {
+  const bool is_vector = whole.shape.rows == 1;
+  std::vector<std::size_t> all =
+      in_file_order(separate.order, is_vector ? whole.shape.columns : whole.shape.rows);
+  if (all.empty()) {
+    all.resize(is_vector ? whole.shape.columns : whole.shape.rows);
+    std::iota(all.begin(), all.end(), std::size_t{0});
+  }
+  std::size_t first = 0;
+  for (std::size_t part = 0; part < separate.parts.size(); ++part) {
+    const GgufPlace& place = separate.parts[part];
+    std::vector<std::size_t> rows(separate.rows[part]);
+    for (std::size_t row = 0; row < rows.size(); ++row) rows[place.rows.stored(row)] = all.at(first + row);
+    first += rows.size();
+    Tensor tensor{.name = place.tensor, .shape = {rows.size()}};
+    if (!is_vector) tensor.shape.push_back(whole.shape.columns);
+    tensors_.push_back(std::move(tensor));
+    origins_.push_back({.parts = {{whole.name, whole.shape, {0, whole.shape.rows}}},
+                        .place = {.tensor = place.tensor},
+                        .rows = std::move(rows)});
+  }
 }
 
 void CheckpointInput::add_transposed_stack(const std::string& tensor, const ModelTensor& whole,
@@ -262,8 +290,13 @@ void CheckpointInput::read_part(const Origin& origin, const Stored& part, Range 
     source_->read(part.name, part.shape, TensorSlice::of_columns(part.shape, elements),
                   {out, 1, elements.size()});
   } else if (part.shape.rows == 1) {
-    source_->read(part.name, part.shape, TensorSlice::whole(part.shape), {out, 1, columns});
-    reorder(origin.rows, out);
+    if (origin.rows.empty()) {
+      source_->read(part.name, part.shape, TensorSlice::whole(part.shape), {out, 1, columns});
+    } else {
+      std::vector<float> whole(columns);  // a bias, of which `out` may get some rows only
+      source_->read(part.name, part.shape, TensorSlice::whole(part.shape), {whole.data(), 1, columns});
+      for (std::size_t i = 0; i < origin.rows.size(); ++i) out[i] = whole[origin.rows[i]];
+    }
   } else if (origin.place.is_transposed) {
     std::vector<float> memory(part.rows.size() * rows.size());
     const TensorView<float> stored(memory.data(), part.rows.size(), rows.size());

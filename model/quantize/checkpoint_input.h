@@ -57,6 +57,7 @@ class CheckpointInput final : public QuantizeInput {
   void add_experts(const GgufPlace& place, const ModelTensor& stack, bool is_transposed);
   // Adds a stack of one matrix per expert: these columns of `whole`, transposed.
   void add_transposed_stack(const std::string& tensor, const ModelTensor& whole, Range columns);
+  void add_separate_qkv(const GgufNames::SeparateQkv& separate, const ModelTensor& whole);
   void add_halves(const GgufPlace& place, const ModelTensor& whole);
   void add_split_kv_b(const std::string& tensor, const ModelTensor& whole);
   void add_describing_vectors();

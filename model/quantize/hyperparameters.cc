@@ -1,7 +1,7 @@
 #include "model/quantize/hyperparameters.h"
 
 #include "model/config/architectures.h"
-#include "model/layers/linear/rope.h"
+#include "model/quantize/describing_vectors.h"
 #include "model/quantize/header_check.h"
 #include "tp/internal/require.h"
 
@@ -32,6 +32,11 @@ class ArchitectureValues {
   void boolean(const char* key, bool value) { values_.boolean(prefix_ + key, value); }
   void wholes(const char* key, std::span<const std::int32_t> all) { values_.wholes(prefix_ + key, all); }
   void numbers(const char* key, std::span<const float> all) { values_.numbers(prefix_ + key, all); }
+  void booleans(const char* key, const std::vector<bool>& all) { values_.booleans(prefix_ + key, all); }
+  // Writes a number for each layer, unless there are none.
+  void numbers_if(const char* key, const std::vector<double>& all) {
+    if (!all.empty()) values_.numbers(prefix_ + key, std::vector<float>(all.begin(), all.end()));
+  }
   // Writes four numbers, with 0 for missing ones.
   void sections(const char* key, const std::vector<std::size_t>& numbers) {
     std::array<std::int32_t, 4> all{};
@@ -55,9 +60,10 @@ class ArchitectureValues {
 void write_rope(const CheckpointConfig& config, const RopeSpec& rope, bool is_latent,
                 ArchitectureValues& values) {
   const RopeScaling& scaling = rope.scaling;
+  const std::size_t multiple = family_of(config.architecture).gguf.doubles_rotary_dim ? 2 : 1;
   if (!config.mrope_section.empty()) values.sections("rope.dimension_sections", config.mrope_section);
   values.number("rope.freq_base", rope.theta);
-  values.whole("rope.dimension_count", rope.rotary_dim);
+  values.whole("rope.dimension_count", multiple * rope.rotary_dim);
   const bool is_in_tensor = scaling.kind == Kind::llama3 || scaling.kind == Kind::proportional;
   if (scaling.kind == Kind::none || is_in_tensor) return;
   values.whole_if("rope.scaling.original_context_length", scaling.original_max_position_embeddings);
@@ -74,14 +80,25 @@ void write_rope(const CheckpointConfig& config, const RopeSpec& rope, bool is_la
   if (scaling.attention_factor == 1.0 && scaling.score_factor != 1.0)
     values.number("rope.scaling.yarn_log_multiplier",
                   (is_latent ? 1 : 10) * (scaling.score_factor - 1.0) / std::log(scaling.factor));
+  // A factor that does not follow from `factor`.
+  const double usual = 0.1 * std::log(std::max(scaling.factor, 1.0)) + 1.0;
+  if (scaling.score_factor == 1.0 && std::abs(scaling.attention_factor - usual) > 1e-6 * usual)
+    values.number("rope.scaling.yarn_attn_factor", scaling.attention_factor);
 }
 
-// Keys that end in _mla describe the actual heads.
-void write_latent_attention(const LatentAttentionSpec& attention, ArchitectureValues& values) {
-  values.whole("attention.key_length", attention.kv_lora_rank + attention.qk_rope_head_dim);
-  values.whole("attention.value_length", attention.kv_lora_rank);
-  values.whole("attention.key_length_mla", attention.qk_nope_head_dim + attention.qk_rope_head_dim);
-  values.whole("attention.value_length_mla", attention.v_head_dim);
+// Keys that end in _mla describe the actual heads. Files with kv_b as one tensor lack such keys.
+void write_latent_attention(const LatentAttentionSpec& attention, bool whole_kv_b,
+                            ArchitectureValues& values) {
+  const std::size_t head_dim = attention.qk_nope_head_dim + attention.qk_rope_head_dim;
+  if (whole_kv_b) {
+    values.whole("attention.key_length", head_dim);
+    values.whole("attention.value_length", attention.v_head_dim);
+  } else {
+    values.whole("attention.key_length", attention.kv_lora_rank + attention.qk_rope_head_dim);
+    values.whole("attention.value_length", attention.kv_lora_rank);
+    values.whole("attention.key_length_mla", head_dim);
+    values.whole("attention.value_length_mla", attention.v_head_dim);
+  }
   values.whole("attention.kv_lora_rank", attention.kv_lora_rank);
   values.whole_if("attention.q_lora_rank", attention.q_lora_rank.value_or(0));
   if (!attention.rope) values.whole("rope.dimension_count", attention.qk_rope_head_dim);
@@ -111,7 +128,7 @@ void write_correction(const CheckpointConfig& config, const RouterSpec& router, 
   constexpr std::size_t kSoftmax = 1;
   constexpr std::size_t kSigmoid = 2;
   values.whole("expert_gating_func", router.scoring == RouterSpec::Scoring::sigmoid ? kSigmoid : kSoftmax);
-  values.number("expert_weights_scale", router.scale);
+  values.number("expert_weights_scale", config.experts.routed_scaling_factor);
   values.boolean("expert_weights_norm", router.normalize);
   values.whole_if("expert_shared_count", config.experts.n_shared_experts);
   if (router.num_groups > 1) {
@@ -134,7 +151,16 @@ void write_of_layers(const char* key, const std::vector<std::int32_t>& numbers, 
 // Kimi delta attention; null if the model has none.
 const GatedDeltaNetSpec* kimi_attention(const ModelSpec& spec) {
   const auto* const delta_net = first_part<GatedDeltaNetSpec>(spec);
-  return delta_net != nullptr && delta_net->gate_rank != 0 ? delta_net : nullptr;
+  return delta_net != nullptr && delta_net->element_decays ? delta_net : nullptr;
+}
+
+// The KV heads of a layer; 0 without attention. llama.cpp caches a latent, which all heads share, as one KV
+// head, but not in files with kv_b as one tensor.
+std::size_t kv_heads_in_file(const BlockSpec& block, bool whole_kv_b) {
+  if (const auto* const own = std::get_if<AttentionSpec>(&block.attention)) return own->num_key_value_heads;
+  const auto* const latent = std::get_if<LatentAttentionSpec>(&block.attention);
+  if (latent == nullptr) return 0;
+  return whole_kv_b ? latent->num_attention_heads : 1;
 }
 
 // Whether any layer has a mixer, of Mamba-1 or Mamba-2.
@@ -143,36 +169,58 @@ bool has_mixers(const ModelSpec& spec) {
 }
 
 // Writes the number of KV heads. Layers with a short convolution, Kimi delta attention or only a mixer have
-// none. llama.cpp caches a latent, which all heads share, as one KV head.
+// none.
 void write_kv_heads(const ModelSpec& spec, ArchitectureValues& values) {
   const bool counts_others = first_part<ShortConvolutionSpec>(spec) != nullptr || has_mixers(spec) ||
                              kimi_attention(spec) != nullptr;
   std::vector<std::int32_t> heads;
   for (const BlockSpec& block : spec.blocks) {
-    const auto* const own = std::get_if<AttentionSpec>(&block.attention);
-    const bool is_latent = std::holds_alternative<LatentAttentionSpec>(block.attention);
-    if (own != nullptr || is_latent || counts_others)
-      heads.push_back(own != nullptr ? static_cast<std::int32_t>(own->num_key_value_heads)
-                                     : static_cast<std::int32_t>(is_latent));
+    const std::size_t own = kv_heads_in_file(block, spec.names.gguf.whole_kv_b);
+    if (own != 0 || counts_others) heads.push_back(static_cast<std::int32_t>(own));
   }
   write_of_layers("attention.head_count_kv", heads, values);
 }
 
-// Writes the width of MLPs. In layers with experts instead, it is intermediate_size. If any layer has
-// neither, it is 0 there, and the experts' width in layers with experts.
+// Writes the number of query heads, which is that of the model in layers without attention.
+void write_query_heads(const CheckpointConfig& config, const ModelSpec& spec, ArchitectureValues& values) {
+  std::vector<std::int32_t> heads;
+  for (const BlockSpec& block : spec.blocks) {
+    const auto* const own = std::get_if<AttentionSpec>(&block.attention);
+    heads.push_back(
+        static_cast<std::int32_t>(own != nullptr ? own->num_attention_heads : config.num_attention_heads));
+  }
+  write_of_layers("attention.head_count", heads, values);
+}
+
+// Whether each layer has RoPE.
+std::vector<bool> layers_with_rope(const ModelSpec& spec) {
+  std::vector<bool> layers;
+  for (const BlockSpec& block : spec.blocks) {
+    const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
+    layers.push_back(attention != nullptr && attention->rope.has_value());
+  }
+  return layers;
+}
+
+// Writes the width of MLPs. In layers with experts instead, it is that of the first MLP, or intermediate_size
+// without any. If any layer has neither, it is 0 there, and the experts' width in layers with experts.
 void write_feed_forward(const CheckpointConfig& config, const ModelSpec& spec, ArchitectureValues& values) {
   std::vector<std::int32_t> sizes;
   for (const BlockSpec& block : spec.blocks)
     sizes.push_back(static_cast<std::int32_t>(intermediate_size(block.feed_forward)));
   if (std::ranges::find(sizes, 0) != sizes.end())
     return write_of_layers("feed_forward_length", sizes, values);
-  sizes.clear();
-  for (const BlockSpec& block : spec.blocks) {
+  const auto width_or = [](const BlockSpec& block, std::size_t otherwise) {
     const auto* const mlp = std::get_if<GatedMlpSpec>(&block.feed_forward);
-    const bool differs =
-        mlp != nullptr && (config.num_kv_shared_layers != 0 || !config.intermediate_sizes.empty());
-    sizes.push_back(static_cast<std::int32_t>(differs ? mlp->intermediate_size : config.intermediate_size));
-  }
+    return mlp != nullptr ? mlp->intermediate_size : otherwise;
+  };
+  const auto first =
+      std::ranges::find_if(spec.blocks, [&](const BlockSpec& block) { return width_or(block, 0) != 0; });
+  const std::size_t usual =
+      first == spec.blocks.end() ? config.intermediate_size : width_or(*first, config.intermediate_size);
+  sizes.clear();
+  for (const BlockSpec& block : spec.blocks)
+    sizes.push_back(static_cast<std::int32_t>(width_or(block, usual)));
   write_of_layers("feed_forward_length", sizes, values);
 }
 
@@ -187,31 +235,15 @@ const AttentionSpec& attention_with(bool window, const ModelSpec& spec) {
 
 void write_attention(const AttentionSpec& attention, const ModelSpec& spec, ArchitectureValues& values) {
   write_kv_heads(spec, values);
-  const std::size_t head_dim = attention_with(false, spec).head_dim;
-  values.whole("attention.key_length", head_dim);
-  values.whole("attention.value_length", head_dim);
+  const AttentionSpec& global = attention_with(false, spec);
+  values.whole("attention.key_length", global.head_dim);
+  values.whole("attention.value_length", global.value_dim());
   const AttentionSpec& local = attention_with(true, spec);
-  const bool differs = local.head_dim != head_dim ||
-                       local.num_key_value_heads != attention_with(false, spec).num_key_value_heads;
-  if (differs) {
+  if (local.head_dim != global.head_dim || local.num_key_value_heads != global.num_key_value_heads) {
     values.whole("attention.key_length_swa", local.head_dim);
-    values.whole("attention.value_length_swa", local.head_dim);
+    values.whole("attention.value_length_swa", local.value_dim());
   }
   values.number_if("attn_logit_softcapping", attention.softcap.value_or(0.0F));
-}
-
-// The RoPE of a layer with (or without) a window, or of any layer if there is no such layer.
-const RopeSpec* rope_of(const ModelSpec& spec, bool with_window = false) {
-  const RopeSpec* other = nullptr;
-  if (const auto* const latent = first_part<LatentAttentionSpec>(spec); latent != nullptr && latent->rope)
-    return &*latent->rope;
-  for (const BlockSpec& block : spec.blocks) {
-    const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
-    if (attention == nullptr || !attention->rope) continue;
-    if (attention->pattern.window.has_value() == with_window) return &*attention->rope;
-    other = &*attention->rope;
-  }
-  return other;
 }
 
 // Recurrent layers use the metadata keys of state space models.
@@ -227,18 +259,24 @@ void write_recurrence(const CheckpointConfig& config, const ModelSpec& spec, Arc
   if (kimi_attention(spec) == nullptr) return write_delta_net(config.delta_net, values);
   values.whole("ssm.conv_kernel", config.delta_net.conv_kernel_dim);
   values.whole("kda.head_dim", config.delta_net.key_head_dim);
+  if (config.delta_net.decay_floor == 0.0) return;
+  values.number("kda.gate_lower_bound", config.delta_net.decay_floor);
+  values.boolean("kda.safe_gate", true);
 }
 
 void write_experts(const CheckpointConfig& config, const ModelSpec& spec, ArchitectureValues& values) {
   const RouterSpec* const router = router_of(spec);
   if (router == nullptr) return;
-  const bool is_deepseek = router->correction_bias || first_part<LatentAttentionSpec>(spec) != nullptr;
+  const bool is_deepseek = router->correction_bias || first_part<LatentAttentionSpec>(spec) != nullptr ||
+                           family_of(config.architecture).gguf.describes_router;
   if (is_deepseek) write_correction(config, *router, values);
   values.whole("expert_count", config.num_experts);
   values.whole("expert_used_count", config.experts.num_experts_per_tok);
   values.whole("expert_feed_forward_length", config.experts.moe_intermediate_size);
   values.whole_if("moe_latent_size", config.experts.moe_latent_size);
   values.whole_if("expert_shared_feed_forward_length", config.experts.shared_expert_intermediate_size);
+  values.numbers_if("swiglu_clamp_exp", config.experts.swiglu_limits);
+  values.numbers_if("swiglu_clamp_shexp", config.experts.shared_swiglu_limits);
 }
 
 // Files have no cutoff as minus infinity.
@@ -298,11 +336,14 @@ void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec
   values.whole("block_count", spec.blocks.size());
   write_feed_forward(config, spec, values);
   values.whole("vocab_size", spec.vocab_size);
-  values.whole("attention.head_count", has_attention ? config.num_attention_heads : 0);
+  if (has_attention)
+    write_query_heads(config, spec, values);
+  else
+    values.whole("attention.head_count", 0);
   if (attention != nullptr) write_attention(*attention, spec, values);
   if (latent != nullptr) {
     write_kv_heads(spec, values);
-    write_latent_attention(*latent, values);
+    write_latent_attention(*latent, spec.names.gguf.whole_kv_b, values);
     write_indexers(config, spec, architecture, all);
   }
   values.number(spec.final_norm->kind == NormSpec::Kind::rms ? "attention.layer_norm_rms_epsilon"
@@ -318,11 +359,16 @@ void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec
   if (config.logit_scale != 1.0) values.number("logit_scale", config.logit_scale);
   values.boolean("use_parallel_residual", spec.blocks.front().wiring == BlockSpec::Wiring::parallel);
   if (gguf.stores_windows && largest_window(spec) != 0)
-    all.booleans(architecture + ".attention.sliding_window_pattern", windows_of(spec));
+    values.booleans("attention.sliding_window_pattern", windows_of(spec));
+  if (gguf.stores_rope_layers) values.booleans("attention.rope_pattern", layers_with_rope(spec));
+  if (config.attention_value_scale != 1.0)
+    values.number("attention.value_scale", config.attention_value_scale);
   if (const RopeSpec* const rope = rope_of(spec)) {
     write_rope(config, *rope, latent != nullptr, values);
     const RopeSpec& local = *rope_of(spec, true);
-    if (local.theta != rope->theta) values.number("rope.freq_base_swa", local.theta);
+    // Files that list the layers with RoPE have one theta, so that check_header refuses models with two.
+    if (local.theta != rope->theta && !gguf.stores_rope_layers)
+      values.number("rope.freq_base_swa", local.theta);
     if (local.rotary_dim != rope->rotary_dim) values.whole("rope.dimension_count_swa", local.rotary_dim);
   }
   values.whole_if("attention.shared_kv_layers", config.num_kv_shared_layers);
@@ -336,58 +382,6 @@ void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec
   write_streams(config, spec, values);
   write_experts(config, spec, values);
   write_recurrence(config, spec, values);
-}
-
-namespace {
-
-// The divisor of the frequency of a pair that does not turn.
-constexpr float kRests = 1e30F;
-
-std::vector<DescribingVector> rope_factors(const ModelSpec& spec) {
-  const RopeSpec* const rope = rope_of(spec);
-  if (rope == nullptr) return {};
-  const RopeScaling& scaling = rope->scaling;
-  const auto as_floats = [](const std::vector<double>& factors) {
-    return std::vector<float>(factors.begin(), factors.end());
-  };
-  if (scaling.kind == Kind::longrope)
-    return {{"rope_factors_long.weight", as_floats(scaling.long_factor)},
-            {"rope_factors_short.weight", as_floats(scaling.short_factor)}};
-  if (scaling.kind != Kind::llama3 && scaling.kind != Kind::proportional) return {};
-  RopeSpec plain = *rope;
-  plain.scaling = {};
-  const Rope unscaled(plain, spec.max_position_embeddings);
-  const Rope scaled(*rope, spec.max_position_embeddings);
-  std::vector<float> factors;
-  for (std::size_t i = 0; i < plain.rotary_dim / 2; ++i) {
-    const float frequency = scaled.frequencies()[i];
-    factors.push_back(frequency == 0.0F ? kRests : unscaled.frequencies()[i] / frequency);
-  }
-  return {{"rope_freqs.weight", factors}};
-}
-
-// Adds gains of norms of queries and keys, which GGUF files have and the checkpoint lacks. They contain the
-// factor of attention scores.
-void append_score_factors(const ModelSpec& spec, std::vector<DescribingVector>& vectors) {
-  const BlockNames& names = spec.names.gguf.block;
-  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
-    const auto& attention = std::get<AttentionSpec>(spec.blocks[layer].attention);
-    const float factor = attention.scale * std::sqrt(static_cast<float>(attention.head_dim));
-    const auto append = [&](const std::string& norm, float gain) {
-      vectors.push_back(
-          {fmt::format("blk.{}.{}.weight", layer, norm), std::vector<float>(attention.head_dim, gain)});
-    };
-    append(names.q_norm, factor);
-    append(names.k_norm, 1.0F);
-  }
-}
-
-}  // namespace
-
-std::vector<DescribingVector> describing_vectors(const ModelSpec& spec) {
-  std::vector<DescribingVector> vectors = rope_factors(spec);
-  if (spec.names.gguf.query_norm_is_scale) append_score_factors(spec, vectors);
-  return vectors;
 }
 
 }  // namespace tp

@@ -6,7 +6,6 @@
 #include "model/weights/gguf/gguf_values.h"
 
 #include <string>
-#include <vector>
 
 namespace tp {
 
@@ -14,13 +13,5 @@ namespace tp {
 // this architecture.
 void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec, const std::string& model,
                            GgufValues& values);
-
-// A tensor in GGUF files that replaces numbers of config.json: divisors of RoPE's frequencies, or factors of
-// attention scores.
-struct DescribingVector {
-  std::string name;  // "rope_freqs.weight"
-  std::vector<float> values;
-};
-std::vector<DescribingVector> describing_vectors(const ModelSpec& spec);
 
 }  // namespace tp

@@ -7,6 +7,7 @@
 #include <functional>
 #include <numeric>
 #include <span>
+#include <type_traits>
 
 namespace tp {
 namespace {
@@ -63,6 +64,12 @@ std::size_t marks_in(std::string_view name) {
   return static_cast<std::size_t>(std::ranges::count(name, '#'));
 }
 
+template <class Map>
+const typename Map::mapped_type* find_in(const Map& map, const std::string& pattern) {
+  const auto found = map.find(pattern);
+  return found == map.end() ? nullptr : &found->second;
+}
+
 TensorNames names_of(const ModelMetadata& model) {
   const Family& family = family_of(model);
   TensorNames names = family.names;
@@ -70,8 +77,17 @@ TensorNames names_of(const ModelMetadata& model) {
   return names;
 }
 
+// In lists of KV heads, layers with a recurrence have none.
+std::vector<bool> recurrent_layers_in(const ModelMetadata& model) {
+  std::vector<bool> layers;
+  if (!model.has("attention.head_count_kv")) return layers;
+  for (const std::uint64_t heads : model.wholes("attention.head_count_kv")) layers.push_back(heads == 0);
+  return layers;
+}
+
 GgufHeads heads_in(const ModelMetadata& model) {
   GgufHeads heads{model.heads(), model.kv_heads(), model.head_dim()};
+  heads.recurrent_layers = recurrent_layers_in(model);
   if (!model.has("ssm.time_step_rank") || !model.has("ssm.group_count")) return heads;
   const auto at_least_one = [](std::uint64_t number) { return std::max<std::uint64_t>(1, number); };
   heads.delta_key_heads = at_least_one(model.whole("ssm.group_count"));
@@ -86,6 +102,7 @@ GgufHeads heads_in(const ModelMetadata& model) {
 
 GgufHeads heads_of(const ModelSpec& spec) {
   GgufHeads heads;
+  for (const BlockSpec& block : spec.blocks) heads.recurrent_layers.push_back(is_recurrent(block.attention));
   if (const auto* const attention = first_part<AttentionSpec>(spec)) {
     heads.heads = attention->num_attention_heads;
     heads.kv_heads = attention->num_key_value_heads;
@@ -105,7 +122,7 @@ GgufHeads heads_of(const ModelSpec& spec) {
 GgufNames::GgufNames(const ModelMetadata& model) : GgufNames(names_of(model), heads_in(model)) {}
 
 GgufNames::GgufNames(const TensorNames& names, const GgufHeads& heads)
-    : blocks_(names.prefix + names.blocks) {
+    : recurrent_layers_(heads.recurrent_layers), blocks_(names.prefix + names.blocks) {
   const GgufTensorNames& stored = names.gguf;
   add(names.prefix + names.embed_tokens, {.tensor = stored.embed_tokens});
   if (!names.embed_positions.empty())
@@ -127,10 +144,37 @@ GgufNames::GgufNames(const TensorNames& names, const GgufHeads& heads)
   add_block(names, heads);
 }
 
-void GgufNames::add(const std::string& name, GgufPlace place) {
+void GgufNames::add(const std::string& name, GgufPlace place, Patterns& patterns) {
   if (name.empty()) return;
-  stored_[place.tensor] = name;
-  places_[name] = std::move(place);
+  patterns.stored[place.tensor] = name;
+  patterns.places[name] = std::move(place);
+}
+
+void GgufNames::add_recurrent(const std::string& name, GgufPlace place) {
+  const auto same_name = all_.places.find(name);
+  const auto same_tensor = all_.stored.find(place.tensor);
+  const bool is_known = (same_name != all_.places.end() && same_name->second.tensor != place.tensor) ||
+                        (same_tensor != all_.stored.end() && same_tensor->second != name);
+  add(name, std::move(place), is_known ? recurrent_ : all_);
+}
+
+// The three projections are rows of one tensor in the checkpoint.
+void GgufNames::add_separate_qkv(const BlockNames& names, const GgufContext& context) {
+  const BlockNames& stored = context.gguf.block;
+  if (names.qkv_proj.empty() || !stored.qkv_proj.empty()) return;
+  BlockNames fused = names;
+  fused.q_proj = fused.k_proj = fused.v_proj = names.qkv_proj;
+  SeparateQkv& separate = separate_qkv_[names.qkv_proj];
+  separate.order = gguf_qkv_rows({fused, context.gguf, context.heads}).rows;
+  const std::size_t kv_rows = context.heads.kv_heads * context.heads.head_dim;
+  separate.rows = {context.heads.heads * context.heads.head_dim, kv_rows, kv_rows};
+  separate.parts = {gguf_rotated_rows(context), gguf_rotated_rows(context), gguf_qkv_rows(context)};
+  const std::array tensors = {&stored.q_proj, &stored.k_proj, &stored.v_proj};
+  for (std::size_t i = 0; i < tensors.size(); ++i) separate.parts[i].tensor = kGgufBlock + *tensors[i];
+}
+
+bool GgufNames::is_recurrent(std::span<const std::size_t> numbers) const {
+  return !numbers.empty() && numbers.front() < recurrent_layers_.size() && recurrent_layers_[numbers.front()];
 }
 
 // A fused projection is added several times, with the same result.
@@ -148,10 +192,14 @@ void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
           if (stored_name.empty()) continue;
           GgufPlace place = tensor.place != nullptr ? tensor.place(context) : GgufPlace();
           place.tensor = kGgufBlock + stored_name;
-          add(part.*tensor.name, std::move(place));
+          if constexpr (std::is_same_v<std::decay_t<decltype(part)>, GatedDeltaNetNames>)
+            add_recurrent(part.*tensor.name, std::move(place));
+          else
+            add(part.*tensor.name, std::move(place));
         }
       },
       block, stored);
+  add_separate_qkv(block, context);
   for (const char* const parameter : {"alpha_p", "alpha_n", "beta", "eps"}) {
     const std::string key = stored.activation + parameter;
     if (!block.activation.empty())
@@ -174,15 +222,24 @@ void GgufNames::add_experts(const ExpertNames& names, const ExpertNames& stored)
   if (stacks.transposed || stacks.alternating) return;  // the file has a different layout
   const std::string gate_up = kGgufBlock + stored.stacks.gate_up_proj;
   add(stacks.gate_up_proj, {.tensor = gate_up, .is_stack = true});
-  // The file uses this tensor for down_proj even if the other two matrices of experts have separate stacks.
-  places_[stacks.down_proj] = {.tensor = kGgufBlock + stored.stacks.down_proj, .is_stack = true};
+  // The file uses these tensors for matrices that have separate stacks, whether the checkpoint has stacks,
+  // too, or a tensor for each expert.
+  const auto add_place = [&](const std::string& stack, const std::string& tensor) {
+    if (!stack.empty()) all_.places[stack] = {.tensor = kGgufBlock + tensor, .is_stack = true};
+  };
+  add_place(stacks.gate_proj, stored.parts.gate_proj + std::string(kWeight));
+  add_place(stacks.up_proj, stored.parts.up_proj + std::string(kWeight));
+  add_place(stacks.down_proj, stored.stacks.down_proj);
 }
 
 std::optional<GgufPlace> GgufNames::find(std::string_view name) const {
-  const Pattern pattern = pattern_among(places_, name);
-  const auto found = places_.find(pattern.text);
-  if (found == places_.end()) return std::nullopt;
-  GgufPlace place = found->second;
+  const Pattern pattern = pattern_among(all_.places, name);
+  const auto* found = find_in(all_.places, pattern.text);
+  if (is_recurrent(pattern.numbers)) {
+    if (const auto* const own = find_in(recurrent_.places, pattern.text)) found = own;
+  }
+  if (found == nullptr) return std::nullopt;
+  GgufPlace place = *found;
   const std::size_t marks = marks_in(place.tensor);
   place.tensor = with_numbers(place.tensor, pattern.numbers);
   place.second_half = with_numbers(place.second_half, pattern.numbers);
@@ -195,6 +252,16 @@ std::optional<GgufPlace> GgufNames::find(std::string_view name) const {
     place.addend = 0.0F;
   }
   return place;
+}
+
+std::optional<GgufNames::SeparateQkv> GgufNames::find_separate_qkv(std::string_view name) const {
+  const Pattern pattern = pattern_among(separate_qkv_, name);
+  const auto* const found = find_in(separate_qkv_, pattern.text);
+  if (found == nullptr) return std::nullopt;
+  SeparateQkv separate = *found;
+  for (GgufPlace& part : separate.parts)
+    part.tensor = with_numbers(part.tensor, pattern.numbers).append(pattern.end);
+  return separate;
 }
 
 std::optional<GgufPlace> GgufNames::find_transposed_stack(std::string_view name) const {
@@ -214,28 +281,31 @@ std::string GgufNames::in_file(const std::string& name) const {
 std::vector<std::string> GgufNames::in_checkpoint(const GgufTensor& tensor) const {
   // These tensors are part of the config.
   if (tensor.name == "rope_freqs.weight" || tensor.name.starts_with("rope_factors_")) return {};
-  Pattern pattern = pattern_among(stored_, tensor.name);
+  Pattern pattern = pattern_among(all_.stored, tensor.name);
   // kv_b may be stored as two stacks.
   if (pattern.text == "blk.#.attn_k_b" || pattern.text == "blk.#.attn_v_b") pattern.text = "blk.#.attn_kv_b";
-  const auto name = stored_.find(pattern.text);
-  if (name == stored_.end() && pattern.text == "blk.#.attn_qkv" && stored_.contains("blk.#.attn_q")) {
+  const std::string* name = find_in(all_.stored, pattern.text);
+  if (is_recurrent(pattern.numbers)) {
+    if (const std::string* const own = find_in(recurrent_.stored, pattern.text)) name = own;
+  }
+  if (name == nullptr && pattern.text == "blk.#.attn_qkv" && all_.stored.contains("blk.#.attn_q")) {
     std::vector<std::string> parts;  // see find_gguf_rows
     for (const char* const part : {"blk.#.attn_q", "blk.#.attn_k", "blk.#.attn_v"}) {
-      if (const auto own = stored_.find(part); own != stored_.end())
-        parts.push_back(with_numbers(own->second, pattern.numbers).append(pattern.end));
+      if (const std::string* const own = find_in(all_.stored, part))
+        parts.push_back(with_numbers(*own, pattern.numbers).append(pattern.end));
     }
     return parts;
   }
-  if (name == stored_.end()) {
+  if (name == nullptr) {
     if (!tensor.name.starts_with(kBlocks)) return {tensor.name};
     return {blocks_ + tensor.name.substr(kBlocks.size())};
   }
-  const bool is_stack = marks_in(name->second) > pattern.numbers.size();
+  const bool is_stack = marks_in(*name) > pattern.numbers.size();
   std::vector<std::string> result;
   for (std::size_t expert = 0; expert < (is_stack ? tensor.shape.front() : 1); ++expert) {
     std::vector<std::size_t> numbers = pattern.numbers;
     numbers.push_back(expert);
-    result.push_back(with_numbers(name->second, numbers).append(pattern.end));
+    result.push_back(with_numbers(*name, numbers).append(pattern.end));
   }
   return result;
 }

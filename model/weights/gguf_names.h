@@ -11,10 +11,14 @@
 #include "model/weights/gguf/gguf_model_metadata.h"
 #include "model/weights/gguf/gguf_place.h"
 
+#include <array>
+#include <cstddef>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tp {
@@ -32,6 +36,15 @@ class GgufNames {
   // Returns nothing if the family has no tensor with this name.
   std::optional<GgufPlace> find(std::string_view name) const;
 
+  // The parts of a projection of queries, keys and values that the file stores separately.
+  struct SeparateQkv {
+    GgufOrder order{};                  // from the checkpoint's rows to all queries, all keys, all values
+    std::array<GgufPlace, 3> parts{};   // of queries, of keys, of values
+    std::array<std::size_t, 3> rows{};  // of queries, of keys, of values
+  };
+  // Returns nothing for other names.
+  std::optional<SeparateQkv> find_separate_qkv(std::string_view name) const;
+
   // The place of a stack of experts' matrices that the checkpoint stores transposed. Files have no such
   // stacks, but writers can make theirs of it. Returns nothing for other names.
   std::optional<GgufPlace> find_transposed_stack(std::string_view name) const;
@@ -44,16 +57,29 @@ class GgufNames {
   std::vector<std::string> in_checkpoint(const GgufTensor& tensor) const;
 
  private:
-  void add(const std::string& name, GgufPlace place);
+  // Names and places of tensors, by patterns.
+  struct Patterns {
+    std::map<std::string, GgufPlace, std::less<>> places{};    // by the checkpoint's pattern
+    std::map<std::string, std::string, std::less<>> stored{};  // from the file's patterns to the checkpoint's
+  };
+
+  void add(const std::string& name, GgufPlace place) { add(name, std::move(place), all_); }
+  void add(const std::string& name, GgufPlace place, Patterns& patterns);
+  // Adds a tensor of layers with a recurrence. Tensors of other layers may have the same name.
+  void add_recurrent(const std::string& name, GgufPlace place);
+  void add_separate_qkv(const BlockNames& names, const GgufContext& context);
+  bool is_recurrent(std::span<const std::size_t> numbers) const;
   void add_block(const TensorNames& names, const GgufHeads& heads);
   void add_experts(const ExpertNames& names, const ExpertNames& stored);
 
-  // Patterns: names of layers or tensors with # for the number of a block, then of an expert.
-  std::map<std::string, GgufPlace, std::less<>>
-      places_;  // by the checkpoint's pattern; `tensor` is the file's pattern
-  std::map<std::string, std::string, std::less<>> stored_;    // from the file's patterns to the checkpoint's
+  // Patterns: names of layers or tensors with # for the number of a block, then of an expert. A place's
+  // `tensor` is the file's pattern.
+  Patterns all_;
+  Patterns recurrent_;                                        // replace those of `all_` in recurrent layers
+  std::vector<bool> recurrent_layers_;                        // see GgufHeads
   std::map<std::string, GgufPlace, std::less<>> transposed_;  // see find_transposed_stack; by patterns
-  std::string blocks_;                                        // "model.layers."
+  std::map<std::string, SeparateQkv, std::less<>> separate_qkv_;  // by patterns
+  std::string blocks_;                                            // "model.layers."
 };
 
 }  // namespace tp

@@ -7,6 +7,7 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -60,6 +61,7 @@ MixtureOfExpertsSpec cohere2_experts(const CheckpointConfig& config) {
 ModelSpec cohere2_moe_spec(const CheckpointConfig& config) {
   ModelSpec spec = cohere2_spec(config);
   const std::size_t dense = config.experts.first_k_dense_replace;
+  ignore_next_token_layers(config, spec.names);
   if (config.rms_norm_eps != 0) {
     set_norms(spec, {.eps = static_cast<float>(config.rms_norm_eps)});
     share_input(spec);
@@ -93,6 +95,21 @@ nlohmann::json cohere2_config(const ModelMetadata& model) {
   return config;
 }
 
+// Files say which of the two norms a model has by its epsilon. Shared experts are averaged with the others.
+nlohmann::json cohere2_moe_config(const ModelMetadata& model) {
+  constexpr std::uint64_t kSoftmax = 1;
+  nlohmann::json config = sigmoid_experts_in_gguf(model);
+  config.update(gguf_windows(model));
+  const bool is_softmax = model.whole_or("expert_gating_func", 2) == kSoftmax;
+  config.update({{"rms_norm_eps", model.number_or("attention.layer_norm_rms_epsilon", 0.0)},
+                 {"layer_norm_eps", model.number_or("attention.layer_norm_epsilon", 0.0)},
+                 {"logit_scale", model.number("logit_scale")},
+                 {"expert_selection_fn", is_softmax ? "softmax" : "sigmoid"},
+                 {"prefix_dense_intermediate_size", model.whole("feed_forward_length")},
+                 {"prefix_dense_sliding_window_pattern", 0}});
+  return config;
+}
+
 }  // namespace
 
 Family cohere() {
@@ -119,7 +136,10 @@ Family cohere2() {
 // An rms_norm_eps of 0 stands for a layer norm.
 Family cohere2_moe() {
   Family family = derived(cohere2(), "Cohere2MoeForCausalLM", cohere2_moe_spec, cohere2_moe_block);
-  family.gguf = {};
+  family.gguf = {.architecture = "cohere2moe",
+                 .config = cohere2_moe_config,
+                 .stores_windows = true,
+                 .describes_router = true};
   family.defaults.rms_norm_eps = 0;
   family.defaults.experts.norm_topk_prob = true;
   family.defaults.experts.prefix_dense_sliding_window_pattern = 1;

@@ -2,6 +2,7 @@
 #include "model/config/families/common.h"
 
 #include "model/config/config.h"
+#include "model/config/gguf_rope.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 
@@ -136,6 +137,42 @@ nlohmann::json gguf_windows(const ModelMetadata& model) {
   return fields;
 }
 
+// rope.dimension_count is for layers without a window, unless there is another number for the others.
+nlohmann::json gguf_ropes_of_types(const ModelMetadata& model) {
+  const nlohmann::json rope = gguf_rope(model);
+  nlohmann::json full = rope["rope_scaling"].is_null() ? nlohmann::json::object() : rope["rope_scaling"];
+  full["rope_theta"] = rope["rope_theta"];
+  const std::uint64_t usual = model.whole_or("rope.dimension_count", model.head_dim());
+  const std::uint64_t local = model.whole_or("rope.dimension_count_swa", usual);
+  const double theta = model.number_or("rope.freq_base_swa", rope["rope_theta"].get<double>());
+  return {
+      {"rope_scaling", nullptr},
+      {"rope_parameters",
+       {{"full_attention", full},
+        {"sliding_attention",
+         {{"rope_theta", theta},
+          {"partial_rotary_factor", static_cast<double>(local) / static_cast<double>(model.head_dim())}}}}}};
+}
+
+nlohmann::json gguf_heads_of_layers(const ModelMetadata& model) {
+  nlohmann::json fields = {{"num_attention_heads", model.heads()}};
+  const auto layers = gguf_next_token_layers(model).at("num_hidden_layers").get<std::size_t>();
+  std::vector<std::uint64_t> heads = model.wholes("attention.head_count");
+  if (heads.size() < layers) return fields;
+  heads.resize(layers);
+  fields["num_attention_heads_per_layer"] = heads;
+  return fields;
+}
+
+nlohmann::json gguf_activation_limits(const ModelMetadata& model) {
+  nlohmann::json fields = nlohmann::json::object();
+  for (const auto& [key, field] : {std::pair("swiglu_clamp_exp", "swiglu_limits"),
+                                   std::pair("swiglu_clamp_shexp", "swiglu_limits_shared")}) {
+    if (model.has(key)) fields[field] = model.numbers(key);
+  }
+  return fields;
+}
+
 void norm_results_only(ModelSpec& spec) {
   for (BlockSpec& block : spec.blocks) {
     block.post_attention_norm = std::exchange(block.input_norm, std::nullopt);
@@ -211,7 +248,9 @@ nlohmann::json sigmoid_experts_in_gguf(const ModelMetadata& model) {
 }
 
 std::size_t rotated_elements(const CheckpointConfig& config, double part) {
-  const double elements = std::floor(static_cast<double>(config.head_dim) * part);
+  // A part that is a quotient of whole numbers may be rounded down.
+  constexpr double kRounding = 1e-9;
+  const double elements = std::floor(static_cast<double>(config.head_dim) * part + kRounding);
   require<ConfigError>(
       part > 0 && part <= 1 && elements >= 2 && std::fmod(elements, 2) == 0,
       "RoPE must rotate an even number of a head's {} elements, found a part of {} for {}; check "
@@ -257,6 +296,10 @@ void set_experts_by_step(const CheckpointConfig& config, const MixtureOfExpertsS
     const bool is_dense = std::ranges::find(dense, layer) != dense.end();
     return !is_dense && (layer + 1) % config.experts.decoder_sparse_step == 0;
   });
+}
+
+float limit_of(const std::vector<double>& limits, std::size_t layer) {
+  return layer < limits.size() ? static_cast<float>(limits[layer]) : 0.0F;
 }
 
 void require_experts(const CheckpointConfig& config, const MixtureOfExpertsSpec& spec) {

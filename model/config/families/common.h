@@ -3,6 +3,8 @@
 
 #include "model/config/family.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -86,6 +88,9 @@ void set_sigmoid_experts(const CheckpointConfig& config, ModelSpec& spec);
 // Numbers of such experts in a GGUF file, as fields of config.json.
 nlohmann::json sigmoid_experts_in_gguf(const ModelMetadata& model);
 
+// A layer's limit of activations; 0 (no limit) for layers that are not listed.
+float limit_of(const std::vector<double>& limits, std::size_t layer);
+
 // Throws ConfigError if the router's sizes or the activation are not possible.
 void require_experts(const CheckpointConfig& config, const MixtureOfExpertsSpec& spec);
 
@@ -144,9 +149,20 @@ nlohmann::json qwen3_next_config(const ModelMetadata& model);
 
 // DeepSeek's fields of config.json in a GGUF file. Throws CheckpointError or ConfigError.
 nlohmann::json deepseek_config(const ModelMetadata& model);
+// The fields of latent attention among them. `value_dim`: the size of values if the file does not have it.
+nlohmann::json latent_attention_in_gguf(const ModelMetadata& model, std::uint64_t value_dim);
 
 // GGUF metadata about windows, as fields of config.json.
 nlohmann::json gguf_windows(const ModelMetadata& model);
+
+// RoPE of layers with and without a window in a GGUF file, as fields of config.json.
+nlohmann::json gguf_ropes_of_types(const ModelMetadata& model);
+
+// Numbers of heads in a GGUF file whose layers may have different ones, as fields of config.json.
+nlohmann::json gguf_heads_of_layers(const ModelMetadata& model);
+
+// Limits of activations in a GGUF file, as fields of config.json.
+nlohmann::json gguf_activation_limits(const ModelMetadata& model);
 
 // Moves the norms before attention and MLP to their outputs.
 void norm_results_only(ModelSpec& spec);

@@ -122,26 +122,31 @@ bool is_version_3(const ModelMetadata& model) {
 
 // In newer files, keys that end in _mla describe the model's heads; keys without _mla describe the compressed
 // cache.
-nlohmann::json deepseek_config(const ModelMetadata& model) {
-  const std::uint64_t groups = std::max<std::uint64_t>(1, model.whole_or("expert_group_count", 1));
+nlohmann::json latent_attention_in_gguf(const ModelMetadata& model, std::uint64_t value_dim) {
   const std::uint64_t rotary = model.whole("rope.dimension_count");
   const std::uint64_t key = model.whole_or("attention.key_length_mla", model.head_dim());
   const std::uint64_t value =
-      model.whole_or("attention.value_length_mla", model.whole_or("attention.value_length", key));
+      model.whole_or("attention.value_length_mla", model.whole_or("attention.value_length", value_dim));
   if (key <= rotary) {
     throw_error<ConfigError>("{}: heads of {} elements have no room for {} rotary ones and others",
                              model.files().name(), key, rotary);
   }
   const bool has_q_lora = model.has("attention.q_lora_rank");
+  return {{"num_key_value_heads", model.heads()},
+          {"q_lora_rank",
+           has_q_lora ? nlohmann::json(model.whole("attention.q_lora_rank")) : nlohmann::json(nullptr)},
+          {"kv_lora_rank", model.whole("attention.kv_lora_rank")},
+          {"qk_rope_head_dim", rotary},
+          {"qk_nope_head_dim", key - rotary},
+          {"v_head_dim", value}};
+}
+
+nlohmann::json deepseek_config(const ModelMetadata& model) {
+  const std::uint64_t groups = std::max<std::uint64_t>(1, model.whole_or("expert_group_count", 1));
   nlohmann::json config = gguf_next_token_layers(model);
-  config.update({{"num_key_value_heads", model.heads()},
-                 {"q_lora_rank", has_q_lora ? nlohmann::json(model.whole("attention.q_lora_rank"))
-                                            : nlohmann::json(nullptr)},
-                 {"kv_lora_rank", model.whole("attention.kv_lora_rank")},
-                 {"qk_rope_head_dim", rotary},
-                 {"qk_nope_head_dim", key - rotary},
-                 {"v_head_dim", value},
-                 {"n_routed_experts", model.whole_or("expert_count", 0)},
+  config.update(
+      latent_attention_in_gguf(model, model.whole_or("attention.key_length_mla", model.head_dim())));
+  config.update({{"n_routed_experts", model.whole_or("expert_count", 0)},
                  {"num_experts_per_tok", model.whole_or("expert_used_count", 0)},
                  {"n_shared_experts", model.whole_or("expert_shared_count", 0)},
                  {"moe_intermediate_size", model.whole("expert_feed_forward_length")},

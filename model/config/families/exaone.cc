@@ -28,6 +28,7 @@ ModelSpec exaone4_spec(const CheckpointConfig& config) {
 
 ModelSpec exaone_moe_spec(const CheckpointConfig& config) {
   ModelSpec spec = exaone_spec(config);
+  ignore_next_token_layers(config, spec.names);  // GGUF files store them after the last layer
   set_sigmoid_experts(config, spec);
   return spec;
 }

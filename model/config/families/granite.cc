@@ -50,14 +50,25 @@ BlockNames granite_swa_block(const std::string& prefix) {
   return names;
 }
 
+nlohmann::json granite_swa_config(const ModelMetadata& model) {
+  nlohmann::json config = granite_config(model);
+  config.update(gguf_windows(model));
+  const char* const pattern = "attention.rope_pattern";
+  if (!model.has(pattern)) return config;
+  for (const bool rotates : model.booleans(pattern)) config["no_rope_layers"].push_back(rotates ? 1 : 0);
+  return config;
+}
+
 }  // namespace
 
-// GGUF files are not supported: they cannot express a theta for each layer.
 Family granite_swa() {
   Family family = derived(granite(), "GraniteSWAForCausalLM", granite_swa_spec, granite_swa_block);
   family.has_theta_per_layer = true;
   family.defaults.sliding_window = 128;
-  family.gguf = {};
+  family.gguf = {.architecture = "granite_swa",
+                 .config = granite_swa_config,
+                 .stores_windows = true,
+                 .stores_rope_layers = true};
   return family;
 }
 

@@ -16,7 +16,10 @@ BlockNames internlm2_block(const std::string& prefix) {
   BlockNames names;
   const std::string mlp = prefix + "feed_forward.";
   names.input_norm = prefix + "attention_norm";
-  set_qkv(names, prefix + "attention.wqkv");
+  names.q_proj = prefix + "attention.wq";  // in GGUF files
+  names.k_proj = prefix + "attention.wk";
+  names.v_proj = prefix + "attention.wv";
+  names.qkv_proj = prefix + "attention.wqkv";
   names.fused_qkv = BlockNames::FusedQkv::by_kv_head;
   names.o_proj = prefix + "attention.wo";
   names.pre_feed_forward_norm = prefix + "ffn_norm";
@@ -39,6 +42,9 @@ Family internlm2() {
   Family family = llama_like("InternLM2ForCausalLM", internlm2_spec, internlm2_block);
   family.names.embed_tokens = "tok_embeddings";
   family.names.lm_head = "output";
+  family.names.gguf.interleaved_query_key = true;
+  family.names.gguf.block.qkv_proj.clear();
+  family.gguf = {.architecture = "internlm2"};
   family.defaults.attention_bias = true;
   family.defaults.rms_norm_eps = 1e-6;
   return family;

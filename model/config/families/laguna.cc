@@ -1,8 +1,11 @@
 // Laguna: Qwen 3 with windows in most layers, which have other numbers of heads and another RoPE, gates of
 // attention's output, and DeepSeek-V3's choice of experts.
 #include "model/config/families/common.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <algorithm>
+
+#include <nlohmann/json.hpp>
 
 namespace tp::families {
 namespace {
@@ -45,6 +48,37 @@ BlockNames laguna_block(const std::string& prefix) {
   return names;
 }
 
+// Without a list, every fourth layer from the first on has no window.
+nlohmann::json windows_in_gguf(const ModelMetadata& model, std::size_t layers) {
+  nlohmann::json fields = gguf_windows(model);
+  if (fields["sliding_window"].is_null() || fields.contains("layer_types")) return fields;
+  for (std::size_t layer = 0; layer < layers; ++layer)
+    fields["layer_types"].push_back(layer % 4 == 0 ? "full_attention" : "sliding_attention");
+  return fields;
+}
+
+// The file has the number of gates as the number of a tensor's rows only.
+const char* gating_in_gguf(const ModelMetadata& model) {
+  const GgufFiles::Entry* const gate = model.files().find("blk.0.attn_gate.weight");
+  const bool is_per_head =
+      gate != nullptr && gate->tensor.shape.front() == model.wholes("attention.head_count").front();
+  return is_per_head ? "per-head" : "per-element";
+}
+
+nlohmann::json laguna_in_gguf(const ModelMetadata& model) {
+  nlohmann::json config = sigmoid_experts_in_gguf(model);
+  config.update(windows_in_gguf(model, config["num_hidden_layers"]));
+  config.update(gguf_heads_of_layers(model));
+  config.update(gguf_ropes_of_types(model));
+  // The factor is the config's, also if it is 1.
+  const char* const factor = "rope.scaling.yarn_attn_factor";
+  if (model.has(factor))
+    config["rope_parameters"]["full_attention"]["attention_factor"] = model.number(factor);
+  config["gating"] = gating_in_gguf(model);
+  config["shared_expert_intermediate_size"] = model.whole_or("expert_shared_feed_forward_length", 0);
+  return config;
+}
+
 }  // namespace
 
 Family laguna() {
@@ -56,6 +90,7 @@ Family laguna() {
                          {"swa_attention_sink_enabled", "false"},
                          {"swa_rope_parameters", "null"},
                          {"qkv_bias", "false"}};
+  family.gguf = {.architecture = "laguna", .config = laguna_in_gguf, .stores_windows = true};
   family.defaults.rope_theta = 500000;
   family.defaults.rope_local_base_freq = 10000;
   family.defaults.experts.first_k_dense_replace = 1;

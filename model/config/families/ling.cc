@@ -5,6 +5,9 @@
 #include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 
+#include <cstdint>
+#include <vector>
+
 #include <nlohmann/json.hpp>
 
 namespace tp::families {
@@ -12,7 +15,8 @@ namespace {
 
 // `use_qkv_bias` is for queries, keys and values, and `use_bias` for attention's output. Weights of several
 // experts are normalized, whatever norm_topk_prob says.
-ModelSpec ling2_spec(CheckpointConfig config) {
+ModelSpec ling2_spec(const CheckpointConfig& stored) {
+  CheckpointConfig config = stored;
   if (config.experts.num_experts_per_tok > 1) config.experts.norm_topk_prob = true;
   const std::size_t rotated = rotated_elements(config, config.partial_rotary_factor);
   require<ConfigError>(
@@ -59,7 +63,8 @@ ModelSpec ling3_spec(const CheckpointConfig& config) {
   delta_net.separate = delta_net.element_decays = true;
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
     AttentionPartSpec& attention = spec.blocks[layer].attention;
-    if (config.layer_types[layer] == "linear_attention") {
+    // Layers for multi-token prediction are not listed. They have latent attention.
+    if (layer < config.layer_types.size() && config.layer_types[layer] == "linear_attention") {
       attention = delta_net;
     } else {
       auto& latent = std::get<LatentAttentionSpec>(attention);
@@ -67,11 +72,10 @@ ModelSpec ling3_spec(const CheckpointConfig& config) {
       latent.head_gate = true;
     }
     auto* const experts = std::get_if<MixtureOfExpertsSpec>(&spec.blocks[layer].feed_forward);
-    if (experts != nullptr && !config.experts.swiglu_limits.empty())
-      experts->limit = static_cast<float>(config.experts.swiglu_limits[layer]);
-    if (experts != nullptr && !config.experts.shared_swiglu_limits.empty())
-      experts->shared_limit = static_cast<float>(config.experts.shared_swiglu_limits[layer]);
-    if (experts != nullptr && config.experts.shared_expert_intermediate_size != 0)
+    if (experts == nullptr) continue;
+    experts->limit = limit_of(config.experts.swiglu_limits, layer);
+    experts->shared_limit = limit_of(config.experts.shared_swiglu_limits, layer);
+    if (config.experts.shared_expert_intermediate_size != 0)
       experts->shared_intermediate_size =
           config.experts.n_shared_experts * config.experts.shared_expert_intermediate_size;
   }
@@ -81,6 +85,10 @@ ModelSpec ling3_spec(const CheckpointConfig& config) {
 BlockNames ling3_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
   const std::string attention = prefix + "attention.";
+  names.q_proj = attention + "q_proj";
+  names.k_proj = attention + "k_proj";
+  names.v_proj = attention + "v_proj";
+  names.o_proj = attention + "dense";
   names.latent_attention = usual_names(kLatentAttentionTensors, attention);
   names.latent_attention.o_proj = attention + "dense";
   names.latent_attention.gate = attention + "g_proj";
@@ -92,13 +100,33 @@ BlockNames ling3_block(const std::string& prefix) {
   return names;
 }
 
+// Layers without KV heads have Kimi delta attention.
+nlohmann::json ling3_in_gguf(const ModelMetadata& model) {
+  require<ConfigError>(model.boolean_or("kda.safe_gate", true),
+                       "{}: kda.safe_gate must be true, found false; use the model's original checkpoint",
+                       model.files().name());
+  nlohmann::json config = deepseek_config(model);
+  config.update(gguf_activation_limits(model));
+  std::vector<std::uint64_t> kv_heads = model.wholes("attention.head_count_kv");
+  kv_heads.resize(config["num_hidden_layers"], kv_heads.back());
+  for (const std::uint64_t heads : kv_heads)
+    config["layer_types"].push_back(heads == 0 ? "linear_attention" : "full_attention");
+  config.update({{"head_dim", model.whole("kda.head_dim")},
+                 {"kda_lower_bound", model.number("kda.gate_lower_bound")},
+                 {"short_conv_kernel_size", model.whole("ssm.conv_kernel")},
+                 {"topk_method", "noaux_tc"}});
+  if (model.has("expert_shared_feed_forward_length"))
+    config["moe_shared_expert_intermediate_size"] = model.whole("expert_shared_feed_forward_length");
+  return config;
+}
+
 }  // namespace
 
 Family ling2() {
   Family family{.architecture = "BailingMoeV2ForCausalLM",
                 .fixed_fields = {{"score_function", "\"sigmoid\""}, {"use_rmsnorm", "true"}},
                 .names = llama_names(),
-                .make_spec = [](const CheckpointConfig& config) { return ling2_spec(config); }};
+                .make_spec = ling2_spec};
   family.names.embed_tokens = "word_embeddings";
   family.names.names_of_block = ling2_block;
   set_qkv(family.names.gguf.block, "attn_qkv");
@@ -118,6 +146,11 @@ Family ling3() {
                          {"use_bias", "false"},
                          {"use_qkv_bias", "false"}};
   family.names.embed_tokens = "word_embeddings";
+  family.names.gguf.positive_decays = true;
+  family.names.gguf.block.delta_net.in_proj_a = "ssm_f_a";
+  family.names.gguf.block.delta_net.in_proj_z = "ssm_g_a";
+  family.names.gguf.block.delta_net.out_proj = "attn_output";
+  family.gguf = {.architecture = "bailingmoe3", .config = ling3_in_gguf};
   family.defaults.max_position_embeddings = 131072;
   family.defaults.delta_net.num_value_heads = 1;
   family.defaults.delta_net.conv_kernel_dim = 4;

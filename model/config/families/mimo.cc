@@ -1,6 +1,13 @@
 // MiMo-V2: windows with attention sinks in most layers, which have more KV heads and another theta; values
 // that are smaller than keys; DeepSeek-V3's choice of experts without a shared one.
 #include "model/config/families/common.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
+
+#include <cstddef>
+#include <string>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace tp::families {
 namespace {
@@ -23,6 +30,7 @@ ModelSpec mimo_spec(const CheckpointConfig& config) {
                                 .scaling = {},
                                 .rotary_dim = rotated_elements(config, local_part)};
   }
+  ignore_next_token_layers(config, spec.names);  // GGUF files store them after the last layer
   set_sigmoid_experts(config, spec);
   return spec;
 }
@@ -33,6 +41,37 @@ BlockNames mimo_block(const std::string& prefix) {
   return names;
 }
 
+// The number of layers before the first one with experts, as tensors show.
+std::size_t dense_layers(const ModelMetadata& model, std::size_t layers) {
+  std::size_t layer = 0;
+  while (layer < layers && !model.has_tensor(fmt::format("blk.{}.ffn_gate_inp.weight", layer))) ++layer;
+  return layer;
+}
+
+// Whether layers with (or without) a window have sinks.
+bool has_sinks(const ModelMetadata& model, const nlohmann::json& layer_types, const std::string& type) {
+  for (std::size_t layer = 0; layer < layer_types.size(); ++layer) {
+    if (layer_types[layer] == type) return model.has_tensor(fmt::format("blk.{}.attn_sinks.weight", layer));
+  }
+  return false;
+}
+
+nlohmann::json mimo_in_gguf(const ModelMetadata& model) {
+  nlohmann::json config = sigmoid_experts_in_gguf(model);
+  config.update(gguf_windows(model));
+  config.update(gguf_ropes_of_types(model));
+  const nlohmann::json types = config.value("layer_types", nlohmann::json::array());
+  config.update({{"first_k_dense_replace", dense_layers(model, config["num_hidden_layers"])},
+                 {"norm_topk_prob", model.boolean_or("expert_weights_norm", true)},
+                 {"num_key_value_heads", model.kv_heads(/*with_window=*/false)},
+                 {"swa_num_key_value_heads", model.kv_heads()},
+                 {"v_head_dim", model.value_dim()},
+                 {"attention_value_scale", model.number_or("attention.value_scale", 1.0)},
+                 {"add_swa_attention_sink_bias", has_sinks(model, types, "sliding_attention")},
+                 {"add_full_attention_sink_bias", has_sinks(model, types, "full_attention")}});
+  return config;
+}
+
 }  // namespace
 
 Family mimo_v2() {
@@ -41,6 +80,7 @@ Family mimo_v2() {
   family.fixed_fields = {
       {"scoring_func", "\"sigmoid\""}, {"topk_method", "\"noaux_tc\""}, {"attention_bias", "false"}};
   family.names.ignored_prefixes = {"model.mtp."};
+  family.gguf = {.architecture = "mimo2", .config = mimo_in_gguf, .stores_windows = true};
   family.defaults.rms_norm_eps = 1e-5;
   family.defaults.v_head_dim = 128;
   family.defaults.experts.norm_topk_prob = true;

@@ -1,15 +1,17 @@
 // Step-3.5 and 3.7: windows in most layers, which have more query heads and another RoPE; a gate for each
 // head; experts and MLPs whose activations may have limits, DeepSeek-V3's choice of experts.
 #include "model/config/families/common.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include <nlohmann/json.hpp>
 
 namespace tp::families {
 namespace {
-
-float limit_of(const std::vector<double>& limits, std::size_t layer) {
-  return limits.empty() ? 0.0F : static_cast<float>(limits[layer]);
-}
 
 void set_attention(const CheckpointConfig& config, std::size_t layer, const NormSpec& norm,
                    AttentionSpec& attention) {
@@ -71,6 +73,30 @@ BlockNames step_block(const std::string& prefix) {
   return names;
 }
 
+// The elements that layers without a window rotate are half as many as the file says, and their factors are
+// for as many as it says.
+nlohmann::json step_in_gguf(const ModelMetadata& model) {
+  require<ConfigError>(model.whole_or("moe_every_n_layers", 1) == 1,
+                       "{}: moe_every_n_layers must be 1, found {}; use the model's original checkpoint",
+                       model.files().name(), model.whole_or("moe_every_n_layers", 1));
+  nlohmann::json config = sigmoid_experts_in_gguf(model);
+  config.update(gguf_windows(model));
+  config.update(gguf_heads_of_layers(model));
+  config.update(gguf_ropes_of_types(model));
+  config.update(gguf_activation_limits(model));
+  const std::uint64_t rotated = model.whole_or("rope.dimension_count", model.head_dim()) / 2;
+  nlohmann::json& full = config["rope_parameters"]["full_attention"];
+  for (const char* const factors : {"short_factor", "long_factor"}) {
+    if (full.contains(factors) && full[factors].size() > rotated / 2)
+      full[factors].erase(full[factors].begin() + static_cast<std::ptrdiff_t>(rotated / 2),
+                          full[factors].end());
+  }
+  config["rotary_dim"] = nullptr;
+  config["partial_rotary_factor"] = static_cast<double>(rotated) / static_cast<double>(model.head_dim());
+  config["shared_expert_intermediate_size"] = model.whole_or("expert_shared_feed_forward_length", 0);
+  return config;
+}
+
 }  // namespace
 
 Family step3p5() {
@@ -81,6 +107,9 @@ Family step3p5() {
       {"moe_router_activation", "\"sigmoid\""},   {"sink", "false"},         {"use_rope_layers", "[]"},
       {"yarn_only_types", "[\"full_attention\"]"}};
   family.has_theta_per_layer = true;
+  family.names.gguf.norm_offset = 1.0F;
+  family.gguf = {
+      .architecture = "step35", .config = step_in_gguf, .stores_windows = true, .doubles_rotary_dim = true};
   family.defaults.rms_norm_eps = 1e-5;
   family.defaults.experts.norm_topk_prob = true;
   family.defaults.experts.routed_scaling_factor = 3.0;

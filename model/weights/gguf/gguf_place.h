@@ -66,6 +66,7 @@ struct GgufPlace {
   bool is_transposed = false;    // the checkpoint's matrix is the transpose of the file's
   float addend = 0.0F;           // add to the file's values to get the checkpoint's
   bool is_negative_exp = false;  // the file stores -exp(value)
+  bool is_exp = false;           // the file stores exp(value)
   std::string list{};            // metadata key of a number for each layer, instead of a tensor
 
   // The shape in the checkpoint of a tensor with these extents in the file: of one expert's matrix in a
@@ -74,9 +75,15 @@ struct GgufPlace {
   std::optional<MatrixShape> matrix_shape(const std::vector<std::size_t>& extents) const;
 
   // Converts a value from the file to the checkpoint, and back.
-  float restored(float stored) const { return is_negative_exp ? std::log(-stored) : stored + addend; }
-  float stored(float value) const { return is_negative_exp ? -std::exp(value) : value - addend; }
-  bool keeps_values() const { return addend == 0.0F && !is_negative_exp; }
+  float restored(float stored) const {
+    if (is_exp) return std::log(stored);
+    return is_negative_exp ? std::log(-stored) : stored + addend;
+  }
+  float stored(float value) const {
+    if (is_exp) return std::exp(value);
+    return is_negative_exp ? -std::exp(value) : value - addend;
+  }
+  bool keeps_values() const { return addend == 0.0F && !is_negative_exp && !is_exp; }
 };
 
 // The sizes on which the order of rows depends.
@@ -90,6 +97,9 @@ struct GgufHeads {
   std::size_t delta_key_dim = 0;
   std::size_t delta_value_dim = 0;
   std::size_t mamba_group = 0;  // elements of a group of Mamba-2's heads
+  // Whether each layer has a recurrence instead of attention; empty: no layer has one, or their tensors have
+  // names of their own.
+  std::vector<bool> recurrent_layers{};
 };
 
 // Arrangements of vectors that GGUF files store as a column: with the same values, or as -exp(value). A

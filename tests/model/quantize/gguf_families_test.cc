@@ -1,7 +1,7 @@
 // Every family's GGUF files give the logits of its checkpoints.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "model/quantize/hyperparameters.h"
+#include "model/quantize/describing_vectors.h"
 #include "model/quantize/model_tensors.h"
 #include "model/quantize/quantize_model.h"
 #include "model/weights/gguf_checkpoint.h"

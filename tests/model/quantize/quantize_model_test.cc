@@ -96,6 +96,27 @@ std::string name_in_file(const TensorNames& names, const WeightSource& checkpoin
   return name.starts_with(names.part_prefix) ? name.substr(names.part_prefix.size()) : name;
 }
 
+// Rows of queries, keys and values of each KV head, which the file has in three tensors.
+std::vector<float> elements_by_kv_head(const WeightSource& written, const CheckpointConfig& config,
+                                       const BlockNames& block, const ModelTensor& whole) {
+  const bool is_bias = whole.name.ends_with(".bias");
+  const std::size_t columns = is_bias ? 1 : whole.shape.columns;
+  const std::size_t groups = config.num_key_value_heads;
+  std::vector<float> elements;
+  for (std::size_t group = 0; group < groups; ++group) {
+    for (const std::string& layer : {block.q_proj, block.k_proj, block.v_proj}) {
+      const std::size_t heads = layer == block.q_proj ? config.num_attention_heads : groups;
+      const std::size_t rows = heads * config.head_dim;
+      const MatrixShape shape = is_bias ? MatrixShape{1, rows} : MatrixShape{rows, columns};
+      const std::vector<float> all = elements_of(written, {layer + (is_bias ? ".bias" : ".weight"), shape});
+      const auto size = static_cast<std::ptrdiff_t>(all.size() / groups);
+      const auto first = all.begin() + static_cast<std::ptrdiff_t>(group) * size;
+      elements.insert(elements.end(), first, first + size);
+    }
+  }
+  return elements;
+}
+
 // The elements of the checkpoint's tensor as a file has them.
 std::vector<float> written_elements(const WeightSource& written, const CheckpointConfig& config,
                                     const WeightSource& checkpoint, ModelTensor tensor) {
@@ -104,7 +125,10 @@ std::vector<float> written_elements(const WeightSource& written, const Checkpoin
   if (written.contains(tensor.name)) return elements_of(written, tensor);
   const std::size_t number = tensor.name.find_first_of("0123456789");
   const std::string prefix = tensor.name.substr(0, tensor.name.find('.', number) + 1);
-  const GatedMlpNames shared = names.names_of_block(prefix).experts.shared_expert;
+  const BlockNames block = names.names_of_block(prefix);
+  if (!block.qkv_proj.empty() && tensor.name.starts_with(block.qkv_proj + "."))
+    return elements_by_kv_head(written, config, block, tensor);
+  const GatedMlpNames shared = block.experts.shared_expert;
   if (tensor.name == shared.gate_up_proj + ".weight") {
     const MatrixShape half{tensor.shape.rows / 2, tensor.shape.columns};
     std::vector<float> elements = elements_of(written, {shared.gate_proj + ".weight", half});
@@ -130,7 +154,8 @@ TEST(QuantizeModel, WritesEveryTensorOfEveryFamily) {
     } catch (const ConfigError& error) {
       // GGUF files say neither that Falcon has ALiBi, nor how Gemma 2 scales scores, nor that some layers of
       // a mixture have no experts, nor the size of chunks, nor which layers of Gemma 3 have the window: five
-      // of six. Phi-3.5-MoE's layer norms have a name there that others' have not.
+      // of six, nor a theta for each layer of Granite SWA. Phi-3.5-MoE's layer norms have a name there that
+      // others' have not.
       const std::string text = error.what();
       // Stacks of experts whose rows alternate are not taken apart.
       if (config.architecture == "GptOssForCausalLM") {
@@ -139,7 +164,8 @@ TEST(QuantizeModel, WritesEveryTensorOfEveryFamily) {
       }
       EXPECT_TRUE(config.architecture == "PhimoeForCausalLM" || config.alibi ||
                   fixture.name == "gemma2-6heads" || fixture.name == "llama4-scout" ||
-                  fixture.name == "qwen3moe-mixed" || fixture.name.starts_with("gemma3"))
+                  fixture.name == "qwen3moe-mixed" || fixture.name == "graniteswa" ||
+                  fixture.name.starts_with("gemma3"))
           << fixture.name << ": " << text;
       EXPECT_CONTAINS(text, "would be lost; use the checkpoint without converting it");
       continue;
