@@ -22,7 +22,7 @@ void add_unmask_cache_option(CLI::App& command, UnmaskCache& cache) {
 }
 
 void UnmaskingFlags::add_to(CLI::App& command) {
-  const OptionGroup group(command, "Diffusion language models (LLaDA, Dream, SDAR)");
+  const OptionGroup group(command, "Diffusion language models (LLaDA, LLaDA2, Dream, SDAR)");
   group.add("--steps", steps, "N", whole_number(1, kMostSteps),
             "Passes in total, divided evenly among the blocks (default: one for each of --max-tokens)");
   group.add(

@@ -11,7 +11,9 @@ namespace {
 bool mentions(const std::string& text, const char* word) { return text.find(word) != std::string::npos; }
 
 UnmaskRule rule_of(const std::string& algorithm) {
-  if (mentions(algorithm, "threshold") || mentions(algorithm, "dynamic")) return UnmaskRule::threshold;
+  for (const char* const word : {"threshold", "dynamic", "LLaDA2"}) {
+    if (mentions(algorithm, word)) return UnmaskRule::threshold;
+  }
   if (mentions(algorithm, "margin")) return UnmaskRule::margin;
   if (mentions(algorithm, "entropy")) return UnmaskRule::entropy;
   if (mentions(algorithm, "sequential")) return UnmaskRule::sequential;
@@ -31,6 +33,8 @@ DiffusionCase case_of(const nlohmann::json& entry) {
   // SDAR's are of a block.
   if (const int of_block = whole("denoising_steps"); of_block != 0)
     one.settings.steps = of_block * (one.max_tokens / one.settings.block_length);
+  if (mentions(one.algorithm, "LLaDA2"))  // of a block, too
+    one.settings.steps *= (one.max_tokens + one.settings.block_length - 1) / one.settings.block_length;
   one.settings.rule = rule_of(one.algorithm);
   if (mentions(one.algorithm, "prefix_cache")) one.settings.cache = UnmaskCache::prefix;
   if (mentions(one.algorithm, "dual_cache")) one.settings.cache = UnmaskCache::dual;

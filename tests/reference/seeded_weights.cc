@@ -137,6 +137,28 @@ void write_seeded_weights(const std::filesystem::path& description, const std::f
   if (!stream.flush()) throw Error(output.string() + ": cannot be written");
 }
 
+namespace {
+
+nlohmann::json parse_file(const std::filesystem::path& path) {
+  std::ifstream stream(path);
+  return nlohmann::json::parse(stream);
+}
+
+// Adds the mask and the length of blocks to a config without them, because the code of LLaDA2 takes both as
+// arguments of generate().
+void complete_diffusion_config(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "config.json";
+  nlohmann::json config = parse_file(file);
+  if (config.contains("mask_token_id")) return;
+  const nlohmann::json first = parse_file(folder / "generate.json").at("cases").at(0);
+  if (!first.contains("mask_id") || !first.contains("block_length")) return;
+  config["mask_token_id"] = first.at("mask_id");
+  config["block_size"] = first.at("block_length");
+  std::ofstream(file) << config.dump(2);
+}
+
+}  // namespace
+
 void write_seeded_fixtures(const std::filesystem::path& folder, const std::filesystem::path& output) {
   std::filesystem::remove_all(output);
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
@@ -149,6 +171,8 @@ void write_seeded_fixtures(const std::filesystem::path& folder, const std::files
       std::filesystem::copy_file(entry.path(), target);
     if (target.filename() == "expected.json") write_greedy_ids(target.parent_path());
   }
+  for (const auto& entry : std::filesystem::directory_iterator(output / "diffusion"))
+    complete_diffusion_config(entry.path());
 }
 
 }  // namespace tp::reference
