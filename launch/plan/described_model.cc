@@ -4,6 +4,7 @@
 #include "model/weights/open_checkpoint.h"
 #include "model/weights/quantized/quantization_config.h"
 #include "model/weights/safetensors/safetensors_files.h"
+#include "model/weights/unused_tensors.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -34,7 +35,9 @@ DescribedModel::DescribedModel(const EngineOptions& options, std::size_t ranks)
       source_(find_weights(options.model)),
       configured_(source_ ? plan_.config.torch_dtype : dtype_of_rest(options.model, plan_.config.torch_dtype),
                   source_ ? std::vector<QuantizedLayers>() : find_quantized_layers(options.model)) {
-  if (source_) stored_ = {source_->stored_bytes(), source_->types()};
+  if (source_)
+    stored_ = {source_->stored_bytes(), source_->types(),
+               count_next_token_tensors(spec_.names.as_stored_in(*source_), *source_)};
   if (!options.kv_type) plan_.options.kv_type = default_kv_type(usual_type());
   share_caches(plan_, std::vector<std::uint64_t>(ranks, 0));
 }

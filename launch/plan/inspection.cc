@@ -85,6 +85,11 @@ void add_kind(const Inspection& found, Lines& lines) {
             fmt::format("{}, {} per token", config.num_experts, config.experts.num_experts_per_tok));
 }
 
+// Whether the model can draft with its layer for multi-token prediction.
+bool can_draft(const CheckpointConfig& config) {
+  return family_of(config.architecture).make_next_token_spec != nullptr;
+}
+
 void add_files(const Inspection& found, Lines& lines) {
   const std::optional<StoredWeights>& stored = found.model.stored();
   lines.add("checkpoint", stored ? format_bytes(stored->bytes)
@@ -93,6 +98,10 @@ void add_files(const Inspection& found, Lines& lines) {
   const char* name = "tensors";
   for (const TypeUse& use : stored.value_or(StoredWeights{}).types)
     lines.add(std::exchange(name, ""), text_of(use));
+  if (stored && stored->next_token_tensors != 0)
+    lines.add("multi-token prediction",
+              fmt::format("{} tensors, {}", stored->next_token_tensors,
+                          can_draft(found.config()) ? "used by --speculate mtp" : "not used"));
   if (found.unusable)
     lines.add("tokenizer", fmt::format("texts cannot be tokenized, only ids work: {}", *found.unusable));
 }
@@ -107,7 +116,7 @@ void add_heads(const Inspection& found, Lines& lines) {
               fmt::format("Mamba-1, {} channels, states of {}", mixer->channels, mixer->state_size));
   if (const auto* const net = first_part<GatedDeltaNetSpec>(found.model.spec()))
     lines.add("mixers", fmt::format("{}, {} heads, states of {} x {}",
-                                    net->gate_rank != 0 ? "Kimi delta attention" : "gated delta net",
+                                    net->element_decays ? "Kimi delta attention" : "gated delta net",
                                     net->num_value_heads, net->key_head_dim, net->value_head_dim));
   if (const IndexerSpec* const indexer = indexer_of(found.model.spec().blocks.front()))
     lines.add("indexers", fmt::format("{} heads of {}, {} positions", indexer->num_heads, indexer->head_dim,
@@ -259,6 +268,7 @@ std::string inspection_json(const Inspection& found) {
                  {"active_parameters", found.parameters.active},
                  {"stored_bytes", stored ? nlohmann::json(stored->bytes) : nlohmann::json()},
                  {"stored_types", types_json(stored.value_or(StoredWeights{}))},
+                 {"next_token_tensors", stored.value_or(StoredWeights{}).next_token_tensors},
                  {"unusable_tokenizer", found.unusable ? nlohmann::json(*found.unusable) : nlohmann::json()},
                  {"windowed_layers", found.cache.windowed_layers},
                  {"recurrent_layers", found.cache.recurrent_layers},

@@ -67,6 +67,13 @@ std::vector<std::string> find_unused_tensors(const TensorNames& names, const Wei
   return unused;
 }
 
+std::size_t count_next_token_tensors(const TensorNames& names, const WeightSource& source) {
+  const std::vector<std::string> all = source.names();
+  return static_cast<std::size_t>(std::ranges::count_if(all, [&](const std::string& tensor) {
+    return is_of_ignored_block(names, tensor) || is_ignored(names, tensor);
+  }));
+}
+
 void leave_out_next_token_layers(std::vector<std::string>& unused) {
   std::erase_if(unused, [](const std::string& entry) { return entry.ends_with(kOfNextTokenLayers); });
 }

@@ -4,6 +4,7 @@
 #include "model/config/tensor_names.h"
 #include "model/weights/source/weight_source.h"
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,9 @@ namespace tp {
 // CheckpointError. Results and errors have the names of `source`'s files.
 std::vector<std::string> find_unused_tensors(const TensorNames& names, const WeightSource& source,
                                              std::span<const std::string> unread);
+
+// The number of tensors of multi-token prediction layers in a checkpoint. `names`: as stored in `source`.
+std::size_t count_next_token_tensors(const TensorNames& names, const WeightSource& source);
 
 // Removes the entry of multi-token prediction layers, for use if such a layer is loaded.
 void leave_out_next_token_layers(std::vector<std::string>& unused);

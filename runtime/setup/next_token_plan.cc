@@ -5,15 +5,18 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 namespace tp {
 namespace {
 
-// A tensor that every checkpoint with the layer contains.
-std::string projection_of(const EnginePlan& model, const WeightSource& source) {
+// Tensors that every checkpoint with the layer contains: its projection, and one of its block, which files
+// may lack even if they have kept the projection.
+std::array<std::string, 2> tensors_of_layer(const EnginePlan& model, const WeightSource& source) {
   const TensorNames names = make_next_token_spec(model.config).names.as_stored_in(source);
-  return tensor_names::weight_of(names.block(0).next_token.projection);
+  const BlockNames block = names.block(0);
+  return {tensor_names::weight_of(block.next_token.projection), tensor_names::weight_of(block.input_norm)};
 }
 
 }  // namespace
@@ -23,7 +26,8 @@ bool has_next_token_layer(const EnginePlan& model) {
   // Synthetic weights draft nothing useful.
   if (!may_have || model.options.pipeline != 1 || model.options.synthetic) return false;
   const std::unique_ptr<WeightSource> source = open_weights(model);
-  return source->contains(projection_of(model, *source));
+  return std::ranges::all_of(tensors_of_layer(model, *source),
+                             [&](const std::string& tensor) { return source->contains(tensor); });
 }
 
 void require_next_token_layer(const EnginePlan& model) {
@@ -34,12 +38,13 @@ void require_next_token_layer(const EnginePlan& model) {
       "another way",
       model.options.pipeline);
   const std::unique_ptr<WeightSource> source = open_weights(model);
-  const std::string tensor = projection_of(model, *source);
-  require<CheckpointError>(
-      source->contains(tensor),
-      "cannot guess tokens by multi-token prediction: expected the model's layer for it, with {}, found no "
-      "such tensor in {}; take a checkpoint that has kept the layer, or guess in another way",
-      tensor, model.options.model.string());
+  for (const std::string& tensor : tensors_of_layer(model, *source)) {
+    require<CheckpointError>(
+        source->contains(tensor),
+        "cannot guess tokens by multi-token prediction: expected the model's layer for it, with {}, found no "
+        "such tensor in {}; take a checkpoint that has kept the layer, or guess in another way",
+        tensor, model.options.model.string());
+  }
 }
 
 EnginePlan next_token_plan(std::size_t ranks, const EnginePlan& model) {

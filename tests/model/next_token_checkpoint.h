@@ -89,7 +89,9 @@ struct NextTokenLayout {
   std::string model_head = "lm_head.weight";
   std::string embed_tokens{};  // empty: the model's
   std::string lm_head{};
-  float norm_offset = 0.0F;  // is added to the gains of norms
+  float norm_offset = 0.0F;              // is added to the gains of norms
+  std::string table = "embed_tokens";    // the model's, after `body`
+  std::string attention = "self_attn.";  // in a block
 };
 
 // The config of the language model.
@@ -127,6 +129,18 @@ inline NextTokenLayout layout_of(const nlohmann::json& config) {
             .norm_offset = 1.0F};
   }
   const std::string block = layers + std::to_string(count) + ".";
+  const bool is_ling = architecture.starts_with("Bailing");
+  if (is_ling || architecture.starts_with("HYV3")) {
+    return {.body = body,
+            .like = like,
+            .block = block,
+            .projection = block + "eh_proj",
+            .embedding_norm = block + "enorm",
+            .state_norm = block + "hnorm",
+            .final_norm = block + "final_layernorm",
+            .table = is_ling ? "word_embeddings" : "embed_tokens",
+            .attention = is_ling ? "attention." : "self_attn."};
+  }
   return {.body = body,
           .like = like,
           .block = block,
@@ -173,7 +187,7 @@ inline void add_next_token_layer(nlohmann::json& config, Tensors& tensors, bool 
     add(layout.lm_head + ".weight", {vocab, hidden});
   }
   tensors.merge(added);
-  if (!layout.embed_tokens.empty()) text_of(config)["num_nextn_predict_layers"] = 1;
+  if (layout.block.starts_with(layout.body)) text_of(config)["num_nextn_predict_layers"] = 1;
 }
 
 // A fixture's checkpoint with such a layer, which has learned nothing.

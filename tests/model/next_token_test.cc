@@ -1,7 +1,7 @@
-// The layer for multi-token prediction of DeepSeek-V3, GLM-4.5, Qwen3-Next and Qwen3.5. No fixture has its
-// numbers, and the original modelling code leaves it out. What it reads is computed here, in plain loops;
-// what its block makes of that is compared with an ordinary model of the family which has this block alone,
-// and whose vectors of tokens are what the layer reads.
+// The layer for multi-token prediction of DeepSeek-V3, GLM-4.5, Hy3, Ling, Qwen3-Next and Qwen3.5. No fixture
+// has its numbers, and the original modelling code leaves it out. What it reads is computed here, in plain
+// loops; what its block makes of that is compared with an ordinary model of the family which has this block
+// alone, and whose vectors of tokens are what the layer reads.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "tests/model/computed_sequence.h"
@@ -45,7 +45,7 @@ std::vector<float> what_it_reads(const json& config, const Tensors& tensors, Tok
   const NextTokenLayout layout = test::layout_of(config);
   const auto of = [&](const std::string& layer) -> const Values& { return tensors.at(layer + ".weight"); };
   const bool has_table = tensors.contains(layout.embed_tokens + ".weight");
-  const Values& table = of(has_table ? layout.embed_tokens : layout.body + "embed_tokens");
+  const Values& table = of(has_table ? layout.embed_tokens : layout.body + layout.table);
   const double eps = test::text_of(config)["rms_norm_eps"];
   const std::size_t size = table.columns();
   std::vector<double> both = normed(table.elements.data() + static_cast<std::size_t>(token) * size,
@@ -68,20 +68,20 @@ std::pair<json, Tensors> model_of_layer(json config, const Tensors& tensors,
   const NextTokenLayout layout = test::layout_of(config);
   Tensors alone;
   for (const auto& [name, values] : tensors) {
-    const bool is_of_block = name.starts_with(layout.block + "self_attn.") ||
+    const bool is_of_block = name.starts_with(layout.block + layout.attention) ||
                              name.starts_with(layout.block + "mlp.") ||
                              name.starts_with(layout.block + "input_layernorm.") ||
                              name.starts_with(layout.block + "post_attention_layernorm.");
     if (is_of_block) alone[layout.body + "layers.0." + name.substr(layout.block.size())] = values;
   }
-  Values table = tensors.at(layout.body + "embed_tokens.weight");
+  const std::string table_name = layout.body + layout.table + ".weight";
+  Values table = tensors.at(table_name);
   for (std::size_t i = 0; i < rows.size(); ++i)
     std::ranges::copy(rows[i], table.elements.begin() + static_cast<std::ptrdiff_t>(i * table.columns()));
-  alone[layout.body + "embed_tokens.weight"] = table;
+  alone[table_name] = table;
   alone[layout.body + "norm.weight"] = tensors.at(layout.final_norm + ".weight");
   const std::string own_head = layout.lm_head + ".weight";
-  const std::string head =
-      tensors.contains(layout.model_head) ? layout.model_head : layout.body + "embed_tokens.weight";
+  const std::string head = tensors.contains(layout.model_head) ? layout.model_head : table_name;
   alone[layout.model_head] = tensors.at(tensors.contains(own_head) ? own_head : head);
   json& text = test::text_of(config);
   text["num_hidden_layers"] = 1;

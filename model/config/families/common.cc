@@ -284,6 +284,12 @@ ModelSpec next_token_spec(const CheckpointConfig& config,
   return spec;
 }
 
+NextTokenNames next_token_with_final_layernorm(const std::string& prefix) {
+  NextTokenNames names = usual_names(kNextTokenTensors, prefix);
+  names.final_norm = prefix + "final_layernorm";
+  return names;
+}
+
 void ignore_next_token_layers(const CheckpointConfig& config, TensorNames& names) {
   for (std::size_t i = 0; i < config.num_nextn_predict_layers; ++i)
     names.ignored_blocks.push_back(config.num_hidden_layers + i);

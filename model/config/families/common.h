@@ -112,6 +112,8 @@ void set_experts_by_step(const CheckpointConfig& config, const MixtureOfExpertsS
 // `make_spec` makes for this layer.
 ModelSpec next_token_spec(const CheckpointConfig& config,
                           ModelSpec (*make_spec)(const CheckpointConfig& config));
+// The tensors of such a layer whose norm before the LM head is called final_layernorm.
+NextTokenNames next_token_with_final_layernorm(const std::string& prefix);
 // Ignores multi-token prediction layers, which are stored after the last layer.
 void ignore_next_token_layers(const CheckpointConfig& config, TensorNames& names);
 

@@ -12,8 +12,11 @@ ModelSpec hy3_spec(const CheckpointConfig& config) {
   return spec;
 }
 
+ModelSpec hy3_next_token_spec(const CheckpointConfig& config) { return next_token_spec(config, hy3_spec); }
+
 BlockNames hy3_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
+  names.next_token = next_token_with_final_layernorm(prefix);
   names.experts.router = prefix + "mlp.router.gate";
   names.experts.correction_bias = prefix + "mlp.expert_bias";
   names.experts.shared_expert = usual_names(kSharedExpertTensors, prefix + "mlp.shared_mlp.");
@@ -26,6 +29,7 @@ Family hy3() {
   Family family = llama_like("HYV3ForCausalLM", hy3_spec, hy3_block);
   family.fixed_fields = {
       {"qk_norm", "true"}, {"moe_router_use_sigmoid", "true"}, {"moe_router_enable_expert_bias", "true"}};
+  family.make_next_token_spec = hy3_next_token_spec;
   family.gguf = {.architecture = "hy_v3", .config = sigmoid_experts_in_gguf};
   family.defaults.max_position_embeddings = 262144;
   family.defaults.rms_norm_eps = 1e-5;

@@ -34,8 +34,13 @@ ModelSpec ling2_spec(const CheckpointConfig& stored) {
   return spec;
 }
 
+ModelSpec ling2_next_token_spec(const CheckpointConfig& config) {
+  return next_token_spec(config, ling2_spec);
+}
+
 BlockNames ling2_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
+  names.next_token = next_token_with_final_layernorm(prefix);
   const std::string attention = prefix + "attention.";
   set_qkv(names, attention + "query_key_value");
   names.q_norm = attention + "query_layernorm";
@@ -82,8 +87,13 @@ ModelSpec ling3_spec(const CheckpointConfig& config) {
   return spec;
 }
 
+ModelSpec ling3_next_token_spec(const CheckpointConfig& config) {
+  return next_token_spec(config, ling3_spec);
+}
+
 BlockNames ling3_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
+  names.next_token = next_token_with_final_layernorm(prefix);
   const std::string attention = prefix + "attention.";
   names.q_proj = attention + "q_proj";
   names.k_proj = attention + "k_proj";
@@ -126,7 +136,8 @@ Family ling2() {
   Family family{.architecture = "BailingMoeV2ForCausalLM",
                 .fixed_fields = {{"score_function", "\"sigmoid\""}, {"use_rmsnorm", "true"}},
                 .names = llama_names(),
-                .make_spec = ling2_spec};
+                .make_spec = ling2_spec,
+                .make_next_token_spec = ling2_next_token_spec};
   family.names.embed_tokens = "word_embeddings";
   family.names.names_of_block = ling2_block;
   set_qkv(family.names.gguf.block, "attn_qkv");
@@ -146,10 +157,12 @@ Family ling3() {
                          {"use_bias", "false"},
                          {"use_qkv_bias", "false"}};
   family.names.embed_tokens = "word_embeddings";
+  family.make_next_token_spec = ling3_next_token_spec;
   family.names.gguf.positive_decays = true;
   family.names.gguf.block.delta_net.in_proj_a = "ssm_f_a";
   family.names.gguf.block.delta_net.in_proj_z = "ssm_g_a";
   family.names.gguf.block.delta_net.out_proj = "attn_output";
+  family.names.gguf.block.next_token.final_norm = "layer_output_norm";
   family.gguf = {.architecture = "bailingmoe3", .config = ling3_in_gguf};
   family.defaults.max_position_embeddings = 131072;
   family.defaults.delta_net.num_value_heads = 1;
