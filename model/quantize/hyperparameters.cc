@@ -135,8 +135,11 @@ void write_correction(const CheckpointConfig& config, const RouterSpec& router, 
     values.whole("expert_group_count", router.num_groups);
     values.whole("expert_group_used_count", router.groups_per_tok);
   }
-  values.whole_if("leading_dense_block_count",
-                  std::max(config.experts.first_k_dense_replace, config.experts.moe_layer_start_index));
+  // Step's configs list the layers with experts.
+  const std::vector<std::size_t>& listed = config.experts.moe_layers;
+  values.whole_if("leading_dense_block_count", listed.empty() ? std::max(config.experts.first_k_dense_replace,
+                                                                         config.experts.moe_layer_start_index)
+                                                              : std::ranges::min(listed));
 }
 
 // Writes a number of each layer: one number if all are equal, else a list.
