@@ -32,7 +32,7 @@ bool has_heads_for_all(const Fixture& fixture) {
   return static_cast<std::size_t>(test::world().size()) <= load_config(fixture.folder).num_attention_heads;
 }
 
-std::vector<std::uint8_t> windows_of(const CheckpointConfig& config) {
+std::vector<std::uint8_t> layers_with_windows(const CheckpointConfig& config) {
   std::vector<std::uint8_t> windows;
   for (const std::string& type : config.layer_types) windows.push_back(type == "sliding_attention" ? 1 : 0);
   return windows;
@@ -107,7 +107,7 @@ TEST(GgufYear2026, HasLagunasHeadsOfEachLayer) {
   GgufConversion to(fixture, "laguna");
   const CheckpointConfig& config = to.config();
   write_router(to);
-  write_windows(to, windows_of(config));
+  write_windows(to, layers_with_windows(config));
   to.numbers("attention.head_count", GgufKind::u32, heads_of_layers(config));
   to.whole("expert_shared_feed_forward_length", config.experts.shared_expert_intermediate_size);
   to.whole("rope.dimension_count_swa", config.head_dim);
@@ -136,7 +136,7 @@ GgufConversion mimo_file(const Fixture& fixture, std::size_t predictors) {
   GgufConversion to(fixture, "mimo2");
   const CheckpointConfig& config = to.config();
   const std::size_t layers = config.num_hidden_layers;
-  std::vector<std::uint8_t> windows = windows_of(config);
+  std::vector<std::uint8_t> windows = layers_with_windows(config);
   windows.resize(layers + predictors, 1);
   std::vector<std::uint32_t> kv_heads;
   for (const std::uint8_t slides : windows)
@@ -185,7 +185,7 @@ TEST(GgufYear2026, HasStepsGatesAndLimits) {
   const CheckpointConfig& config = to.config();
   write_router(to);
   to.whole("leading_dense_block_count", config.experts.moe_layers.front());
-  write_windows(to, windows_of(config));
+  write_windows(to, layers_with_windows(config));
   to.numbers("attention.head_count", GgufKind::u32, heads_of_layers(config));
   to.remove("rope.dimension_count");
   to.number("rope.freq_base", config.layer_rope_theta[0]);
@@ -299,7 +299,7 @@ TEST(GgufYear2026, HasCommandAPlusWithOneOfTwoNorms) {
   GgufConversion to(fixture, "cohere2moe");
   const CheckpointConfig& config = to.config();
   write_router(to);
-  write_windows(to, windows_of(config));
+  write_windows(to, layers_with_windows(config));
   to.remove("attention.layer_norm_epsilon");
   to.number("logit_scale", config.logit_scale);
   to.whole("feed_forward_length", config.experts.intermediate_size_mlp);
@@ -313,7 +313,7 @@ TEST(GgufYear2026, HasCommandAPlusWithOneOfTwoNorms) {
   expect_both(to, fixture);
 }
 
-void write_f32(const std::filesystem::path& model, const std::filesystem::path& output) {
+void write_file_of_f32(const std::filesystem::path& model, const std::filesystem::path& output) {
   quantize_model({.model = model, .name = "model", .weights = "f32", .output = output},
                  [](std::uint64_t, std::uint64_t) {});
 }
@@ -328,7 +328,7 @@ TEST(GgufYear2026, HasGraniteSwaWithOneTheta) {
   test::write_checkpoint(directory.path(), json, test::tensors_of(fixture.folder));
   const test::TemporaryDirectory written;
   const std::filesystem::path file = written.path() / "model.gguf";
-  write_f32(directory.path(), file);
+  write_file_of_f32(directory.path(), file);
   EXPECT_EQ(GgufFiles(file).metadata().booleans("granite_swa.attention.rope_pattern"),
             (std::vector<bool>{false, true, true, true}));
   const auto logits_of = [&](const std::filesystem::path& model, const WeightSource& source) {
@@ -347,7 +347,7 @@ TEST(GgufYear2026, HasMiniCpm3sFactorsInItsTensors) {
   const Fixture fixture = reference::fixture("minicpm3");
   const test::TemporaryDirectory directory;
   const std::filesystem::path file = directory.path() / "model.gguf";
-  write_f32(fixture.folder, file);
+  write_file_of_f32(fixture.folder, file);
   const GgufFiles files(file);
   EXPECT_NE(files.find("blk.0.attn_kv_b.weight"), nullptr);
   EXPECT_EQ(files.find("blk.0.attn_k_b.weight"), nullptr);
