@@ -17,7 +17,7 @@ namespace tp {
 struct StoredWeights {
   std::size_t bytes = 0;
   std::vector<TypeUse> types;
-  std::size_t next_token_tensors = 0;  // of multi-token prediction layers
+  std::size_t next_token_tensors = 0;  // tensors of multi-token prediction layers
 };
 
 class DescribedModel {

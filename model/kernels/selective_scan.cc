@@ -54,7 +54,7 @@ class BlockScan {
   const SelectiveScan& scan_;
   const RecurrentRun& run_;
   std::size_t block_;
-  std::size_t floats_;  // of a block's state
+  std::size_t floats_;  // floats of a block's state
 };
 
 }  // namespace

@@ -39,8 +39,8 @@ class GgufNames {
   // The parts of a projection of queries, keys and values that the file stores separately.
   struct SeparateQkv {
     GgufOrder order{};                  // from the checkpoint's rows to all queries, all keys, all values
-    std::array<GgufPlace, 3> parts{};   // of queries, of keys, of values
-    std::array<std::size_t, 3> rows{};  // of queries, of keys, of values
+    std::array<GgufPlace, 3> parts{};   // queries, keys, values
+    std::array<std::size_t, 3> rows{};  // queries, keys, values
   };
   // Returns nothing for other names.
   std::optional<SeparateQkv> find_separate_qkv(std::string_view name) const;

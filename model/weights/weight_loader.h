@@ -124,8 +124,8 @@ class WeightLoader {
   LocalWeight columns_of_weight(const StoredLayer& layer, Range columns, std::size_t leaf = 0);
   // A whole weight in float32, even if other weights have another type: [out_features, in_features].
   Buffer<float> whole_weight(const StoredLayer& layer);
-  // Rows of a matrix in float32, [rows.size(), columns]. The matrix is a tensor, not a layer: the layer's name
-  // is the tensor's whole name.
+  // Rows of a matrix in float32, [rows.size(), columns]. The matrix is a tensor, not a layer: the layer's
+  // name is the tensor's whole name.
   std::vector<float> rows_of_tensor(const StoredLayer& layer, Range rows);
   // A whole vector, which is a layer's `.weight` or `.bias`: [size].
   std::vector<float> whole_vector(const std::string& name, std::size_t size, const std::string& reason);

@@ -29,7 +29,7 @@ const std::optional<WidenedBinding>& widen_default_binding();
 // OpenMP whether it binds threads.
 bool chooses_processors(std::string_view setting);
 
-// The same for the command line of Open MPI 5's mpirun: "prterun", "--map-by", "core", "-np", "2",
+// Whether the command line of Open MPI 5's mpirun shows it: "prterun", "--map-by", "core", "-np", "2",
 // "tp-infer".
 bool arguments_choose_processors(const std::vector<std::string>& arguments);
 
