@@ -41,6 +41,9 @@ void write_to_launchers(const Launcher& launcher, int descriptor) {
                             O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
   if (opened < 0) return;
   ::fcntl(opened, F_SETFL, O_APPEND);
+  // The pipe to mpirun stays open under another number: mpirun closes the input of a rank that closes its
+  // output.
+  ::fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
   ::dup2(opened, descriptor);
   ::close(opened);
 }
