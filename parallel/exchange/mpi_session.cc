@@ -10,10 +10,13 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
+#include <fmt/format.h>
 #include <mpi.h>
 #include <unistd.h>
 
@@ -60,7 +63,15 @@ bool starts_alone() {
   return std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr && std::getenv("PMIX_RANK") == nullptr;
 }
 
+// Open MPI's own folder is that of all processes of a user.
 bool can_have_folders(const std::string& folder) {
+  char host[256] = "";
+  ::gethostname(host, sizeof(host) - 1);
+  const std::string_view name(host);
+  const std::filesystem::path of_mpi =
+      fmt::format("{}/ompi.{}.{}", folder, name.substr(0, name.find('.')), ::geteuid());
+  std::error_code error;
+  if (std::filesystem::exists(of_mpi, error) && !std::filesystem::is_directory(of_mpi, error)) return false;
   std::string made = folder + "/tp-infer-XXXXXX";
   return ::mkdtemp(made.data()) != nullptr && ::rmdir(made.c_str()) == 0;
 }

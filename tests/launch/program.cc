@@ -71,6 +71,7 @@ std::string without_mpi_noise(const std::string& err) {
   std::string ours;
   bool in_block = false;
   for (std::string line; std::getline(lines, line);) {
+    std::erase(line, '\0');  // Open MPI 5 ends a block with it
     if (is_rule(line)) {
       in_block = !in_block;
     } else if (!in_block && !line.empty() && !line.starts_with('[')) {
