@@ -333,9 +333,9 @@ TEST(Inspect, SaysWhatIsWrong) {
   expect_one_error(
       run(kNoMpirun, {"inspect", "--model", folder, "--ranks", "9"}), 1,
       "cannot divide the model over 9 ranks: it has 8 attention heads, so at most 8 ranks can each own one");
-  std::ofstream(folder / "config.json") << R"({"architectures": ["MambaForCausalLM"], "hidden_size": 768})";
+  std::ofstream(folder / "config.json") << R"({"architectures": ["Rwkv7ForCausalLM"], "hidden_size": 768})";
   expect_one_error(run(kNoMpirun, {"inspect", "--model", folder}), 1,
-                   "config.json: models of the family MambaForCausalLM are not supported; supported are ");
+                   "config.json: models of the family Rwkv7ForCausalLM are not supported; supported are ");
 }
 
 TEST(Bench, MeasuresEveryCombination) {

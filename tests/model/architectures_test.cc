@@ -78,13 +78,13 @@ TEST(Architectures, ScaleScoresByTheHeadsWidth) {
 
 TEST(Architectures, RefuseAFamilyThatIsNotSupported) {
   CheckpointConfig config = two_blocks();
-  config.architecture = "MambaForCausalLM";
+  config.architecture = "Rwkv7ForCausalLM";
   try {
     make_spec(config);
     FAIL() << "no error";
   } catch (const ConfigError& error) {
     const std::string text = error.what();
-    EXPECT_EQ(text.find("models of the family MambaForCausalLM are not supported; supported are "), 0U)
+    EXPECT_EQ(text.find("models of the family Rwkv7ForCausalLM are not supported; supported are "), 0U)
         << text;
     EXPECT_NE(text.find("LlamaForCausalLM"), std::string::npos) << text;
   }

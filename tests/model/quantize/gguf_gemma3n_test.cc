@@ -205,11 +205,13 @@ TEST_F(GgufGemma3n, KeepsSmallMatricesInFloats) {
   const std::filesystem::path written = directory_.path() / "quantized.gguf";
   quantize_model({.model = fixture_.folder, .name = "model", .weights = "q8_0", .output = written},
                  [](std::uint64_t, std::uint64_t) {});
-  for (const auto& [name, entry] : GgufFiles(written).tensors()) {
-    if (name.find("altup") != name.npos || name.find("laurel") != name.npos)
+  const GgufFiles files(written);
+  for (const auto& [name, entry] : files.tensors()) {
+    if (name.find("altup") != name.npos || name.find("laurel") != name.npos) {
       EXPECT_EQ(entry.tensor.type.name, "F32") << name;
-    else if (name.find("ffn_up") != name.npos)
+    } else if (name.find("ffn_up") != name.npos) {
       EXPECT_EQ(entry.tensor.type.name, "Q8_0") << name;
+    }
   }
 }
 
