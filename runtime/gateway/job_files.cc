@@ -30,18 +30,33 @@ struct SessionFolder {
   pid_t mpirun = 0;
 };
 
-// The folder of an mpirun's session: the part of "FOLDER/ompi.host.0/pid.17/hwloc.sm" up to "pid.17".
+// A whole number without anything around it; 0 if it is none.
+pid_t process_in(std::string_view digits) {
+  pid_t process = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), process);
+  return error == std::errc() && end == digits.data() + digits.size() ? process : 0;
+}
+
+// The folder of an mpirun's session: the part up to "pid.17" of "FOLDER/ompi.host.0/pid.17/hwloc.sm" (Open
+// MPI 4), or up to "prterun.host.17.0" of "FOLDER/prterun.host.17.0/1/memory" (Open MPI 5).
 std::optional<SessionFolder> session_folder(std::string_view path) {
   constexpr std::string_view kProcess = "/pid.";
-  const std::size_t session = path.find("/ompi.");
-  const std::size_t process = path.find(kProcess, session == path.npos ? path.size() : session);
-  if (process == path.npos || path.find('/', session + 1) != process) return std::nullopt;
+  constexpr std::string_view kPrterun = "/prterun.";
   SessionFolder folder;
-  const char* const begin = path.data() + process + kProcess.size();
-  const auto [end, error] = std::from_chars(begin, path.data() + path.size(), folder.mpirun);
-  if (error != std::errc() || end == path.data() + path.size() || *end != '/') return std::nullopt;
-  folder.path = std::string(path.data(), end);
-  return folder;
+  std::size_t begin = path.find("/ompi.");
+  if (begin != path.npos) {
+    begin = path.find('/', begin + 1);
+    if (begin == path.npos || !path.substr(begin).starts_with(kProcess)) return std::nullopt;
+  } else if (begin = path.find(kPrterun); begin == path.npos) {
+    return std::nullopt;
+  }
+  const std::size_t end = path.find('/', begin + 1);
+  if (end == path.npos) return std::nullopt;
+  std::string_view name = path.substr(begin + 1, end - begin - 1);
+  if (!name.starts_with("pid.")) name = name.substr(0, name.rfind('.'));  // without the user's number
+  folder.mpirun = process_in(name.substr(name.rfind('.') + 1));
+  folder.path = std::string(path.substr(0, end));
+  return folder.mpirun == 0 ? std::nullopt : std::optional(folder);
 }
 
 }  // namespace

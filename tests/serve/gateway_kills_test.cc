@@ -117,7 +117,7 @@ std::string disturb(const GatewayProgram& gateway, std::size_t ranks, std::mt199
   const std::size_t victim = random() % (ranks + 1);
   const bool is_launcher = victim == ranks;
   const pid_t process = is_launcher
-                            ? gateway.member(std::filesystem::path(TP_MPIRUN_PROGRAM).filename().string())
+                            ? gateway.mpirun()
                             : const_cast<GatewayProgram&>(gateway).process().rank(static_cast<int>(victim));
   const bool stops = !is_launcher && random() % 4 == 0;
   send_signal(process, stops ? SIGSTOP : SIGKILL);

@@ -67,7 +67,9 @@ std::set<fs::path> open_mpi_files() {
     if (entry.path().filename().string().find("_segment.") != std::string::npos) files.insert(entry.path());
   }
   for (const auto& entry : fs::directory_iterator(fs::temp_directory_path(), ignored)) {
-    if (!entry.path().filename().string().starts_with("ompi.")) continue;
+    const std::string name = entry.path().filename();
+    if (name.starts_with("prterun.")) files.insert(entry.path());  // Open MPI 5
+    if (!name.starts_with("ompi.")) continue;
     for (const auto& session : fs::directory_iterator(entry.path(), ignored)) files.insert(session.path());
   }
   return files;
@@ -97,7 +99,7 @@ TEST(GatewayLosses, LeaveNoFilesOfOpenMpiAndKeepThoseOfOthers) {
   const std::vector<fs::path> files = files_of_job(gateway);
   ASSERT_GE(files.size(), 2U) << "a segment and a session";
   // Killed processes remove nothing.
-  const pid_t mpirun = gateway.member(fs::path(TP_MPIRUN_PROGRAM).filename().string());
+  const pid_t mpirun = gateway.mpirun();
   for (const pid_t process : {mpirun, gateway.process().rank(0), gateway.process().rank(1)})
     send_signal(process, SIGKILL);
   EXPECT_TRUE(comes_true([&] { return gateway.metric("restarts_total") == 1.0; }));

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -89,6 +90,11 @@ pid_t GatewayProgram::member(std::string_view name) const {
     if (process != process_.pid() && name_of_process(process) == name) return process;
   }
   return -1;
+}
+
+pid_t GatewayProgram::mpirun() const {
+  const pid_t found = member(std::filesystem::path(TP_MPIRUN_PROGRAM).filename().string());
+  return found >= 0 ? found : member("prterun");  // Open MPI 5
 }
 
 double GatewayProgram::metric(const std::string& name) const {

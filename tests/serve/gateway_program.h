@@ -51,6 +51,8 @@ class GatewayProgram {
   bool is_ready(double seconds = 60) const;
   // The process id of a member of the job by the name of its program, or -1.
   pid_t member(std::string_view name) const;
+  // Its mpirun, or -1.
+  pid_t mpirun() const;
   double metric(const std::string& name) const;
 
   // Ends it as a user does, and expects that nothing is left. Returns its messages.

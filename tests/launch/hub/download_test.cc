@@ -100,6 +100,7 @@ TEST(Download, WorksAsTheGuidesSay) {
   options.variables.push_back("PATH=" + fs::path(TP_INFER_PROGRAM).parent_path().string() + ":" +
                               std::getenv("PATH"));
   options.variables.push_back("OMPI_MCA_rmaps_base_oversubscribe=1");
+  options.variables.push_back("PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe");  // Open MPI 5
   options.variables.push_back("OMP_NUM_THREADS=1");
   const std::string commands = commands_of_guides();
   EXPECT_CONTAINS(commands, "--to DIR");
