@@ -1,7 +1,7 @@
 #include "model/config/gguf_rope.h"
 
-#include "model/config/gguf_vector.h"
 #include "model/files/printable.h"
+#include "model/weights/gguf/gguf_vector.h"
 #include "tp/internal/require.h"
 
 #include <cmath>

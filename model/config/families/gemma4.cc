@@ -1,8 +1,8 @@
 // Gemma 4: Gemma 3 with plain gains, other heads in layers without a window, and, in some models, keys as
 // values, keys and values of earlier layers, inputs per layer, and experts in addition to MLPs.
 #include "model/config/families/common.h"
-#include "model/config/gguf_vector.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_vector.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // Muse Glimmer: Llama with normed embeddings, gated attention outputs, norms after attention and MLP, and
 // softcapped logits. Layers with a window have RoPE; the other layers have no RoPE.
 #include "model/config/families/common.h"
-#include "model/config/gguf_vector.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_vector.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

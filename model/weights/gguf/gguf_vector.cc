@@ -1,4 +1,4 @@
-#include "model/config/gguf_vector.h"
+#include "model/weights/gguf/gguf_vector.h"
 
 #include "model/files/printable.h"
 #include "model/weights/gguf/gguf_dequantize.h"
