@@ -7,7 +7,9 @@
 #include "tp/internal/require.h"
 #include "tp/mpi.h"
 
+#include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -101,18 +103,24 @@ void do_without(std::string_view components, const std::string& framework) {
   if (!value.empty()) ::setenv(variable.c_str(), value.c_str(), /*overwrite=*/1);
 }
 
-bool is_on_one_host() {
+// Whether Open MPI 5 has started all ranks on this host, with room for their shared memory.
+bool needs_no_tcp() {
+  constexpr std::uintmax_t kSegment = 64U << 20U;  // bytes; more than Open MPI's default for a rank
   const char* const size = std::getenv("OMPI_COMM_WORLD_SIZE");
   const char* const local_size = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-  return size != nullptr && local_size != nullptr && std::string_view(size) == local_size;
+  if (std::getenv("PRTE_LAUNCHED") == nullptr || size == nullptr || local_size == nullptr) return false;
+  std::error_code error;
+  const std::filesystem::space_info room = std::filesystem::space("/dev/shm", error);
+  return std::string_view(size) == local_size && !error &&
+         room.available / kSegment >= static_cast<std::uintmax_t>(std::max(1, std::atoi(size)));
 }
 
-// Without what the job cannot use. Libraries for networks that the host doesn't have measure the processor's
-// clock for 0.2 s, which is most of the start-up time. On Debian 13, Open MPI's TCP cannot find a way from a
-// host to itself, and each rank says so.
+// Excludes what the job cannot use. Libraries for networks that the host doesn't have measure the processor's
+// clock for 0.2 s, which is most of the start-up time. On Debian 13, Open MPI 5's TCP cannot find a way from
+// a host to itself, and each rank says so.
 void do_without_useless_networks() {
   if (!has_fabric_device()) do_without("psm,psm2,ofi", "mtl");
-  if (is_on_one_host()) do_without("tcp", "btl");
+  if (needs_no_tcp()) do_without("tcp", "btl");
 }
 
 // Seconds after which this process ends even if MPI_Abort hangs.
