@@ -7,29 +7,30 @@
 // The script builds the peer for this processor, writes files of random weights with `tp-infer quantize`, and verifies
 // that both programs compute the same logits. Then runs alternate: ours, peer, ours, peer. A cell of the table is the
 // median ratio of tokens/s, ours / peer, with its 90 % interval.
-import {mkdirSync, mkdtempSync, readFileSync, rmSync} from "node:fs";
+import {rmSync} from "node:fs";
 import {basename, join} from "node:path";
 
-import {buildPeer} from "./llama_cpp/build.mjs";
-import {writeSyntheticCheckpoint} from "./llama_cpp/checkpoint.mjs";
 import {relativeDifference} from "./llama_cpp/logits.mjs";
 import {kRoot, readOptions} from "./llama_cpp/options.mjs";
 import {fail, run} from "./llama_cpp/process.mjs";
-import {Ours, Peer} from "./llama_cpp/programs.mjs";
 import {kRandomTypes, writeRandomBlocks} from "./llama_cpp/random_blocks.mjs";
-import {markdownReport, thisMachine} from "./llama_cpp/report.mjs";
+import {markdownReport} from "./llama_cpp/report.mjs";
+import {checkpointOf, reportOf, startBenchmark, stories} from "./llama_cpp/start.mjs";
 import {cellText, summary} from "./llama_cpp/statistics.mjs";
 
-const kDemo = join(kRoot, "model/demo");
+const kOptions = {
+  model: {argument: "DIR", help: "a checkpoint, in place of random weights"},
+  shape: {argument: "FILE", default: join(kRoot, "bench/shapes/llama-1b.json"), help: "config.json of random weights"},
+  types: {argument: "TYPES", default: "bf16,q8_0,q4_0,q4_k_m", help: `weight types of \`tp-infer quantize\`, or ${kRandomTypes.join(", ")}`},
+  prompt: {argument: "N", default: "512", help: "tokens of a prompt"},
+  generate: {argument: "N", default: "64", help: "tokens that are decoded of each text"},
+  texts: {argument: "N", default: "16", help: "texts that are decoded at once"},
+  pairs: {argument: "N", default: "12", help: "runs of each program; at least 5 for an interval"},
+};
 const kShortPrompt = 32;  // tokens, before texts that are decoded at once
 const kVerifiedTokens = 128;
 // Both programs round activations to the type of the weights, but in different groups; caches are bf16 and f16.
 const kLargestDifference = 0.1;
-
-function stories() {
-  const lines = readFileSync(join(kDemo, "held_out.jsonl"), "utf8").trim().split("\n");
-  return lines.map((line) => JSON.parse(line).text).join("\n\n");
-}
 
 // Ends the benchmark unless both programs compute the same logits. Returns their relative difference.
 function verify(ours, peer, model, folder) {
@@ -83,35 +84,12 @@ function resultsOfType(weights, {ours, peer, checkpoint, folder, options}) {
   return results.map((result) => ({weights, ...result, logits_difference}));
 }
 
-// A folder for models, which is removed when the program ends.
-function temporaryFolder(parent) {
-  const folder = mkdtempSync(join(parent, "models-"));
-  process.on("exit", () => rmSync(folder, {recursive: true, force: true}));
-  process.on("SIGINT", () => process.exit(130));
-  return folder;
-}
-
-function checkpointOf({model, shape}, folder) {
-  const checkpoint = model ?? join(folder, "checkpoint");
-  if (!model) writeSyntheticCheckpoint({shape, tokenizer: kDemo, folder: checkpoint});
-  return checkpoint;
-}
-
 function main() {
-  const options = readOptions();
-  const peers = join(options.build, "peers");
-  mkdirSync(peers, {recursive: true});
-  const ours = new Ours(options);
-  const peer = new Peer(buildPeer({...options, folder: peers}), options);
-  const folder = temporaryFolder(peers);
+  const options = readOptions("llama_cpp.mjs", kOptions);
+  const {ours, peer, folder} = startBenchmark(options, ["llama-batched-bench", "llama-perplexity"]);
   const checkpoint = checkpointOf(options, folder);
   const results = options.types.flatMap((weights) => resultsOfType(weights, {ours, peer, checkpoint, folder, options}));
-  const report = {
-    machine: thisMachine(), date: new Date().toISOString().slice(0, 10),
-    command: ["node", "bench/llama_cpp.mjs", ...process.argv.slice(2)].join(" "), pairs: options.pairs,
-    ours: {version: ours.version, ranks: ours.ranks, threads: ours.threads},
-    peer: {name: peer.name, version: peer.version, threads: peer.threads}, results,
-  };
+  const report = {...reportOf("llama_cpp.mjs", {ours, peer}), pairs: options.pairs, results};
   console.log(options.json ? JSON.stringify(report, null, 2) : markdownReport(report));
 }
 

@@ -6,10 +6,9 @@ import {basename, join, resolve} from "node:path";
 import {fail, run, runLogged} from "./process.mjs";
 
 const kPackage = "node-llama-cpp@3";
-const kPrograms = ["llama-batched-bench", "llama-perplexity"];
-// Release is -O3; GGML_NATIVE is -march=native. The other options leave out what the two programs don't need.
+// Release is -O3; GGML_NATIVE is -march=native. The other options leave out what the programs don't need.
 const kOptions = ["-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF",
-                  "-DLLAMA_OPENSSL=OFF", "-DLLAMA_BUILD_SERVER=OFF", "-DLLAMA_BUILD_TESTS=OFF"];
+                  "-DLLAMA_OPENSSL=OFF", "-DLLAMA_BUILD_UI=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF", "-DLLAMA_BUILD_TESTS=OFF"];
 
 // The package is one archive; its sources are a git bundle of one commit, without history. They stay in `folder`,
 // so later runs need no network. Returns {source, version}.
@@ -46,17 +45,17 @@ function givenSources(folder) {
   return {source, version: versionOf(source)};
 }
 
-// Returns {name, version, programs}, with the programs' paths by name. `folder` is for everything that is built.
-export function buildPeer({source: given, folder, jobs}) {
+// Returns {name, version, programs}, with the paths of `wanted` by name. `folder` is for everything that is built.
+export function buildPeer({source: given, folder, jobs}, wanted) {
   const {source, version} = given ? givenSources(given) : sourcesOfPackage(folder);
   const name = basename(source);
   const build = join(folder, `${name}-${createHash("sha1").update(source).digest("hex").slice(0, 8)}`);
   mkdirSync(build, {recursive: true});
-  console.error(`llama_cpp.mjs: building ${name} in ${build}`);
+  console.error(`building ${name} in ${build}`);
   runLogged([["cmake", "-S", source, "-B", build, ...kOptions],
-             ["cmake", "--build", build, "--target", ...kPrograms, "-j", String(jobs)]],
+             ["cmake", "--build", build, "--target", ...wanted, "-j", String(jobs)]],
             `${build}.log`, "install CMake");
-  const programs = Object.fromEntries(kPrograms.map((program) => [program, join(build, "bin", program)]));
+  const programs = Object.fromEntries(wanted.map((program) => [program, join(build, "bin", program)]));
   for (const program of Object.values(programs)) {
     if (!existsSync(program)) fail(`${source}: expected a build to make ${program}, found none; see ${build}.log`);
   }

@@ -1,6 +1,7 @@
-// Runs the programs of the benchmark. A program that cannot run, or fails, ends the benchmark with one message.
-import {spawnSync} from "node:child_process";
+// Runs the programs of a benchmark. A program that cannot run, or fails, ends the benchmark with one message.
+import {spawn, spawnSync} from "node:child_process";
 import {closeSync, openSync, readFileSync} from "node:fs";
+import {basename} from "node:path";
 
 const kShownLines = 15;  // of what a failed program printed
 
@@ -9,7 +10,7 @@ const kEnvironment = process.getuid() === 0 ?
     {OMPI_ALLOW_RUN_AS_ROOT: "1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: "1"} : {};
 
 export function fail(message) {
-  console.error(`llama_cpp.mjs: ${message}`);
+  console.error(`${basename(process.argv[1])}: ${message}`);
   process.exit(1);
 }
 
@@ -45,4 +46,31 @@ export function runLogged(commands, log, advice) {
     requireSuccess(done, command, () => readFileSync(log, "utf8"));
   }
   closeSync(file);
+}
+
+// Starts a server, which must end with `stop` and writes its messages to the file `log`. Returns {stop}.
+export function startServer([program, ...words], log) {
+  const file = openSync(log, "w");
+  const server = spawn(program, words, {env: {...process.env, ...kEnvironment}, stdio: ["ignore", file, file]});
+  closeSync(file);
+  const ended = new Promise((resolve) => {
+    server.on("error", resolve);
+    server.on("exit", resolve);
+  });
+  return {
+    // Resolves when `url` answers with status 200.
+    ready: async (url) => {
+      while (server.exitCode === null && server.signalCode === null) {
+        const answer = await fetch(url).catch(() => null);
+        if (answer?.status === 200) return;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+      fail(`${program} ${words.join(" ")}: expected a server, found status ${server.exitCode ?? server.signalCode}; ` +
+           `its last lines are:\n${readFileSync(log, "utf8").trimEnd().split("\n").slice(-kShownLines).join("\n")}`);
+    },
+    stop: () => {
+      server.kill("SIGTERM");
+      return ended;
+    },
+  };
 }

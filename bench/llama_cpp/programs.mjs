@@ -7,6 +7,18 @@ import {fail, run} from "./process.mjs";
 
 const kAttempts = 10;
 
+// Without --no-repack, llama.cpp of 2026-09 crashes in its AMX kernels with the small matrices of the demo model.
+const kExactOptions = ["-ctk", "f32", "-ctv", "f32", "-fa", "off", "--no-repack"];
+
+// The object that a program printed on a line, before its notices.
+const jsonIn = (output) => JSON.parse(output.split("\n").find((line) => line.startsWith("{")));
+
+// The number that follows `label`.
+function numberAfter(label, output) {
+  const text = output.slice(output.indexOf(label) + label.length);
+  return Number(/-?[0-9.]+/.exec(text)?.[0]);
+}
+
 // The cells of a table in Markdown, by row.
 function tableCells(text) {
   const lines = text.split("\n").filter((line) => line.startsWith("|"));
@@ -21,8 +33,13 @@ export class Ours {
     this.threads = threads / ranks;  // of each rank
   }
 
+  // Followed by a subcommand.
+  get command() {
+    return ["mpirun", "-np", String(this.ranks), this.program];
+  }
+
   run(words) {
-    return run(["mpirun", "-np", String(this.ranks), this.program, ...words, "--threads", String(this.threads)],
+    return run([...this.command, ...words, "--threads", String(this.threads)],
                "install Open MPI (apt-get install openmpi-bin)");
   }
 
@@ -37,6 +54,20 @@ export class Ours {
     writeFileSync(input, JSON.stringify(ids));
     this.run(["logits", "--model", model, "--tokens", input, "--output", output]);
     return readNpyRows(output);
+  }
+
+  // Of the text's chunks of `context` tokens, as llama-perplexity scores them: {perplexity}. Writes the file `base`.
+  perplexity(model, {file, context, base}) {
+    return jsonIn(this.run(["perplexity", "--model", model, "--kv-type", "f32", "--file", file, "--context",
+                                String(context), "--kl-base", base, "--json"]));
+  }
+
+  // The same beside the file `base`: {perplexity, mean_kld, maximum_kld, same_top}.
+  divergence(model, base) {
+    const {perplexity, divergence} =
+        jsonIn(this.run(["perplexity", "--model", model, "--kv-type", "f32", "--kl-base", base, "--json"]));
+    return {perplexity, mean_kld: divergence.mean_kld.value, maximum_kld: divergence.kld.maximum,
+            same_top: divergence.same_top.value};
   }
 
   // Tokens/s of `batch` texts with `prompt` tokens each: {prefill, decode}.
@@ -73,16 +104,41 @@ export class Peer {
     return readPeerLogits(output);
   }
 
-  // llama.cpp doesn't flush its log when a program ends, so the table's row may be missing. Then the program runs again.
+  // llama.cpp doesn't flush its log when a program ends, so its last lines may be missing. Then the program runs again.
+  runUntil(has, program, words) {
+    for (let attempt = 1;; ++attempt) {
+      const output = this.run(program, words);
+      if (has(output)) return output;
+      if (attempt === kAttempts) return fail(`${program}: expected results, found:\n${output}`);
+    }
+  }
+
+  // The numbers behind the labels, {name: label}.
+  numbers(labels, words) {
+    const has = (output) => Object.values(labels).every((label) => output.includes(label));
+    const output = this.runUntil(has, "llama-perplexity", words);
+    return Object.fromEntries(Object.entries(labels).map(([name, label]) => [name, numberAfter(label, output)]));
+  }
+
+  // See Ours. Keys and values are f32, as in our runs.
+  perplexity(model, {file, context, base}) {
+    return this.numbers({perplexity: "Final estimate: PPL ="},
+                        [...kExactOptions, "-m", model, "-f", file, "-c", String(context), "-b", String(context),
+                         "--kl-divergence-base", base]);
+  }
+
+  divergence(model, base, context) {
+    const found = this.numbers({perplexity: "Mean PPL(Q)", mean_kld: "Mean    KLD:", maximum_kld: "Maximum KLD:",
+                                same_top: "Same top p:"},
+                               [...kExactOptions, "-m", model, "-c", String(context), "-b", String(context),
+                                "--kl-divergence", "--kl-divergence-base", base]);
+    return {...found, same_top: found.same_top / 100};
+  }
+
   rates(model, {batch, prompt, generate}) {
     const words = ["-m", model, "-c", String(batch * (prompt + generate)), "-npp", String(prompt),
                    "-ntg", String(generate), "-npl", String(batch)];
-    let output;
-    for (let attempt = 0; attempt < kAttempts; ++attempt) {
-      output = this.run("llama-batched-bench", words);
-      const [head, , row] = tableCells(output);
-      if (row) return {prefill: Number(row[head.indexOf("S_PP t/s")]), decode: Number(row[head.indexOf("S_TG t/s")])};
-    }
-    return fail(`llama-batched-bench: expected a table with a row, found:\n${output}`);
+    const [head, , row] = tableCells(this.runUntil((output) => tableCells(output).length > 2, "llama-batched-bench", words));
+    return {prefill: Number(row[head.indexOf("S_PP t/s")]), decode: Number(row[head.indexOf("S_TG t/s")])};
   }
 }

@@ -11,15 +11,22 @@ export function thisMachine() {
   return {cpu: cpus()[0].model.trim(), cores: cpus().length, flags: kFlags.filter((flag) => present.has(flag))};
 }
 
-export function markdownReport({machine, date, ours, peer, pairs, command, results}) {
+export const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
+// The machine, the date, and both programs with their threads.
+export function aboutPrograms({machine, date, ours, peer}) {
+  return `${machine.cpu}, ${counted(machine.cores, "core")} (${machine.flags.join(", ")}), ${date}. tp-infer ${ours.version} on ` +
+      `${counted(ours.ranks, "rank")} with ${counted(ours.threads, "thread")} each; ${peer.name} ${peer.version} with ` +
+      `${counted(peer.threads, "thread")}.`;
+}
+
+export function markdownReport(report) {
+  const {peer, pairs, command, results} = report;
   const columns = [...new Set(results.map(({column}) => column))];
   const types = [...new Set(results.map(({weights}) => weights))];
   const cell = (type, column) => cellText(results.find((one) => one.weights === type && one.column === column));
   const rows = types.map((type) => [type.toUpperCase(), ...columns.map((column) => cell(type, column))]);
   const table = markdownTable(["", ...columns.map((column) => `${column}, ${peer.name}`)], rows);
-  const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
-  return `${machine.cpu}, ${counted(machine.cores, "core")} (${machine.flags.join(", ")}), ${date}. tp-infer ${ours.version} on ` +
-      `${counted(ours.ranks, "rank")} with ${counted(ours.threads, "thread")} each; ${peer.name} ${peer.version} with ` +
-      `${counted(peer.threads, "thread")}. Each number is tp-infer's tokens/s divided by ${peer.name}'s: the median of ` +
+  return `${aboutPrograms(report)} Each number is tp-infer's tokens/s divided by ${peer.name}'s: the median of ` +
       `${counted(pairs, "pair")}${pairs < 5 ? "" : ", and its 90 % interval"}.\n\n\`\`\`sh\n${command}\n\`\`\`\n\n${table}`;
 }
