@@ -36,6 +36,7 @@ struct GgufFamily {
   // ConfigError for invalid metadata.
   nlohmann::json (*config)(const ModelMetadata& model) = nullptr;
   bool stores_windows = false;      // files list the layers with a window
+  bool read_only = false;           // such files can be read, but not written
   bool stores_rope_layers = false;  // files list the layers with RoPE
   // Files describe the choice of experts even if it has no bias and attention has no latents.
   bool describes_router = false;
@@ -66,11 +67,21 @@ struct LanguageModel {
   std::string architecture;
 };
 
+// Another family whose checkpoints have the same class, but this value in a field.
+struct FamilyVariant {
+  FixedField field;
+  std::string architecture;
+};
+
 struct Family {
   std::string architecture;  // in config.json's `architectures`
   ModelKind kind = ModelKind::decoder;
+  // The architecture of the classifier that a decoder becomes if its answers yes and no rank documents;
+  // empty: it cannot.
+  std::string reranker{};
   std::vector<std::string> aliases{};            // other names of the same class in `architectures`
   std::vector<LanguageModel> language_models{};  // families that the class may contain
+  std::vector<FamilyVariant> variants{};
   // Defaults of fields that config.json may omit. Sizes that are 0 here are required.
   CheckpointConfig defaults{};
   // Whether tie_word_embeddings outside of text_config counts, rather than the field inside.

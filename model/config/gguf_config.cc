@@ -106,10 +106,11 @@ json gguf_config(const GgufFiles& files) {
   json config = common_config(model);
   config.update(gguf_rope(model));
   config["architectures"] = {family.architecture};
-  config["is_causal"] = model.boolean_or("attention.causal", true);
+  const bool is_decoder = family.kind == ModelKind::decoder;
+  config["is_causal"] = model.boolean_or("attention.causal", is_decoder);
   if (family.gguf.config != nullptr) config.update(family.gguf.config(model), /*merge_objects=*/true);
   require_known_rope(model);
-  require_known_windows(model, config);
+  if (is_decoder) require_known_windows(model, config);  // an encoder's windows have two sides
   return config;
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tp {
@@ -16,11 +17,14 @@ class WeightSource;
 struct GgufTensorNames {
   std::string embed_tokens = "token_embd";
   std::string embed_positions = "position_embd";
+  std::string token_types = "token_types";
   std::string embedding_norm = "token_embd_norm";
   PerLayerInputNames per_layer_inputs = gguf_names(kPerLayerInputTensors);
   AltUpStreamNames altup_streams = gguf_names(kAltUpStreamTensors);
   std::string final_norm = "output_norm";
   std::string lm_head = "output";
+  // Layers over a sequence's pooled state: their names in checkpoints and in GGUF files.
+  std::vector<std::pair<std::string, std::string>> sequence_head{};
   BlockNames block = gguf_block();
   // The halves of a query or key head, which RoPE rotates together, are interleaved: row i of the first half,
   // then row i of the second half.

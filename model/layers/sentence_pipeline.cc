@@ -1,9 +1,11 @@
 #include "model/layers/sentence_pipeline.h"
 
+#include "model/config/tensor_names.h"
 #include "model/files/has_file.h"
 #include "model/files/json_node.h"
 #include "model/weights/gguf/gguf_files.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
+#include "model/weights/gguf_checkpoint.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tp/internal/require.h"
 
@@ -108,16 +110,17 @@ constexpr const char* kTransformerFiles[] = {
     "sentence_camembert_config.json", "sentence_albert_config.json",  "sentence_xlm-roberta_config.json",
     "sentence_xlnet_config.json"};
 
-// A GGUF file's pooling, numbered like llama.cpp's llama_pooling_type. 0 is none, for models without one.
-std::optional<Pooling> gguf_pooling(const std::filesystem::path& first) {
-  const GgufFiles files(first);
-  const std::uint64_t type = ModelMetadata(files).whole_or("pooling_type", 0);
-  constexpr std::array<std::optional<Pooling>, 4> kTypes = {std::nullopt, Pooling::mean, Pooling::first,
-                                                            Pooling::last};
-  require<CheckpointError>(type < kTypes.size(),
-                           "{}: pooling_type must be 1 (mean), 2 (cls), 3 (last) or 0 (none), found {}; use "
-                           "another model",
-                           files.name(), type);
+// A GGUF file's pooling, numbered like llama.cpp's llama_pooling_type. 0 is none, for models without one, and
+// 4 is a reranker's head.
+std::optional<Pooling> gguf_pooling(const ModelMetadata& model) {
+  const std::uint64_t type = model.whole_or("pooling_type", 0);
+  constexpr std::array<std::optional<Pooling>, 5> kTypes = {std::nullopt, Pooling::mean, Pooling::first,
+                                                            Pooling::last, std::nullopt};
+  require<CheckpointError>(
+      type < kTypes.size(),
+      "{}: pooling_type must be 1 (mean), 2 (cls), 3 (last), 4 (rank) or 0 (none), found "
+      "{}; use another model",
+      model.files().name(), type);
   return kTypes[type];
 }
 
@@ -128,8 +131,7 @@ SentencePipeline SentencePipeline::load(const std::filesystem::path& folder, std
   pipeline.size_ = hidden_size;
   const std::filesystem::path file = folder / "modules.json";
   if (!has_file(file)) {
-    if (const std::optional<std::filesystem::path> gguf = find_gguf(folder))
-      pipeline.pooling_ = gguf_pooling(*gguf);
+    if (const std::optional<std::filesystem::path> gguf = find_gguf(folder)) pipeline.read_gguf(*gguf);
     return pipeline;
   }
   const nlohmann::json document = read_json_file(file);
@@ -152,6 +154,24 @@ void SentencePipeline::add_module(const JsonNode& module, const std::filesystem:
   } else {
     module.at("type").fail(fmt::format("{}, which tp-infer does not support", type),
                            "Transformer, Pooling, Dense or Normalize", "use a model that consists of these");
+  }
+}
+
+// llama.cpp's converter stores the dense layers of EmbeddingGemma under these names. Its programs normalize
+// every pooled state.
+void SentencePipeline::read_gguf(const std::filesystem::path& file) {
+  const GgufFiles files(file);
+  pooling_ = gguf_pooling(ModelMetadata(files));
+  normalizes_ = pooling_.has_value();
+  for (const char* name : {"dense_2", "dense_3"}) {
+    const GgufFiles::Entry* const weight = files.find(tensor_names::weight_of(name));
+    if (weight == nullptr) continue;
+    const auto source = GgufCheckpoint::open(file);
+    WeightLoader loader(*source, {0, 1}, WeightType::f32, {});
+    layers_.emplace_back(
+        loader, PooledLayerSpec{.name = name, .out_features = weight->tensor.shape.front(), .bias = false},
+        size_, "");
+    size_ = layers_.back().out_features();
   }
 }
 

@@ -20,8 +20,8 @@ class JsonNode;
 
 class SentencePipeline {
  public:
-  // Loads the pipeline from a model's folder, or the pooling from a GGUF file. Without modules.json, the
-  // pipeline of a folder does nothing. Throws
+  // Loads the pipeline from a model's folder, or from a GGUF file: its pooling and dense layers; pooled
+  // states are normalized. Without modules.json, the pipeline of a folder does nothing. Throws
   // CheckpointError for damaged files and unsupported modules.
   static SentencePipeline load(const std::filesystem::path& folder, std::size_t hidden_size);
 
@@ -44,6 +44,7 @@ class SentencePipeline {
 
  private:
   void add_module(const JsonNode& module, const std::filesystem::path& folder);
+  void read_gguf(const std::filesystem::path& file);
   void read_transformer(const std::filesystem::path& folder);
   void read_pooling_module(const std::filesystem::path& file);
   void read_normalize(const std::filesystem::path& file);

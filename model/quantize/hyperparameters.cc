@@ -328,7 +328,7 @@ void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec
   const GgufFamily& gguf = family_of(config.architecture).gguf;
   const std::string& architecture = gguf.architecture_of(config);
   require<ConfigError>(
-      !architecture.empty(),
+      !architecture.empty() && !gguf.read_only,
       "cannot write {} as a GGUF file: expected a family that such files have, found {}; use "
       "the checkpoint without converting it",
       model, config.architecture);

@@ -1,7 +1,10 @@
 #include "model/tokenizer/embedded_vocabulary.h"
 
 #include "model/tokenizer/models/scored_merges.h"
+#include "model/tokenizer/steps/bert_normalizer.h"
 #include "model/tokenizer/steps/named_pre_tokenizer.h"
+#include "model/tokenizer/steps/sentencepiece_normalizer.h"
+#include "model/tokenizer/text/sentencepiece_file.h"
 #include "model/tokenizer/text/utf8.h"
 #include "tp/internal/require.h"
 
@@ -39,7 +42,7 @@ void check(const EmbeddedVocabulary& vocabulary, const std::string& source) {
       "again",
       source, size, kMaxVocabularySize - 1);
   if (!vocabulary.types.empty()) check_size("types", vocabulary.types.size(), size, source);
-  if (vocabulary.scheme == Scheme::sentencepiece_bpe)
+  if (vocabulary.scheme == Scheme::sentencepiece_bpe || vocabulary.scheme == Scheme::unigram)
     check_size("scores", vocabulary.scores.size(), size, source);
   for (std::size_t id = 0; id < size; ++id) {
     require<CheckpointError>(
@@ -155,6 +158,77 @@ TokenizerParts sentencepiece_parts(const EmbeddedVocabulary& embedded, const std
   return parts;
 }
 
+// SentencePiece's own model and normalizer.
+TokenizerParts unigram_parts(const EmbeddedVocabulary& embedded, const std::string& source) {
+  require<CheckpointError>(embedded.unknown.has_value(),
+                           "{}: expected an unknown token beside the scores of pieces, found none; use the "
+                           "model's tokenizer.json",
+                           source);
+  SentencePieceFile file{.algorithm = SentencePieceFile::Algorithm::unigram,
+                         .unknown = *embedded.unknown,
+                         .character_map = embedded.character_map,
+                         .adds_space = embedded.add_space_prefix,
+                         .collapses_spaces = embedded.collapses_spaces};
+  for (std::size_t id = 0; id < embedded.tokens.size(); ++id)
+    file.pieces.push_back({embedded.tokens[id], embedded.scores[id], type_of(embedded, id)});
+  TokenizerParts parts{.model = SentencePieceModel(file), .normalizes_added = false};
+  parts.normalizer = Normalizer(SentencePieceNormalizer(file, source));
+  parts.decoder = TokenDecoder::sentencepiece(file.adds_space || file.collapses_spaces);
+  return parts;
+}
+
+// vocab.txt's spelling of a token: "##ing" continues a word.
+std::string word_piece_of(const EmbeddedVocabulary& embedded, std::size_t id) {
+  constexpr std::string_view kBegin = "\u2581";
+  const std::string& token = embedded.tokens[id];
+  if (is_added(embedded, id)) return token;
+  return token.starts_with(kBegin) ? token.substr(kBegin.size()) : "##" + token;
+}
+
+TokenizerParts word_piece_parts(const EmbeddedVocabulary& embedded, const std::string& source) {
+  require<CheckpointError>(embedded.unknown.has_value(),
+                           "{}: expected an unknown token beside WordPiece's tokens, found none; use the "
+                           "model's tokenizer.json",
+                           source);
+  std::vector<std::string> texts;
+  for (std::size_t id = 0; id < embedded.tokens.size(); ++id) texts.push_back(word_piece_of(embedded, id));
+  std::vector<std::pair<std::string_view, TokenId>> tokens;
+  for (std::size_t id = 0; id < texts.size(); ++id) {
+    if (type_of(embedded, id) != TokenType::unused) tokens.emplace_back(texts[id], static_cast<TokenId>(id));
+  }
+  return {.model = WordPiece(Vocabulary(tokens), {.unknown = *embedded.unknown}),
+          .normalizer = Normalizer(BertNormalizer({})),
+          .pre_tokenizer = PreTokenizer::bert(),
+          .decoder = TokenDecoder::word_piece()};
+}
+
+TokenizerParts parts_of_scheme(const EmbeddedVocabulary& vocabulary, const std::string& source) {
+  switch (vocabulary.scheme) {
+    case Scheme::listed_merges:
+      return listed_merge_parts(vocabulary, source);
+    case Scheme::sentencepiece_bpe:
+      return sentencepiece_parts(vocabulary, source);
+    case Scheme::unigram:
+      return unigram_parts(vocabulary, source);
+    case Scheme::word_piece:
+      return word_piece_parts(vocabulary, source);
+  }
+  throw_error<CheckpointError>("{}: the vocabulary has an unknown scheme", source);
+}
+
+// "[CLS] first [SEP] second [SEP]", or RoBERTa's "<s> first </s></s> second </s>". Only a single separator
+// divides types.
+std::vector<PostProcessor::PairPiece> pair_of(const EmbeddedVocabulary& vocabulary) {
+  using Piece = PostProcessor::PairPiece;
+  if (vocabulary.pair_separators == 0 || !vocabulary.bos || !vocabulary.eos) return {};
+  const std::uint8_t second = vocabulary.pair_separators == 1 ? 1 : 0;
+  std::vector<Piece> pair = {{.token = *vocabulary.bos}, {.kind = Piece::Kind::first_text}};
+  pair.insert(pair.end(), vocabulary.pair_separators, Piece{.token = *vocabulary.eos});
+  pair.push_back({.kind = Piece::Kind::second_text, .type = second});
+  pair.push_back({.token = *vocabulary.eos, .type = second});
+  return pair;
+}
+
 }  // namespace
 
 bool is_added(const EmbeddedVocabulary& vocabulary, std::size_t id) {
@@ -164,13 +238,13 @@ bool is_added(const EmbeddedVocabulary& vocabulary, std::size_t id) {
 
 TokenizerParts parts_from_vocabulary(EmbeddedVocabulary vocabulary, const std::string& source) {
   check(vocabulary, source);
-  TokenizerParts parts = vocabulary.scheme == Scheme::listed_merges ? listed_merge_parts(vocabulary, source)
-                                                                    : sentencepiece_parts(vocabulary, source);
+  TokenizerParts parts = parts_of_scheme(vocabulary, source);
   parts.added = added_tokens_of(vocabulary);
   parts.bos = vocabulary.bos;
   parts.eos = vocabulary.eos;
   if (vocabulary.add_bos && vocabulary.bos) parts.post_processor.before = {*vocabulary.bos};
   if (vocabulary.add_eos && vocabulary.eos) parts.post_processor.after = {*vocabulary.eos};
+  parts.post_processor.pair = pair_of(vocabulary);
   parts.chat_template = std::move(vocabulary.chat_template);
   return parts;
 }

@@ -55,9 +55,44 @@ std::optional<TokenId> id_of(const GgufMetadata& metadata, std::string_view key,
   return static_cast<TokenId>(metadata.whole(key));
 }
 
+// Models of tokenizers other than "gpt2" and "gemma4".
+std::optional<Scheme> scheme_of(std::string_view model) {
+  if (model == "llama") return Scheme::sentencepiece_bpe;
+  if (model == "t5") return Scheme::unigram;
+  if (model == "bert") return Scheme::word_piece;
+  return std::nullopt;
+}
+
+// The bytes of SentencePiece's table of characters.
+std::string character_map_in(const GgufMetadata& metadata) {
+  constexpr std::string_view kMap = "tokenizer.ggml.precompiled_charsmap";
+  if (!metadata.has(kMap)) return {};
+  std::string map;
+  for (const double byte : metadata.numbers(kMap)) {
+    require<CheckpointError>(
+        byte >= -128 && byte <= 255,
+        "{}: {} has the element {}, expected bytes; the file is damaged, download it again", metadata.where(),
+        kMap, byte);
+    map.push_back(static_cast<char>(static_cast<int>(byte) & 0xFF));
+  }
+  return map;
+}
+
+// BERT's tokens around a text are [CLS] and [SEP], which files may name in this way only.
+void use_cls_and_sep(const GgufMetadata& metadata, EmbeddedVocabulary& vocabulary) {
+  const std::size_t size = vocabulary.tokens.size();
+  const auto cls = id_of(metadata, "tokenizer.ggml.cls_token_id", size);
+  const auto sep = id_of(metadata, "tokenizer.ggml.seperator_token_id", size);  // the format's spelling
+  if (vocabulary.scheme == Scheme::word_piece && cls) vocabulary.bos = cls;
+  if (vocabulary.scheme == Scheme::word_piece && sep) vocabulary.eos = sep;
+  if (!cls || !sep || !vocabulary.add_bos || !vocabulary.add_eos) return;
+  const bool is_roberta = vocabulary.tokens[static_cast<std::size_t>(*cls)] == "<s>";
+  vocabulary.pair_separators = is_roberta ? 2 : 1;
+}
+
 // Whether BOS precedes texts, for files without this flag.
 bool adds_bos_by_default(Scheme scheme, std::string_view pre_tokenizer) {
-  if (scheme == Scheme::sentencepiece_bpe) return true;
+  if (scheme == Scheme::sentencepiece_bpe || scheme == Scheme::word_piece) return true;
   const auto traits = pre_tokenizer_traits(pre_tokenizer);
   return traits && traits->adds_bos;
 }
@@ -100,10 +135,10 @@ void infer_stripping(std::string_view model_name, std::string_view architecture,
 
 std::optional<std::string> unsupported_tokenizer(const GgufMetadata& metadata) {
   const std::string_view model = model_of(metadata);
-  if (model == "none" || model == "llama") return std::nullopt;
+  if (model == "none" || scheme_of(model)) return std::nullopt;
   if (model != "gpt2" && model != "gemma4") {
-    return fmt::format("{}: tokenizer.ggml.model is \"{}\", expected gpt2, gemma4 or llama", metadata.where(),
-                       printable(model));
+    return fmt::format("{}: tokenizer.ggml.model is \"{}\", expected gpt2, gemma4, llama, t5 or bert",
+                       metadata.where(), printable(model));
   }
   const std::string_view name = pre_tokenizer_of(metadata);
   if (pre_tokenizer_traits(name)) return std::nullopt;
@@ -130,13 +165,13 @@ std::optional<EmbeddedVocabulary> gguf_vocabulary(const GgufMetadata& metadata) 
   if (const auto unsupported = unsupported_tokenizer(metadata))
     throw_error<CheckpointError>("{}; use the model's tokenizer.json", *unsupported);
   EmbeddedVocabulary vocabulary;
-  vocabulary.scheme = model == "llama" ? Scheme::sentencepiece_bpe : Scheme::listed_merges;
+  vocabulary.scheme = scheme_of(model).value_or(Scheme::listed_merges);
   vocabulary.tokens = strings(metadata, "tokenizer.ggml.tokens");
   vocabulary.types = types_of(metadata);
-  if (vocabulary.scheme == Scheme::sentencepiece_bpe) {
+  if (vocabulary.scheme == Scheme::sentencepiece_bpe || vocabulary.scheme == Scheme::unigram) {
     for (const double score : metadata.numbers("tokenizer.ggml.scores"))
       vocabulary.scores.push_back(static_cast<float>(score));
-  } else {
+  } else if (vocabulary.scheme == Scheme::listed_merges) {
     vocabulary.merges = strings(metadata, "tokenizer.ggml.merges");
     vocabulary.pre_tokenizer = pre_tokenizer_of(metadata);
   }
@@ -149,7 +184,14 @@ std::optional<EmbeddedVocabulary> gguf_vocabulary(const GgufMetadata& metadata) 
   vocabulary.add_space_prefix = metadata.boolean_or("tokenizer.ggml.add_space_prefix", true);
   vocabulary.add_bos = metadata.boolean_or("tokenizer.ggml.add_bos_token",
                                            adds_bos_by_default(vocabulary.scheme, vocabulary.pre_tokenizer));
-  vocabulary.add_eos = metadata.boolean_or("tokenizer.ggml.add_eos_token", false);
+  const bool is_unigram = vocabulary.scheme == Scheme::unigram;
+  vocabulary.add_eos = metadata.boolean_or("tokenizer.ggml.add_eos_token",
+                                           is_unigram || vocabulary.scheme == Scheme::word_piece);
+  if (is_unigram) {
+    vocabulary.character_map = character_map_in(metadata);
+    vocabulary.collapses_spaces = metadata.boolean_or("tokenizer.ggml.remove_extra_whitespaces", false);
+  }
+  use_cls_and_sep(metadata, vocabulary);
   if (metadata.has("tokenizer.chat_template"))
     vocabulary.chat_template = metadata.text("tokenizer.chat_template");
   if (metadata.has(kToolTemplate)) vocabulary.tool_template = metadata.text(kToolTemplate);

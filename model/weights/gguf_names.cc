@@ -129,9 +129,12 @@ GgufNames::GgufNames(const TensorNames& names, const GgufHeads& heads)
     add(names.prefix + names.embed_positions, {.tensor = stored.embed_positions});
   if (!names.embedding_norm.empty())
     add(names.prefix + names.embedding_norm, {.tensor = stored.embedding_norm});
-  add(names.prefix + names.final_norm,
-      {.tensor = stored.final_norm, .addend = stored.offset_final_norm ? -stored.norm_offset : 0.0F});
+  if (!names.token_types.empty()) add(names.prefix + names.token_types, {.tensor = stored.token_types});
+  if (!names.final_norm.empty())
+    add(names.prefix + names.final_norm,
+        {.tensor = stored.final_norm, .addend = stored.offset_final_norm ? -stored.norm_offset : 0.0F});
   add(names.lm_head, {.tensor = stored.lm_head});
+  for (const auto& [layer, in_file] : stored.sequence_head) add(layer, {.tensor = in_file});
   using Inputs = PerLayerInputNames;
   for (const auto layer : {&Inputs::embed_tokens, &Inputs::projection, &Inputs::norm}) {
     const std::string& name = names.per_layer_inputs.*layer;

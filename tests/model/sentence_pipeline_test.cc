@@ -68,10 +68,14 @@ TEST(SentencePipeline, PoolsLikeAGgufFileSays) {
   EXPECT_EQ(pooling(1), Pooling::mean);
   EXPECT_EQ(pooling(2), Pooling::first);
   EXPECT_EQ(pooling(3), Pooling::last);
-  const std::filesystem::path rank = file_with(4);
+  EXPECT_EQ(pooling(4), std::nullopt);
+  EXPECT_TRUE(SentencePipeline::load(file_with(1), 2).normalizes());
+  EXPECT_FALSE(SentencePipeline::load(file_with(0), 2).normalizes());
+  const std::filesystem::path unknown = file_with(5);
   EXPECT_EQ(
-      test::error_of<CheckpointError>([&] { SentencePipeline::load(rank, 2); }),
-      "model.gguf: pooling_type must be 1 (mean), 2 (cls), 3 (last) or 0 (none), found 4; use another model");
+      test::error_of<CheckpointError>([&] { SentencePipeline::load(unknown, 2); }),
+      "model.gguf: pooling_type must be 1 (mean), 2 (cls), 3 (last), 4 (rank) or 0 (none), found 5; use "
+      "another model");
 }
 
 // Sentence Transformers' names since version 5.4, and its flags before.

@@ -83,7 +83,7 @@ void set_plain_mlps(const CheckpointConfig& config, ModelSpec& spec) {
 // Slopes are powers of 2^(-8 / heads). If the number of heads is not a power of two, the slopes for the next
 // lower power of two come first, then every second slope for the next higher power. Source: Press et al.,
 // Train Short, Test Long, 2022.
-void set_alibi(const CheckpointConfig& config, ModelSpec& spec) {
+std::vector<float> alibi_slopes(const CheckpointConfig& config) {
   const std::size_t heads = config.num_attention_heads;
   const std::size_t lower = std::bit_floor(heads);
   std::vector<float> slopes;
@@ -93,6 +93,11 @@ void set_alibi(const CheckpointConfig& config, ModelSpec& spec) {
   };
   for (std::size_t i = 1; i <= lower; ++i) append(i, lower);
   for (std::size_t i = 1; slopes.size() < heads; i += 2) append(i, 2 * lower);
+  return slopes;
+}
+
+void set_alibi(const CheckpointConfig& config, ModelSpec& spec) {
+  const std::vector<float> slopes = alibi_slopes(config);
   for (BlockSpec& block : spec.blocks) {
     attention_of(block).rope.reset();
     attention_of(block).alibi_slopes = slopes;
@@ -132,6 +137,10 @@ nlohmann::json gguf_windows(const ModelMetadata& model) {
   fields["sliding_window"] = window;
   const char* const pattern = "attention.sliding_window_pattern";
   if (!model.has(pattern)) return fields;
+  if (!model.is_list(pattern)) {
+    fields["sliding_window_pattern"] = model.whole(pattern);
+    return fields;
+  }
   for (const bool slides : model.booleans(pattern))
     fields["layer_types"].push_back(slides ? "sliding_attention" : "full_attention");
   return fields;

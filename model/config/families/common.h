@@ -67,7 +67,9 @@ BlockNames gemma_block_with_input(const std::string& prefix);
 // Gives all blocks plain MLPs.
 void set_plain_mlps(const CheckpointConfig& config, ModelSpec& spec);
 
-// Replaces RoPE by ALiBi, with slopes that fall to 2^-alibi_bias_max over the heads.
+// ALiBi's slopes, one for each head, which fall to 2^-alibi_bias_max over the heads.
+std::vector<float> alibi_slopes(const CheckpointConfig& config);
+// Replaces RoPE by ALiBi for tokens that attend to earlier tokens only.
 void set_alibi(const CheckpointConfig& config, ModelSpec& spec);
 
 // Names one tensor for queries, keys and values.

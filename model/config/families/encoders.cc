@@ -1,10 +1,18 @@
 #include "model/config/families/encoders.h"
 
+#include "model/config/config.h"
+#include "tp/internal/require.h"
+
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 namespace tp::families {
 namespace {
+
+constexpr std::uint64_t kGgufRank = 4;  // a pooling_type
+
+bool is_gguf_reranker(const ModelMetadata& model) { return model.whole_or("pooling_type", 0) == kGgufRank; }
 
 PooledLayerSpec pooler_of(const CheckpointConfig& config, const std::string& name) {
   PooledLayerSpec pooler = pooled_layer(config, name, PooledLayerSpec::Activation::tanh);
@@ -33,6 +41,14 @@ ModelSpec bert_body(const CheckpointConfig& config) {
   spec.bidirectional = true;
   spec.tied_embeddings = true;
   spec.has_lm_head = false;
+  return spec;
+}
+
+ModelSpec bert_body_with_rope(const CheckpointConfig& config) {
+  ModelSpec spec = bert_body(config);
+  spec.learned_positions = 0;
+  const RopeSpec rope{config.rope_theta, config.rope_scaling, rotary_dim(config)};
+  for (BlockSpec& block : spec.blocks) attention_of(block).rope = rope;
   return spec;
 }
 
@@ -135,6 +151,41 @@ PooledLayerSpec pooled_layer(const CheckpointConfig& config, const std::string& 
   return {.name = name, .out_features = config.hidden_size, .activation = activation};
 }
 
+nlohmann::json gguf_encoder(const ModelMetadata& model) {
+  const GgufFiles::Entry* const types = model.files().find("token_types.weight");
+  nlohmann::json config = {{"layer_norm_eps", model.number_or("attention.layer_norm_epsilon", 1e-12)},
+                           {"hidden_act", "gelu"},
+                           {"type_vocab_size", types == nullptr ? 0 : types->tensor.shape.front()}};
+  if (!is_gguf_reranker(model)) return config;
+  const GgufFiles::Entry* const scores = model.files().find("cls.output.weight");
+  require<CheckpointError>(scores != nullptr,
+                           "{}: pooling_type is {} (rank), expected the tensor cls.output.weight, found "
+                           "none; use the model's original checkpoint",
+                           model.files().name(), kGgufRank);
+  config["num_labels"] = scores->tensor.shape.size() == 1 ? 1 : scores->tensor.shape.front();
+  return config;
+}
+
+GgufFamily gguf_embedder(const std::string& architecture,
+                         nlohmann::json (*config)(const ModelMetadata& model)) {
+  return {.architecture = architecture,
+          .is_of = [](const ModelMetadata& model) { return !is_gguf_reranker(model); },
+          .config = config,
+          .read_only = true};
+}
+
+GgufFamily gguf_reranker(const std::string& architecture,
+                         nlohmann::json (*config)(const ModelMetadata& model)) {
+  GgufFamily family = gguf_embedder(architecture, config);
+  family.is_of = is_gguf_reranker;
+  return family;
+}
+
+void set_gguf_post_norms(BlockNames& names) {
+  names.post_attention_norm = "attn_output_norm";
+  names.post_feed_forward_norm = "layer_output_norm";
+}
+
 std::vector<Family> encoder_classes(const Family& family, const std::vector<EncoderClass>& classes) {
   std::vector<Family> families;
   for (const EncoderClass& each : classes) {
@@ -143,6 +194,7 @@ std::vector<Family> encoder_classes(const Family& family, const std::vector<Enco
     copy.aliases.assign(each.names.begin() + 1, each.names.end());
     copy.kind = each.kind;
     copy.set_head = each.set_head;
+    copy.gguf = each.gguf;
   }
   return families;
 }

@@ -2,14 +2,19 @@
 #pragma once
 
 #include "model/config/families/common.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <string>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 namespace tp::families {
 
 // BERT's stack without a head: bidirectional post-norm blocks, learned positions, token types.
 ModelSpec bert_body(const CheckpointConfig& config);
+// With RoPE instead of learned positions.
+ModelSpec bert_body_with_rope(const CheckpointConfig& config);
 BlockNames bert_block(const std::string& prefix);
 // Names of tensors in BERT's body and heads.
 TensorNames bert_names();
@@ -49,7 +54,19 @@ struct EncoderClass {
   ModelKind kind;
   std::vector<std::string> names;  // in `architectures`; the first is the family's
   Head set_head{};
+  GgufFamily gguf{};  // if the class has GGUF files
 };
+
+// An encoder's GGUF files of this general.architecture. `config` adds fields to gguf_encoder.
+GgufFamily gguf_embedder(const std::string& architecture,
+                         nlohmann::json (*config)(const ModelMetadata& model));
+// Files whose sequence head scores pairs of texts.
+GgufFamily gguf_reranker(const std::string& architecture,
+                         nlohmann::json (*config)(const ModelMetadata& model));
+// The fields of config.json that all encoders have. Throws CheckpointError or ConfigError.
+nlohmann::json gguf_encoder(const ModelMetadata& model);
+// BERT's names of norms in GGUF files, which follow attention and the MLP.
+void set_gguf_post_norms(BlockNames& names);
 
 // Copies the family for each of its classes.
 std::vector<Family> encoder_classes(const Family& family, const std::vector<EncoderClass>& classes);

@@ -112,6 +112,12 @@ ModelSpec embedding_gemma_spec(const CheckpointConfig& config) {
   return spec;
 }
 
+nlohmann::json embedding_gemma_config(const ModelMetadata& model) {
+  nlohmann::json config = gemma3_config(model);
+  config["use_bidirectional_attention"] = true;
+  return config;
+}
+
 }  // namespace
 
 Family gemma() {
@@ -167,7 +173,10 @@ Family gemma3_multimodal() {
 Family embedding_gemma() {
   Family family = derived(gemma3(), "Gemma3TextModel", embedding_gemma_spec);
   family.kind = ModelKind::encoder;
-  family.gguf = {};
+  family.gguf = {.architecture = "gemma-embedding", .config = embedding_gemma_config, .read_only = true};
+  // SentencePipeline reads these layers.
+  family.names.gguf.sequence_head = {{"dense_2", "dense_2"}, {"dense_3", "dense_3"}};
+  family.names.buffers.insert(family.names.buffers.end(), {"dense_2.weight", "dense_3.weight"});
   return family;
 }
 

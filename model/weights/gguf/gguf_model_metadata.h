@@ -47,6 +47,9 @@ class ModelMetadata {
   std::vector<double> numbers(std::string_view key) const { return metadata_.numbers(full(key)); }
   std::vector<bool> booleans(std::string_view key) const { return metadata_.booleans(full(key)); }
 
+  // Whether a value that is there is a list.
+  bool is_list(std::string_view key) const { return metadata_.values().find(full(key))->second.is_list; }
+
   // The number of query heads. If layers differ, it is the number of those without a window, or with
   // `with_window`, of those with one.
   std::uint64_t heads(bool with_window = false) const;

@@ -124,8 +124,8 @@ TEST(GgufVocabulary, KeepsTheChatTemplate) {
 
 TEST(GgufVocabulary, SaysWhatItCannotUse) {
   EXPECT_CONTAINS(
-      error_of<CheckpointError>([] { vocabulary_of(GgufBuilder().text("tokenizer.ggml.model", "bert")); }),
-      "is \"bert\", expected gpt2, gemma4 or llama");
+      error_of<CheckpointError>([] { vocabulary_of(GgufBuilder().text("tokenizer.ggml.model", "rwkv")); }),
+      "is \"rwkv\", expected gpt2, gemma4, llama, t5 or bert");
   EXPECT_CONTAINS(
       error_of<CheckpointError>([] { encode(byte_level().text("tokenizer.ggml.pre", "unheard-of"), "a"); }),
       "pre-tokenizer 'unheard-of', which tp-infer does not know: expected a name that");
@@ -164,7 +164,7 @@ TEST(GgufVocabulary, TakesIdsOutsideOfItForNone) {
 }
 
 TEST(GgufVocabulary, OfAnUnknownKindIsNoneThatCanBeUsed) {
-  for (const char* model : {"bert", "t5", "rwkv", "plamo2", "hybriddna", "whitespace"}) {
+  for (const char* model : {"rwkv", "plamo2", "hybriddna", "whitespace"}) {
     const std::string file = GgufBuilder().text("tokenizer.ggml.model", model).file();
     EXPECT_CONTAINS(*unsupported_tokenizer(metadata_of(file)), std::string("is \"") + model);
   }

@@ -1,0 +1,124 @@
+// Encoders' GGUF files: the embeddings and scores of the checkpoints from which others converted them, and
+// the tokens of their vocabularies.
+#include "model/config/config.h"
+#include "runtime/text/embedder.h"
+#include "tests/mpi_test.h"
+#include "tests/reference/json_file.h"
+#include "tests/runtime/engine/engine_run.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using test::run_engine;
+using Vectors = std::vector<std::vector<float>>;
+using Sequences = std::vector<std::vector<TokenId>>;
+
+class GgufEncoder : public testing::TestWithParam<std::string> {
+ protected:
+  GgufEncoder() : folder_(std::filesystem::path(TP_TEST_DATA) / "gguf_encoders" / GetParam()) {}
+
+  void run(const std::function<void(Engine&)>& body) {
+    const CheckpointConfig config = load_config(file());
+    if (config.num_attention_heads < comm_.size())
+      GTEST_SKIP() << comm_.size() << " ranks, " << config.num_attention_heads << " heads";
+    run_engine(comm_, {.model = file(), .weights = WeightType::f32, .block_size = 8}, body);
+  }
+  std::filesystem::path file() const { return folder_ / "model.gguf"; }
+
+  Communicator& comm_ = test::world();
+  const std::filesystem::path folder_;
+  const nlohmann::json input_ = reference::read_json(folder_ / "input.json");
+  const nlohmann::json expected_ = reference::read_json(folder_ / "expected.json");
+};
+
+std::vector<float> pooled_of(Engine& engine, Request request) {
+  std::vector<float> pooled;
+  engine.run(std::move(request), [&](const Event& event) {
+    if (const auto* state = std::get_if<PooledHidden>(&event)) pooled = state->state;
+  });
+  return pooled;
+}
+
+void expect_near(const std::vector<float>& found, const std::vector<float>& expected, double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], tolerance) << i;
+}
+
+TEST_P(GgufEncoder, GivesTheEmbeddingsOfTheOriginalModellingCode) {
+  if (!expected_.contains("embedding")) GTEST_SKIP() << "it ranks";
+  run([&](Engine& engine) {
+    const Embedder embedder(engine, file(), {});
+    const auto rows = input_.at("rows").get<Sequences>();
+    const auto expected = expected_.at("embedding").get<Vectors>();
+    for (std::size_t row = 0; row < rows.size(); ++row)
+      expect_near(embedder.embedding(pooled_of(engine, embedder.make_request({rows[row]}))), expected[row],
+                  1e-4);
+  });
+}
+
+TEST_P(GgufEncoder, GivesTheScoresOfTheOriginalModellingCode) {
+  if (!expected_.contains("scores")) GTEST_SKIP() << "it embeds";
+  run([&](Engine& engine) {
+    ASSERT_EQ(engine.info().kind, ModelKind::classifier);
+    const auto rows = input_.at("rows").get<Sequences>();
+    const auto expected = expected_.at("scores").get<std::vector<float>>();
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      Request request = request_of({rows[row]});
+      request.pooling = engine.info().head_pooling;
+      expect_near(engine.sequence_head(pooled_of(engine, std::move(request))), {expected[row]}, 1e-3);
+    }
+  });
+}
+
+TEST_P(GgufEncoder, TokenizesLikeLlamaCpp) {
+  if (!expected_.contains("token_ids")) GTEST_SKIP() << "its texts are not known";
+  run([&](Engine& engine) {
+    const auto texts = input_.at("texts").get<std::vector<std::string>>();
+    const auto expected = expected_.at("token_ids").get<Sequences>();
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      EXPECT_EQ(engine.encode(texts[i]), expected[i]) << texts[i];
+  });
+}
+
+// Pairs of texts are "[CLS] a [SEP] b [SEP]", with types, or "<s> a </s></s> b </s>" without.
+TEST_P(GgufEncoder, JoinsPairsLikeTheOriginalTokenizer) {
+  if (GetParam() == "gemma-embedding") GTEST_SKIP() << "it joins no texts";
+  run([&](Engine& engine) {
+    const EncodedPair pair = engine.encode_pair("a", "b c");
+    const std::vector<TokenId> both = engine.encode("a");
+    const std::vector<TokenId> second = engine.encode("b c");
+    const bool is_roberta = GetParam() == "bert-reranker";
+    std::vector<TokenId> expected = both;
+    if (is_roberta) expected.push_back(both.back());
+    expected.insert(expected.end(), second.begin() + 1, second.end());
+    EXPECT_EQ(pair.ids, expected);
+    std::vector<std::uint8_t> types(expected.size());
+    if (!is_roberta) std::fill(types.begin() + static_cast<std::ptrdiff_t>(both.size()), types.end(), 1);
+    EXPECT_EQ(pair.token_types, types);
+  });
+}
+
+std::vector<std::string> gguf_encoders() {
+  std::vector<std::string> names;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(TP_TEST_DATA) / "gguf_encoders"))
+    names.push_back(entry.path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string test_name(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, GgufEncoder, testing::ValuesIn(gguf_encoders()), test_name);
+
+}  // namespace
+}  // namespace tp
