@@ -24,6 +24,11 @@ struct ModelConfig {
   std::size_t type_vocab_size = 0;       // number of token types; 0: none
   std::vector<TokenId> eos_token_ids{};  // may be empty
   std::vector<std::string> labels{};     // a classifier's labels (config.json: id2label)
+  // Sizes to which embeddings may be cut (Matryoshka embeddings); empty: any.
+  std::vector<std::size_t> matryoshka_dimensions{};
+  // The prompt in which a classifier judges two texts: {query} and {document} stand for the texts.
+  // Empty: the tokenizer joins the two texts.
+  std::string pair_template{};
 
   bool operator==(const ModelConfig&) const = default;
 };

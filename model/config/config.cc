@@ -48,13 +48,26 @@ const Family& family_in(const std::string& where, const std::string& architectur
   }
 }
 
-// The class in `architectures`, or the class of the language model inside it, according to text_config.
+// Finds a field. A dot in the name leads into an object: "attn_config.qk_ln".
+std::optional<JsonNode> find_field(const JsonNode& fields, const std::string& name) {
+  const std::size_t dot = name.find('.');
+  if (dot == name.npos) return fields.find(name);
+  const std::optional<JsonNode> object = fields.find(name.substr(0, dot));
+  return object ? find_field(*object, name.substr(dot + 1)) : std::nullopt;
+}
+
+// The class in `architectures`, or the class of the language model inside it, according to text_config, or of
+// a variant.
 std::string language_model_class(const JsonNode& fields, const std::string& where,
                                  const std::filesystem::path& folder) {
   const std::string outer = architecture_of(fields, where);
   const std::string model_type = fields.string_or("model_type", "");
   for (const LanguageModel& inner : family_in(where, outer, folder).language_models) {
     if (inner.model_type == model_type) return inner.architecture;
+  }
+  for (const FamilyVariant& variant : family_in(where, outer, folder).variants) {
+    const std::optional<JsonNode> field = find_field(fields, variant.field.name);
+    if (field && field->value() == nlohmann::json::parse(variant.field.value)) return variant.architecture;
   }
   return outer;
 }
@@ -100,8 +113,9 @@ void read_heads(const JsonNode& fields, const std::string& where, CheckpointConf
                                    config.num_key_value_heads == 0 ? config.num_attention_heads
                                                                    : config.num_key_value_heads);
   // With latent attention, head_dim is the size of the rotated part.
-  fields.update_size({"qk_rope_head_dim", "head_dim", "attention_head_dim", "attention_head_size", "d_kv"},
-                     config.head_dim);
+  fields.update_size(
+      {"qk_rope_head_dim", "head_dim", "attention_head_dim", "attention_head_size", "d_kv", "dim_head"},
+      config.head_dim);
   if (config.head_dim == 0) {
     require<ConfigError>(
         config.hidden_size % config.num_attention_heads == 0,
@@ -254,8 +268,9 @@ void read_attention(const JsonNode& fields, const std::string& where, Checkpoint
     config.use_bidirectional_attention = bidirectional->string() != "vision";
   else
     fields.update({"use_bidirectional_attention"}, config.use_bidirectional_attention);
-  fields.update({"attention_bias", "use_qkv_bias", "qkv_bias", "use_bias", "enable_bias", "bias"},
-                config.attention_bias);
+  fields.update(
+      {"attention_bias", "use_qkv_bias", "qkv_bias", "qkv_proj_bias", "use_bias", "enable_bias", "bias"},
+      config.attention_bias);
   if (fields.has("attention_out_bias")) config.attention_out_bias = fields.at("attention_out_bias").boolean();
   fields.update({"query_pre_attn_scalar"}, config.query_pre_attn_scalar);
   config.attn_logit_softcapping = fields.limit_or("attn_logit_softcapping", config.attn_logit_softcapping);
@@ -338,14 +353,6 @@ void read_causality(const JsonNode& fields, ModelKind kind, const std::string& w
                        where);
 }
 
-// Finds a field. A dot in the name leads into an object: "attn_config.qk_ln".
-std::optional<JsonNode> find_field(const JsonNode& fields, const std::string& name) {
-  const std::size_t dot = name.find('.');
-  if (dot == name.npos) return fields.find(name);
-  const std::optional<JsonNode> object = fields.find(name.substr(0, dot));
-  return object ? find_field(*object, name.substr(dot + 1)) : std::nullopt;
-}
-
 // The value with "Infinity" for each number that stands for it.
 nlohmann::json with_infinity(const JsonNode& node) {
   if (!node.is_array()) return node.is_infinite() ? nlohmann::json("Infinity") : node.value();
@@ -399,7 +406,7 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   if (family.kind != ModelKind::decoder) read_encoder(fields, name, config);
   if (family.kind == ModelKind::diffusion) read_mask_token(fields, name, config);
   read_reformer(fields, config);
-  fields.update({"mlp_bias", "use_bias", "enable_bias", "bias"}, config.mlp_bias);
+  fields.update({"mlp_bias", "mlp_fc1_bias", "use_bias", "enable_bias", "bias"}, config.mlp_bias);
   fields.update({"logit_scale", "output_multiplier", "lm_head_multiplier"}, config.logit_scale);
   fields.update({"lm_head_bias"}, config.lm_head_bias);
   fields.update({"tie_embedding", "tie_word_embeddings", "weight_tying"}, config.tie_word_embeddings);

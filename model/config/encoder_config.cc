@@ -3,8 +3,10 @@
 #include "model/config/checkpoint_config.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <utility>
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 namespace tp {
@@ -46,6 +48,49 @@ void read_window_of_layers(const JsonNode& fields, const std::string& where, Che
       where, config.num_hidden_layers, config.encoder.attention_dilation.size());
 }
 
+// Reads the fields that only Nomic's config has.
+void read_nomic(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  fields.update_count({"moe_every_n_layers"}, config.encoder.moe_every_n_layers);
+  if (fields.has("rotary_scaling_factor"))
+    fields.update_size({"max_trained_positions"}, config.encoder.max_trained_positions);
+  const bool first = fields.boolean_or("mlp_fc1_bias", true);
+  const bool second = fields.boolean_or("mlp_fc2_bias", first);
+  require<ConfigError>(first == second,
+                       "{}: mlp_fc2_bias must equal mlp_fc1_bias, {}, found {}; use another model", where,
+                       first, second);
+}
+
+// Reads the tokens whose logits are a classifier.
+void read_answers(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  const std::optional<JsonNode> tokens = fields.find("classifier_token_ids");
+  if (!tokens) return;
+  config.encoder.classifier_token_ids = tokens->token_ids();
+  const bool are_two = config.encoder.classifier_token_ids.size() == 2;
+  require<ConfigError>(
+      are_two && std::ranges::all_of(
+                     config.encoder.classifier_token_ids,
+                     [&](TokenId id) { return id >= 0 && static_cast<std::size_t>(id) < config.vocab_size; }),
+      "{}: classifier_token_ids must be two ids below {}, for no and yes, found {}; check config.json", where,
+      config.vocab_size, fmt::join(config.encoder.classifier_token_ids, ", "));
+}
+
+// Reads the adapters of a checkpoint that stores them with its weights.
+void read_adapters(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  EncoderConfig& encoder = config.encoder;
+  encoder.lora_adaptations = fields.list_or_empty("lora_adaptations", &JsonNode::string);
+  if (encoder.lora_adaptations.empty()) return;
+  encoder.lora_rank = fields.at("lora_rank").size();
+  encoder.lora_alpha = fields.at("lora_alpha").number();
+  encoder.lora_task = fields.string_or("lora_task", "");
+  const bool is_known =
+      encoder.lora_task.empty() ||
+      std::ranges::find(encoder.lora_adaptations, encoder.lora_task) != encoder.lora_adaptations.end();
+  require<ConfigError>(
+      is_known,
+      "{}: the model has no adapter for the task \"{}\", expected one of {}; name another task, or none",
+      where, encoder.lora_task, fmt::join(encoder.lora_adaptations, ", "));
+}
+
 }  // namespace
 
 void read_encoder(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
@@ -60,8 +105,14 @@ void read_encoder(const JsonNode& fields, const std::string& where, CheckpointCo
   config.encoder.block_sparse = fields.string_or("attention_type", "original_full") == "block_sparse";
   fields.update_size({"block_size"}, config.encoder.block_size);
   fields.update_count({"num_random_blocks"}, config.encoder.num_random_blocks);
-  fields.update({"classifier_pooling"}, config.encoder.classifier_pooling);
+  fields.update({"classifier_pooling", "clf_pooling"}, config.encoder.classifier_pooling);
   fields.update({"classifier_activation"}, config.encoder.classifier_activation);
+  fields.update_size({"max_length"}, config.encoder.max_length);
+  fields.update({"separate_gate"}, config.encoder.separate_gate);
+  config.matryoshka_dimensions = fields.list_or_empty("matryoshka_dimensions", &JsonNode::size);
+  read_nomic(fields, where, config);
+  read_adapters(fields, where, config);
+  read_answers(fields, where, config);
   read_labels(fields, where, config);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/files/json_node.h"
+#include "tp/token_id.h"
 
 #include <cstddef>
 #include <string>
@@ -23,6 +24,18 @@ struct EncoderConfig {
   std::size_t num_random_blocks = 3;
   std::string classifier_pooling = "cls";
   std::string classifier_activation = "gelu";
+  std::size_t max_length = 0;             // NeoBERT's max_position_embeddings; 0: none
+  std::size_t max_trained_positions = 0;  // longer sequences would scale RoPE; 0: RoPE is never scaled
+  bool separate_gate = false;  // the file stores gates and ups as two tensors, unlike others of the family
+  std::size_t moe_every_n_layers = 0;  // layers 1, n + 1, 2 n + 1, ... have experts; 0: none
+  // The tokens that stand for no and yes, if the LM head's logits for them are a classifier; else empty.
+  std::vector<TokenId> classifier_token_ids{};
+  // Adapters that the checkpoint stores with its weights, one for each task, and the task whose adapter is
+  // in use (empty: none).
+  std::vector<std::string> lora_adaptations{};
+  std::size_t lora_rank = 0;
+  double lora_alpha = 1.0;
+  std::string lora_task;
 
   bool operator==(const EncoderConfig&) const = default;
 };

@@ -135,7 +135,8 @@ TEST(SeededFixtures, RunUnlessTheyAreKnownToWait) {
 
 // The body of an encoder, which is the same for all heads: "Bert" of BertForMaskedLM.
 std::string body_of(const std::string& architecture) {
-  return architecture.substr(0, std::min(architecture.find("For"), architecture.rfind("Model")));
+  return architecture.substr(
+      0, std::min({architecture.find("For"), architecture.find("LMHead"), architecture.rfind("Model")}));
 }
 
 bool is_encoder(ModelKind kind) {

@@ -40,9 +40,21 @@ std::vector<EncoderInput> read_rows(const std::filesystem::path& path) {
   return rows;
 }
 
-EncoderFixture load_encoder(const std::filesystem::path& folder) {
+// What is expected of a model with adapters for tasks: without an adapter, or with the adapter for `task`.
+nlohmann::json of_task(nlohmann::json all, const std::string& task) {
+  if (!all.contains("tasks")) return all;
+  for (nlohmann::json& one : all.at("tasks")) {
+    const nlohmann::json& name = one.at("task");
+    if (task.empty() ? !name.is_null() : name != task) continue;
+    one["hidden"] = all.at("hidden");
+    return one;
+  }
+  return {};
+}
+
+EncoderFixture load_encoder(const std::filesystem::path& folder, const std::string& task) {
   const nlohmann::json input = read_json(folder / "input.json");
-  const nlohmann::json expected = read_json(folder / "expected.json");
+  const nlohmann::json expected = of_task(read_json(folder / "expected.json"), task);
   const auto hidden_size = expected.at("hidden").get<std::size_t>();
   const auto vector_of = [&](const char* name) { return value_if_there<std::vector<float>>(expected, name); };
   const auto vectors_of = [&](const char* name) {
@@ -68,7 +80,8 @@ EncoderFixture load_encoder(const std::filesystem::path& folder) {
   fixture.hidden = row_table(expected.at("last_hidden_state"), tokens, hidden_size);
   if (expected.contains("logits"))
     fixture.logits = row_table(expected.at("logits"), tokens, expected.at("vocab").get<std::size_t>());
-  for (std::size_t row = 0; row < fixture.batch.size(); ++row)
+  const bool has_batch = expected.contains("batch_last_hidden_state");
+  for (std::size_t row = 0; has_batch && row < fixture.batch.size(); ++row)
     fixture.batch_hidden.emplace_back(row_table(rows_of_sequence(row, expected.at("batch_last_hidden_state")),
                                                 fixture.batch[row].ids.size(), hidden_size));
   return fixture;
@@ -83,8 +96,8 @@ std::vector<EncoderFixture> encoder_fixtures() {
   return fixtures;
 }
 
-EncoderFixture encoder_fixture(const std::string& name) {
-  return load_encoder(seeded_folder("encoders", name));
+EncoderFixture encoder_fixture(const std::string& name, const std::string& task) {
+  return load_encoder(seeded_folder("encoders", name), task);
 }
 
 }  // namespace tp::reference

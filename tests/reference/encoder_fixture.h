@@ -30,13 +30,14 @@ struct EncoderFixture {
   std::optional<std::vector<float>> embedding;  // of the pipeline of modules.json
   // Sequences that were computed together, padded. Nothing is known of the padding.
   std::vector<EncoderInput> batch;
-  std::vector<ExpectedRows> batch_hidden;
+  std::vector<ExpectedRows> batch_hidden;           // empty: there is none
   std::vector<std::vector<float>> batch_embedding;  // empty: there is none
   std::vector<std::vector<float>> batch_labels;
   std::vector<std::vector<float>> batch_pooler;
 };
 
 std::vector<EncoderFixture> encoder_fixtures();
-EncoderFixture encoder_fixture(const std::string& name);
+// `task`: the adapter in use, if the model has adapters for tasks; empty: none.
+EncoderFixture encoder_fixture(const std::string& name, const std::string& task = {});
 
 }  // namespace tp::reference
