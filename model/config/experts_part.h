@@ -32,8 +32,9 @@ struct ExpertStackNames {
   // These replace gate_up_proj if gates and ups have separate stacks.
   std::string gate_proj{};
   std::string up_proj{};
-  bool transposed = false;   // matrices are stored as [in_features, out_features]
-  bool alternating = false;  // rows of gate_proj and up_proj alternate; else gate_proj comes first
+  bool transposed = false;       // matrices are stored as [in_features, out_features]
+  bool down_transposed = false;  // only those of down_proj are
+  bool alternating = false;      // rows of gate_proj and up_proj alternate; else gate_proj comes first
 };
 
 struct ExpertNames {
@@ -42,6 +43,7 @@ struct ExpertNames {
   // Tensors, not layers: the gain of the router's norm, and the factors of the experts' weights.
   std::string router_scale{};
   std::string per_expert_scale{};
+  std::string output_bias{};  // a tensor, not a layer: see MixtureOfExpertsSpec::output_bias
   // Layers before and after all routed experts (see MixtureOfExpertsSpec::latent_size).
   std::string latent_down{};
   std::string latent_up{};
@@ -65,6 +67,7 @@ inline constexpr std::array kExpertTensors = std::to_array<PartTensor<ExpertName
     {&ExpertNames::correction_bias, "gate.e_score_correction_bias", "exp_probs_b.bias"},
     {&ExpertNames::router_scale, "", "ffn_gate_inp.scale"},
     {&ExpertNames::per_expert_scale, "", "ffn_down_exps.scale"},
+    {&ExpertNames::output_bias},
     {&ExpertNames::latent_down, "", "ffn_latent_down"},
     {&ExpertNames::latent_up, "", "ffn_latent_up"},
     {&ExpertNames::shared_expert_gate, "shared_expert_gate", "ffn_gate_inp_shexp", nullptr, false},

@@ -23,6 +23,7 @@ struct GatedMlpSpec {
   std::size_t intermediate_size = 0;
   Activation activation = Activation::silu;
   bool bias = false;
+  bool down_bias = false;   // a bias of down only
   float gate_scale = 1.0F;  // factor of gate(x)
   float output_scale = 1.0F;
   float limit = 0.0F;  // activation(gate(x)) is at most this, and up(x) within -limit and limit; 0: no limit
@@ -78,6 +79,7 @@ struct MixtureOfExpertsSpec {
   Activation activation = Activation::silu;  // activation of all experts
   bool gated = true;                         // false: experts are plain MLPs
   bool bias = false;                         // in the layers of routed experts
+  bool output_bias = false;                  // one bias, added to the sum of the routed experts
   bool weigh_input = false;                  // scale an expert's input by its weight, instead of the output
   // Size of the vectors that the routed experts read and write, which are projections of the hidden state; 0:
   // they read the hidden state itself.
@@ -167,12 +169,14 @@ struct BlockSpec {
 
 // A bias of scores by the distance of key and query, shared by all layers: a table [num_buckets, heads]. Each
 // short distance has its own row; longer distances share rows by range. Source: Raffel et al., Exploring the
-// Limits of Transfer Learning (T5), 2020.
+// Limits of Transfer Learning (T5), 2020. Or ALiBi for tokens that also attend to later tokens: a head's
+// slope times the distance, without a table.
 struct RelativeBiasSpec {
   std::size_t num_buckets = 0;
   std::size_t max_distance = 0;  // from this distance on, all distances share a row
   bool bidirectional = true;     // half of the rows are for keys after the query
   std::size_t num_attention_heads = 0;
+  std::vector<float> alibi_slopes{};  // [num_attention_heads], or empty: the bias has a table
 
   bool operator==(const RelativeBiasSpec&) const = default;
 };
@@ -200,6 +204,10 @@ struct PooledLayerSpec {
   Activation activation = Activation::none;
   std::optional<NormSpec> norm{};  // under norm_name
   std::string norm_name{};
+  // The layer's one row is the difference of two rows of a table of the vocabulary, which `name` is: of the
+  // second token and of the first token. Empty: the layer has its own weight.
+  std::vector<TokenId> tokens{};
+  std::size_t vocab_size = 0;  // rows of the table
 
   bool operator==(const PooledLayerSpec&) const = default;
 };

@@ -133,9 +133,10 @@ StoredExpert ExpertStacks::expert(std::size_t index, std::size_t intermediate_si
   const StoredLayer gate_up = layer_of(
       stacks.gate_up_proj, stacks.gate_up_bias,
       {.name = {}, .shape = {2 * size, hidden_size}, .out_reason = kTwoExperts, .in_reason = "hidden_size"});
-  const StoredLayer down = layer_of(
+  StoredLayer down = layer_of(
       stacks.down_proj, stacks.down_bias,
       {.name = {}, .shape = {hidden_size, size}, .out_reason = "hidden_size", .in_reason = kExpertReason});
+  down.transposed = down.transposed || stacks.down_transposed;
   if (!stacks.gate_proj.empty()) {
     const auto whole_layer = [&](const std::string& name) {
       return layer_of(name, {},

@@ -25,20 +25,52 @@ std::size_t relative_bucket(const RelativeBiasSpec& spec, std::ptrdiff_t distanc
   return first + std::min(exact + static_cast<std::size_t>(position), rows - 1);
 }
 
+namespace {
+
+// A learned table: a bias for each bucket of distances and each head.
+class BiasTable {
+ public:
+  BiasTable(WeightLoader& loader, const std::string& layer, const RelativeBiasSpec& spec)
+      : spec_(spec),
+        reads_(loader.reads()),
+        values_(loader.whole_weight({layer,
+                                     {spec.num_buckets, spec.num_attention_heads},
+                                     "relative_attention_num_buckets",
+                                     "num_attention_heads"})) {}
+
+  float operator()(std::size_t head, std::ptrdiff_t distance) const {
+    const std::size_t row = relative_bucket(spec_, distance);
+    return reads_ ? values_.data()[row * spec_.num_attention_heads + head] : 0.0F;
+  }
+
+ private:
+  const RelativeBiasSpec& spec_;
+  bool reads_;
+  Buffer<float> values_;
+};
+
+}  // namespace
+
 RelativeBias::RelativeBias(WeightLoader& loader, const std::string& layer, const RelativeBiasSpec& spec)
     : reach_(spec.max_distance) {
-  const Buffer<float> table = loader.whole_weight({layer,
-                                                   {spec.num_buckets, spec.num_attention_heads},
-                                                   "relative_attention_num_buckets",
-                                                   "num_attention_heads"});
   const Range heads =
       shard_heads(spec.num_attention_heads, spec.num_attention_heads, loader.tp()).query_heads;
+  if (spec.alibi_slopes.empty()) {
+    fill(heads, BiasTable(loader, layer, spec));
+  } else {
+    fill(heads, [&](std::size_t head, std::ptrdiff_t distance) {
+      return -spec.alibi_slopes[head] * static_cast<float>(std::abs(distance));
+    });
+  }
+}
+
+template <class BiasOf>
+void RelativeBias::fill(Range heads, const BiasOf& bias_of) {
   const auto reach = static_cast<std::ptrdiff_t>(reach_);
+  by_distance_.reserve(heads.size() * (2 * reach_ + 1));
   for (std::size_t head = heads.begin; head < heads.end; ++head) {
-    for (std::ptrdiff_t distance = -reach; distance <= reach; ++distance) {
-      const std::size_t row = relative_bucket(spec, distance);
-      by_distance_.push_back(loader.reads() ? table.data()[row * spec.num_attention_heads + head] : 0.0F);
-    }
+    for (std::ptrdiff_t distance = -reach; distance <= reach; ++distance)
+      by_distance_.push_back(bias_of(head, distance));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "model/config/spec.h"
 #include "model/weights/weight_loader.h"
+#include "parallel/shard/shard.h"
 
 #include <cstddef>
 #include <span>
@@ -13,8 +14,8 @@ namespace tp {
 
 class RelativeBias {
  public:
-  // Loads this rank's columns of the table `layer`, [num_buckets, num_attention_heads]. Throws
-  // CheckpointError.
+  // Loads this rank's columns of the table `layer`, [num_buckets, num_attention_heads], unless the bias has
+  // no table. Throws CheckpointError.
   RelativeBias(WeightLoader& loader, const std::string& layer, const RelativeBiasSpec& spec);
 
   // Largest distance in by_distance(). Keys farther away have the same bias as keys at this distance.
@@ -23,6 +24,10 @@ class RelativeBias {
   std::span<const float> by_distance() const { return by_distance_; }
 
  private:
+  // Sets by_distance_ to bias_of(head, distance).
+  template <class BiasOf>
+  void fill(Range heads, const BiasOf& bias_of);
+
   std::size_t reach_;
   std::vector<float> by_distance_;
 };

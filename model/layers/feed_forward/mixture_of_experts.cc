@@ -81,6 +81,9 @@ MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsS
       latent_(load_latent(loader, spec, hidden_size, names.experts)),
       experts_(load_experts(loader, spec, hidden_size, names.experts)),
       shared_scale_(spec.shared_scale) {
+  // One rank adds the bias, like the biases of row-parallel layers.
+  if (spec.output_bias && loader.tp().is_first())
+    output_bias_ = loader.whole_vector(names.experts.output_bias, hidden_size, "hidden_size");
   if (spec.shared_intermediate_size != 0) {
     const ExpertSpec shared{.intermediate_size = spec.shared_intermediate_size,
                             .activation = spec.activation,
@@ -131,7 +134,7 @@ PartialSum MixtureOfExperts::routed_in_latent(TensorView<const float> x, TensorV
 
 PartialSum MixtureOfExperts::routed(TensorView<const float> x, TensorView<const float> router_input,
                                     const StepContext& step) const {
-  PartialSum sum = experts_.front().nothing(x.rows(), step);
+  PartialSum sum = experts_.front().nothing_but(output_bias_, x.rows(), step);
   const Routing routing = router_(router_input, step);
   for (std::size_t index = 0; index < experts_.size(); ++index) {
     experts_[index].add_to(sum, x, routing.of(index), step);

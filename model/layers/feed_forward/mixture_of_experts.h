@@ -29,9 +29,10 @@ class Expert {
  public:
   Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert& stored);
 
-  // A zero addend, [tokens, hidden_size], to which experts add their outputs.
-  PartialSum nothing(std::size_t tokens, const StepContext& step) const {
-    return down_proj_.nothing(tokens, step);
+  // An addend, [tokens, hidden_size], to which experts add their outputs: `bias` in each row, or zeros if it
+  // is empty.
+  PartialSum nothing_but(std::span<const float> bias, std::size_t tokens, const StepContext& step) const {
+    return down_proj_.nothing_but(bias, tokens, step);
   }
 
   // x, sum: [tokens, hidden_size].
@@ -89,6 +90,7 @@ class MixtureOfExperts {
   Router router_;
   std::optional<Latent> latent_;
   std::vector<Expert> experts_;
+  std::vector<float> output_bias_;       // [hidden_size], on the first rank only; or empty
   std::optional<Expert> shared_expert_;  // processes every token
   // [hidden_size], or empty. sigmoid(gate . x) scales the shared expert's output.
   std::vector<float> shared_expert_gate_;

@@ -69,8 +69,8 @@ GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t h
       intermediate_size_(spec.intermediate_size),
       leaf_(loader.leaf_of_columns(spec.intermediate_size)),
       gate_up_proj_(loader, gate_up_rows(loader.source(), spec, hidden_size, names, columns), spec.bias),
-      down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias, leaf_) {
-}
+      down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns,
+                 spec.bias || spec.down_bias, leaf_) {}
 
 void GatedMlp::cut_off(TensorView<float> gate, const StepContext& step) const {
   const Workspace::Frame frame(step.workspace);

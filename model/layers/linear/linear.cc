@@ -95,15 +95,15 @@ PartialSum RowParallelLinear::with_scaled_bias(TensorView<float> x, std::span<co
   return multiply(x, step, [&](auto y) { kernels::add_bias(bias_, factors, y); });
 }
 
-PartialSum RowParallelLinear::nothing(std::size_t tokens, const StepContext& step) const {
-  if (weight_.has_leaves()) {
-    const TensorView<double> y = step.workspace.take_doubles(tokens, weight_.out_features());
+PartialSum RowParallelLinear::nothing_but(std::span<const float> bias, std::size_t tokens,
+                                          const StepContext& step) const {
+  const auto begin = [&](auto y) {
     kernels::clear(y);
+    if (!bias.empty()) kernels::add_bias(bias, y);
     return PartialSum(y);
-  }
-  const TensorView<float> y = step.workspace.take(tokens, weight_.out_features());
-  kernels::clear(y);
-  return PartialSum(y);
+  };
+  if (weight_.has_leaves()) return begin(step.workspace.take_doubles(tokens, weight_.out_features()));
+  return begin(step.workspace.take(tokens, weight_.out_features()));
 }
 
 }  // namespace tp

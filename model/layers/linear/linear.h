@@ -62,8 +62,9 @@ class RowParallelLinear {
   PartialSum with_scaled_bias(TensorView<float> x, std::span<const float> factors,
                               const StepContext& step) const;
 
-  // A zero addend, [tokens, out_features], to which this layer's results can be added.
-  PartialSum nothing(std::size_t tokens, const StepContext& step) const;
+  // An addend, [tokens, out_features], to which this layer's results can be added: `bias` in each row, or
+  // zeros if it is empty.
+  PartialSum nothing_but(std::span<const float> bias, std::size_t tokens, const StepContext& step) const;
 
   // Whether an input of this many tokens may be tiled.
   bool takes_tiles(std::size_t tokens) const { return weight_.takes_tiles(tokens); }

@@ -1,0 +1,81 @@
+// Jina Embeddings 2: BERT with ALiBi instead of position vectors, and with gated MLPs. Source: Guenther et
+// al., Jina Embeddings 2, 2023.
+#include "model/config/families/encoders.h"
+
+namespace tp::families {
+namespace {
+
+// Scores decrease with the distance of a key on both sides.
+void set_symmetric_alibi(const CheckpointConfig& config, ModelSpec& spec) {
+  spec.relative_bias = RelativeBiasSpec{.max_distance = config.max_position_embeddings,
+                                        .num_attention_heads = config.num_attention_heads,
+                                        .alibi_slopes = alibi_slopes(config)};
+  for (BlockSpec& block : spec.blocks) attention_of(block).relative_bias = true;
+}
+
+BlockNames jina_block(const std::string& prefix) {
+  BlockNames names = bert_block(prefix);
+  names.gate_proj = names.up_proj = prefix + "mlp.gated_layers";
+  names.down_proj = prefix + "mlp.wo";
+  names.post_feed_forward_norm = prefix + "mlp.layernorm";
+  return names;
+}
+
+// Older GGUF files store the halves of gated_layers apart.
+BlockNames jina_block_in_halves(const std::string& prefix) {
+  BlockNames names = jina_block(prefix);
+  names.gate_proj = prefix + "mlp.gate";
+  names.up_proj = prefix + "mlp.up";
+  return names;
+}
+
+ModelSpec jina_body(const CheckpointConfig& config) {
+  ModelSpec spec = bert_body(config);
+  spec.learned_positions = 0;
+  set_symmetric_alibi(config, spec);
+  for (BlockSpec& block : spec.blocks) {
+    block.feed_forward = GatedMlpSpec{.intermediate_size = config.intermediate_size,
+                                      .activation = activation_of(config),
+                                      .down_bias = true};
+  }
+  if (config.encoder.separate_gate) spec.names.names_of_block = jina_block_in_halves;
+  return spec;
+}
+
+bool has_halves(const ModelMetadata& model) { return model.has_tensor("blk.0.ffn_gate.weight"); }
+
+void adapt_jina_names(const ModelMetadata& model, TensorNames& names) {
+  if (has_halves(model)) names.names_of_block = jina_block_in_halves;
+}
+
+nlohmann::json jina_in_gguf(const ModelMetadata& model) {
+  nlohmann::json config = gguf_encoder(model);
+  config["separate_gate"] = has_halves(model);
+  return config;
+}
+
+Family jina_like() {
+  Family family = bert_like();
+  family.fixed_fields = {{"position_embedding_type", "\"alibi\""},
+                         {"feed_forward_type", "\"geglu\""},
+                         {"is_decoder", "false"},
+                         {"add_cross_attention", "false"}};
+  family.make_spec = jina_body;
+  family.names.embed_positions = {};
+  family.names.names_of_block = jina_block;
+  set_gguf_post_norms(family.names.gguf.block);
+  family.defaults.max_position_embeddings = 8192;
+  return family;
+}
+
+}  // namespace
+
+std::vector<Family> jina_bert() {
+  GgufFamily gguf = gguf_embedder("jina-bert-v2", jina_in_gguf);
+  gguf.adapt_names = adapt_jina_names;
+  return encoder_classes(
+      jina_like(),
+      {{ModelKind::encoder, {"JinaBertModel", "JinaBertForMaskedLM"}, pooler_head("pooler.dense"), gguf}});
+}
+
+}  // namespace tp::families
