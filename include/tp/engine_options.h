@@ -82,6 +82,10 @@ struct EngineOptions {
   // different sequences or different parts of a prompt.
   std::size_t pipeline = 1;
   SpeculationOptions speculation{};  // draft tokens; only for decoders that use the cache
+  // The task of a model that has several: "rank" uses a decoder's answers yes and no as scores of documents;
+  // other names select an adapter that is stored with the weights ("retrieval.query"). Empty: the model's
+  // own.
+  std::string task{};
   // For measurements: each rank does as much work as if there were this many ranks, so results are
   // meaningless. 0: off.
   std::size_t pretend_ranks = 0;
@@ -103,7 +107,7 @@ struct EngineOptions {
     archive& model& synthetic& weights& kv_type& same_bits& wire& two_batch_overlap& kv_slices&
         favor_features& unmask_cache& prefill_chunk& max_sequences& max_length& block_size& cache_tokens&
             split& measured_split& pipeline& speculation& pretend_ranks& step_time& max_queue&
-                max_queue_tokens& kv_store& kv_store_size& kv_store_min;
+                max_queue_tokens& kv_store& kv_store_size& kv_store_min& task;
   }
 };
 

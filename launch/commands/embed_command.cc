@@ -21,6 +21,7 @@ struct EmbedFlags {
   TextInputFlags inputs;
   std::string pooling = "auto";
   std::string prompt_name;
+  std::size_t dimensions = 0;  // 0: all
   bool normalize = false;
   bool truncate = false;
   bool json = false;
@@ -51,6 +52,7 @@ void write_npy(const std::string& path, const std::vector<std::vector<float>>& e
 void write_embeddings(Engine& engine, const EmbedFlags& flags, const std::vector<BatchText>& inputs,
                       ResultOutput* json) {
   const Embedder embedder(engine, find_model(flags.engine.options.model), options_of(flags));
+  embedder.require_dimensions(flags.dimensions);
   std::vector<NamedRequest> requests;
   std::vector<std::size_t> tokens;
   for (const BatchText& input : inputs) {
@@ -62,8 +64,10 @@ void write_embeddings(Engine& engine, const EmbedFlags& flags, const std::vector
     requests.push_back({embedder.make_request(std::move(ids)), input.where});
   }
   std::vector<std::vector<float>> embeddings = pooled_states(engine, std::move(requests), "embedding");
-  for (std::vector<float>& embedding : embeddings) embedding = embedder.embedding(std::move(embedding));
-  if (json == nullptr) return write_npy(flags.output, embeddings, embedder.embedding_size());
+  for (std::vector<float>& embedding : embeddings)
+    embedding = embedder.embedding(std::move(embedding), flags.dimensions);
+  const std::size_t size = flags.dimensions != 0 ? flags.dimensions : embedder.embedding_size();
+  if (json == nullptr) return write_npy(flags.output, embeddings, size);
   for (std::size_t i = 0; i < embeddings.size(); ++i) json->write(json_line(i, tokens[i], embeddings[i]));
   json->finish();
 }
@@ -90,6 +94,7 @@ void add_embed_command(CLI::App& app, int& status) {
   const OptionGroup options(*command);
   flags->engine.add_to(*command);
   flags->engine.add_causal_options_to(*command);
+  flags->engine.add_task_option_to(*command);
   flags->engine.add_batch_option_to(*command, 64);
   flags->inputs.add_to(*command);
   options.add_choice(
@@ -98,6 +103,10 @@ void add_embed_command(CLI::App& app, int& status) {
       "through BERT's pooler), auto (as modules.json says; otherwise mean, or last for decoders)");
   options.add("--prompt-name", flags->prompt_name, "NAME", not_empty("a name"),
               "Prepend this prompt of config_sentence_transformers.json to texts (default: the model's)");
+  options.add(
+      "--dimensions", flags->dimensions, "N", whole_number(1),
+      "Cut vectors to their first N elements and scale them to length 1 (Matryoshka embeddings; default: "
+      "the model's size)");
   command->add_flag("--normalize", flags->normalize,
                     "Scale vectors to length 1, even if modules.json doesn't");
   command->add_flag("--truncate", flags->truncate, "Cut texts at the model's maximum length");

@@ -103,6 +103,13 @@ void EngineFlags::add_causal_options_to(CLI::App& command) {
   add_kv_slices_option(command, options.kv_slices);
 }
 
+void EngineFlags::add_task_option_to(CLI::App& command) {
+  OptionGroup(command).add("--task", options.task, "NAME", not_empty("a task"),
+                           "The task of a model that has several: rank (a decoder whose answers yes and no "
+                           "rank documents), or the "
+                           "name of an adapter that is stored with the weights (retrieval.query)");
+}
+
 void EngineFlags::add_store_options_to(CLI::App& command) {
   const OptionGroup group(command);
   group.add(

@@ -31,6 +31,8 @@ struct EngineFlags {
   // Models that compute one token after another: --attention, --pipeline, --two-batch-overlap, --kv-slices.
   // The engine refuses them for encoders.
   void add_causal_options_to(CLI::App& command);
+  // Commands for models with several tasks: --task.
+  void add_task_option_to(CLI::App& command);
   // Commands that generate text: --kv-store and its settings.
   void add_store_options_to(CLI::App& command);
   // Commands that submit several requests at once: --max-sequences. The engine runs `usual` of them by

@@ -91,6 +91,7 @@ void ServeFlags::add_to(CLI::App& command) {
   const OptionGroup group(command);
   engine.add_to(command);
   engine.add_causal_options_to(command);
+  engine.add_task_option_to(command);
   engine.add_store_options_to(command);
   engine.add_batch_option_to(command, kMaxSequences);
   engine.add_unmask_cache_option_to(command);

@@ -16,9 +16,10 @@ namespace {
 
 // Null if config.json is alone, or if files of the weights are missing. Throws CheckpointError for weights
 // that cannot be read.
-std::unique_ptr<WeightSource> find_weights(const std::filesystem::path& model) {
+std::unique_ptr<WeightSource> find_weights(const std::filesystem::path& model,
+                                           const CheckpointConfig& config) {
   if (!find_gguf(model) && !holds_all_safetensors(model)) return nullptr;
-  return open_checkpoint(model);
+  return open_checkpoint(model, config);
 }
 
 // Quantized models that do not say it have the rest in bf16, as gpt-oss.
@@ -32,7 +33,7 @@ DType dtype_of_rest(const std::filesystem::path& model, DType configured) {
 DescribedModel::DescribedModel(const EngineOptions& options, std::size_t ranks)
     : plan_(make_plan(options, ranks)),
       spec_(plan_.spec()),
-      source_(find_weights(options.model)),
+      source_(find_weights(options.model, plan_.config)),
       configured_(source_ ? plan_.config.torch_dtype : dtype_of_rest(options.model, plan_.config.torch_dtype),
                   source_ ? std::vector<QuantizedLayers>() : find_quantized_layers(options.model)) {
   if (source_)

@@ -36,7 +36,7 @@ TaskText task_text(Task task) {
     case Task::classify:
       return {"classify", "classify texts", "a sequence classifier"};
     case Task::rank:
-      return {"rank", "rank documents", "a sequence classifier"};
+      return {"rank", "rank documents", "a sequence classifier, or a decoder that answers yes and no"};
   }
   return {};
 }
@@ -48,8 +48,9 @@ void require_task(const std::filesystem::path& model, Task task) {
   const ModelKind kind = kind_of(config);
   std::vector<std::string_view> commands;
   for (const Task other : tasks_of(kind)) commands.push_back(task_text(other).command);
+  const bool has_answers = task == Task::rank && !family_of(config.architecture).reranker.empty();
   require<ConfigError>(
-      does(kind, task),
+      does(kind, task) || has_answers,
       "cannot {} with {}: expected {}, found {} ({}); use tp-infer {} with it, or another model",
       task_text(task).what, model.string(), task_text(task).expected, describe(kind), config.architecture,
       fmt::join(commands, ", "));

@@ -39,6 +39,7 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
     find_draft_model(options.speculation, options.synthetic ? options.model.parent_path() : options.model,
                      comm.is_root());
     if (task && comm.is_root()) require_task(options.model, *task);
+    if (task == Task::rank) options.task = "rank";
     if (options.threads == 0) options.threads = default_threads(comm.placement());
   });
   for (const std::string& notice : core_notices(comm, options.threads)) print_message("tp-infer: " + notice);

@@ -29,6 +29,35 @@ double activate_pooled(PooledLayerSpec::Activation activation, double x) {
   return x;
 }
 
+// The difference of two rows of a table, [1, in_features].
+Buffer<float> load_difference(WeightLoader& loader, const PooledLayerSpec& spec, std::size_t in_features,
+                              const std::string& prefix) {
+  const StoredLayer table{
+      layer_name(spec, prefix), {spec.vocab_size, in_features}, "vocab_size", "hidden_size"};
+  const auto row_of = [&](TokenId token) {
+    const auto place = static_cast<std::size_t>(token);
+    const LocalWeight row = loader.rows_of_weight({table, {place, place + 1}});
+    std::vector<float> values(in_features);
+    if (loader.reads()) row.unpack_row(0, values.data());
+    return values;
+  };
+  const std::vector<float> less = row_of(spec.tokens.front());
+  const std::vector<float> more = row_of(spec.tokens.back());
+  if (!loader.reads()) return {};
+  Buffer<float> difference(in_features, "a layer over pooled states");
+  for (std::size_t i = 0; i < in_features; ++i) difference.data()[i] = more[i] - less[i];
+  return difference;
+}
+
+Buffer<float> load_pooled(WeightLoader& loader, const PooledLayerSpec& spec, std::size_t in_features,
+                          const std::string& prefix) {
+  if (!spec.tokens.empty()) return load_difference(loader, spec, in_features, prefix);
+  return loader.whole_weight({layer_name(spec, prefix),
+                              {spec.out_features, in_features},
+                              "the layer's output",
+                              "the layer's input"});
+}
+
 }  // namespace
 
 PooledLayer::PooledLayer(WeightLoader& loader, const PooledLayerSpec& spec, std::size_t in_features,
@@ -36,10 +65,7 @@ PooledLayer::PooledLayer(WeightLoader& loader, const PooledLayerSpec& spec, std:
     : in_features_(in_features),
       out_features_(spec.out_features),
       activation_(spec.activation),
-      weight_(loader.whole_weight({layer_name(spec, prefix),
-                                   {spec.out_features, in_features},
-                                   "the layer's output",
-                                   "the layer's input"})) {
+      weight_(load_pooled(loader, spec, in_features, prefix)) {
   if (spec.bias)
     bias_ = loader.whole_vector(tensor_names::bias_of(layer_name(spec, prefix)), out_features_,
                                 "the layer's output");

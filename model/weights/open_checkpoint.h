@@ -1,6 +1,7 @@
 // Opens the weights of a model in any format.
 #pragma once
 
+#include "model/config/checkpoint_config.h"
 #include "model/weights/source/weight_source.h"
 
 #include <filesystem>
@@ -10,5 +11,8 @@ namespace tp {
 
 // `model`: a GGUF file, a folder with one, or a folder with safetensors files. Throws CheckpointError.
 std::unique_ptr<WeightSource> open_checkpoint(const std::filesystem::path& model);
+// With the adapter that the config names, if the checkpoint stores adapters with its weights.
+std::unique_ptr<WeightSource> open_checkpoint(const std::filesystem::path& model,
+                                              const CheckpointConfig& config);
 
 }  // namespace tp

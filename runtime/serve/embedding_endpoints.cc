@@ -1,5 +1,5 @@
-// The endpoints of encoders: embeddings in OpenAI's format, and documents ranked by a cross-encoder in the
-// format of Jina and Cohere.
+// The endpoints of encoders: embeddings in OpenAI's format, documents ranked by a cross-encoder in the format
+// of Jina and Cohere, and scores of pairs of texts in vLLM's format.
 #include "model/tokenizer/text/base64.h"
 #include "runtime/api/api_call.h"
 #include "runtime/api/openai_response.h"
@@ -11,8 +11,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <ctime>
 #include <numeric>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tp::endpoints {
@@ -52,6 +56,17 @@ std::vector<EncoderInput> inputs_of(const Json& body, const Embedder& embedder) 
   return inputs;
 }
 
+// vLLM's fields that would change results.
+constexpr const char* kNotHere[] = {"truncate_prompt_tokens", "embed_dtype", "messages",
+                                    "mm_processor_kwargs"};
+
+void refuse(const Json& body, std::span<const char* const> names) {
+  for (const char* const name : names)
+    require<RequestError>(body.value(name, Json()).is_null(),
+                          "`{}`: expected a request without it, because this server does not support it",
+                          name);
+}
+
 std::string encoding_of(const Json& body) {
   const Json format = body.value("encoding_format", Json());
   if (format.is_null()) return "float";
@@ -79,19 +94,123 @@ const Embedder& embedder_of(const Service& service) {
   return *service.model.embedder;
 }
 
-std::vector<std::string> documents_of(const Json& body) {
-  const Json list = body.value("documents", Json());
+std::vector<std::string> texts_of(const Json& list, const char* name) {
   require<RequestError>(list.is_array() && !list.empty() && list.size() <= kMostInputs,
-                        "`documents`: expected a list of 1 to {} texts, found {}", kMostInputs,
+                        "`{}`: expected a list of 1 to {} texts, found {}", name, kMostInputs,
                         list.is_array() ? fmt::format("{}", list.size()) : list.type_name());
-  std::vector<std::string> documents;
-  for (const Json& document : list) {
-    const Json text = document.is_object() ? document.value("text", Json()) : document;
-    require<RequestError>(text.is_string(), "`documents`: expected texts, or objects with `text`, found {}",
+  std::vector<std::string> texts;
+  for (const Json& element : list) {
+    const Json text = element.is_object() ? element.value("text", Json()) : element;
+    require<RequestError>(text.is_string(), "`{}`: expected texts, or objects with `text`, found {}", name,
                           text.type_name());
-    documents.push_back(text.get<std::string>());
+    texts.push_back(text.get<std::string>());
   }
-  return documents;
+  return texts;
+}
+
+// One side of the pairs: a text or a list, under one of vLLM's names.
+std::vector<std::string> side_of(const Json& body, std::span<const char* const> names) {
+  for (const char* const name : names) {
+    const Json texts = body.value(name, Json());
+    if (!texts.is_null()) return texts_of(texts.is_string() ? Json::array({texts}) : texts, name);
+  }
+  throw_error<RequestError>("`{}`: expected a text or a list of texts, found none", names.front());
+}
+
+// Pairs of texts: one text with each of a list, or two lists of equal length.
+std::vector<std::pair<std::string, std::string>> pairs_of(const Json& body) {
+  static constexpr const char* kFirst[] = {"text_1", "data_1", "queries"};
+  static constexpr const char* kSecond[] = {"text_2", "data_2", "documents"};
+  const std::vector<std::string> first = side_of(body, kFirst);
+  const std::vector<std::string> second = side_of(body, kSecond);
+  require<RequestError>(first.size() == 1 || first.size() == second.size(),
+                        "`text_1`: expected one text, or as many as `text_2` has, {}, found {}",
+                        second.size(), first.size());
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (std::size_t i = 0; i < second.size(); ++i)
+    pairs.emplace_back(first[first.size() == 1 ? 0 : i], second[i]);
+  return pairs;
+}
+
+bool ranks_pairs(const EngineInfo& info) {
+  return info.kind == ModelKind::classifier && info.config.labels.size() == 1;
+}
+
+// Whether a score is the sigmoid of the model's logit, or the logit itself.
+bool is_activated(const Json& body) {
+  for (const char* const name : {"use_activation", "activation"}) {
+    const Json value = body.value(name, Json());
+    require<RequestError>(value.is_null() || value.is_boolean(), "`{}`: expected true or false, found {}",
+                          name, value.type_name());
+    if (value.is_boolean()) return value.get<bool>();
+  }
+  return true;
+}
+
+double similarity(const std::vector<float>& one, const std::vector<float>& other) {
+  double product = 0.0;
+  double squares[2] = {};
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    product += static_cast<double>(one[i]) * other[i];
+    squares[0] += static_cast<double>(one[i]) * one[i];
+    squares[1] += static_cast<double>(other[i]) * other[i];
+  }
+  const double lengths = std::sqrt(squares[0] * squares[1]);
+  return lengths == 0.0 ? 0.0 : product / lengths;
+}
+
+Json score_answer(const Service& service, const std::vector<double>& scores, std::size_t tokens) {
+  Json data = Json::array();
+  for (const double score : scores)
+    data.push_back({{"index", data.size()}, {"object", "score"}, {"score", score}});
+  return {{"id", new_response_id("score-")}, {"object", "list"},        {"created", std::time(nullptr)},
+          {"model", service.model_name()},   {"data", std::move(data)}, {"usage", usage_of(tokens)}};
+}
+
+// Scores of a cross-encoder, which reads both texts together.
+void score_together(Service& service, const Exchange& exchange, const Json& body) {
+  const Engine& engine = *service.model.engine;
+  std::vector<Request> requests;
+  std::size_t tokens = 0;
+  for (const auto& [first, second] : pairs_of(body)) {
+    requests.push_back(pair_request(engine, first, second));
+    requests.back().pooling = engine.info().head_pooling;
+    tokens += requests.back().prompt.size();
+  }
+  PooledCall::start(
+      service, exchange, std::move(requests), "text_2",
+      [&service, &engine, tokens, activated = is_activated(body)](std::vector<std::vector<float>> states) {
+        std::vector<double> scores;
+        for (std::vector<float>& state : states) {
+          const std::vector<float> logits = engine.sequence_head(std::move(state));
+          scores.push_back(activated ? probabilities_of(logits).front() : logits.front());
+        }
+        return score_answer(service, scores, tokens);
+      });
+}
+
+// Similarities of embeddings: the cosine of their angle.
+void score_apart(Service& service, const Exchange& exchange, const Json& body) {
+  const Embedder& embedder = embedder_of(service);
+  std::vector<Request> requests;
+  std::size_t tokens = 0;
+  const auto add = [&](const std::string& text) {
+    EncoderInput input = embedder.encode(text);
+    tokens += input.ids.size();
+    requests.push_back(embedder.make_request(std::move(input)));
+  };
+  for (const auto& [first, second] : pairs_of(body)) {
+    add(first);
+    add(second);
+  }
+  PooledCall::start(service, exchange, std::move(requests), "text_2",
+                    [&service, &embedder, tokens](std::vector<std::vector<float>> states) {
+                      std::vector<double> scores;
+                      for (std::size_t i = 0; i + 1 < states.size(); i += 2)
+                        scores.push_back(similarity(embedder.embedding(std::move(states[i])),
+                                                    embedder.embedding(std::move(states[i + 1]))));
+                      return score_answer(service, scores, tokens);
+                    });
 }
 
 }  // namespace
@@ -102,9 +221,8 @@ void embeddings(Service& service, const Exchange& exchange) {
   const Embedder& embedder = embedder_of(service);
   const bool as_base64 = encoding_of(body) == "base64";
   const std::size_t dimensions = size_or_none(body, "dimensions");
-  require<RequestError>(dimensions <= embedder.embedding_size(),
-                        "`dimensions`: expected at most the model's {}, found {}", embedder.embedding_size(),
-                        dimensions);
+  embedder.require_dimensions(dimensions);
+  refuse(body, kNotHere);
   std::vector<Request> requests;
   std::size_t tokens = 0;
   for (EncoderInput& input : inputs_of(body, embedder)) {
@@ -116,11 +234,7 @@ void embeddings(Service& service, const Exchange& exchange) {
       [&service, &embedder, as_base64, dimensions, tokens](std::vector<std::vector<float>> states) {
         Json data = Json::array();
         for (std::vector<float>& state : states) {
-          std::vector<float> embedding = embedder.embedding(std::move(state));
-          if (dimensions != 0) {
-            embedding.resize(dimensions);
-            normalize(embedding);
-          }
+          const std::vector<float> embedding = embedder.embedding(std::move(state), dimensions);
           data.push_back({{"object", "embedding"}, {"index", data.size()}});
           data.back()["embedding"] = as_base64 ? Json(base64_of(embedding)) : Json(embedding);
         }
@@ -136,14 +250,15 @@ void rerank(Service& service, const Exchange& exchange) {
   service.require_model(model_asked_for(body));
   const Engine& engine = *service.model.engine;
   const EngineInfo& info = engine.info();
+  refuse(body, kNotHere);
   require<RequestError>(
-      info.kind == ModelKind::classifier && info.config.labels.size() == 1,
+      ranks_pairs(info),
       "cannot rank documents: expected a classifier of pairs with one label, found {}; use a "
       "server with such a model, or /v1/embeddings",
       describe(info.kind));
   const Json query = body.value("query", Json());
   require<RequestError>(query.is_string(), "`query`: expected a text, found {}", query.type_name());
-  const std::vector<std::string> documents = documents_of(body);
+  const std::vector<std::string> documents = texts_of(body.value("documents", Json()), "documents");
   const std::size_t top = size_or_none(body, "top_n");
   const bool with_texts = body.value("return_documents", Json()) == true;
   std::vector<Request> requests;
@@ -173,6 +288,14 @@ void rerank(Service& service, const Exchange& exchange) {
                     {"results", std::move(results)},
                     {"usage", usage_of(tokens)}};
       });
+}
+
+void score(Service& service, const Exchange& exchange) {
+  const Json body = parse_body(exchange->take_body());
+  service.require_model(model_asked_for(body));
+  refuse(body, kNotHere);
+  if (ranks_pairs(service.model.engine->info())) return score_together(service, exchange, body);
+  score_apart(service, exchange, body);
 }
 
 }  // namespace tp::endpoints

@@ -25,6 +25,7 @@ void messages(Service& service, const Exchange& exchange);
 void count_message_tokens(Service& service, const Exchange& exchange);
 void embeddings(Service& service, const Exchange& exchange);
 void rerank(Service& service, const Exchange& exchange);
+void score(Service& service, const Exchange& exchange);
 
 void models(Service& service, const Exchange& exchange);
 void model(Service& service, const Exchange& exchange);

@@ -32,6 +32,7 @@ constexpr Route kRoutes[] = {
     {.path = "/v1/rerank", .method = "POST", .run = endpoints::rerank},
     {.path = "/v2/rerank", .method = "POST", .run = endpoints::rerank},
     {.path = "/v1/reranking", .method = "POST", .run = endpoints::rerank},
+    {.path = "/v1/score", .method = "POST", .run = endpoints::score},
     {.path = "/v1/models", .method = "GET", .run = endpoints::models},
     {.path = "/v1/models/*", .method = "GET", .run = endpoints::model},
     {.path = "/v1/tokenize", .method = "POST", .run = endpoints::tokenize},

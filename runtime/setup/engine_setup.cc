@@ -10,6 +10,7 @@
 #include "model/weights/synthetic/synthetic_scaled.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "runtime/cache/state_slots.h"
+#include "runtime/setup/task_config.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -237,7 +238,7 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
       "found none; check the path on every "
       "host",
       options.model.string());
-  EnginePlan plan{.options = options, .config = load_config(options.model)};
+  EnginePlan plan{.options = options, .config = load_config_for(options.model, options.task)};
   const ModelSpec spec = make_spec(plan.config);
   check_model(options, spec, plan.config.architecture);
   check_store(options, spec, plan.config.architecture);
@@ -292,7 +293,7 @@ std::unique_ptr<WeightSource> open_weights(const EnginePlan& plan) {
     return std::make_unique<SyntheticBlocks>(*type);
   }
   if (plan.options.synthetic) return std::make_unique<SyntheticWeights>(plan.config.torch_dtype);
-  return open_checkpoint(plan.options.model);
+  return open_checkpoint(plan.options.model, plan.config);
 }
 
 }  // namespace tp

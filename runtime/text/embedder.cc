@@ -3,9 +3,12 @@
 #include "model/tokenizer/text/unicode.h"
 #include "runtime/text/finite_results.h"
 #include "tp/internal/require.h"
+#include "tp/marked_text.h"
 
 #include <algorithm>
 #include <utility>
+
+#include <fmt/ranges.h>
 
 namespace tp {
 
@@ -19,8 +22,32 @@ Request request_of(EncoderInput input) {
   return request;
 }
 
+namespace {
+
+// The template with both texts, which cannot write control tokens. Programs for vLLM write the template
+// themselves: a first text that begins like the template is the prompt's beginning, and the second its rest.
+MarkedText fill_in(const std::string& form, std::string_view first, std::string_view second) {
+  constexpr std::string_view kQuery = "{query}";
+  constexpr std::string_view kDocument = "{document}";
+  constexpr std::string_view kTurn = "<|im_start|>";
+  const std::size_t query = form.find(kQuery);
+  const std::size_t document = form.find(kDocument);
+  if (form.starts_with(kTurn) && first.starts_with(kTurn))
+    return MarkedText(std::string(first).append(second));
+  MarkedText prompt(form.substr(0, query));
+  prompt.append_input(first);
+  prompt.append(std::string_view(form).substr(query + kQuery.size(), document - query - kQuery.size()));
+  prompt.append_input(second);
+  prompt.append(std::string_view(form).substr(document + kDocument.size()));
+  return prompt;
+}
+
+}  // namespace
+
 // Models without token types get no types for the second text, either.
 Request pair_request(const Engine& engine, std::string_view first, std::string_view second) {
+  if (const std::string& form = engine.info().config.pair_template; !form.empty())
+    return request_of({engine.encode(fill_in(form, first, second))});
   EncodedPair pair = engine.encode_pair(first, second);
   const bool has_types = engine.info().config.type_vocab_size > 1;
   return request_of(
@@ -66,10 +93,22 @@ Request Embedder::make_request(EncoderInput input) const {
   return request;
 }
 
-std::vector<float> Embedder::embedding(std::vector<float> pooled) const {
+void Embedder::require_dimensions(std::size_t dimensions) const {
+  if (dimensions == 0) return;
+  require<RequestError>(dimensions <= embedding_size(),
+                        "`dimensions`: expected at most the model's {}, found {}", embedding_size(),
+                        dimensions);
+  const std::vector<std::size_t>& sizes = engine_->info().config.matryoshka_dimensions;
+  require<RequestError>(sizes.empty() || std::ranges::find(sizes, dimensions) != sizes.end(),
+                        "`dimensions`: expected one of the model's matryoshka_dimensions ({}), found {}",
+                        fmt::join(sizes, ", "), dimensions);
+}
+
+std::vector<float> Embedder::embedding(std::vector<float> pooled, std::size_t dimensions) const {
   if (through_pooler_) pooled = engine_->sequence_head(std::move(pooled));
   std::vector<float> embedding = pipeline_(std::move(pooled));
-  if (normalizes_) normalize(embedding);
+  if (dimensions != 0) embedding.resize(dimensions);
+  if (normalizes_ || dimensions != 0) normalize(embedding);
   require_finite(embedding, "embeddings");
   return embedding;
 }

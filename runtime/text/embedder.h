@@ -24,8 +24,8 @@ struct EncoderInput {
 // A request that contains this input and asks for nothing yet.
 Request request_of(EncoderInput input);
 
-// A request for two texts together. Throws RequestError, or CheckpointError if the tokenizer does not support
-// pairs.
+// A request for two texts together: in the model's template, or joined by its tokenizer. Throws RequestError,
+// or CheckpointError if there is no template and the tokenizer does not support pairs.
 Request pair_request(const Engine& engine, std::string_view first, std::string_view second);
 
 struct EmbedOptions {
@@ -50,8 +50,11 @@ class Embedder {
   // A request for the input's pooled state. Throws TooLongError if the input fits the engine but exceeds the
   // model's max_seq_length.
   Request make_request(EncoderInput input) const;
-  // Turns the pooled state from the request's event into an embedding. From any thread.
-  std::vector<float> embedding(std::vector<float> pooled) const;
+  // Throws RequestError if embeddings cannot be cut to this size. 0: they stay whole.
+  void require_dimensions(std::size_t dimensions) const;
+  // Turns the pooled state from the request's event into an embedding. If `dimensions` is not 0, the
+  // embedding is cut to its first elements and normalized (Matryoshka embeddings). From any thread.
+  std::vector<float> embedding(std::vector<float> pooled, std::size_t dimensions = 0) const;
 
  private:
   const Engine* engine_;

@@ -214,7 +214,8 @@ TEST(Encoders, ACommandThatDoesNotFitSaysWhichDo) {
       "cannot fill masks with " + decoder +
           ": expected a masked language model, found a decoder (LlamaForCausalLM); use tp-infer generate");
   expect_one_error(run(1, {"rank", "--model", encoder, "--batch", "-"}, {.input = "a\n"}), 1,
-                   "expected a sequence classifier, found an encoder (BertModel)");
+                   "expected a sequence classifier, or a decoder that answers yes and no, found an encoder "
+                   "(BertModel)");
 }
 
 // Its tokens also attend to later tokens, so that it cannot predict them.

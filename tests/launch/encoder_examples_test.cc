@@ -16,7 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // A model that fits the command, of the kinds that the section's table has.
-std::string fitting_model(const std::string& command) {
+std::string fitting_model(const std::string& command, const std::string& line) {
+  if (line.find("--task") != line.npos) return "jina-v3-lora";
   if (command == "rank" || command == "classify") return "xlmroberta-reranker";
   return command == "fill-mask" || command == "logits" ? "albert-mlm" : "bert-embed-mean";
 }
@@ -34,7 +35,7 @@ TEST(Encoders, DoWhatTheExamplesOfTheGuideSay) {
   for (const std::string& line : doc_example_lines("model/README.md", "## Encoders")) {
     const std::string command = command_of(line);
     SCOPED_TRACE(line);
-    const TextEncoder model(fitting_model(command));
+    const TextEncoder model(fitting_model(command, line));
     const TemporaryDirectory folder;
     fs::create_directory_symlink(model.path(), folder.path() / "DIR");
     folder.write("texts.txt", "red sky\nblue sky, green sky\n");
@@ -49,7 +50,7 @@ TEST(Encoders, DoWhatTheExamplesOfTheGuideSay) {
     }
     commands.push_back(command);
   }
-  EXPECT_EQ(commands, (std::vector<std::string>{"embed", "embed", "rank", "classify", "fill-mask", "hidden",
+  EXPECT_EQ(commands, (std::vector<std::string>{"embed", "embed", "embed", "rank", "classify", "fill-mask", "hidden",
                                                 "logits"}));
 }
 

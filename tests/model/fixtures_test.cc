@@ -24,7 +24,7 @@ using reference::ExpectedRows;
 using reference::fixture_architectures;
 using reference::seeded_folder;
 
-constexpr std::array kKinds = {"logits", "encoders", "seq2seq", "diffusion"};
+constexpr std::array kKinds = {"logits", "encoders", "rerank", "seq2seq", "diffusion"};
 
 template <class T>
 std::vector<T> first_elements(json entry, const std::string& salt = "") {
@@ -154,6 +154,7 @@ TEST(SeededFixtures, AreThereForEveryFamily) {
       const Family& family = family_of(architecture);
       architectures.insert(family.architecture);
       if (is_encoder(family.kind)) bodies.insert(body_of(family.architecture));
+      if (!family.reranker.empty()) bodies.insert(body_of(family.reranker));
       kinds.insert(family.kind);
     }
   }

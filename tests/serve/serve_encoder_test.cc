@@ -1,4 +1,4 @@
-// /v1/embeddings and /v1/rerank.
+// /v1/embeddings, /v1/rerank and /v1/score.
 #include "model/tokenizer/text/base64.h"
 #include "tests/launch/damaged_weights.h"
 #include "tests/launch/text_encoder.h"
@@ -113,6 +113,49 @@ TEST(ServeEncoder, RanksDocuments) {
   const std::vector<std::string> documents = {"red", "green sky", "sky sky sky"};
   EXPECT_EQ(reply.at("results").at(0).at("document").at("text"), documents.at(best));
   EXPECT_EQ(server.post("/v1/rerank", {{"query", 1}, {"documents", {"sky"}}}).status, 400);
+  server.end();
+}
+
+// The scores of a reranker are those of /v1/rerank.
+TEST(ServeEncoder, ScoresPairsLikeItRanksDocuments) {
+  const TextEncoder model("xlmroberta-reranker");
+  ServedProgram server(2, {"--model", model.path()});
+  const json documents = {"red", "green sky"};
+  const json ranked = server.post("/v1/rerank", {{"query", "blue sky"}, {"documents", documents}}).json();
+  const json reply = server.post("/score", {{"text_1", "blue sky"}, {"text_2", documents}}).json();
+  EXPECT_EQ(reply.at("object"), "list");
+  ASSERT_EQ(reply.at("data").size(), 2U);
+  for (const json& result : ranked.at("results")) {
+    const json& scored = reply.at("data").at(result.at("index").get<std::size_t>());
+    EXPECT_EQ(scored.at("object"), "score");
+    EXPECT_EQ(scored.at("score"), result.at("relevance_score"));
+  }
+  const json pairs = {{"text_1", {"blue", "red"}}, {"text_2", {"sky", "sky"}}};
+  EXPECT_EQ(server.post("/v1/score", pairs).json().at("data").size(), 2U);
+  const json logits = {{"text_1", "blue sky"}, {"text_2", "red"}, {"use_activation", false}};
+  const double logit = server.post("/v1/score", logits).json().at("data").at(0).at("score");
+  EXPECT_NEAR(1 / (1 + std::exp(-logit)), reply.at("data").at(0).at("score").get<double>(), 1e-6);
+  EXPECT_EQ(server.post("/v1/score", {{"text_1", {"a", "b"}}, {"text_2", {"c"}}}).status, 400);
+  const auto refused =
+      server.post("/v1/score", {{"text_1", "a"}, {"text_2", "b"}, {"truncate_prompt_tokens", 8}});
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_NE(refused.body.find("truncate_prompt_tokens"), std::string::npos) << refused.body;
+  server.end();
+}
+
+TEST(ServeEncoder, ScoresTextsOfAnEmbedderByTheirAngle) {
+  const TextEncoder model("bert-embed-mean");
+  ServedProgram server(1, {"--model", model.path()});
+  const json texts = {"red sky", "blue"};
+  const json embedded = server.post("/v1/embeddings", {{"input", texts}}).json();
+  const auto vector = [&](std::size_t i) {
+    return embedded.at("data").at(i).at("embedding").get<std::vector<float>>();
+  };
+  double product = 0.0;
+  for (std::size_t i = 0; i < vector(0).size(); ++i) product += vector(0)[i] * vector(1)[i];
+  const json reply = server.post("/v1/score", {{"text_1", "red sky"}, {"text_2", texts}}).json();
+  EXPECT_NEAR(reply.at("data").at(0).at("score").get<double>(), 1.0, 1e-5);
+  EXPECT_NEAR(reply.at("data").at(1).at("score").get<double>(), product, 1e-5);
   server.end();
 }
 

@@ -52,6 +52,31 @@ nlohmann::json qwen2_moe_config(const ModelMetadata& model) {
   return config;
 }
 
+// A decoder whose last state becomes a score: by a layer of its own, or as the difference of the LM head's
+// logits of two answers.
+ModelSpec qwen3_classifier_spec(const CheckpointConfig& config) {
+  ModelSpec spec = qwen3_spec(config);
+  spec.has_lm_head = false;
+  PooledLayerSpec scores{.name = "score", .out_features = config.labels.size(), .bias = false};
+  if (const std::vector<TokenId>& tokens = config.encoder.classifier_token_ids; !tokens.empty()) {
+    scores.name = spec.tied_embeddings ? spec.names.embed_tokens : spec.names.lm_head;
+    scores.of_body = spec.tied_embeddings;
+    scores.out_features = 1;
+    scores.tokens = tokens;
+    scores.vocab_size = config.vocab_size;
+  }
+  spec.sequence_head = SequenceHeadSpec{.pooling = Pooling::last, .layers = {scores}};
+  return spec;
+}
+
+// Source: the model card of Qwen3-Reranker.
+constexpr const char* kRerankerPrompt =
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the "
+    "Instruct "
+    "provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n<Instruct>: "
+    "Given a web search query, retrieve relevant passages that answer the query\n<Query>: {query}\n"
+    "<Document>: {document}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+
 }  // namespace
 
 Family qwen2() {
@@ -68,6 +93,18 @@ Family qwen3() {
   Family family = derived(qwen2(), "Qwen3ForCausalLM", qwen3_spec);
   family.defaults.head_dim = 128;
   family.gguf = {.architecture = "qwen3"};
+  family.reranker = "Qwen3ForSequenceClassification";
+  return family;
+}
+
+// Qwen3-Reranker: the original checkpoints answer yes or no; converted ones have a layer for the score.
+Family qwen3_classifier() {
+  Family family = derived(qwen3(), "Qwen3ForSequenceClassification", qwen3_classifier_spec);
+  family.kind = ModelKind::classifier;
+  family.gguf.is_of = [](const ModelMetadata&) { return false; };  // files are read as Qwen3ForCausalLM
+  family.gguf.read_only = true;
+  family.reranker.clear();
+  family.defaults.pair_template = kRerankerPrompt;
   return family;
 }
 

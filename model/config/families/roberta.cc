@@ -14,6 +14,7 @@ ModelSpec roberta_body(const CheckpointConfig& config) {
 Family roberta_like() {
   Family family = bert_like();
   family.make_spec = roberta_body;
+  family.variants = {{{"position_embedding_type", "\"rotary\""}, "XLMRobertaLoRA"}};
   family.names.prefix = "roberta.";
   set_roberta_head(family.names);
   family.defaults.layer_norm_eps = 1e-5;

@@ -1,0 +1,43 @@
+// Jina Embeddings 3: XLM-RoBERTa with RoPE, and with adapters for tasks. Checkpoints name the class of
+// XLM-RoBERTa. Source: Sturua et al., jina-embeddings-v3, 2024.
+#include "model/config/families/encoders.h"
+
+namespace tp::families {
+namespace {
+
+BlockNames jina_v3_block(const std::string& prefix) {
+  BlockNames names;
+  set_qkv(names, prefix + "mixer.Wqkv");
+  names.o_proj = prefix + "mixer.out_proj";
+  names.post_attention_norm = prefix + "norm1";
+  names.up_proj = prefix + "mlp.fc1";
+  names.down_proj = prefix + "mlp.fc2";
+  names.post_feed_forward_norm = prefix + "norm2";
+  return names;
+}
+
+Family jina_v3_like() {
+  Family family = bert_like();
+  family.fixed_fields = {
+      {"position_embedding_type", "\"rotary\""}, {"is_decoder", "false"}, {"add_cross_attention", "false"}};
+  family.make_spec = bert_body_with_rope;
+  family.names.prefix = "roberta.";
+  family.names.embed_positions = {};
+  family.names.embedding_norm = "emb_ln";
+  family.names.blocks = "encoder.layers.";
+  family.names.names_of_block = jina_v3_block;
+  family.defaults.layer_norm_eps = 1e-5;
+  family.defaults.rope_theta = 10000;
+  family.defaults.type_vocab_size = 1;
+  family.defaults.max_position_embeddings = 8194;
+  return family;
+}
+
+}  // namespace
+
+std::vector<Family> jina_embeddings_v3() {
+  return encoder_classes(jina_v3_like(),
+                         {{ModelKind::encoder, {"XLMRobertaLoRA"}, pooler_head("pooler.dense")}});
+}
+
+}  // namespace tp::families

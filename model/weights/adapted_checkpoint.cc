@@ -1,0 +1,100 @@
+#include "model/weights/adapted_checkpoint.h"
+
+#include "parallel/machine/hash.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+constexpr std::string_view kWeightEnd = ".weight";
+constexpr std::string_view kOriginal = ".parametrizations.weight.original";
+constexpr std::string_view kFactors = ".parametrizations.weight.0.";
+
+std::string layer_of(const std::string& name) { return name.substr(0, name.size() - kWeightEnd.size()); }
+
+// The rows of a factor, [rows, columns], from which a slice of the product is made.
+struct Factor {
+  std::vector<float> values;
+  std::size_t columns;
+
+  const float* row(std::size_t index) const { return values.data() + index * columns; }
+};
+
+}  // namespace
+
+AdaptedCheckpoint::AdaptedCheckpoint(std::unique_ptr<WeightSource> stored, AdapterChoice choice)
+    : stored_(std::move(stored)), choice_(std::move(choice)) {}
+
+std::string AdaptedCheckpoint::place_of(const std::string& name) const {
+  if (!name.ends_with(kWeightEnd)) return name;
+  std::string original = layer_of(name).append(kOriginal);
+  return stored_->contains(original) ? original : name;
+}
+
+bool AdaptedCheckpoint::is_embedding(const std::string& layer) const {
+  return std::ranges::any_of(choice_.embeddings,
+                             [&](const std::string& name) { return layer.ends_with(name); });
+}
+
+// Sums with an adapter have no type of the file.
+DType AdaptedCheckpoint::dtype(const std::string& name) const {
+  return is_adapted(name) ? DType::f32 : stored_->dtype(place_of(name));
+}
+
+void AdaptedCheckpoint::read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+                             TensorView<float> out) const {
+  stored_->read(place_of(name), shape, slice, out);
+  if (is_adapted(name)) add_adapter(layer_of(name), shape, slice, out);
+}
+
+// A linear layer's factors are B, [out_features, rank], and A, [rank, in_features]. An embedding's are A,
+// [tokens, rank], and B, [rank, hidden_size], in this order.
+void AdaptedCheckpoint::add_adapter(const std::string& layer, MatrixShape shape, const TensorSlice& slice,
+                                    TensorView<float> out) const {
+  const bool swapped = is_embedding(layer);
+  const auto read_factor = [&](const char* factor, std::size_t rows, std::size_t columns, Range own_rows,
+                               Range own_columns) {
+    const std::size_t first = *choice_.index * rows;
+    Factor result{std::vector<float>(own_rows.size() * own_columns.size()), own_columns.size()};
+    stored_->read(layer + std::string(kFactors) + factor, {choice_.adapters * rows, columns},
+                  {{first + own_rows.begin, first + own_rows.end}, own_columns},
+                  {result.values.data(), own_rows.size(), own_columns.size()});
+    return result;
+  };
+  const Range ranks{0, choice_.rank};
+  const Factor left = read_factor(swapped ? "lora_A" : "lora_B", shape.rows, choice_.rank, slice.rows, ranks);
+  const Factor right =
+      read_factor(swapped ? "lora_B" : "lora_A", choice_.rank, shape.columns, ranks, slice.columns);
+  const double scale = choice_.alpha / static_cast<double>(choice_.rank);
+  for (std::size_t row = 0; row < out.rows(); ++row) {
+    for (std::size_t column = 0; column < out.columns(); ++column) {
+      double sum = 0.0;
+      for (std::size_t i = 0; i < choice_.rank; ++i)
+        sum += static_cast<double>(left.row(row)[i]) * right.row(i)[column];
+      out(row, column) = static_cast<float>(out(row, column) + scale * sum);
+    }
+  }
+}
+
+std::uint64_t AdaptedCheckpoint::fingerprint() const {
+  const std::string chosen = choice_.index ? std::to_string(*choice_.index) : "none";
+  return hash_of(fmt::format("{} adapter {} {}", stored_->fingerprint(), chosen, choice_.alpha));
+}
+
+std::vector<std::string> AdaptedCheckpoint::without_factors(const std::vector<std::string>& names) {
+  std::vector<std::string> weights;
+  for (const std::string& name : names) {
+    if (name.find(kFactors) != name.npos) continue;
+    const std::size_t place = name.find(kOriginal);
+    weights.push_back(place == name.npos ? name : name.substr(0, place).append(kWeightEnd));
+  }
+  std::ranges::sort(weights);
+  return weights;
+}
+
+}  // namespace tp

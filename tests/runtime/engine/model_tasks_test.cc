@@ -1,0 +1,166 @@
+// Models with several tasks (EngineOptions::task): adapters that are stored with the weights, and decoders
+// whose answers rank documents.
+#include "model/config/config.h"
+#include "runtime/text/embedder.h"
+#include "runtime/text/probabilities.h"
+#include "tests/model/weights/checkpoint_files.h"
+#include "tests/mpi_test.h"
+#include "tests/reference/encoder_fixture.h"
+#include "tests/reference/fixture.h"
+#include "tests/reference/json_file.h"
+#include "tests/runtime/engine/engine_run.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using nlohmann::json;
+using test::run_engine;
+using test::TemporaryDirectory;
+
+constexpr double kTolerance = 1e-4;
+
+bool fits(const std::filesystem::path& folder) {
+  return load_config(folder).num_attention_heads >= test::world().size();
+}
+
+std::vector<float> pooled_of(Engine& engine, Request request) {
+  std::vector<float> pooled;
+  engine.run(std::move(request), [&](const Event& event) {
+    if (const auto* state = std::get_if<PooledHidden>(&event)) pooled = state->state;
+  });
+  return pooled;
+}
+
+void expect_near(const std::vector<float>& found, const std::vector<float>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], kTolerance) << i;
+}
+
+TEST(ModelTasks, AdaptersAreAddedToTheWeightsByTheNameOfTheirTask) {
+  for (const char* task : {"", "retrieval.query", "text-matching"}) {
+    const reference::EncoderFixture fixture = reference::encoder_fixture("jina-v3-lora", task);
+    if (!fits(fixture.folder)) GTEST_SKIP() << "too few heads";
+    run_engine(test::world(), {.model = fixture.folder, .block_size = 8, .task = task}, [&](Engine& engine) {
+      const Embedder embedder(engine, fixture.folder, {.normalize = true});
+      const auto embedding_of = [&](const reference::EncoderInput& input) {
+        return embedder.embedding(pooled_of(engine, embedder.make_request({input.ids, input.types})));
+      };
+      expect_near(embedding_of(fixture.input), *fixture.embedding);
+      for (std::size_t row = 0; row < fixture.batch.size(); ++row)
+        expect_near(embedding_of(fixture.batch[row]), fixture.batch_embedding[row]);
+    });
+  }
+}
+
+TEST(ModelTasks, AnUnknownAdapterIsRefusedByName) {
+  const std::filesystem::path folder = reference::seeded_folder("encoders", "jina-v3-lora");
+  const auto open = [&] { Engine(test::world(), {.model = folder, .threads = 1, .task = "translation"}); };
+  EXPECT_CONTAINS(
+      test::error_of<Error>(open),
+      "no adapter for the task \"translation\", expected one of retrieval.query, retrieval.passage");
+}
+
+TEST(ModelTasks, AModelWithoutTasksIsRefused) {
+  const std::filesystem::path folder = reference::seeded_folder("encoders", "bert-embed-mean");
+  const auto open = [&] { Engine(test::world(), {.model = folder, .threads = 1, .task = "separation"}); };
+  EXPECT_CONTAINS(test::error_of<Error>(open), "expected a model with adapters for tasks, found BertModel");
+}
+
+TEST(ModelTasks, EmbeddingsAreCutToTheModelsSizes) {
+  const std::filesystem::path folder = reference::seeded_folder("encoders", "jina-v3-lora");
+  if (!fits(folder)) GTEST_SKIP() << "too few heads";
+  run_engine(test::world(), {.model = folder, .block_size = 8}, [&](Engine& engine) {
+    const Embedder embedder(engine, folder, {.normalize = true});
+    const std::vector<float> state = pooled_of(engine, embedder.make_request({{0, 5, 6, 2}}));
+    const std::vector<float> whole = embedder.embedding(state);
+    std::vector<float> expected(whole.begin(), whole.begin() + 16);
+    normalize(expected);
+    expect_near(embedder.embedding(state, 16), expected);
+    EXPECT_NO_THROW(embedder.require_dimensions(0));
+    EXPECT_NO_THROW(embedder.require_dimensions(32));
+    EXPECT_CONTAINS(test::error_of<RequestError>([&] { embedder.require_dimensions(20); }),
+                    "expected one of the model's matryoshka_dimensions (16, 32, 48), found 20");
+  });
+}
+
+// Qwen3-Reranker with a tokenizer in which the fixture's ids stand for the answers.
+class AnsweringModel {
+ public:
+  AnsweringModel() : fixture_(reference::seeded_folder("rerank", "qwen3-reranker")) {
+    std::filesystem::copy(fixture_, directory_.path(), std::filesystem::copy_options::recursive);
+    json words = json::object();
+    for (int id = 0; id < 256; ++id) words["word" + std::to_string(id)] = id;
+    for (const auto& [answer, key] : {std::pair("yes", "yes_token"), std::pair("no", "no_token")}) {
+      const int id = input_.at(key);
+      words.erase("word" + std::to_string(id));
+      words[answer] = id;
+    }
+    const json tokenizer = {{"version", "1.0"},
+                            {"added_tokens", json::array()},
+                            {"pre_tokenizer", {{"type", "Whitespace"}}},
+                            {"model", {{"type", "WordLevel"}, {"vocab", words}, {"unk_token", "word0"}}}};
+    directory_.write("tokenizer.json", tokenizer.dump());
+  }
+
+  const std::filesystem::path& folder() const { return directory_.path(); }
+  const json& input() const { return input_; }
+  const json& expected() const { return expected_; }
+  json config() const { return reference::read_json(folder() / "config.json"); }
+  void set_config(const json& config) { directory_.write("config.json", config.dump()); }
+
+ private:
+  std::filesystem::path fixture_;
+  json input_ = reference::read_json(fixture_ / "input.json");
+  json expected_ = reference::read_json(fixture_ / "expected.json");
+  TemporaryDirectory directory_;
+};
+
+void expect_scores(const AnsweringModel& model, const std::string& task) {
+  run_engine(test::world(), {.model = model.folder(), .task = task}, [&](Engine& engine) {
+    ASSERT_EQ(engine.info().kind, ModelKind::classifier);
+    ASSERT_EQ(engine.info().head_pooling, Pooling::last);
+    for (const json& expected : model.expected().at("cases")) {
+      Request request = request_of({expected.at("ids").get<std::vector<TokenId>>()});
+      request.pooling = Pooling::last;
+      const std::vector<float> scores = engine.sequence_head(pooled_of(engine, std::move(request)));
+      expect_near(scores, {expected.at("yes").get<float>() - expected.at("no").get<float>()});
+      EXPECT_NEAR(probabilities_of(scores).front(), expected.at("score").get<double>(), kTolerance);
+    }
+  });
+}
+
+TEST(ModelTasks, AnswersOfADecoderAreScores) {
+  const AnsweringModel model;
+  if (!fits(model.folder())) GTEST_SKIP() << "too few heads";
+  expect_scores(model, "rank");
+}
+
+// vLLM's --hf-overrides write these fields.
+TEST(ModelTasks, AnswersThatTheConfigNamesAreScores) {
+  AnsweringModel model;
+  if (!fits(model.folder())) GTEST_SKIP() << "too few heads";
+  json config = model.config();
+  config["architectures"] = {"Qwen3ForSequenceClassification"};
+  config["classifier_from_token"] = {"no", "yes"};
+  model.set_config(config);
+  expect_scores(model, "");
+}
+
+// A text of the user cannot end its part of the template, and counts as its tokens.
+TEST(ModelTasks, ARerankerReadsItsTemplate) {
+  const AnsweringModel model;
+  if (!fits(model.folder())) GTEST_SKIP() << "too few heads";
+  run_engine(test::world(), {.model = model.folder(), .task = "rank"}, [&](Engine& engine) {
+    const std::string form = engine.info().config.pair_template;
+    const std::string filled = form.substr(0, form.find("{query}")) + "word7" + "\n<Document>: " + "word8" +
+                               form.substr(form.find("{document}") + 10);
+    EXPECT_EQ(pair_request(engine, "word7", "word8").prompt, engine.encode(filled));
+  });
+}
+
+}  // namespace
+}  // namespace tp
