@@ -13,9 +13,9 @@
 
 namespace tp {
 
-// Which adapter is added to the weights.
+// The adapter that is added to the weights.
 struct AdapterChoice {
-  std::size_t adapters = 0;            // that each weight has, stored one below the other
+  std::size_t adapters = 0;            // adapters of each weight, stored one below the other
   std::optional<std::size_t> index{};  // nullopt: the weights alone
   std::size_t rank = 0;
   double alpha = 1.0;
