@@ -50,8 +50,8 @@ TEST(Encoders, DoWhatTheExamplesOfTheGuideSay) {
     }
     commands.push_back(command);
   }
-  EXPECT_EQ(commands, (std::vector<std::string>{"embed", "embed", "embed", "rank", "classify", "fill-mask", "hidden",
-                                                "logits"}));
+  EXPECT_EQ(commands, (std::vector<std::string>{"embed", "embed", "embed", "rank", "classify", "fill-mask",
+                                                "hidden", "logits"}));
 }
 
 // With every kind of model and every command that needs another one.

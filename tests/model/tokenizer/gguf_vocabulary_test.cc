@@ -117,6 +117,28 @@ TEST(GgufVocabulary, StripsWhiteSpaceBesideAddedTokensByTheNamesOfTheModel) {
   }
 }
 
+// BERT and ModernBERT put one separator between two texts, and RoBERTa two. Files with a separator that they
+// do not add join no texts.
+TEST(GgufVocabulary, JoinsPairsIfItAddsASeparator) {
+  const auto separators = [](const char* cls, bool adds) {
+    return vocabulary_of(GgufBuilder()
+                             .text("tokenizer.ggml.model", "gpt2")
+                             .texts("tokenizer.ggml.tokens", {"a", cls, "</s>"})
+                             .texts("tokenizer.ggml.merges", {})
+                             .numbers<std::int32_t>("tokenizer.ggml.token_type", GgufKind::i32, {1, 3, 3})
+                             .whole("tokenizer.ggml.bos_token_id", 1)
+                             .whole("tokenizer.ggml.eos_token_id", 2)
+                             .whole("tokenizer.ggml.cls_token_id", 1)
+                             .whole("tokenizer.ggml.seperator_token_id", 2)
+                             .value("tokenizer.ggml.add_bos_token", GgufKind::boolean, "\1")
+                             .value("tokenizer.ggml.add_eos_token", GgufKind::boolean, adds ? "\1"s : "\0"s))
+        .pair_separators;
+  };
+  EXPECT_EQ(separators("[CLS]", true), 1U);
+  EXPECT_EQ(separators("<s>", true), 2U);
+  EXPECT_EQ(separators("[CLS]", false), 0U);
+}
+
 TEST(GgufVocabulary, KeepsTheChatTemplate) {
   EXPECT_EQ(vocabulary_of(byte_level()).chat_template, std::nullopt);
   EXPECT_EQ(vocabulary_of(byte_level().text("tokenizer.chat_template", "{{ x }}")).chat_template, "{{ x }}");
