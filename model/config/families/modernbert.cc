@@ -73,19 +73,6 @@ BlockNames modernbert_block(const std::string& prefix) {
   return names;
 }
 
-// The first layer of each period has no window, unlike the last one in other families.
-nlohmann::json modernbert_in_gguf(const ModelMetadata& model) {
-  nlohmann::json config = gguf_encoder(model);
-  config["hidden_activation"] = model.text_or("hidden_activation", "gelu");
-  config["local_rope_theta"] = model.number_or("rope.freq_base_swa", 10000.0);
-  config.update(gguf_windows(model));
-  if (const auto period = config.find("sliding_window_pattern"); period != config.end()) {
-    config["global_attn_every_n_layers"] = *period;
-    config.erase("sliding_window_pattern");
-  }
-  return config;
-}
-
 Family modernbert_like() {
   Family family{
       .architecture = {},
@@ -108,24 +95,17 @@ Family modernbert_like() {
                   .head_norm = "head.norm",
                   .blocks = "layers.",
                   .names_of_block = modernbert_block};
-  family.names.gguf.sequence_head = {
-      {"head.dense", "cls"}, {"head.norm", "cls.norm"}, {"classifier", "cls.output"}};
-  set_qkv(family.names.gguf.block, "attn_qkv");
   return family;
 }
 
 }  // namespace
 
 std::vector<Family> modernbert() {
-  const std::string architecture = "modern-bert";
   return encoder_classes(
       modernbert_like(),
-      {{ModelKind::encoder, {"ModernBertModel"}, {}, gguf_embedder(architecture, modernbert_in_gguf)},
+      {{ModelKind::encoder, {"ModernBertModel"}},
        {ModelKind::masked_lm, {"ModernBertForMaskedLM"}, set_modernbert_lm_head},
-       {ModelKind::classifier,
-        {"ModernBertForSequenceClassification"},
-        set_modernbert_classifier,
-        gguf_reranker(architecture, modernbert_in_gguf)}});
+       {ModelKind::classifier, {"ModernBertForSequenceClassification"}, set_modernbert_classifier}});
 }
 
 }  // namespace tp::families
