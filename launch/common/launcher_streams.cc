@@ -66,7 +66,7 @@ void write_past_open_mpi_5() {
   if (launched_rank().rank != 0) return;
   const std::optional<Launcher> launcher = find_launcher();
   if (!launcher || launcher->name != "prterun") return;
-  if (std::ranges::any_of(command_line_of(launcher->process), concerns_output)) return;
+  if (std::ranges::any_of(options_of(*launcher), concerns_output)) return;
   write_to_launchers(*launcher, STDOUT_FILENO);
   write_to_launchers(*launcher, STDERR_FILENO);
 }

@@ -48,7 +48,8 @@ class VariableOfMpi {
   }
   ~VariableOfMpi() {
     if (name_ == nullptr) return;
-    before_ ? ::setenv(name_, before_->c_str(), /*overwrite=*/1) : ::unsetenv(name_);
+    ::unsetenv(name_);
+    if (before_) ::setenv(name_, before_->c_str(), /*overwrite=*/1);
   }
   VariableOfMpi(const VariableOfMpi&) = delete;
   VariableOfMpi& operator=(const VariableOfMpi&) = delete;

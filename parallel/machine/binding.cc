@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string>
 
+#include <fmt/format.h>
 #include <omp.h>
 #include <unistd.h>
 
@@ -40,7 +41,7 @@ ProcessorSet launcher_set(const ProcessorSet& bound) {
 bool is_bound_by_prterun() {
   const std::optional<Launcher> launcher = find_launcher();
   if (!launcher || launcher->name != "prterun") return false;
-  return !arguments_choose_processors(command_line_of(launcher->process));
+  return !options_choose_processors(options_of(*launcher));
 }
 
 bool is_bound_by_default() {
@@ -116,8 +117,8 @@ bool chooses_processors(std::string_view setting) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
   const auto has = [&](std::string_view word) { return text.find(word) != std::string::npos; };
   // --bind-to, --cpu-set, --cpu-list, --rankfile; the parameters of Open MPI 5 begin with prte
-  for (const char* name : {"ompi_mca_hwloc_base_", "ompi_mca_orte_rankfile", "prte_mca_hwloc_default_",
-                           "--bind-to", "-bind-to", "--cpu-set", "--cpu-list", "--rankfile", "--rf="}) {
+  for (const char* name : {"ompi_mca_hwloc_base_", "ompi_mca_orte_rankfile", "prte_mca_hwloc_", "--bind-to",
+                           "-bind-to", "--cpu-set", "--cpu-list", "--rankfile", "--rf="}) {
     if (text.starts_with(name)) return true;
   }
   // --map-by with a part of a host ("socket") or a number of cores per rank ("slot:pe=4").
@@ -128,14 +129,14 @@ bool chooses_processors(std::string_view setting) {
   return std::ranges::any_of(kParts, has);
 }
 
-bool arguments_choose_processors(const std::vector<std::string>& arguments) {
-  for (std::size_t i = 1; i < arguments.size(); ++i) {
-    const std::string& value = i + 1 < arguments.size() ? arguments[i + 1] : std::string();
-    // --prtemca NAME VALUE sets a parameter.
-    const bool is_parameter = arguments[i] == "--prtemca" && i + 2 < arguments.size();
-    const std::string setting =
-        is_parameter ? "prte_mca_" + value + "=" + arguments[i + 2] : arguments[i] + "=" + value;
-    if (chooses_processors(setting)) return true;
+bool options_choose_processors(const std::vector<std::string>& options) {
+  const auto word = [&](std::size_t i) { return i < options.size() ? options[i] : std::string(); };
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    // --mca NAME VALUE and --prtemca NAME VALUE set a parameter.
+    const bool is_parameter = options[i] == "--mca" || options[i] == "--prtemca";
+    if (chooses_processors(is_parameter ? fmt::format("prte_mca_{}={}", word(i + 1), word(i + 2))
+                                        : fmt::format("{}={}", options[i], word(i + 1))))
+      return true;
   }
   return false;
 }

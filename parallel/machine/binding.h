@@ -29,9 +29,8 @@ const std::optional<WidenedBinding>& widen_default_binding();
 // OpenMP whether it binds threads.
 bool chooses_processors(std::string_view setting);
 
-// Whether the command line of Open MPI 5's mpirun shows it: "prterun", "--map-by", "core", "-np", "2",
-// "tp-infer".
-bool arguments_choose_processors(const std::vector<std::string>& arguments);
+// Whether options of Open MPI 5's mpirun show it: "--map-by", "core", "-np", "2".
+bool options_choose_processors(const std::vector<std::string>& options);
 
 // Whether OpenMP binds threads to its places. All ranks with the same places then use the same cores.
 bool openmp_binds_threads();

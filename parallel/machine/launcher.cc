@@ -5,12 +5,14 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <sstream>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -131,13 +133,6 @@ pid_t parent_of(pid_t process) {
   return name_end == std::string::npos ? 0 : std::atoi(status.c_str() + name_end + 3);
 }
 
-std::vector<std::string> command_line_of(pid_t process) {
-  std::vector<std::string> words;
-  std::istringstream text(file_text(fmt::format("/proc/{}/cmdline", process)));
-  for (std::string word; std::getline(text, word, '\0');) words.push_back(word);
-  return words;
-}
-
 std::optional<Launcher> find_launcher() {
   pid_t started = ::getpid();
   for (pid_t process = ::getppid(); process > 1; process = parent_of(process)) {
@@ -146,6 +141,23 @@ std::optional<Launcher> find_launcher() {
     started = process;
   }
   return std::nullopt;
+}
+
+std::vector<std::string> options_of(const Launcher& launcher) {
+  std::vector<std::string> words;
+  std::istringstream text(file_text(fmt::format("/proc/{}/cmdline", launcher.process)));
+  for (std::string word; std::getline(text, word, '\0');) words.push_back(word);
+  return options_before(program_invocation_short_name, std::move(words));
+}
+
+std::vector<std::string> options_before(std::string_view program, std::vector<std::string> command_line) {
+  if (command_line.empty()) return {};
+  command_line.erase(command_line.begin());
+  command_line.erase(
+      std::ranges::find(command_line, program,
+                        [](const std::string& word) { return fs::path(word).filename().string(); }),
+      command_line.end());
+  return command_line;
 }
 
 LaunchedRank launched_rank() {

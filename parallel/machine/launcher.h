@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <sys/types.h>
@@ -12,9 +13,6 @@ namespace tp {
 // The parent's process id, or 0 if unknown.
 pid_t parent_of(pid_t process);
 
-// The words of its command line, the program first. Empty if unknown.
-std::vector<std::string> command_line_of(pid_t process);
-
 // The nearest ancestor of this process that is a launcher.
 struct Launcher {
   std::string name;   // program name: "mpirun", "hydra_pmi_proxy", "slurmstepd"
@@ -22,6 +20,12 @@ struct Launcher {
   pid_t started = 0;  // process id of the launcher's child: this process, or a script that runs it
 };
 std::optional<Launcher> find_launcher();
+
+// The launcher's own options: the words between its name and that of this program on its command line, or all
+// words after its name if a script starts this program. Empty if unknown.
+std::vector<std::string> options_of(const Launcher& launcher);
+// Returns the launcher's own options of a command line. `program`: a file name.
+std::vector<std::string> options_before(std::string_view program, std::vector<std::string> command_line);
 
 // This process's rank and the number of ranks, before MPI is initialized. Without a launcher: 0 and 1.
 struct LaunchedRank {

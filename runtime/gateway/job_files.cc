@@ -1,10 +1,11 @@
 #include "runtime/gateway/job_files.h"
 
-#include <algorithm>
-#include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <regex>
+#include <string>
 #include <string_view>
 #include <system_error>
 
@@ -30,33 +31,14 @@ struct SessionFolder {
   pid_t mpirun = 0;
 };
 
-// A whole number without anything around it; 0 if it is none.
-pid_t process_in(std::string_view digits) {
-  pid_t process = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), process);
-  return error == std::errc() && end == digits.data() + digits.size() ? process : 0;
-}
-
-// The folder of an mpirun's session: the part up to "pid.17" of "FOLDER/ompi.host.0/pid.17/hwloc.sm" (Open
-// MPI 4), or up to "prterun.host.17.0" of "FOLDER/prterun.host.17.0/1/memory" (Open MPI 5).
-std::optional<SessionFolder> session_folder(std::string_view path) {
-  constexpr std::string_view kProcess = "/pid.";
-  constexpr std::string_view kPrterun = "/prterun.";
-  SessionFolder folder;
-  std::size_t begin = path.find("/ompi.");
-  if (begin != path.npos) {
-    begin = path.find('/', begin + 1);
-    if (begin == path.npos || !path.substr(begin).starts_with(kProcess)) return std::nullopt;
-  } else if (begin = path.find(kPrterun); begin == path.npos) {
-    return std::nullopt;
-  }
-  const std::size_t end = path.find('/', begin + 1);
-  if (end == path.npos) return std::nullopt;
-  std::string_view name = path.substr(begin + 1, end - begin - 1);
-  if (!name.starts_with("pid.")) name = name.substr(0, name.rfind('.'));  // without the user's number
-  folder.mpirun = process_in(name.substr(name.rfind('.') + 1));
-  folder.path = std::string(path.substr(0, end));
-  return folder.mpirun == 0 ? std::nullopt : std::optional(folder);
+// The folder of an mpirun's session, such as "/tmp/ompi.host.0/pid.17" of Open MPI 4 or
+// "/tmp/prterun.host.17.0" of Open MPI 5, in which the file lies.
+std::optional<SessionFolder> session_folder(const std::string& file) {
+  static const std::regex kSession(
+      R"((/.*/(?:ompi\.[^/]*/pid\.|prterun\.[^/]*\.(?=\d+\.))(\d+)(?:\.\d+)?)/.*)");
+  std::smatch found;
+  if (!std::regex_match(file, found, kSession)) return std::nullopt;
+  return SessionFolder{found[1], static_cast<pid_t>(std::strtol(found.str(2).c_str(), nullptr, 10))};
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ class JobFiles {
 
   std::set<pid_t> members_{};
   std::set<std::string> segments_{};  // paths in /dev/shm
-  std::set<std::string> folders_{};   // ".../ompi.HOST.USER/pid.PROCESS"
+  std::set<std::string> folders_{};   // paths of session folders
 };
 
 }  // namespace tp

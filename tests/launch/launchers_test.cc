@@ -210,10 +210,9 @@ TEST(Samples, ThatCallSrunGiveEachRankItsCoresAndWaitForAllRanks) {
 }
 
 TEST(Starting, OfARankThatDoesNotComeIsToldAndEndsAfterTheTimeout) {
-  std::vector<std::string> command = {TP_MPIRUN_PROGRAM, "--oversubscribe", "-np", "2"};
-  const std::vector<std::string> ranks =
-      by_rank({{TP_INFER_PROGRAM, "generate", "--prompt", "x", "--timeout", "2"}, {"sleep", "30"}});
-  command.insert(command.end(), ranks.begin(), ranks.end());
+  const std::vector<std::string> command =
+      by_rank({TP_MPIRUN_PROGRAM, "--oversubscribe", "-np", "2"},
+              {{TP_INFER_PROGRAM, "generate", "--prompt", "x", "--timeout", "2"}, {"sleep", "30"}});
   const Finished finished = Process(command, {.variables = {"TP_PATIENCE=1"}}).finish();
   EXPECT_NE(finished.status, 0);
   EXPECT_EQ(finished.out, "");

@@ -342,5 +342,25 @@ TEST_F(Output, AndInputOfClosedDescriptorsDoNotHang) {
                    "standard input: no requests");
 }
 
+// A stand-in for Open MPI 5's mpirun, whose program is prterun: it marks what passes through it.
+TEST(OpenMpi5, GivesRankZeroItsOwnOutputUnlessItIsToMarkIt) {
+  const TextModel model;
+  const TemporaryDirectory folder;
+  const std::string mpirun =
+      folder.write("prterun", "#!/bin/sh\n[ \"$1\" != --output ] || shift 2\n\"$@\" | sed 's/^/passed: /'\n");
+  std::filesystem::permissions(mpirun, std::filesystem::perms::owner_all);
+  const auto output_of = [&](const std::vector<std::string>& options, const std::vector<std::string>& more) {
+    std::vector<std::string> command = {mpirun};
+    command.insert(command.end(), options.begin(), options.end());
+    command.insert(command.end(), {TP_INFER_PROGRAM, "tokenize", "--model", model.path(), "Hello"});
+    command.insert(command.end(), more.begin(), more.end());
+    return Process(command).finish().out;
+  };
+  const std::string ids = run(kNoMpirun, {"tokenize", "--model", model.path(), "Hello"}).out;
+  EXPECT_EQ(output_of({}, {}), ids);
+  EXPECT_EQ(output_of({}, {"--output", "-"}), ids) << "the program's own option";
+  EXPECT_EQ(output_of({"--output", "tag"}, {}), "passed: " + ids);
+}
+
 }  // namespace
 }  // namespace tp::test

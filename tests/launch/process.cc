@@ -278,7 +278,8 @@ std::size_t sleeps_of(pid_t process) {
   return sleeps;
 }
 
-std::vector<std::string> by_rank(const std::vector<std::vector<std::string>>& commands) {
+std::vector<std::string> by_rank(std::vector<std::string> mpirun,
+                                 const std::vector<std::vector<std::string>>& commands) {
   std::string script = "case $OMPI_COMM_WORLD_RANK in";
   for (std::size_t rank = 0; rank < commands.size(); ++rank) {
     script += " " + std::to_string(rank) + ") exec";
@@ -289,7 +290,8 @@ std::vector<std::string> by_rank(const std::vector<std::vector<std::string>>& co
     }
     script += ";;";
   }
-  return {"sh", "-c", script + " esac"};
+  mpirun.insert(mpirun.end(), {"sh", "-c", script + " esac"});
+  return mpirun;
 }
 
 double processor_seconds(pid_t process) {

@@ -74,9 +74,10 @@ class Process {
   Finished finished_;
 };
 
-// What mpirun must start in each of its ranks so that rank i runs commands[i]. `mpirun A : B` would be
-// shorter, but Debian 13's mpirun crashes there.
-std::vector<std::string> by_rank(const std::vector<std::vector<std::string>>& commands);
+// mpirun, with its options, and a script that runs commands[i] in rank i. Debian 13's mpirun crashes at the
+// shorter `mpirun A : B`.
+std::vector<std::string> by_rank(std::vector<std::string> mpirun,
+                                 const std::vector<std::vector<std::string>>& commands);
 
 // Seconds of processor time that a process has used.
 double processor_seconds(pid_t process);

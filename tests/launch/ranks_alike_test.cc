@@ -3,9 +3,9 @@
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
-#include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -18,9 +18,7 @@ namespace fs = std::filesystem;
 Finished run_by_rank(const std::vector<std::vector<std::string>>& commands) {
   std::vector<std::string> command = command_line(commands.size(), {});
   command.pop_back();  // the program
-  const std::vector<std::string> ranks = by_rank(commands);
-  command.insert(command.end(), ranks.begin(), ranks.end());
-  return Process(command).finish();
+  return Process(by_rank(std::move(command), commands)).finish();
 }
 
 // tp-infer with each of the arguments.

@@ -1,5 +1,12 @@
 #include "parallel/machine/binding.h"
 
+#include "parallel/machine/launcher.h"
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 namespace tp {
@@ -72,25 +79,28 @@ TEST(ChoosesProcessors, IsNotWhatMappingToHostsAndCountingThreadsDo) {
     EXPECT_FALSE(chooses_processors(variable)) << variable;
 }
 
-TEST(ChoosesProcessors, ReadsTheCommandLineOfOpenMpi5) {
+TEST(ChoosesProcessors, ReadsTheOptionsOfOpenMpi5) {
   using Words = std::vector<std::string>;
-  for (const Words& words :
-       {Words{"--bind-to", "none"}, Words{"--map-by", "slot:PE=2"}, Words{"--map-by", "ppr:1:package"},
-        Words{"--cpu-set", "0,1"}, Words{"--rankfile", "ranks"},
-        Words{"--prtemca", "hwloc_default_binding_policy", "core"}}) {
-    Words line = {"prterun", "-np", "2"};
-    line.insert(line.end(), words.begin(), words.end());
-    line.insert(line.end(), {"tp-infer", "generate"});
-    EXPECT_TRUE(arguments_choose_processors(line)) << words.front();
-  }
-  for (const Words& words :
-       {Words{"--oversubscribe"}, Words{"--map-by", "node"}, Words{"--map-by", ":oversubscribe"},
-        Words{"--host", "a,b"}, Words{"--prtemca", "plm_rsh_args", "-p 22"}}) {
-    Words line = {"prterun", "-np", "2"};
-    line.insert(line.end(), words.begin(), words.end());
-    line.insert(line.end(), {"tp-infer", "generate"});
-    EXPECT_FALSE(arguments_choose_processors(line)) << words.front();
-  }
+  for (const Words& options :
+       {Words{"-np", "2", "--bind-to", "none"}, Words{"--map-by", "slot:PE=2"},
+        Words{"--map-by", "ppr:1:package"}, Words{"--cpu-set", "0,1", "-np", "2"},
+        Words{"--rankfile", "ranks"}, Words{"--mca", "hwloc_base_binding_policy", "core"},
+        Words{"--prtemca", "hwloc_default_binding_policy", "core"}})
+    EXPECT_TRUE(options_choose_processors(options)) << fmt::format("{}", fmt::join(options, " "));
+  for (const Words& options : {Words{}, Words{"-np", "2", "--oversubscribe"}, Words{"--map-by", "node"},
+                               Words{"--map-by", ":oversubscribe"}, Words{"--host", "a,b"},
+                               Words{"--mca", "btl", "^tcp"}, Words{"--prtemca"}})
+    EXPECT_FALSE(options_choose_processors(options)) << fmt::format("{}", fmt::join(options, " "));
+}
+
+TEST(OptionsBefore, AreTheLaunchersWithoutThoseOfTheProgram) {
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(
+      options_before("tp-infer", {"prterun", "-np", "2", "build/bin/tp-infer", "generate", "--output", "x"}),
+      (Words{"-np", "2"}));
+  EXPECT_EQ(options_before("tp-infer", {"prterun", "-np", "2", "sh", "start.sh"}),
+            (Words{"-np", "2", "sh", "start.sh"}));
+  EXPECT_EQ(options_before("tp-infer", {}), Words{});
 }
 
 }  // namespace

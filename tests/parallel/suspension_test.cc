@@ -47,10 +47,8 @@ TEST(StoppedRank, StillEndsTheOthersAfterTheTimeout) {
 
 // The watchdog of MPI_Init begins again, too.
 TEST(SuspendedStart, HasTheWholeTimeoutAfterAPause) {
-  std::vector<std::string> command = {TP_MPIRUN_PROGRAM, "--oversubscribe", "-np", "2"};
-  const std::vector<std::string> ranks = by_rank({{TP_RANK_PROBE, "exchange", "1", "8"}, {"sleep", "60"}});
-  command.insert(command.end(), ranks.begin(), ranks.end());
-  Process process(command);
+  Process process(by_rank({TP_MPIRUN_PROGRAM, "--oversubscribe", "-np", "2"},
+                          {{TP_RANK_PROBE, "exchange", "1", "8"}, {"sleep", "60"}}));
   ASSERT_TRUE(process.wait_for_message("waited 2 s for the other ranks to start"));
   const pid_t rank = process.rank(0);
   ASSERT_EQ(::kill(rank, SIGSTOP), 0);

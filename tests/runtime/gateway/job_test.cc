@@ -1,12 +1,21 @@
 #include "runtime/gateway/job.h"
 
+#include "runtime/gateway/job_files.h"
+#include "tests/model/weights/checkpoint_files.h"
+
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <future>
+#include <iterator>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace tp {
@@ -91,6 +100,33 @@ TEST(Job, LeavesNothingBehindWhenItGoes) {
     process = job.process();
   }
   EXPECT_TRUE(members_of_session(process).empty());
+}
+
+// Folders of sessions as Open MPI 4 and 5 name them, with a file that this process has mapped.
+TEST(JobFiles, AreTheSessionFoldersOfTheJobsOwnMpirun) {
+  namespace fs = std::filesystem;
+  const test::TemporaryDirectory folder;
+  const std::string own = std::to_string(::getpid());
+  const auto mapped = [&](const std::string& session) {
+    fs::create_directories(folder.path() / session / "1");
+    const fs::path path = folder.write(session + "/1/memory", "some bytes");
+    const int file = ::open(path.c_str(), O_RDONLY);
+    void* const address = ::mmap(nullptr, 4, PROT_READ, MAP_SHARED, file, 0);
+    EXPECT_NE(address, MAP_FAILED);
+    ::close(file);
+    return std::pair(folder.path() / session, address);
+  };
+  const std::pair<fs::path, void*> sessions[] = {
+      mapped("ompi.host.0/pid." + own), mapped("prterun.host.cluster." + own + ".0"),
+      mapped("ompi.host.0/pid.1"),      mapped("prterun.host." + own + ".17.0"),
+      mapped("models/pid." + own),      mapped("prterun.host." + own)};
+  JobFiles files;
+  files.note(std::vector<pid_t>{::getpid()});
+  files.remove();
+  for (std::size_t i = 0; i < std::size(sessions); ++i) {
+    EXPECT_EQ(fs::exists(sessions[i].first), i >= 2) << sessions[i].first;
+    ::munmap(sessions[i].second, 4);
+  }
 }
 
 }  // namespace
