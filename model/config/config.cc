@@ -335,14 +335,16 @@ void read_norms(const JsonNode& fields, const std::string& where, CheckpointConf
 }
 
 // Reads is_causal. Only decoders have a choice: tokens of an encoder always attend to all positions, and
-// tokens of an encoder-decoder's text never do. Throws ConfigError for another kind's other value, and if a
-// decoder's config asks for bidirectional attention in the other way.
-void read_causality(const JsonNode& fields, ModelKind kind, const std::string& where,
+// tokens of an encoder-decoder's text or of a classifier with a decoder's body never do. Throws ConfigError
+// for another kind's other value, and if a decoder's config asks for bidirectional attention in the other
+// way.
+void read_causality(const JsonNode& fields, const Family& family, const std::string& where,
                     CheckpointConfig& config) {
+  const ModelKind kind = family.kind;
   if (kind == ModelKind::decoder) {
     fields.update({"is_causal"}, config.is_causal);
   } else {
-    const bool own = kind == ModelKind::seq2seq;
+    const bool own = kind == ModelKind::seq2seq || family.has_causal_body;
     require<ConfigError>(fields.boolean_or("is_causal", own) == own,
                          "{}: is_causal must be {} for {}, found {}; use a model without it", where, own,
                          describe(kind), !own);
@@ -402,7 +404,7 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   if (config.indexer.topk != 0) read_indexer(fields, name, config);
   read_experts(fields, config);
   read_norms(fields, name, config);
-  read_causality(fields, family.kind, name, config);
+  read_causality(fields, family, name, config);
   if (family.kind != ModelKind::decoder) read_encoder(fields, name, config);
   if (family.kind == ModelKind::diffusion) read_mask_token(fields, name, config);
   read_reformer(fields, config);

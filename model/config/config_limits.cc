@@ -12,7 +12,6 @@ void require_countable_parts(const std::string& where, const CheckpointConfig& c
     require<ConfigError>(found <= most, "{}: {} must be at most {}, found {}; check config.json", where, name,
                          most, found);
   };
-  constexpr std::size_t kMostParts = 65536;
   require_most(std::size_t{1} << 24, "hidden_size", config.hidden_size);
   require_most(kMostParts, "num_hidden_layers", config.num_hidden_layers);
   require_most(kMostParts, "encoder_layers", config.seq2seq.encoder_layers);
@@ -29,6 +28,7 @@ void require_countable_parts(const std::string& where, const CheckpointConfig& c
   require_most(kMostParts, "linear_key_head_dim", config.delta_net.key_head_dim);
   require_most(kMostParts, "linear_value_head_dim", config.delta_net.value_head_dim);
   require_most(kMostParts, "linear_conv_kernel_dim", config.delta_net.conv_kernel_dim);
+  require_most(16, "altup_num_inputs", config.altup.num_inputs);  // kernels::kMostStreams
   require_most(256, "conv_L_cache", config.short_convolution.l_cache);
   require_most(std::size_t{1} << 20, "num_hidden_layers * num_experts",
                config.num_hidden_layers * config.num_experts);

@@ -3,9 +3,13 @@
 
 #include "model/config/checkpoint_config.h"
 
+#include <cstddef>
 #include <string>
 
 namespace tp {
+
+// The most layers, experts or heads.
+constexpr std::size_t kMostParts = 65536;
 
 // Limits sizes: the program has an object for each layer, expert and head, and vectors of hidden_size,
 // whatever it does with the model. Throws ConfigError; `where` names the file.

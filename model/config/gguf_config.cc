@@ -1,6 +1,7 @@
 #include "model/config/gguf_config.h"
 
 #include "model/config/architectures.h"
+#include "model/config/config_limits.h"
 #include "model/config/gguf_rope.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
@@ -103,6 +104,10 @@ void require_known_windows(const ModelMetadata& model, const json& config) {
 json gguf_config(const GgufFiles& files) {
   const ModelMetadata model(files);
   const Family& family = family_of(model);
+  // Families list the layers before the config's limits are checked.
+  require<ConfigError>(model.whole("block_count") <= kMostParts,
+                       "{}: block_count must be at most {}, found {}; convert the model again", files.name(),
+                       kMostParts, model.whole("block_count"));
   json config = common_config(model);
   config.update(gguf_rope(model));
   config["architectures"] = {family.architecture};

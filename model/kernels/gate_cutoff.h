@@ -8,7 +8,8 @@
 namespace tp::kernels {
 
 // sums[token] = the sum of x's elements, and the sum of their squares. The sums of each leaf's columns are
-// rounded to multiples of 2^-22 (see kExactSquaresBelow). leaf: columns of a leaf, of which the last one may
+// rounded to multiples of 2^-22, so that any ranks add up the same numbers. Gates with a standard deviation
+// below about 1e-4 would lose digits. leaf: columns of a leaf, of which the last one may
 // have fewer; 0: all columns are one leaf. x: [tokens, columns], sums: [tokens, 2].
 void sum_moments(TensorView<const float> x, std::size_t leaf, TensorView<double> sums);
 

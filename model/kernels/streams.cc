@@ -36,13 +36,11 @@ float mean_square(const float* x, std::size_t size) {
 
 }  // namespace
 
-void mix_streams(TensorView<const float> coefficients, TensorView<float> streams) {
+void mix_streams(TensorView<const float> coefficients, std::size_t size, TensorView<float> streams) {
   if (streams.empty()) return;
-  const auto count =
-      static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(coefficients.columns()))));
+  const std::size_t count = streams.columns() / size;
   assert(count * count == coefficients.columns() && count <= kMostStreams);
-  assert(streams.columns() % count == 0 && coefficients.rows() == streams.rows());
-  const std::size_t size = streams.columns() / count;
+  assert(count * size == streams.columns() && coefficients.rows() == streams.rows());
   for_thread_parts(streams.rows(), count * streams.size(), [&](std::size_t begin, std::size_t end) {
     for (std::size_t token = begin; token < end; ++token) {
       for (std::size_t i = 0; i < size; i += kTile)

@@ -10,8 +10,8 @@ namespace tp::kernels {
 constexpr std::size_t kMostStreams = 16;
 
 // Each stream k becomes x[k] + the sum over j of coefficients[k, j] * x[j]. coefficients: [tokens, streams *
-// streams]. At most kMostStreams.
-void mix_streams(TensorView<const float> coefficients, TensorView<float> streams);
+// streams]. At most kMostStreams streams of `size` elements.
+void mix_streams(TensorView<const float> coefficients, std::size_t size, TensorView<float> streams);
 
 // Each stream k becomes x[k] + (1 + coefficients[k]) * (y - x[0]). coefficients: [tokens, streams], y:
 // [tokens, size].

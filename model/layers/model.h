@@ -59,13 +59,13 @@ class Model {
                         std::optional<WeightType> weights, Stage stage = {}, const VocabTables& others = {});
 
   // Runs one step. All-reduces: one for the embedding, one per parallel block, two per block of any other
-  // kind, and one more for each cross-attention, ParallelExperts, ProjectionNorm, NextTokenInput, Mamba1 and
-  // PerLayerInputs, for experts with a latent, and for gates with a cutoff. `on_logits` receives the logits
-  // of the output rows in groups of at most kLogitRows rows. Each call passes the index of the group's first
-  // output and this rank's shard of the logits, [rows, local_vocab]. `on_hidden` receives the hidden rows
-  // after the final norm, grouped the same way: [rows, state_size], the same on every rank. An encoder runs
-  // first, on Batch::inputs, and also passes the inputs' hidden rows to `on_hidden`. Collective; throws
-  // CommError.
+  // kind, and one more for each cross-attention, ParallelExperts, ProjectionNorm, GroupNorm, NextTokenInput,
+  // Mamba1 and PerLayerInputs, for experts with a latent, and for gates with a cutoff. `on_logits` receives
+  // the logits of the output rows in groups of at most kLogitRows rows. Each call passes the index of the
+  // group's first output and this rank's shard of the logits, [rows, local_vocab]. `on_hidden` receives the
+  // hidden rows after the final norm, grouped the same way: [rows, state_size], the same on every rank. An
+  // encoder runs first, on Batch::inputs, and also passes the inputs' hidden rows to `on_hidden`. Collective;
+  // throws CommError.
   using OnLogits = std::function<void(std::size_t first_output, TensorView<const float> local_logits)>;
   using OnHidden = std::function<void(std::size_t first_output, TensorView<const float> hidden)>;
   // Passes the residual stream, [tokens, hidden_size], from stage to stage, and after it the choice of shared

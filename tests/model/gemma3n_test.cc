@@ -78,13 +78,16 @@ TEST(Gemma3n, RefusesWhatItsPartsCannotExpress) {
 TEST(Gemma3n, HasAtMostSixteenStreams) {
   EXPECT_NO_THROW(count_parameters(gemma3n_with({{"altup_num_inputs", 16}})));
   EXPECT_NO_THROW(count_parameters(gemma3n_with({{"altup_num_inputs", 1}})));
-  EXPECT_THROW(count_parameters(gemma3n_with({{"altup_num_inputs", 17}})), ConfigError);
+  for (const int streams : {17, 2147483647})
+    EXPECT_THROW(count_parameters(gemma3n_with({{"altup_num_inputs", streams}})), ConfigError);
 }
 
 TEST(Gemma3n, CannotBeDividedIntoStages) {
-  const ModelSpec spec = gemma3n_with({});
-  const auto source = SafetensorsCheckpoint::open(reference::fixture("gemma3n").folder);
-  EXPECT_THROW(Model::shape_of(spec, *source, {0, 1}, {}, {0, 2}), ConfigError);
+  ModelSpec spec = gemma3n_with({{"num_kv_shared_layers", 0}, {"hidden_size_per_layer_input", 0}});
+  EXPECT_FALSE(can_divide_layers(spec));
+  for (BlockSpec& block : spec.blocks) block.altup.reset();
+  EXPECT_TRUE(can_divide_layers(spec)) << "nothing else keeps the layers together";
+  spec = gemma3n_with({});
   EXPECT_EQ(streams_of(spec), 4U);
   EXPECT_EQ(state_size(spec), spec.hidden_size);
 }

@@ -167,7 +167,7 @@ constexpr std::size_t kSteps[] = {4, 1, 1, 7};
 constexpr std::size_t kWhole[] = {13};
 constexpr std::size_t kTokens = 13;
 
-// Mixers with a unit for each rank, with too few, and with a small last one.
+// Some mixers have a unit for each rank, some have too few units, and one has a small last unit.
 std::vector<Mamba1Spec> mixers() {
   return {mixer_of(128, false), mixer_of(128, true), mixer_of(32, true), mixer_of(72, false)};
 }

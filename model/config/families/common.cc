@@ -342,4 +342,12 @@ void require_experts(const CheckpointConfig& config, const MixtureOfExpertsSpec&
       router.num_groups, group_size, router.num_experts_per_tok, router.groups_per_tok);
 }
 
+DiffusionSpec unmasked_by_blocks(const CheckpointConfig& config) {
+  return {.mask_token = config.mask_token_id,
+          .block_length = config.encoder.block_size,
+          .filtered_confidence = true,
+          .schedule = DiffusionSpec::Schedule::of_block,
+          .above = DiffusionSpec::Above::no_fewer_than_schedule};
+}
+
 }  // namespace tp::families

@@ -58,11 +58,17 @@ void share_input(ModelSpec& spec);
 // norms after the halves of blocks, inputs per layer (if layers have any), a scaled embedding, limited
 // logits. Windows must be set before.
 void set_gemma_parts(const CheckpointConfig& config, ModelSpec& spec);
+// Unmasks one block after the other, each by a schedule and a threshold.
+DiffusionSpec unmasked_by_blocks(const CheckpointConfig& config);
+
 // Lets the last layers use the keys and values of the last earlier layer of their type. Checkpoints contain
 // the projections and the norm of these layers' own keys and values all the same. Throws ConfigError.
 void share_keys_and_values(const CheckpointConfig& config, ModelSpec& spec);
 // Gemma 3's names, with those of inputs per layer.
 BlockNames gemma_block_with_input(const std::string& prefix);
+// Gemma 4, and what Gemma 3n has in common with it.
+Family gemma_with_inputs(const std::string& name, ModelSpec (*make_spec)(const CheckpointConfig&),
+                         BlockNames (*names_of_block)(const std::string& prefix));
 
 // Gives all blocks plain MLPs.
 void set_plain_mlps(const CheckpointConfig& config, ModelSpec& spec);
@@ -124,6 +130,11 @@ Activation activation_of(const CheckpointConfig& config);
 
 // Gives layers of the type "mamba" mixers instead of attention.
 void set_mixers(const CheckpointConfig& config, const MambaSpec& mixer, ModelSpec& spec);
+// Blocks with a mixer and without MLPs, and a family of them: Mamba-2, and what Mamba has in common with it.
+ModelSpec mixers_alone(const CheckpointConfig& config, const AttentionPartSpec& mixer);
+Family family_of_mixers_alone(const std::string& architecture,
+                              ModelSpec (*make_spec)(const CheckpointConfig&),
+                              BlockNames (*names_of_block)(const std::string& prefix));
 // Other names of the mixers in layer_types, as transformers 5 writes them.
 std::vector<std::pair<std::string, std::string>> mamba_layer_types();
 // Variants of mixers that the part cannot express: other values of these fields.

@@ -124,12 +124,18 @@ std::uint64_t rows_of(const ModelMetadata& model, const std::string& tensor) {
   return entry->tensor.shape.front();
 }
 
+// A file has one number if all layers have MLPs of one width.
+nlohmann::json widths_in(const ModelMetadata& model) {
+  const char* const key = "feed_forward_length";
+  return model.is_list(key) ? nlohmann::json(model.wholes(key)) : nlohmann::json(model.whole(key));
+}
+
 nlohmann::json gemma3n_config(const ModelMetadata& model) {
   nlohmann::json config = gguf_windows(model);
   config.update(numbers_in_gguf(kAltUpNumbers, model));
   config.update({{"hidden_act", "gelu_pytorch_tanh"},
-                 {"intermediate_size", model.wholes("feed_forward_length")},
-                 {"num_kv_shared_layers", model.whole_or("attention.shared_kv_layers", 0)},
+                 {"intermediate_size", widths_in(model)},
+                 {"num_kv_shared_layers", model.whole("attention.shared_kv_layers")},
                  {"final_logit_softcapping", model.number_or("final_logit_softcapping", 30.0)},
                  {"rope_theta", model.number_or("rope.freq_base", 1e6)},
                  {"rope_local_base_freq", model.number_or("rope.freq_base_swa", 1e4)},
@@ -151,35 +157,20 @@ BlockNames gemma3n_block(const std::string& prefix) {
 }  // namespace
 
 Family gemma3n() {
-  Family family{.architecture = "Gemma3nForConditionalGeneration",
-                .aliases = {"Gemma3nForCausalLM"},
-                .has_width_per_layer = true,
-                .fixed_fields = {{"altup_active_idx", "0"}, {"altup_correct_scale", "true"}},
-                .names = llama_names(),
-                .make_spec = gemma3n_spec};
-  family.names.part_prefix = "language_model.";
-  family.names.names_of_block = gemma3n_block;
-  family.names.per_layer_inputs = usual_names(kPerLayerInputTensors, "");
+  Family family = gemma_with_inputs("Gemma3n", gemma3n_spec, gemma3n_block);
+  family.has_width_per_layer = true;
+  family.fixed_fields = {{"altup_active_idx", "0"}, {"altup_correct_scale", "true"}};
   family.names.altup_streams = usual_names(kAltUpStreamTensors, "");
   family.gguf = {.architecture = "gemma3n", .config = gemma3n_config, .stores_windows = true};
-  family.defaults.hidden_act = "gelu_pytorch_tanh";
   family.defaults.hidden_size = 2048;
   family.defaults.intermediate_size = 16384;
   family.defaults.num_hidden_layers = 35;
-  family.defaults.num_attention_heads = 8;
   family.defaults.num_key_value_heads = 2;
-  family.defaults.head_dim = 256;
   family.defaults.vocab_size = 262400;
-  family.defaults.layer_input.vocab_size = 262144;
-  family.defaults.layer_input.hidden_size = 256;
   family.defaults.max_position_embeddings = 32768;
-  family.defaults.tie_word_embeddings = true;
-  family.defaults.sliding_window = 512;
   family.defaults.sliding_window_pattern = 5;
   family.defaults.num_kv_shared_layers = 15;
   family.defaults.final_logit_softcapping = 30;
-  family.defaults.rope_theta = 1e6;
-  family.defaults.rope_local_base_freq = 1e4;
   family.defaults.laurel.rank = 64;
   family.defaults.altup.num_inputs = 4;
   return family;

@@ -129,32 +129,38 @@ BlockNames gemma4_block(const std::string& prefix) {
 
 }  // namespace
 
-Family gemma4() {
-  Family family{.architecture = "Gemma4ForConditionalGeneration",
-                .aliases = {"Gemma4ForCausalLM"},
+Family gemma_with_inputs(const std::string& name, ModelSpec (*make_spec)(const CheckpointConfig&),
+                         BlockNames (*names_of_block)(const std::string& prefix)) {
+  Family family{.architecture = name + "ForConditionalGeneration",
+                .aliases = {name + "ForCausalLM"},
                 .names = llama_names(),
-                .make_spec = gemma4_spec};
+                .make_spec = make_spec};
   family.names.part_prefix = "language_model.";
-  family.names.names_of_block = gemma4_block;
+  family.names.names_of_block = names_of_block;
   family.names.per_layer_inputs = usual_names(kPerLayerInputTensors, "");
-  family.gguf = {.architecture = "gemma4", .config = gemma4_config, .stores_windows = true};
   family.defaults.hidden_act = "gelu_pytorch_tanh";
+  family.defaults.num_attention_heads = 8;
+  family.defaults.head_dim = 256;
+  family.defaults.layer_input.vocab_size = 262144;
+  family.defaults.layer_input.hidden_size = 256;
+  family.defaults.tie_word_embeddings = true;
+  family.defaults.sliding_window = 512;
+  family.defaults.rope_theta = 1e6;
+  family.defaults.rope_local_base_freq = 1e4;
+  return family;
+}
+
+Family gemma4() {
+  Family family = gemma_with_inputs("Gemma4", gemma4_spec, gemma4_block);
+  family.gguf = {.architecture = "gemma4", .config = gemma4_config, .stores_windows = true};
   family.defaults.hidden_size = 2304;
   family.defaults.intermediate_size = 9216;
   family.defaults.num_hidden_layers = 30;
-  family.defaults.num_attention_heads = 8;
   family.defaults.num_key_value_heads = 4;
-  family.defaults.head_dim = 256;
   family.defaults.global_head_dim = 512;
   family.defaults.vocab_size = 262144;
-  family.defaults.layer_input.vocab_size = 262144;
-  family.defaults.layer_input.hidden_size = 256;
   family.defaults.max_position_embeddings = 131072;
-  family.defaults.tie_word_embeddings = true;
-  family.defaults.sliding_window = 512;
   family.defaults.sliding_window_pattern = 6;
-  family.defaults.rope_theta = 1e6;
-  family.defaults.rope_local_base_freq = 1e4;
   family.defaults.rope_scaling = {.kind = RopeScaling::Kind::proportional, .turning_part = 0.25};
   return family;
 }

@@ -8,11 +8,7 @@ namespace {
 
 ModelSpec llada2_spec(const CheckpointConfig& config) {
   ModelSpec spec = ling2().make_spec(config);
-  spec.diffusion = DiffusionSpec{.mask_token = config.mask_token_id,
-                                 .block_length = config.encoder.block_size,
-                                 .filtered_confidence = true,
-                                 .schedule = DiffusionSpec::Schedule::of_block,
-                                 .above = DiffusionSpec::Above::no_fewer_than_schedule};
+  spec.diffusion = unmasked_by_blocks(config);
   return spec;
 }
 

@@ -12,12 +12,8 @@
 namespace tp::families {
 namespace {
 
-// Variants that the mixer cannot express.
-std::vector<FixedField> fixed_mamba1_fields() {
-  std::vector<FixedField> fields = fixed_mamba_fields();
-  fields.push_back({"hidden_act", R"("silu")"});
-  return fields;
-}
+// The mixer has no other activation.
+const FixedField kSiluGates{"hidden_act", R"("silu")"};
 
 ModelSpec mamba_spec(const CheckpointConfig& config) {
   const Mamba1Spec mixer = mamba1_of(config);
@@ -25,14 +21,7 @@ ModelSpec mamba_spec(const CheckpointConfig& config) {
                        "intermediate_size must be expand x hidden_size, {}, for {}, found {}; use a model "
                        "without this variant",
                        mixer.channels, config.architecture, config.intermediate_size);
-  ModelSpec spec = llama_spec(config);
-  set_norms(spec, {.eps = static_cast<float>(config.layer_norm_eps)});
-  for (BlockSpec& block : spec.blocks) {
-    block.attention = mixer;
-    block.pre_feed_forward_norm.reset();
-    block.feed_forward = NoPartSpec();
-  }
-  return spec;
+  return mixers_alone(config, mixer);
 }
 
 BlockNames mamba_block(const std::string& prefix) {
@@ -108,28 +97,19 @@ nlohmann::json jamba_config(const ModelMetadata& model) {
 }  // namespace
 
 Family mamba() {
-  Family family{.architecture = "MambaForCausalLM",
-                .fixed_fields = fixed_mamba1_fields(),
-                .names = llama_names(),
-                .make_spec = mamba_spec};
-  family.fixed_fields.push_back({"rms_norm", "true"});
-  family.layer_types = mamba_layer_types();
-  family.names.prefix = "backbone.";
-  family.names.embed_tokens = "embeddings";
-  family.names.final_norm = "norm_f";
-  family.names.names_of_block = mamba_block;
+  Family family = family_of_mixers_alone("MambaForCausalLM", mamba_spec, mamba_block);
+  family.fixed_fields.push_back(kSiluGates);
   family.gguf = {.architecture = "mamba", .config = mamba_config};
-  family.defaults.max_position_embeddings = std::size_t{1} << 20;
   family.defaults.num_attention_heads = 1;
   family.defaults.mamba1.d_conv = 4;
-  family.defaults.layer_norm_eps = 1e-5;
   family.defaults.tie_word_embeddings = true;
   return family;
 }
 
 Family jamba() {
   Family family = llama_like("JambaForCausalLM", jamba_spec, jamba_block);
-  family.fixed_fields = fixed_mamba1_fields();
+  family.fixed_fields = fixed_mamba_fields();
+  family.fixed_fields.push_back(kSiluGates);
   family.fixed_fields.push_back({"mamba_inner_layernorms", "true"});
   family.fixed_fields.push_back({"sliding_window", "null"});
   family.layer_types = mamba_layer_types();

@@ -33,18 +33,40 @@ nlohmann::json gguf_mixer_layers(const ModelMetadata& model) {
   return types;
 }
 
-namespace {
-
-ModelSpec mamba2_spec(const CheckpointConfig& config) {
-  const NormSpec norm{.eps = static_cast<float>(config.layer_norm_eps)};
+ModelSpec mixers_alone(const CheckpointConfig& config, const AttentionPartSpec& mixer) {
   ModelSpec spec = llama_spec(config);
-  set_norms(spec, norm);
+  set_norms(spec, {.eps = static_cast<float>(config.layer_norm_eps)});
   for (BlockSpec& block : spec.blocks) {
-    block.attention = mamba_of(config, config.layer_norm_eps, true);
+    block.attention = mixer;
     block.pre_feed_forward_norm.reset();
     block.feed_forward = NoPartSpec();
   }
   return spec;
+}
+
+Family family_of_mixers_alone(const std::string& architecture,
+                              ModelSpec (*make_spec)(const CheckpointConfig&),
+                              BlockNames (*names_of_block)(const std::string& prefix)) {
+  Family family{.architecture = architecture,
+                .intermediate_per_hidden = 2,
+                .fixed_fields = fixed_mamba_fields(),
+                .names = llama_names(),
+                .make_spec = make_spec};
+  family.fixed_fields.push_back({"rms_norm", "true"});
+  family.layer_types = mamba_layer_types();
+  family.names.prefix = "backbone.";
+  family.names.embed_tokens = "embeddings";
+  family.names.final_norm = "norm_f";
+  family.names.names_of_block = names_of_block;
+  family.defaults.max_position_embeddings = std::size_t{1} << 20;
+  family.defaults.layer_norm_eps = 1e-5;
+  return family;
+}
+
+namespace {
+
+ModelSpec mamba2_spec(const CheckpointConfig& config) {
+  return mixers_alone(config, mamba_of(config, config.layer_norm_eps, true));
 }
 
 BlockNames mamba2_block(const std::string& prefix) {
@@ -70,24 +92,12 @@ nlohmann::json mamba2_config(const ModelMetadata& model) {
 }  // namespace
 
 Family mamba2() {
-  Family family{.architecture = "Mamba2ForCausalLM",
-                .intermediate_per_hidden = 2,
-                .fixed_fields = fixed_mamba_fields(),
-                .names = llama_names(),
-                .make_spec = mamba2_spec};
-  family.fixed_fields.push_back({"rms_norm", "true"});
-  family.layer_types = mamba_layer_types();
-  family.names.prefix = "backbone.";
-  family.names.embed_tokens = "embeddings";
-  family.names.final_norm = "norm_f";
-  family.names.names_of_block = mamba2_block;
+  Family family = family_of_mixers_alone("Mamba2ForCausalLM", mamba2_spec, mamba2_block);
   family.gguf = {.architecture = "mamba2", .config = mamba2_config};
-  family.defaults.max_position_embeddings = std::size_t{1} << 20;
   family.defaults.num_attention_heads = 128;
   family.defaults.mamba.n_heads = 128;
   family.defaults.mamba.n_groups = 8;
   family.defaults.mamba.d_conv = 4;
-  family.defaults.layer_norm_eps = 1e-5;
   return family;
 }
 

@@ -39,6 +39,7 @@ std::vector<float> load_channel_rates(WeightLoader& loader, const Mamba1Spec& sp
                                       Range own) {
   const StoredLayer layer{name, {spec.channels, spec.state_size}, kMamba1Channels, "state_size"};
   const std::vector<float> logs = loader.rows_of_tensor(layer, own);
+  if (!loader.reads()) return {};
   std::vector<float> rates(kernels::selective_state_floats(own.size(), spec.state_size));
   for (std::size_t channel = 0; channel < own.size(); ++channel) {
     const std::size_t first = channel / kernels::kScanChannels * kernels::kScanChannels * spec.state_size +

@@ -16,8 +16,8 @@
 
 namespace tp {
 
-// For each channel, where x has passed a convolution: the recurrence of kernels::selective_scan; the output
-// is its result times silu(z). x and z are projections of the hidden state. B, C and a vector are projections
+// Each channel of x passes a convolution and then kernels::selective_scan. The output is multiplied by
+// silu(z). x and z are projections of the hidden state. B, C and a vector are projections
 // of x, and the steps of all channels are a projection of this vector. Ranks divide units of channels. A
 // state contains the convolution's last inputs, [conv_kernel - 1, channels], then that of the recurrence.
 class Mamba1 {

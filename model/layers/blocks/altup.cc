@@ -3,24 +3,12 @@
 #include "model/kernels/elementwise.h"
 #include "model/kernels/experts.h"
 #include "model/kernels/streams.h"
-#include "tp/internal/require.h"
 
 #include <algorithm>
 
 namespace tp {
-namespace {
-
-std::size_t possible_streams(const AltUpSpec& spec) {
-  require<ConfigError>(spec.streams <= kernels::kMostStreams,
-                       "altup_num_inputs must be at most {}, found {}; use another model",
-                       kernels::kMostStreams, spec.streams);
-  return spec.streams;
-}
-
-}  // namespace
-
 AltUp::AltUp(WeightLoader& loader, const AltUpSpec& spec, std::size_t hidden_size, const AltUpNames& names)
-    : streams_(possible_streams(spec)),
+    : streams_(spec.streams),
       hidden_size_(hidden_size),
       norm_(loader, names.router_norm, hidden_size, spec.norm),
       router_(loader.whole_weight(
@@ -48,7 +36,7 @@ TensorView<float> AltUp::enter(TensorView<float> streams, const StepContext& ste
   const TensorView<float> one = step.workspace.take(streams.rows(), hidden_size_);
   const Workspace::Frame frame(step.workspace);
   const TensorView<float> first = streams.columns_from(0, hidden_size_);
-  kernels::mix_streams(coefficients(first, prediction_, streams_ * streams_, step), streams);
+  kernels::mix_streams(coefficients(first, prediction_, streams_ * streams_, step), hidden_size_, streams);
   for (std::size_t row = 0; row < one.rows() && !one.empty(); ++row)
     std::copy_n(first.row(row), hidden_size_, one.row(row));
   return one;

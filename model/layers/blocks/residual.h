@@ -11,8 +11,8 @@
 namespace tp {
 
 // [tokens, hidden_size], the same on every rank. Some models have several streams, stored side by side. This
-// class computes all of a step's sums over ranks except those in ProjectionNorm, GroupNorm, GatedMlp,
-// PerLayerInputs and NextTokenInput.
+// class computes all of a step's sums over ranks except those in ProjectionNorm, GroupNorm, GatedMlp, Mamba1,
+// MixtureOfExperts (with a latent), PerLayerInputs and NextTokenInput.
 class Residual {
  public:
   // Sets all streams to the embedding, after the model's norm and projection to hidden_size, if any
@@ -24,7 +24,8 @@ class Residual {
         x_(begin(comm, std::move(embedding), norm, projection, streams, step)),
         stream_size_(x_.columns() / streams),
         frame_(step.workspace) {}
-  // Starts with the previous stage's stream or a multi-token prediction layer's input, [tokens, hidden_size].
+  // Starts with the previous stage's stream, a multi-token prediction layer's input, or the stream of a site,
+  // [tokens, hidden_size].
   Residual(Communicator* comm, TensorView<float> x, const StepContext& step)
       : comm_(comm), step_(step), x_(x), stream_size_(x.columns()), frame_(step.workspace) {}
 

@@ -38,7 +38,7 @@ TEST(Streams, AreMixedByTheirCoefficients) {
           }
         }
       }
-      kernels::mix_streams(coefficients.view(), streams.view());
+      kernels::mix_streams(coefficients.view(), size, streams.view());
       EXPECT_CLOSE(streams.view(), expected, count * kFloatNoise);
     }
   }

@@ -162,7 +162,7 @@ TEST_F(GgufGemma3n, GivesTheLogitsOfTheCheckpoint) {
   EXPECT_TRUE(decoder.model().unused_tensors().empty());
 }
 
-// Compares the file itself. Keys and values that no layer uses are left out.
+// Compares the file with one of llama.cpp's converter, which also stores keys and values that no layer uses.
 TEST_F(GgufGemma3n, IsWrittenAsLlamaCppWritesIt) {
   const std::filesystem::path written = directory_.path() / "written.gguf";
   quantize_model({.model = fixture_.folder, .name = "model", .weights = "f32", .output = written},

@@ -1,4 +1,4 @@
-// Vectors of which memory has only some elements, for simd/*.cc.
+// Loads and stores vectors of which only the first elements are in memory, for simd/*.cc.
 #pragma once
 
 #include "model/kernels/simd/vector/vector.h"
