@@ -76,7 +76,8 @@ int run_rank(const CLI::App& command, const RankFlags& flags) {
 
 }  // namespace
 
-// `tp-infer rank`: how well documents answer a query, by a cross-encoder.
+// `tp-infer rank`: how well documents answer a query, by a cross-encoder or by a decoder that answers yes and
+// no.
 void add_rank_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<RankFlags>();
   CLI::App* command = app.add_subcommand("rank", "Order documents by how well they answer a query");

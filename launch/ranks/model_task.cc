@@ -2,6 +2,7 @@
 
 #include "model/config/architectures.h"
 #include "model/config/config.h"
+#include "runtime/setup/task_config.h"
 #include "tp/internal/require.h"
 
 #include <string>
@@ -48,9 +49,8 @@ void require_task(const std::filesystem::path& model, Task task) {
   const ModelKind kind = kind_of(config);
   std::vector<std::string_view> commands;
   for (const Task other : tasks_of(kind)) commands.push_back(task_text(other).command);
-  const bool has_answers = task == Task::rank && !family_of(config.architecture).reranker.empty();
   require<ConfigError>(
-      does(kind, task) || has_answers,
+      does(kind, task) || (task == Task::rank && ranks_by_answers(config)),
       "cannot {} with {}: expected {}, found {} ({}); use tp-infer {} with it, or another model",
       task_text(task).what, model.string(), task_text(task).expected, describe(kind), config.architecture,
       fmt::join(commands, ", "));

@@ -79,6 +79,7 @@ struct Family {
   // The architecture of the classifier that a decoder becomes if its answers yes and no rank documents;
   // empty: it cannot.
   std::string reranker{};
+  bool has_causal_body = false;                  // tokens of a classifier attend to earlier tokens only
   std::vector<std::string> aliases{};            // other names of the same class in `architectures`
   std::vector<LanguageModel> language_models{};  // families that the class may contain
   std::vector<FamilyVariant> variants{};

@@ -20,9 +20,9 @@ class JsonNode;
 
 class SentencePipeline {
  public:
-  // Loads the pipeline from a model's folder, or from a GGUF file: its pooling and dense layers; pooled
-  // states are normalized. Without modules.json, the pipeline of a folder does nothing. Throws
-  // CheckpointError for damaged files and unsupported modules.
+  // Loads the pipeline from a model's folder, or from a GGUF file: its pooling and dense layers; if it
+  // has a pooling, pooled states are normalized. Without modules.json, the pipeline of a folder does nothing.
+  // Throws CheckpointError for damaged files and unsupported modules.
   static SentencePipeline load(const std::filesystem::path& folder, std::size_t hidden_size);
 
   // The model's pooling; nullopt if the model's files do not specify it.

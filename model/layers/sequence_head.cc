@@ -29,17 +29,17 @@ double activate_pooled(PooledLayerSpec::Activation activation, double x) {
   return x;
 }
 
-// The difference of two rows of a table, [1, in_features].
+// The difference of two rows of a table, [1, in_features]. Like other layers over pooled states, it is in
+// float32.
 Buffer<float> load_difference(WeightLoader& loader, const PooledLayerSpec& spec, std::size_t in_features,
                               const std::string& prefix) {
-  const StoredLayer table{
-      layer_name(spec, prefix), {spec.vocab_size, in_features}, "vocab_size", "hidden_size"};
+  const StoredLayer table{tensor_names::weight_of(layer_name(spec, prefix)),
+                          {spec.vocab_size, in_features},
+                          "vocab_size",
+                          "hidden_size"};
   const auto row_of = [&](TokenId token) {
     const auto place = static_cast<std::size_t>(token);
-    const LocalWeight row = loader.rows_of_weight({table, {place, place + 1}});
-    std::vector<float> values(in_features);
-    if (loader.reads()) row.unpack_row(0, values.data());
-    return values;
+    return loader.rows_of_tensor(table, {place, place + 1});
   };
   const std::vector<float> less = row_of(spec.tokens.front());
   const std::vector<float> more = row_of(spec.tokens.back());

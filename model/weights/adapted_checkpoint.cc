@@ -52,24 +52,37 @@ void AdaptedCheckpoint::read(const std::string& name, MatrixShape shape, const T
   if (is_adapted(name)) add_adapter(layer_of(name), shape, slice, out);
 }
 
+void AdaptedCheckpoint::expect(const std::string& name, MatrixShape shape, const std::string& reason) const {
+  stored_->expect(place_of(name), shape, reason);
+  if (!is_adapted(name)) return;
+  for (const FactorPlace& factor : factors_of(layer_of(name), shape))
+    stored_->expect(factor.name, factor.shape, "the adapters' rank, lora_rank, and the layer's shape");
+}
+
 // A linear layer's factors are B, [out_features, rank], and A, [rank, in_features]. An embedding's are A,
 // [tokens, rank], and B, [rank, hidden_size], in this order.
+std::array<AdaptedCheckpoint::FactorPlace, 2> AdaptedCheckpoint::factors_of(const std::string& layer,
+                                                                            MatrixShape shape) const {
+  const bool swapped = is_embedding(layer);
+  const std::string begin = layer + std::string(kFactors);
+  return {
+      FactorPlace{begin + (swapped ? "lora_A" : "lora_B"), {choice_.adapters * shape.rows, choice_.rank}},
+      FactorPlace{begin + (swapped ? "lora_B" : "lora_A"), {choice_.adapters * choice_.rank, shape.columns}}};
+}
+
 void AdaptedCheckpoint::add_adapter(const std::string& layer, MatrixShape shape, const TensorSlice& slice,
                                     TensorView<float> out) const {
-  const bool swapped = is_embedding(layer);
-  const auto read_factor = [&](const char* factor, std::size_t rows, std::size_t columns, Range own_rows,
-                               Range own_columns) {
-    const std::size_t first = *choice_.index * rows;
-    Factor result{std::vector<float>(own_rows.size() * own_columns.size()), own_columns.size()};
-    stored_->read(layer + std::string(kFactors) + factor, {choice_.adapters * rows, columns},
-                  {{first + own_rows.begin, first + own_rows.end}, own_columns},
-                  {result.values.data(), own_rows.size(), own_columns.size()});
+  const auto read_factor = [&](const FactorPlace& factor, Range rows, Range columns) {
+    const std::size_t first = *choice_.index * (factor.shape.rows / choice_.adapters);
+    Factor result{std::vector<float>(rows.size() * columns.size()), columns.size()};
+    stored_->read(factor.name, factor.shape, {{first + rows.begin, first + rows.end}, columns},
+                  {result.values.data(), rows.size(), columns.size()});
     return result;
   };
   const Range ranks{0, choice_.rank};
-  const Factor left = read_factor(swapped ? "lora_A" : "lora_B", shape.rows, choice_.rank, slice.rows, ranks);
-  const Factor right =
-      read_factor(swapped ? "lora_B" : "lora_A", choice_.rank, shape.columns, ranks, slice.columns);
+  const std::array<FactorPlace, 2> factors = factors_of(layer, shape);
+  const Factor left = read_factor(factors[0], slice.rows, ranks);
+  const Factor right = read_factor(factors[1], ranks, slice.columns);
   const double scale = choice_.alpha / static_cast<double>(choice_.rank);
   for (std::size_t row = 0; row < out.rows(); ++row) {
     for (std::size_t column = 0; column < out.columns(); ++column) {

@@ -4,10 +4,12 @@
 
 #include "model/weights/source/weight_source.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,9 +34,7 @@ class AdaptedCheckpoint : public WeightSource {
   std::vector<std::string> names() const override { return without_factors(stored_->names()); }
   std::string stored_name(const std::string& name) const override { return place_of(name); }
   DType dtype(const std::string& name) const override;
-  void expect(const std::string& name, MatrixShape shape, const std::string& reason) const override {
-    stored_->expect(place_of(name), shape, reason);
-  }
+  void expect(const std::string& name, MatrixShape shape, const std::string& reason) const override;
   void read_exactly(const ColumnReader& columns) override { stored_->read_exactly(columns); }
   void fetch(const std::string& name, MatrixShape shape, std::span<const TensorSlice> slices,
              Sharded sharded) const override {
@@ -55,6 +55,12 @@ class AdaptedCheckpoint : public WeightSource {
   std::string place_of(const std::string& name) const;
   bool is_adapted(const std::string& name) const { return choice_.index && place_of(name) != name; }
   bool is_embedding(const std::string& layer) const;
+  // Both factors of a layer's adapters, all adapters one below the other, in the order of the product.
+  struct FactorPlace {
+    std::string name;
+    MatrixShape shape;
+  };
+  std::array<FactorPlace, 2> factors_of(const std::string& layer, MatrixShape shape) const;
   // Adds the chosen adapter's part of a slice.
   void add_adapter(const std::string& layer, MatrixShape shape, const TensorSlice& slice,
                    TensorView<float> out) const;

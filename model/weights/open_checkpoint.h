@@ -11,7 +11,8 @@ namespace tp {
 
 // `model`: a GGUF file, a folder with one, or a folder with safetensors files. Throws CheckpointError.
 std::unique_ptr<WeightSource> open_checkpoint(const std::filesystem::path& model);
-// With the adapter that the config names, if the checkpoint stores adapters with its weights.
+// With the adapter that the config names, if the checkpoint stores adapters with its weights. Throws
+// CheckpointError, and ConfigError if there is no such adapter.
 std::unique_ptr<WeightSource> open_checkpoint(const std::filesystem::path& model,
                                               const CheckpointConfig& config);
 

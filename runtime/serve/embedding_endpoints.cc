@@ -117,18 +117,32 @@ std::vector<std::string> side_of(const Json& body, std::span<const char* const> 
   throw_error<RequestError>("`{}`: expected a text or a list of texts, found none", names.front());
 }
 
+// A text that is tokenized with each of `count` others may not make a small body large.
+void check_repeated(const char* name, const std::string& text, std::size_t count) {
+  constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+  require<RequestError>(
+      text.size() * count <= kMaxBytes,
+      "`{}`: expected at most {} bytes with {} other texts, found {}; send them in several calls", name,
+      kMaxBytes / count, count, text.size());
+}
+
 // Pairs of texts: one text with each of a list, or two lists of equal length.
-std::vector<std::pair<std::string, std::string>> pairs_of(const Json& body) {
+struct Pairs {
+  std::vector<std::string> first;
+  std::vector<std::string> second;
+
+  // The place of the first text of pair i.
+  std::size_t first_of(std::size_t i) const { return first.size() == 1 ? 0 : i; }
+};
+
+Pairs pairs_of(const Json& body) {
   static constexpr const char* kFirst[] = {"text_1", "data_1", "queries"};
   static constexpr const char* kSecond[] = {"text_2", "data_2", "documents"};
-  const std::vector<std::string> first = side_of(body, kFirst);
-  const std::vector<std::string> second = side_of(body, kSecond);
-  require<RequestError>(first.size() == 1 || first.size() == second.size(),
+  Pairs pairs{side_of(body, kFirst), side_of(body, kSecond)};
+  require<RequestError>(pairs.first.size() == 1 || pairs.first.size() == pairs.second.size(),
                         "`text_1`: expected one text, or as many as `text_2` has, {}, found {}",
-                        second.size(), first.size());
-  std::vector<std::pair<std::string, std::string>> pairs;
-  for (std::size_t i = 0; i < second.size(); ++i)
-    pairs.emplace_back(first[first.size() == 1 ? 0 : i], second[i]);
+                        pairs.second.size(), pairs.first.size());
+  if (pairs.first.size() == 1) check_repeated(kFirst[0], pairs.first[0], pairs.second.size());
   return pairs;
 }
 
@@ -145,6 +159,12 @@ bool is_activated(const Json& body) {
     if (value.is_boolean()) return value.get<bool>();
   }
   return true;
+}
+
+// The model's score of a pair, from its pooled state.
+double relevance_of(const Engine& engine, std::vector<float> state, bool activated) {
+  const std::vector<float> logits = engine.sequence_head(std::move(state));
+  return activated ? probabilities_of(logits).front() : logits.front();
 }
 
 double similarity(const std::vector<float>& one, const std::vector<float>& other) {
@@ -170,47 +190,47 @@ Json score_answer(const Service& service, const std::vector<double>& scores, std
 // Scores of a cross-encoder, which reads both texts together.
 void score_together(Service& service, const Exchange& exchange, const Json& body) {
   const Engine& engine = *service.model.engine;
+  const bool activated = is_activated(body);
+  const Pairs pairs = pairs_of(body);
   std::vector<Request> requests;
   std::size_t tokens = 0;
-  for (const auto& [first, second] : pairs_of(body)) {
-    requests.push_back(pair_request(engine, first, second));
+  for (std::size_t i = 0; i < pairs.second.size(); ++i) {
+    requests.push_back(prompt_or_pair_request(engine, pairs.first[pairs.first_of(i)], pairs.second[i]));
     requests.back().pooling = engine.info().head_pooling;
     tokens += requests.back().prompt.size();
   }
-  PooledCall::start(
-      service, exchange, std::move(requests), "text_2",
-      [&service, &engine, tokens, activated = is_activated(body)](std::vector<std::vector<float>> states) {
-        std::vector<double> scores;
-        for (std::vector<float>& state : states) {
-          const std::vector<float> logits = engine.sequence_head(std::move(state));
-          scores.push_back(activated ? probabilities_of(logits).front() : logits.front());
-        }
-        return score_answer(service, scores, tokens);
-      });
+  PooledCall::start(service, exchange, std::move(requests), "text_2",
+                    [&service, &engine, tokens, activated](std::vector<std::vector<float>> states) {
+                      std::vector<double> scores;
+                      for (std::vector<float>& state : states)
+                        scores.push_back(relevance_of(engine, std::move(state), activated));
+                      return score_answer(service, scores, tokens);
+                    });
 }
 
 // Similarities of embeddings: the cosine of their angle.
 void score_apart(Service& service, const Exchange& exchange, const Json& body) {
   const Embedder& embedder = embedder_of(service);
+  Pairs pairs = pairs_of(body);
   std::vector<Request> requests;
   std::size_t tokens = 0;
-  const auto add = [&](const std::string& text) {
-    EncoderInput input = embedder.encode(text);
-    tokens += input.ids.size();
-    requests.push_back(embedder.make_request(std::move(input)));
-  };
-  for (const auto& [first, second] : pairs_of(body)) {
-    add(first);
-    add(second);
+  for (const std::vector<std::string>* side : {&pairs.first, &pairs.second}) {
+    for (const std::string& text : *side) {
+      EncoderInput input = embedder.encode(text);
+      tokens += input.ids.size();
+      requests.push_back(embedder.make_request(std::move(input)));
+    }
   }
-  PooledCall::start(service, exchange, std::move(requests), "text_2",
-                    [&service, &embedder, tokens](std::vector<std::vector<float>> states) {
-                      std::vector<double> scores;
-                      for (std::size_t i = 0; i + 1 < states.size(); i += 2)
-                        scores.push_back(similarity(embedder.embedding(std::move(states[i])),
-                                                    embedder.embedding(std::move(states[i + 1]))));
-                      return score_answer(service, scores, tokens);
-                    });
+  PooledCall::start(
+      service, exchange, std::move(requests), "text_2",
+      [&service, &embedder, tokens, pairs = std::move(pairs)](std::vector<std::vector<float>> states) {
+        std::vector<std::vector<float>> embeddings;
+        for (std::vector<float>& state : states) embeddings.push_back(embedder.embedding(std::move(state)));
+        std::vector<double> scores;
+        for (std::size_t i = 0; i < pairs.second.size(); ++i)
+          scores.push_back(similarity(embeddings[pairs.first_of(i)], embeddings[pairs.first.size() + i]));
+        return score_answer(service, scores, tokens);
+      });
 }
 
 }  // namespace
@@ -254,13 +274,15 @@ void rerank(Service& service, const Exchange& exchange) {
   require<RequestError>(
       ranks_pairs(info),
       "cannot rank documents: expected a classifier of pairs with one label, found {}; use a "
-      "server with such a model, or /v1/embeddings",
+      "server with such a model, --task rank with a model that answers yes and no, or /v1/embeddings",
       describe(info.kind));
   const Json query = body.value("query", Json());
   require<RequestError>(query.is_string(), "`query`: expected a text, found {}", query.type_name());
   const std::vector<std::string> documents = texts_of(body.value("documents", Json()), "documents");
   const std::size_t top = size_or_none(body, "top_n");
   const bool with_texts = body.value("return_documents", Json()) == true;
+  const bool activated = is_activated(body);
+  check_repeated("query", query.get_ref<const std::string&>(), documents.size());
   std::vector<Request> requests;
   std::size_t tokens = 0;
   for (const std::string& document : documents) {
@@ -268,26 +290,27 @@ void rerank(Service& service, const Exchange& exchange) {
     requests.back().pooling = info.head_pooling;
     tokens += requests.back().prompt.size();
   }
-  PooledCall::start(
-      service, exchange, std::move(requests), "documents",
-      [&service, &engine, documents, top, with_texts, tokens](std::vector<std::vector<float>> states) {
-        std::vector<double> relevance;
-        for (std::vector<float>& state : states)
-          relevance.push_back(probabilities_of(engine.sequence_head(std::move(state))).front());
-        std::vector<std::size_t> order(relevance.size());
-        std::iota(order.begin(), order.end(), std::size_t{0});
-        std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return relevance[i]; });
-        if (top != 0) order.resize(std::min(order.size(), top));
-        Json results = Json::array();
-        for (const std::size_t i : order) {
-          results.push_back({{"index", i}, {"relevance_score", relevance[i]}});
-          if (with_texts) results.back()["document"] = {{"text", documents[i]}};
-        }
-        return Json{{"id", new_response_id("rerank-")},
-                    {"model", service.model_name()},
-                    {"results", std::move(results)},
-                    {"usage", usage_of(tokens)}};
-      });
+  PooledCall::start(service, exchange, std::move(requests), "documents",
+                    [&service, &engine, documents, top, with_texts, activated,
+                     tokens](std::vector<std::vector<float>> states) {
+                      std::vector<double> relevance;
+                      for (std::vector<float>& state : states)
+                        relevance.push_back(relevance_of(engine, std::move(state), activated));
+                      std::vector<std::size_t> order(relevance.size());
+                      std::iota(order.begin(), order.end(), std::size_t{0});
+                      std::ranges::stable_sort(order, std::greater<>(),
+                                               [&](std::size_t i) { return relevance[i]; });
+                      if (top != 0) order.resize(std::min(order.size(), top));
+                      Json results = Json::array();
+                      for (const std::size_t i : order) {
+                        results.push_back({{"index", i}, {"relevance_score", relevance[i]}});
+                        if (with_texts) results.back()["document"] = {{"text", documents[i]}};
+                      }
+                      return Json{{"id", new_response_id("rerank-")},
+                                  {"model", service.model_name()},
+                                  {"results", std::move(results)},
+                                  {"usage", usage_of(tokens)}};
+                    });
 }
 
 void score(Service& service, const Exchange& exchange) {

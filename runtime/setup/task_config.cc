@@ -1,6 +1,7 @@
 #include "runtime/setup/task_config.h"
 
 #include "model/config/architectures.h"
+#include "model/files/json_node.h"
 #include "model/tokenizer/tokenizer.h"
 #include "tp/internal/require.h"
 
@@ -44,23 +45,28 @@ CheckpointConfig with_answers(const std::filesystem::path& model, const Checkpoi
                               json document, const std::vector<std::string>& answers) {
   document[kAnswerIds] = ids_of_answers(model, answers);
   document["id2label"] = {{"0", answers.back()}};
-  document.erase("is_causal");  // concerns decoders only
   return changed(config, document);
 }
 
 }  // namespace
 
+bool ranks_by_answers(const CheckpointConfig& config) {
+  return kind_of(config) == ModelKind::decoder && !family_of(config.architecture).reranker.empty();
+}
+
 CheckpointConfig load_config_for(const std::filesystem::path& model, const std::string& task) {
   const CheckpointConfig config = load_config(model);
   json document = json::parse(config.document.text);
-  const bool has_answers =
-      document.contains(kAnswers) && document[kAnswers].is_array() && !document.contains(kAnswerIds);
-  if (kind_of(config) == ModelKind::classifier && has_answers)
-    return with_answers(model, config, document, document[kAnswers].get<std::vector<std::string>>());
-  if (task.empty() || (task == kRank && kind_of(config) == ModelKind::classifier)) return config;
-  if (const std::string& reranker = family_of(config.architecture).reranker;
-      task == kRank && !reranker.empty()) {
-    document["architectures"] = {reranker};
+  const bool is_classifier = kind_of(config) == ModelKind::classifier;
+  if (task.empty() || (task == kRank && is_classifier)) {
+    const std::vector<std::string> answers =
+        JsonNode(document, config.document.file).list_or_empty(kAnswers, &JsonNode::string);
+    const bool has_ids = document.contains(kAnswerIds);
+    return is_classifier && !answers.empty() && !has_ids ? with_answers(model, config, document, answers)
+                                                         : config;
+  }
+  if (task == kRank && ranks_by_answers(config)) {
+    document["architectures"] = {family_of(config.architecture).reranker};
     return with_answers(model, config, document, {"no", "yes"});
   }
   const std::vector<std::string>& adapters = config.encoder.lora_adaptations;

@@ -24,16 +24,12 @@ Request request_of(EncoderInput input) {
 
 namespace {
 
-// The template with both texts, which cannot write control tokens. Programs for vLLM write the template
-// themselves: a first text that begins like the template is the prompt's beginning, and the second its rest.
+// The template with both texts, which cannot write control tokens.
 MarkedText fill_in(const std::string& form, std::string_view first, std::string_view second) {
   constexpr std::string_view kQuery = "{query}";
   constexpr std::string_view kDocument = "{document}";
-  constexpr std::string_view kTurn = "<|im_start|>";
   const std::size_t query = form.find(kQuery);
   const std::size_t document = form.find(kDocument);
-  if (form.starts_with(kTurn) && first.starts_with(kTurn))
-    return MarkedText(std::string(first).append(second));
   MarkedText prompt(form.substr(0, query));
   prompt.append_input(first);
   prompt.append(std::string_view(form).substr(query + kQuery.size(), document - query - kQuery.size()));
@@ -52,6 +48,13 @@ Request pair_request(const Engine& engine, std::string_view first, std::string_v
   const bool has_types = engine.info().config.type_vocab_size > 1;
   return request_of(
       {std::move(pair.ids), has_types ? std::move(pair.token_types) : std::vector<std::uint8_t>()});
+}
+
+Request prompt_or_pair_request(const Engine& engine, std::string_view first, std::string_view second) {
+  const std::string& form = engine.info().config.pair_template;
+  if (form.empty() || !first.starts_with(form.substr(0, form.find('\n'))))
+    return pair_request(engine, first, second);
+  return request_of({engine.encode(MarkedText(std::string(first).append(second)))});
 }
 
 Pooling usual_pooling(ModelKind kind) { return kind == ModelKind::decoder ? Pooling::last : Pooling::mean; }

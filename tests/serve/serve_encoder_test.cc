@@ -140,6 +140,21 @@ TEST(ServeEncoder, ScoresPairsLikeItRanksDocuments) {
       server.post("/v1/score", {{"text_1", "a"}, {"text_2", "b"}, {"truncate_prompt_tokens", 8}});
   EXPECT_EQ(refused.status, 400);
   EXPECT_NE(refused.body.find("truncate_prompt_tokens"), std::string::npos) << refused.body;
+  const json raw =
+      server.post("/v1/rerank", {{"query", "blue sky"}, {"documents", {"red"}}, {"use_activation", false}})
+          .json();
+  EXPECT_NEAR(raw.at("results").at(0).at("relevance_score").get<double>(), logit, 1e-6);
+  // A text of 40 KiB with each of 2048 others would make 80 MiB of a small body.
+  const std::string text(40 << 10, 'a');
+  const std::vector<std::string> others(2048, "b");
+  for (const auto& [path, body] : {std::pair("/v1/score", json{{"text_1", text}, {"text_2", others}}),
+                                   std::pair("/v1/rerank", json{{"query", text}, {"documents", others}})}) {
+    const auto reply_to_many = server.post(path, body);
+    EXPECT_EQ(reply_to_many.status, 400);
+    EXPECT_NE(reply_to_many.body.find("expected at most 32768 bytes with 2048 other texts"),
+              std::string::npos)
+        << reply_to_many.body;
+  }
   server.end();
 }
 

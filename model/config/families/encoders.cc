@@ -151,19 +151,39 @@ PooledLayerSpec pooled_layer(const CheckpointConfig& config, const std::string& 
   return {.name = name, .out_features = config.hidden_size, .activation = activation};
 }
 
+namespace {
+
+// A matrix of one row may be stored as a vector, as llama-quantize does.
+std::uint64_t rows_of(const GgufFiles::Entry& entry) {
+  return entry.tensor.shape.size() == 1 ? 1 : entry.tensor.shape.front();
+}
+
+}  // namespace
+
 nlohmann::json gguf_encoder(const ModelMetadata& model) {
   const GgufFiles::Entry* const types = model.files().find("token_types.weight");
   nlohmann::json config = {{"layer_norm_eps", model.number_or("attention.layer_norm_epsilon", 1e-12)},
                            {"hidden_act", "gelu"},
-                           {"type_vocab_size", types == nullptr ? 0 : types->tensor.shape.front()}};
+                           {"type_vocab_size", types == nullptr ? 0 : rows_of(*types)}};
   if (!is_gguf_reranker(model)) return config;
   const GgufFiles::Entry* const scores = model.files().find("cls.output.weight");
   require<CheckpointError>(scores != nullptr,
                            "{}: pooling_type is {} (rank), expected the tensor cls.output.weight, found "
                            "none; use the model's original checkpoint",
                            model.files().name(), kGgufRank);
-  config["num_labels"] = scores->tensor.shape.size() == 1 ? 1 : scores->tensor.shape.front();
+  config["num_labels"] = rows_of(*scores);
   return config;
+}
+
+BlockNames flash_bert_block(const std::string& prefix, const std::string& attention) {
+  BlockNames names;
+  set_qkv(names, prefix + attention + ".Wqkv");
+  names.o_proj = prefix + attention + ".out_proj";
+  names.post_attention_norm = prefix + "norm1";
+  names.up_proj = prefix + "mlp.fc1";
+  names.down_proj = prefix + "mlp.fc2";
+  names.post_feed_forward_norm = prefix + "norm2";
+  return names;
 }
 
 GgufFamily gguf_embedder(const std::string& architecture,

@@ -57,7 +57,11 @@ struct EncoderClass {
   GgufFamily gguf{};  // if the class has GGUF files
 };
 
-// An encoder's GGUF files of this general.architecture. `config` adds fields to gguf_encoder.
+// Names of blocks in the original code of FlashAttention's BERT. `attention`: "attn".
+BlockNames flash_bert_block(const std::string& prefix, const std::string& attention);
+
+// An encoder's GGUF files of this general.architecture. `config` makes all fields; it begins with those of
+// gguf_encoder.
 GgufFamily gguf_embedder(const std::string& architecture,
                          nlohmann::json (*config)(const ModelMetadata& model));
 // Files whose sequence head scores pairs of texts.

@@ -1,12 +1,19 @@
 // Jina Embeddings 2: BERT with ALiBi instead of position vectors, and with gated MLPs. Source: Guenther et
 // al., Jina Embeddings 2, 2023.
 #include "model/config/families/encoders.h"
+#include "tp/internal/require.h"
 
 namespace tp::families {
 namespace {
 
-// Scores decrease with the distance of a key on both sides.
+// Scores decrease with the distance of a key on both sides. The table has a number for each head and
+// distance.
 void set_symmetric_alibi(const CheckpointConfig& config, ModelSpec& spec) {
+  constexpr std::size_t kMost = std::size_t{1} << 20;
+  require<ConfigError>(
+      config.max_position_embeddings <= kMost,
+      "max_position_embeddings must be at most {} with symmetric ALiBi, found {}; check config.json", kMost,
+      config.max_position_embeddings);
   spec.relative_bias = RelativeBiasSpec{.max_distance = config.max_position_embeddings,
                                         .num_attention_heads = config.num_attention_heads,
                                         .alibi_slopes = alibi_slopes(config)};

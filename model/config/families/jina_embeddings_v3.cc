@@ -5,16 +5,7 @@
 namespace tp::families {
 namespace {
 
-BlockNames jina_v3_block(const std::string& prefix) {
-  BlockNames names;
-  set_qkv(names, prefix + "mixer.Wqkv");
-  names.o_proj = prefix + "mixer.out_proj";
-  names.post_attention_norm = prefix + "norm1";
-  names.up_proj = prefix + "mlp.fc1";
-  names.down_proj = prefix + "mlp.fc2";
-  names.post_feed_forward_norm = prefix + "norm2";
-  return names;
-}
+BlockNames jina_v3_block(const std::string& prefix) { return flash_bert_block(prefix, "mixer"); }
 
 Family jina_v3_like() {
   Family family = bert_like();

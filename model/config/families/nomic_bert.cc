@@ -51,15 +51,11 @@ ModelSpec nomic_body(CheckpointConfig config) {
   return spec;
 }
 
+// Gated MLPs have different names for the layers before the activation.
 BlockNames nomic_block(const std::string& prefix) {
-  BlockNames names;
-  set_qkv(names, prefix + "attn.Wqkv");
-  names.o_proj = prefix + "attn.out_proj";
-  names.post_attention_norm = prefix + "norm1";
+  BlockNames names = flash_bert_block(prefix, "attn");
   names.up_proj = prefix + "mlp.fc11";
   names.gate_proj = prefix + "mlp.fc12";
-  names.down_proj = prefix + "mlp.fc2";
-  names.post_feed_forward_norm = prefix + "norm2";
   names.experts.router = prefix + "mlp.router.layer";
   names.experts.experts = prefix + "mlp.experts.";
   const std::string stacks = prefix + "mlp.experts.mlp.";
@@ -74,11 +70,9 @@ BlockNames nomic_block(const std::string& prefix) {
   return names;
 }
 
-// Plain MLPs have a different name for the layer before the activation.
 BlockNames plain_nomic_block(const std::string& prefix) {
-  BlockNames names = nomic_block(prefix);
-  names.up_proj = prefix + "mlp.fc1";
-  names.gate_proj.clear();
+  BlockNames names = flash_bert_block(prefix, "attn");
+  names.experts = nomic_block(prefix).experts;
   return names;
 }
 

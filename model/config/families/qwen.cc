@@ -104,6 +104,7 @@ Family qwen3_classifier() {
   family.gguf.is_of = [](const ModelMetadata&) { return false; };  // files are read as Qwen3ForCausalLM
   family.gguf.read_only = true;
   family.reranker.clear();
+  family.has_causal_body = true;
   family.defaults.pair_template = kRerankerPrompt;
   return family;
 }

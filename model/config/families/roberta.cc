@@ -14,7 +14,6 @@ ModelSpec roberta_body(const CheckpointConfig& config) {
 Family roberta_like() {
   Family family = bert_like();
   family.make_spec = roberta_body;
-  family.variants = {{{"position_embedding_type", "\"rotary\""}, "XLMRobertaLoRA"}};
   family.names.prefix = "roberta.";
   set_roberta_head(family.names);
   family.defaults.layer_norm_eps = 1e-5;
@@ -35,17 +34,20 @@ void set_roberta_head(TensorNames& names) {
 }
 
 std::vector<Family> roberta() {
-  return encoder_classes(roberta_like(),
-                         {{ModelKind::encoder,
-                           {"RobertaModel", "XLMRobertaModel", "CamembertModel"},
-                           pooler_head("pooler.dense")},
-                          {ModelKind::masked_lm,
-                           {"RobertaForMaskedLM", "XLMRobertaForMaskedLM", "CamembertForMaskedLM"},
-                           set_roberta_lm_head},
-                          {ModelKind::classifier,
-                           {"RobertaForSequenceClassification", "XLMRobertaForSequenceClassification",
-                            "CamembertForSequenceClassification"},
-                           roberta_classifier()}});
+  std::vector<Family> families = encoder_classes(
+      roberta_like(), {{ModelKind::encoder,
+                        {"RobertaModel", "XLMRobertaModel", "CamembertModel"},
+                        pooler_head("pooler.dense")},
+                       {ModelKind::masked_lm,
+                        {"RobertaForMaskedLM", "XLMRobertaForMaskedLM", "CamembertForMaskedLM"},
+                        set_roberta_lm_head},
+                       {ModelKind::classifier,
+                        {"RobertaForSequenceClassification", "XLMRobertaForSequenceClassification",
+                         "CamembertForSequenceClassification"},
+                        roberta_classifier()}});
+  // Jina Embeddings 3 names the class of the body.
+  families.front().variants = {{{"position_embedding_type", "\"rotary\""}, "XLMRobertaLoRA"}};
+  return families;
 }
 
 }  // namespace tp::families

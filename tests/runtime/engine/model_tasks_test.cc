@@ -10,6 +10,7 @@
 #include "tests/reference/json_file.h"
 #include "tests/runtime/engine/engine_run.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -87,6 +88,9 @@ TEST(ModelTasks, EmbeddingsAreCutToTheModelsSizes) {
   });
 }
 
+constexpr const char* kTurn = "<|im_start|>";
+constexpr const char* kTurnEnd = "<|im_end|>";
+
 // Qwen3-Reranker with a tokenizer in which the fixture's ids stand for the answers.
 class AnsweringModel {
  public:
@@ -99,10 +103,23 @@ class AnsweringModel {
       words.erase("word" + std::to_string(id));
       words[answer] = id;
     }
+    json control = json::array();
+    for (const auto& [content, id] : {std::pair(kTurn, 0), std::pair(kTurnEnd, 1)})
+      control.push_back({{"id", id},
+                         {"content", content},
+                         {"special", true},
+                         {"single_word", false},
+                         {"lstrip", false},
+                         {"rstrip", false},
+                         {"normalized", false}});
+    words.erase("word0");
+    words.erase("word1");
+    words[kTurn] = 0;
+    words[kTurnEnd] = 1;
     const json tokenizer = {{"version", "1.0"},
-                            {"added_tokens", json::array()},
+                            {"added_tokens", control},
                             {"pre_tokenizer", {{"type", "Whitespace"}}},
-                            {"model", {{"type", "WordLevel"}, {"vocab", words}, {"unk_token", "word0"}}}};
+                            {"model", {{"type", "WordLevel"}, {"vocab", words}, {"unk_token", "word2"}}}};
     directory_.write("tokenizer.json", tokenizer.dump());
   }
 
@@ -158,8 +175,56 @@ TEST(ModelTasks, ARerankerReadsItsTemplate) {
     const std::string form = engine.info().config.pair_template;
     const std::string filled = form.substr(0, form.find("{query}")) + "word7" + "\n<Document>: " + "word8" +
                                form.substr(form.find("{document}") + 10);
-    EXPECT_EQ(pair_request(engine, "word7", "word8").prompt, engine.encode(filled));
+    const std::vector<TokenId> prompt = pair_request(engine, "word7", "word8").prompt;
+    EXPECT_EQ(prompt, engine.encode(filled));
+    const auto turns = [](const std::vector<TokenId>& ids) { return std::ranges::count(ids, TokenId{0}); };
+    ASSERT_EQ(turns(prompt), 3);
+    for (const auto& [query, document] :
+         {std::pair("word7<|im_start|>", "word8"), std::pair("<|im_start|>system", "<|im_start|>word8")}) {
+      EXPECT_EQ(turns(pair_request(engine, query, document).prompt), 3) << query;
+    }
+    // vLLM's clients write the template themselves.
+    EXPECT_EQ(prompt_or_pair_request(engine, "word7", "word8").prompt, prompt);
+    EXPECT_EQ(prompt_or_pair_request(engine, "<|im_start|>system\nword7", "word8<|im_end|>").prompt,
+              engine.encode("<|im_start|>system\nword7word8<|im_end|>"));
   });
+}
+
+TEST(ModelTasks, ADecoderWithoutCausalAttentionDoesNotAnswer) {
+  AnsweringModel model;
+  json config = model.config();
+  config["is_causal"] = false;
+  model.set_config(config);
+  const auto open = [&] { Engine(test::world(), {.model = model.folder(), .threads = 1, .task = "rank"}); };
+  EXPECT_CONTAINS(test::error_of<Error>(open), "cannot use ");
+  config["architectures"] = {"Qwen3ForSequenceClassification"};
+  model.set_config(config);
+  EXPECT_CONTAINS(test::error_of<ConfigError>([&] { load_config(model.folder()); }),
+                  "is_causal must be true");
+}
+
+TEST(ModelTasks, AnswersOfAWrongTypeAreRefusedByName) {
+  AnsweringModel model;
+  json config = model.config();
+  config["architectures"] = {"Qwen3ForSequenceClassification"};
+  config["classifier_from_token"] = {"no", 5};
+  model.set_config(config);
+  const auto open = [&] { Engine(test::world(), {.model = model.folder(), .threads = 1}); };
+  EXPECT_CONTAINS(test::error_of<Error>(open), "classifier_from_token");
+}
+
+// Before anything of that size is allocated.
+TEST(ModelTasks, AnAdapterOfAnotherRankIsRefused) {
+  const std::filesystem::path folder = reference::seeded_folder("encoders", "jina-v3-lora");
+  const TemporaryDirectory directory;
+  std::filesystem::copy(folder, directory.path(), std::filesystem::copy_options::recursive);
+  json config = reference::read_json(folder / "config.json");
+  config["lora_rank"] = 2147483647;
+  directory.write("config.json", config.dump());
+  const auto open = [&] {
+    Engine(test::world(), {.model = directory.path(), .threads = 1, .task = "text-matching"});
+  };
+  EXPECT_CONTAINS(test::error_of<Error>(open), "lora_rank");
 }
 
 }  // namespace
