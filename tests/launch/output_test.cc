@@ -346,8 +346,10 @@ TEST_F(Output, AndInputOfClosedDescriptorsDoNotHang) {
 TEST(OpenMpi5, GivesRankZeroItsOwnOutputUnlessItIsToMarkIt) {
   const TextModel model;
   const TemporaryDirectory folder;
-  const std::string mpirun =
-      folder.write("prterun", "#!/bin/sh\n[ \"$1\" != --output ] || shift 2\n\"$@\" | sed 's/^/passed: /'\n");
+  const std::string mpirun = folder.write("prterun",
+                                          "#!/bin/sh\n[ \"$1\" != --output ] || shift 2\n"
+                                          "export OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1\n"
+                                          "\"$@\" | sed 's/^/passed: /'\n");
   std::filesystem::permissions(mpirun, std::filesystem::perms::owner_all);
   const auto output_of = [&](const std::vector<std::string>& options, const std::vector<std::string>& more) {
     std::vector<std::string> command = {mpirun};
