@@ -73,6 +73,35 @@ BlockNames modernbert_block(const std::string& prefix) {
   return names;
 }
 
+// Files without a window have one kind of layers. The first layer of each period has no window, unlike the
+// last one in other families.
+nlohmann::json modernbert_in_gguf(const ModelMetadata& model) {
+  nlohmann::json config = gguf_encoder(model);
+  config["hidden_activation"] = model.text_or("hidden_activation", "gelu");
+  config["local_rope_theta"] = model.number_or("rope.freq_base_swa", 10000.0);
+  config.update(gguf_windows(model));
+  if (config["sliding_window"].is_null()) config["global_attn_every_n_layers"] = 1;
+  if (const auto period = config.find("sliding_window_pattern"); period != config.end()) {
+    config["global_attn_every_n_layers"] = *period;
+    config.erase("sliding_window_pattern");
+  }
+  return config;
+}
+
+// Files may name what precedes the scores' layers, by the numbers of poolings.
+nlohmann::json modernbert_reranker_in_gguf(const ModelMetadata& model) {
+  nlohmann::json config = modernbert_in_gguf(model);
+  constexpr const char* kKey = "classifier.pooling_type";
+  constexpr std::uint64_t kMean = 1;
+  constexpr std::uint64_t kFirst = 2;
+  const std::uint64_t pooling = model.whole_or(kKey, kMean);
+  require<ConfigError>(pooling == kMean || pooling == kFirst,
+                       "{}: {} must be {} (mean) or {} (cls), found {}; use the model's original checkpoint",
+                       model.files().name(), kKey, kMean, kFirst, pooling);
+  config["classifier_pooling"] = pooling == kMean ? "mean" : "cls";
+  return config;
+}
+
 Family modernbert_like() {
   Family family{
       .architecture = {},
@@ -95,17 +124,24 @@ Family modernbert_like() {
                   .head_norm = "head.norm",
                   .blocks = "layers.",
                   .names_of_block = modernbert_block};
+  family.names.gguf.sequence_head = {
+      {"head.dense", "cls"}, {"head.norm", "cls.norm"}, {"classifier", "cls.output"}};
+  set_qkv(family.names.gguf.block, "attn_qkv");
   return family;
 }
 
 }  // namespace
 
 std::vector<Family> modernbert() {
+  const std::string architecture = "modern-bert";
   return encoder_classes(
       modernbert_like(),
-      {{ModelKind::encoder, {"ModernBertModel"}},
+      {{ModelKind::encoder, {"ModernBertModel"}, {}, gguf_embedder(architecture, modernbert_in_gguf)},
        {ModelKind::masked_lm, {"ModernBertForMaskedLM"}, set_modernbert_lm_head},
-       {ModelKind::classifier, {"ModernBertForSequenceClassification"}, set_modernbert_classifier}});
+       {ModelKind::classifier,
+        {"ModernBertForSequenceClassification"},
+        set_modernbert_classifier,
+        gguf_reranker(architecture, modernbert_reranker_in_gguf)}});
 }
 
 }  // namespace tp::families

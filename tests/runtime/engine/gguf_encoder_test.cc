@@ -2,12 +2,13 @@
 // the tokens of their vocabularies.
 #include "model/config/config.h"
 #include "runtime/text/embedder.h"
+#include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/json_file.h"
 #include "tests/runtime/engine/engine_run.h"
 
 #include <algorithm>
-#include <cmath>
+#include <fstream>
 
 #include <gtest/gtest.h>
 
@@ -22,18 +23,34 @@ class GgufEncoder : public testing::TestWithParam<std::string> {
  protected:
   GgufEncoder() : folder_(std::filesystem::path(TP_TEST_DATA) / "gguf_encoders" / GetParam()) {}
 
+  // The merge in modern-bert's file is not one of its tokens, so its vocabulary cannot be used.
+  bool has_vocabulary() const { return GetParam() != "modern-bert"; }
+
   void run(const std::function<void(Engine&)>& body) {
-    const CheckpointConfig config = load_config(file());
+    const CheckpointConfig config = load_config(model_);
     if (config.num_attention_heads < comm_.size())
       GTEST_SKIP() << comm_.size() << " ranks, " << config.num_attention_heads << " heads";
-    run_engine(comm_, {.model = file(), .weights = WeightType::f32, .block_size = 8}, body);
+    run_engine(comm_, {.model = model_, .weights = WeightType::f32, .block_size = 8}, body);
   }
-  std::filesystem::path file() const { return folder_ / "model.gguf"; }
 
   Communicator& comm_ = test::world();
   const std::filesystem::path folder_;
+  const test::TemporaryDirectory copy_;
+  const std::filesystem::path model_ = usable_file();
   const nlohmann::json input_ = reference::read_json(folder_ / "input.json");
   const nlohmann::json expected_ = reference::read_json(folder_ / "expected.json");
+
+ private:
+  // The file, or a copy without its vocabulary.
+  std::filesystem::path usable_file() const {
+    const std::filesystem::path file = folder_ / "model.gguf";
+    if (has_vocabulary()) return file;
+    std::ifstream stream(file, std::ios::binary);
+    std::string bytes(std::istreambuf_iterator<char>(stream), {});
+    const std::string kind = "gpt2";  // tokenizer.ggml.model
+    bytes.replace(bytes.find(kind), kind.size(), "none");
+    return copy_.write("model.gguf", bytes);
+  }
 };
 
 std::vector<float> pooled_of(Engine& engine, Request request) {
@@ -52,7 +69,7 @@ void expect_near(const std::vector<float>& found, const std::vector<float>& expe
 TEST_P(GgufEncoder, GivesTheEmbeddingsOfTheOriginalModellingCode) {
   if (!expected_.contains("embedding")) GTEST_SKIP() << "it ranks";
   run([&](Engine& engine) {
-    const Embedder embedder(engine, file(), {});
+    const Embedder embedder(engine, model_, {});
     const auto rows = input_.at("rows").get<Sequences>();
     const auto expected = expected_.at("embedding").get<Vectors>();
     for (std::size_t row = 0; row < rows.size(); ++row)
@@ -87,7 +104,7 @@ TEST_P(GgufEncoder, TokenizesLikeLlamaCpp) {
 
 // Pairs of texts are "[CLS] a [SEP] b [SEP]", with types, or "<s> a </s></s> b </s>" without.
 TEST_P(GgufEncoder, JoinsPairsLikeTheOriginalTokenizer) {
-  if (GetParam() == "gemma-embedding") GTEST_SKIP() << "it joins no texts";
+  if (GetParam() == "gemma-embedding" || !has_vocabulary()) GTEST_SKIP() << "it joins no texts";
   run([&](Engine& engine) {
     const EncodedPair pair = engine.encode_pair("a", "b c");
     const std::vector<TokenId> both = engine.encode("a");
