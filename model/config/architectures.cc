@@ -209,11 +209,15 @@ const Family& family_of(const ModelMetadata& model) {
     return is_same && !model.architecture().empty() &&
            (family.gguf.is_of == nullptr || family.gguf.is_of(model));
   });
-  if (found == all_families().end()) {
-    throw_error<ConfigError>("{}: GGUF models of the architecture {} are not supported; supported are {}",
-                             model.files().name(), printable(model.architecture()),
-                             fmt::join(gguf_architectures(), ", "));
-  }
+  const std::set<std::string> known = gguf_architectures();
+  require<ConfigError>(
+      found != all_families().end() || !known.contains(model.architecture()),
+      "{}: GGUF models of the architecture {} are not supported with the head that this file "
+      "has (pooling_type {}); use a model without it",
+      model.files().name(), model.architecture(), model.whole_or("pooling_type", 0));
+  require<ConfigError>(found != all_families().end(),
+                       "{}: GGUF models of the architecture {} are not supported; supported are {}",
+                       model.files().name(), printable(model.architecture()), fmt::join(known, ", "));
   return *found;
 }
 

@@ -1,6 +1,7 @@
 #include "model/config/encoder_config.h"
 
 #include "model/config/checkpoint_config.h"
+#include "model/files/printable.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -65,13 +66,28 @@ void read_answers(const JsonNode& fields, const std::string& where, CheckpointCo
   const std::optional<JsonNode> tokens = fields.find("classifier_token_ids");
   if (!tokens) return;
   config.encoder.classifier_token_ids = tokens->token_ids();
+  fields.update_size({"classifier_rows"}, config.encoder.classifier_rows);
+  const std::size_t rows =
+      config.encoder.classifier_rows == 0 ? config.vocab_size : config.encoder.classifier_rows;
   const bool are_two = config.encoder.classifier_token_ids.size() == 2;
   require<ConfigError>(
-      are_two && std::ranges::all_of(
-                     config.encoder.classifier_token_ids,
-                     [&](TokenId id) { return id >= 0 && static_cast<std::size_t>(id) < config.vocab_size; }),
+      are_two &&
+          std::ranges::all_of(config.encoder.classifier_token_ids,
+                              [&](TokenId id) { return id >= 0 && static_cast<std::size_t>(id) < rows; }),
       "{}: classifier_token_ids must be two ids below {}, for no and yes, found {}; check config.json", where,
-      config.vocab_size, fmt::join(config.encoder.classifier_token_ids, ", "));
+      rows, fmt::join(config.encoder.classifier_token_ids, ", "));
+}
+
+// Reads the prompt in which a classifier judges two texts.
+void read_pair_template(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  fields.update({"pair_template"}, config.pair_template);
+  const bool has_both = config.pair_template.find("{query}") != std::string::npos &&
+                        config.pair_template.find("{document}") != std::string::npos;
+  require<ConfigError>(
+      config.pair_template.empty() || has_both,
+      "{}: the template of a reranker must contain {{query}} and {{document}}, found \"{}\"; "
+      "use another model",
+      where, printable(config.pair_template));
 }
 
 // Reads the adapters of a checkpoint that stores them with its weights.
@@ -113,6 +129,7 @@ void read_encoder(const JsonNode& fields, const std::string& where, CheckpointCo
   read_nomic(fields, where, config);
   read_adapters(fields, where, config);
   read_answers(fields, where, config);
+  read_pair_template(fields, where, config);
   read_labels(fields, where, config);
 }
 

@@ -30,6 +30,9 @@ struct EncoderConfig {
   std::size_t moe_every_n_layers = 0;  // layers 1, n + 1, 2 n + 1, ... have experts; 0: none
   // The tokens that stand for no and yes, if the LM head's logits for them are a classifier; else empty.
   std::vector<TokenId> classifier_token_ids{};
+  // Rows of the layer for scores, if the file has only the LM head's rows for these tokens, and the tokens
+  // are places among them; 0: the tokens are ids of the vocabulary.
+  std::size_t classifier_rows = 0;
   // Adapters that the checkpoint stores with its weights, one for each task, and the task whose adapter is
   // in use (empty: none).
   std::vector<std::string> lora_adaptations{};

@@ -111,12 +111,13 @@ json gguf_config(const GgufFiles& files) {
   json config = common_config(model);
   config.update(gguf_rope(model));
   config["architectures"] = {family.architecture};
-  const bool is_decoder = family.kind == ModelKind::decoder;
+  const bool is_decoder = family.kind == ModelKind::decoder || family.has_causal_body;
   config["is_causal"] = model.boolean_or("attention.causal", is_decoder);
   if (family.gguf.config != nullptr) config.update(family.gguf.config(model), /*merge_objects=*/true);
   require_known_rope(model);
   if (is_decoder) require_known_windows(model, config);  // an encoder's windows have two sides
-  return config;
+  // Texts of a file may be any bytes, but JSON is UTF-8.
+  return json::parse(config.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 }  // namespace tp

@@ -6,6 +6,8 @@
 #include "tp/marked_text.h"
 
 #include <algorithm>
+#include <initializer_list>
+#include <tuple>
 #include <utility>
 
 #include <fmt/ranges.h>
@@ -24,18 +26,22 @@ Request request_of(EncoderInput input) {
 
 namespace {
 
-// The template with both texts, which cannot write control tokens.
-MarkedText fill_in(const std::string& form, std::string_view first, std::string_view second) {
-  constexpr std::string_view kQuery = "{query}";
-  constexpr std::string_view kDocument = "{document}";
-  const std::size_t query = form.find(kQuery);
-  const std::size_t document = form.find(kDocument);
-  MarkedText prompt(form.substr(0, query));
-  prompt.append_input(first);
-  prompt.append(std::string_view(form).substr(query + kQuery.size(), document - query - kQuery.size()));
-  prompt.append_input(second);
-  prompt.append(std::string_view(form).substr(document + kDocument.size()));
-  return prompt;
+// The template with texts in place of their names. The texts cannot write control tokens.
+MarkedText fill_in(std::string_view form,
+                   std::initializer_list<std::pair<std::string_view, std::string_view>> texts) {
+  MarkedText prompt;
+  while (true) {
+    std::size_t place = form.size();
+    std::pair<std::string_view, std::string_view> next;
+    for (const auto& text : texts) {
+      const std::size_t found = form.find(text.first);
+      if (found < place) std::tie(place, next) = std::pair(found, text);
+    }
+    prompt.append(form.substr(0, place));
+    if (place == form.size()) return prompt;
+    prompt.append_input(next.second);
+    form.remove_prefix(place + next.first.size());
+  }
 }
 
 }  // namespace
@@ -43,7 +49,7 @@ MarkedText fill_in(const std::string& form, std::string_view first, std::string_
 // Models without token types get no types for the second text, either.
 Request pair_request(const Engine& engine, std::string_view first, std::string_view second) {
   if (const std::string& form = engine.info().config.pair_template; !form.empty())
-    return request_of({engine.encode(fill_in(form, first, second))});
+    return request_of({engine.encode(fill_in(form, {{"{query}", first}, {"{document}", second}}))});
   EncodedPair pair = engine.encode_pair(first, second);
   const bool has_types = engine.info().config.type_vocab_size > 1;
   return request_of(

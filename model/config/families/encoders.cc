@@ -11,8 +11,7 @@ namespace tp::families {
 namespace {
 
 constexpr std::uint64_t kGgufRank = 4;  // a pooling_type
-
-bool is_gguf_reranker(const ModelMetadata& model) { return model.whole_or("pooling_type", 0) == kGgufRank; }
+constexpr const char* kGgufScores = "cls.output.weight";
 
 PooledLayerSpec pooler_of(const CheckpointConfig& config, const std::string& name) {
   PooledLayerSpec pooler = pooled_layer(config, name, PooledLayerSpec::Activation::tanh);
@@ -160,18 +159,34 @@ std::uint64_t rows_of(const GgufFiles::Entry& entry) {
 
 }  // namespace
 
+// Older rerankers have no pooling_type.
+bool is_gguf_reranker(const ModelMetadata& model) {
+  return model.has("pooling_type") ? model.whole("pooling_type") == kGgufRank : model.has_tensor(kGgufScores);
+}
+
+nlohmann::json gguf_labels(const ModelMetadata& model) {
+  const GgufFiles::Entry* const scores = model.files().find(kGgufScores);
+  require<CheckpointError>(scores != nullptr,
+                           "{}: pooling_type is {} (rank), expected the tensor {}, found none; use the "
+                           "model's original checkpoint",
+                           model.files().name(), kGgufRank, kGgufScores);
+  constexpr const char* kLabels = "classifier.output_labels";
+  if (!model.has(kLabels)) return {{"num_labels", rows_of(*scores)}};
+  const std::vector<std::string_view> labels = model.texts(kLabels);
+  require<ConfigError>(labels.size() == rows_of(*scores),
+                       "{}: {} must have a label for each row of {}, {}, found {}; convert the model again",
+                       model.files().name(), kLabels, kGgufScores, rows_of(*scores), labels.size());
+  nlohmann::json named = nlohmann::json::object();
+  for (std::size_t i = 0; i < labels.size(); ++i) named[std::to_string(i)] = labels[i];
+  return {{"id2label", named}};
+}
+
 nlohmann::json gguf_encoder(const ModelMetadata& model) {
   const GgufFiles::Entry* const types = model.files().find("token_types.weight");
   nlohmann::json config = {{"layer_norm_eps", model.number_or("attention.layer_norm_epsilon", 1e-12)},
                            {"hidden_act", "gelu"},
                            {"type_vocab_size", types == nullptr ? 0 : rows_of(*types)}};
-  if (!is_gguf_reranker(model)) return config;
-  const GgufFiles::Entry* const scores = model.files().find("cls.output.weight");
-  require<CheckpointError>(scores != nullptr,
-                           "{}: pooling_type is {} (rank), expected the tensor cls.output.weight, found "
-                           "none; use the model's original checkpoint",
-                           model.files().name(), kGgufRank);
-  config["num_labels"] = rows_of(*scores);
+  if (is_gguf_reranker(model)) config.update(gguf_labels(model));
   return config;
 }
 

@@ -67,6 +67,10 @@ GgufFamily gguf_embedder(const std::string& architecture,
 // Files whose sequence head scores pairs of texts.
 GgufFamily gguf_reranker(const std::string& architecture,
                          nlohmann::json (*config)(const ModelMetadata& model));
+// Whether a GGUF file's layer over pooled states scores texts.
+bool is_gguf_reranker(const ModelMetadata& model);
+// The labels of such a file, as a field of config.json. Throws CheckpointError or ConfigError.
+nlohmann::json gguf_labels(const ModelMetadata& model);
 // The fields of config.json that all encoders have. Throws CheckpointError or ConfigError.
 nlohmann::json gguf_encoder(const ModelMetadata& model);
 // BERT's names of norms in GGUF files, which follow attention and the MLP.

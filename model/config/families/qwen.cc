@@ -1,7 +1,8 @@
 // Qwen: Llama with biases of queries, keys and values (Qwen 2) or norms of queries and keys (Qwen 3), with or
 // without experts.
-#include "model/config/families/common.h"
+#include "model/config/families/encoders.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
+#include "tp/internal/require.h"
 
 #include <nlohmann/json.hpp>
 
@@ -59,11 +60,14 @@ ModelSpec qwen3_classifier_spec(const CheckpointConfig& config) {
   spec.has_lm_head = false;
   PooledLayerSpec scores{.name = "score", .out_features = config.labels.size(), .bias = false};
   if (const std::vector<TokenId>& tokens = config.encoder.classifier_token_ids; !tokens.empty()) {
-    scores.name = spec.tied_embeddings ? spec.names.embed_tokens : spec.names.lm_head;
-    scores.of_body = spec.tied_embeddings;
     scores.out_features = 1;
     scores.tokens = tokens;
-    scores.vocab_size = config.vocab_size;
+    scores.vocab_size = config.encoder.classifier_rows;
+    if (scores.vocab_size == 0) {
+      scores.name = spec.tied_embeddings ? spec.names.embed_tokens : spec.names.lm_head;
+      scores.of_body = spec.tied_embeddings;
+      scores.vocab_size = config.vocab_size;
+    }
   }
   spec.sequence_head = SequenceHeadSpec{.pooling = Pooling::last, .layers = {scores}};
   return spec;
@@ -76,6 +80,20 @@ constexpr const char* kRerankerPrompt =
     "provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n<Instruct>: "
     "Given a web search query, retrieve relevant passages that answer the query\n<Query>: {query}\n"
     "<Document>: {document}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+
+// llama.cpp's converter copies the LM head's rows of the answers yes and no, in this order, and leaves out an
+// LM head that is not tied.
+nlohmann::json qwen3_classifier_in_gguf(const ModelMetadata& model) {
+  nlohmann::json config = gguf_labels(model);
+  const nlohmann::json answers = {{"0", "yes"}, {"1", "no"}};
+  if (config.value("num_labels", 0) == 2 || config.value("id2label", nlohmann::json()) == answers) {
+    config = {{"id2label", {{"0", "yes"}}}, {"classifier_token_ids", {1, 0}}, {"classifier_rows", 2}};
+  }
+  constexpr const char* kTemplate = "tokenizer.chat_template.rerank";
+  const GgufMetadata& metadata = model.files().metadata();
+  if (metadata.has(kTemplate)) config["pair_template"] = metadata.text(kTemplate);
+  return config;
+}
 
 }  // namespace
 
@@ -92,7 +110,8 @@ Family qwen2() {
 Family qwen3() {
   Family family = derived(qwen2(), "Qwen3ForCausalLM", qwen3_spec);
   family.defaults.head_dim = 128;
-  family.gguf = {.architecture = "qwen3"};
+  family.gguf = {.architecture = "qwen3",
+                 .is_of = [](const ModelMetadata& model) { return !is_gguf_reranker(model); }};
   family.reranker = "Qwen3ForSequenceClassification";
   return family;
 }
@@ -101,8 +120,8 @@ Family qwen3() {
 Family qwen3_classifier() {
   Family family = derived(qwen3(), "Qwen3ForSequenceClassification", qwen3_classifier_spec);
   family.kind = ModelKind::classifier;
-  family.gguf.is_of = [](const ModelMetadata&) { return false; };  // files are read as Qwen3ForCausalLM
-  family.gguf.read_only = true;
+  family.gguf = gguf_reranker("qwen3", qwen3_classifier_in_gguf);
+  family.names.gguf.sequence_head = {{"score", "cls.output"}};
   family.reranker.clear();
   family.has_causal_body = true;
   family.defaults.pair_template = kRerankerPrompt;

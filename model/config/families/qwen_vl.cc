@@ -20,6 +20,7 @@ Family with_vision(Family family, const std::string& architecture) {
   family.architecture = architecture;
   family.names.part_prefix = "language_model.";
   family.tied_by_outer_field = true;
+  family.reranker.clear();
   family.gguf.config = nullptr;
   return family;
 }

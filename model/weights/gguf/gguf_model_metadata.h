@@ -46,6 +46,7 @@ class ModelMetadata {
 
   std::vector<double> numbers(std::string_view key) const { return metadata_.numbers(full(key)); }
   std::vector<bool> booleans(std::string_view key) const { return metadata_.booleans(full(key)); }
+  std::vector<std::string_view> texts(std::string_view key) const { return metadata_.texts(full(key)); }
 
   // Whether a value that is there is a list.
   bool is_list(std::string_view key) const { return metadata_.values().find(full(key))->second.is_list; }
