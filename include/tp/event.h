@@ -62,10 +62,11 @@ struct PromptHidden {
   std::span<const float> row(std::size_t i) const { return states.subspan(i * hidden_size, hidden_size); }
 };
 
-// One hidden state that represents the whole prompt (Request::pooling).
+// One hidden state that represents the whole prompt (Request::pooling), or the states at some of its
+// positions (Request::states_at).
 struct PooledHidden {
   RequestId request = 0;
-  std::vector<float> state;  // [hidden_size]
+  std::vector<float> state;  // [hidden_size], or [states_at, hidden_size]
 };
 
 // The most likely tokens at one position of the prompt, most likely first. Empty if the logits are not

@@ -9,6 +9,22 @@
 
 namespace tp {
 
+// The prompt of a model that reads a list of documents, and then the query. {count}, {query}, {index} and
+// {document} stand for the number of documents, the query, a document's place in the prompt, and its text.
+struct ListPrompt {
+  std::string begin{};
+  std::string document{};  // for each document
+  std::string end{};
+  std::string document_token{};  // in `document`; the state at this token becomes the document's vector
+  std::string query_token{};     // in `end`; the state at this token becomes the query's vector
+  // Longer lists are divided among prompts. 0: the model has no such prompt.
+  std::size_t max_documents = 0;
+  std::size_t max_document_tokens = 0;  // longer documents are cut
+  std::size_t max_query_tokens = 0;     // longer queries are cut
+
+  bool operator==(const ListPrompt&) const = default;
+};
+
 struct ModelConfig {
   std::string architecture;  // "LlamaForCausalLM"
   std::size_t hidden_size = 0;
@@ -29,6 +45,7 @@ struct ModelConfig {
   // The prompt in which a classifier judges two texts: {query} and {document} stand for the texts.
   // Empty: the tokenizer joins the two texts.
   std::string pair_template{};
+  ListPrompt list_prompt{};
 
   bool operator==(const ModelConfig&) const = default;
 };

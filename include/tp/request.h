@@ -111,8 +111,11 @@ struct Request {
   // Asks for PromptHidden events: hidden states after the final norm.
   bool prompt_hidden = false;
   // Asks for a PooledHidden event: one state for the whole prompt. A request may ask for only one of
-  // score_from, prompt_logits, prompt_hidden and pooling.
+  // score_from, prompt_logits, prompt_hidden, pooling and states_at.
   std::optional<Pooling> pooling{};
+  // Prompt positions in ascending order. Asks for a PooledHidden event with the states at these positions,
+  // one after the other.
+  std::vector<std::size_t> states_at{};
   // Prompt positions in ascending order. Asks for a PromptCandidates event for each position, with the
   // `candidates` most likely tokens. For encoder-decoders, logits and candidates refer to `decoder_prompt`.
   std::vector<std::size_t> candidates_at{};
@@ -154,9 +157,11 @@ struct Request {
   // diffusion models ignore this field. It cannot be combined with results about the prompt.
   std::vector<std::vector<TokenId>> generated{};
 
+  // Whether the request asks for a PooledHidden event.
+  bool asks_for_state() const { return pooling || !states_at.empty(); }
   // Whether the request asks for results about the prompt.
   bool asks_about_prompt() const {
-    return score_from || prompt_logits || prompt_hidden || pooling || !candidates_at.empty();
+    return score_from || prompt_logits || prompt_hidden || asks_for_state() || !candidates_at.empty();
   }
 
   // Throws RequestError with the name of the first value out of range, including values of `sampling`.

@@ -6,12 +6,13 @@
 #include "launch/options/text_inputs.h"
 #include "launch/ranks/engine_command.h"
 #include "runtime/api/rounded.h"
-#include "runtime/text/probabilities.h"
+#include "runtime/text/ranking.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -28,38 +29,54 @@ struct RankFlags {
   std::string output;
 };
 
-// The query with a document, or ids of both together.
-NamedRequest request_for(const Engine& engine, const std::string& query, const BatchText& document) {
-  if (!document.text) return {request_of(document.tokens), document.where};
-  require<RequestError>(!query.empty(), "{}: a text, which needs a query; give --query TEXT", document.where);
-  return {pair_request(engine, query, *document.text), document.where};
+// Adds the query with each document, or ids of both together. Neighbours with texts are one list.
+Ranking ranking_of(const Engine& engine, const std::string& query, const std::vector<BatchText>& documents) {
+  Ranking ranking(engine);
+  std::vector<std::string> texts;
+  const auto add_texts = [&] {
+    if (!texts.empty()) ranking.add(query, std::exchange(texts, {}));
+  };
+  for (const BatchText& document : documents) {
+    require<RequestError>(!document.text || !query.empty(),
+                          "{}: a text, which needs a query; give --query TEXT", document.where);
+    require<RequestError>(
+        document.text || !ranking.reads_lists(),
+        "{}: ids, expected a text, because this model reads all documents in one prompt; give "
+        "`text`",
+        document.where);
+    if (document.text) {
+      texts.push_back(*document.text);
+    } else {
+      add_texts();
+      ranking.add(document.tokens);
+    }
+  }
+  add_texts();
+  return ranking;
 }
 
-std::string ranked_line(const RankFlags& flags, const BatchText& document, std::size_t index, float score) {
+std::string ranked_line(const RankFlags& flags, const BatchText& document, std::size_t index, double score,
+                        double relevance) {
   if (!flags.json) return fmt::format("{:.4f}  {}\n", score, document.text.value_or(document.where));
-  nlohmann::ordered_json object = {{"index", index},
-                                   {"score", rounded(score, 8)},
-                                   {"relevance", rounded(probabilities_of({score}).front(), 8)}};
+  nlohmann::ordered_json object = {
+      {"index", index}, {"score", rounded(score, 8)}, {"relevance", rounded(relevance, 8)}};
   if (document.text) object["text"] = *document.text;
   return json_text(object) + "\n";
 }
 
 void rank(Engine& engine, const RankFlags& flags, const std::vector<BatchText>& documents,
           ResultOutput& output) {
-  const std::size_t labels = engine.info().config.labels.size();
-  require<ConfigError>(
-      labels == 1,
-      "cannot rank documents with {}: expected a model with one label, found {}; use a model "
-      "that scores pairs, or `tp-infer classify`",
-      engine.info().config.architecture, labels);
+  Ranking ranking = ranking_of(engine, flags.query, documents);
   std::vector<NamedRequest> requests;
-  for (const BatchText& document : documents) requests.push_back(request_for(engine, flags.query, document));
-  const std::vector<std::vector<float>> scores = label_scores(engine, std::move(requests), "ranking");
+  for (Request& request : ranking.requests())
+    requests.push_back({std::move(request), documents[ranking.first_document(requests.size())].where});
+  const std::vector<double> scores = ranking.scores(pooled_states(engine, std::move(requests), "ranking"));
   std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return scores[i].front(); });
+  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return scores[i]; });
   if (flags.top != 0) order.resize(std::min(order.size(), flags.top));
-  for (const std::size_t i : order) output.write(ranked_line(flags, documents[i], i, scores[i].front()));
+  for (const std::size_t i : order)
+    output.write(ranked_line(flags, documents[i], i, scores[i], ranking.relevance(scores[i])));
   output.finish();
 }
 
@@ -76,8 +93,8 @@ int run_rank(const CLI::App& command, const RankFlags& flags) {
 
 }  // namespace
 
-// `tp-infer rank`: how well documents answer a query, by a cross-encoder or by a decoder that answers yes and
-// no.
+// `tp-infer rank`: how well documents answer a query, by a cross-encoder, a listwise reranker, or a decoder
+// that answers yes and no.
 void add_rank_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<RankFlags>();
   CLI::App* command = app.add_subcommand("rank", "Order documents by how well they answer a query");

@@ -37,7 +37,8 @@ TaskText task_text(Task task) {
     case Task::classify:
       return {"classify", "classify texts", "a sequence classifier"};
     case Task::rank:
-      return {"rank", "rank documents", "a sequence classifier, or a decoder that answers yes and no"};
+      return {"rank", "rank documents",
+              "a sequence classifier, a listwise reranker, or a decoder that answers yes and no"};
   }
   return {};
 }

@@ -33,6 +33,7 @@ struct EncoderConfig {
   // Rows of the layer for scores, if the file has only the LM head's rows for these tokens, and the tokens
   // are places among them; 0: the tokens are ids of the vocabulary.
   std::size_t classifier_rows = 0;
+  std::size_t projector_dim = 0;  // size of the vectors by whose cosines a listwise reranker scores
   // Adapters that the checkpoint stores with its weights, one for each task, and the task whose adapter is
   // in use (empty: none).
   std::vector<std::string> lora_adaptations{};

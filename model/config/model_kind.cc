@@ -14,6 +14,8 @@ std::string_view describe(ModelKind kind) {
       return "a masked language model";
     case ModelKind::classifier:
       return "a sequence classifier";
+    case ModelKind::list_reranker:
+      return "a listwise reranker";
     case ModelKind::diffusion:
       return "a diffusion language model";
     case ModelKind::seq2seq:
@@ -34,6 +36,8 @@ std::vector<Task> tasks_of(ModelKind kind) {
       return {Task::logits, Task::hidden, Task::embed, Task::fill_mask};
     case ModelKind::classifier:
       return {Task::logits, Task::hidden, Task::embed, Task::classify, Task::rank};
+    case ModelKind::list_reranker:
+      return {Task::hidden, Task::embed, Task::rank};
     case ModelKind::diffusion:
       return {Task::generate, Task::logits, Task::hidden, Task::embed};
     case ModelKind::seq2seq:

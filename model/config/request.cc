@@ -61,23 +61,28 @@ void require_one_for_each_token(std::span<const std::uint8_t> list, std::size_t 
       name, list.size(), tokens);
 }
 
+void require_positions(const std::vector<std::size_t>& places, std::size_t tokens, std::string_view what,
+                       std::string_view name) {
+  const bool ascend = std::ranges::adjacent_find(places, std::greater_equal<>()) == places.end();
+  require<RequestError>(
+      places.empty() || (ascend && places.back() < tokens),
+      "cannot {}: expected ascending positions of a prompt of {} tokens, found others; check `{}`", what,
+      tokens, name);
+}
+
 // Checks the outputs that a request asks for about its prompt.
 void validate_asked(const Request& request) {
   const int kinds = (request.score_from || request.prompt_logits ? 1 : 0) + (request.prompt_hidden ? 1 : 0) +
-                    (request.pooling ? 1 : 0) + (request.candidates_at.empty() ? 0 : 1);
+                    (request.pooling ? 1 : 0) + (request.states_at.empty() ? 0 : 1) +
+                    (request.candidates_at.empty() ? 0 : 1);
   require<RequestError>(kinds <= 1,
                         "cannot answer everything about a prompt at once: expected one of scores or logits, "
-                        "prompt_hidden, pooling and candidates_at, found {}; ask for one",
+                        "prompt_hidden, pooling, states_at and candidates_at, found {}; ask for one",
                         kinds);
-  const std::vector<std::size_t>& places = request.candidates_at;
-  const std::size_t positions =
-      request.decoder_prompt.empty() ? request.prompt.size() : request.decoder_prompt.size();
-  const bool ascend = std::ranges::adjacent_find(places, std::greater_equal<>()) == places.end();
-  require<RequestError>(
-      places.empty() || (ascend && places.back() < positions),
-      "cannot list candidates: expected ascending positions of a prompt of {} tokens, found "
-      "others; check `candidates_at`",
-      positions);
+  require_positions(request.candidates_at,
+                    request.decoder_prompt.empty() ? request.prompt.size() : request.decoder_prompt.size(),
+                    "list candidates", "candidates_at");
+  require_positions(request.states_at, request.prompt.size(), "return hidden states", "states_at");
   require<RequestError>(request.candidates >= 1, "cannot list {} candidates; ask for at least one",
                         request.candidates);
   require_one_for_each_token(request.token_types, request.prompt.size(), "token_types");

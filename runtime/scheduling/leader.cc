@@ -343,8 +343,10 @@ void Leader::append_forced(Sequence& sequence, Delivery& delivery) {
 
 void Leader::settle_rows(Sequence& sequence, const WholeRows& rows, Delivery& delivery) {
   const auto& state = sequence.state;
-  const std::size_t first = sequence.asked_from;
-  sequence.asked_from += rows.values.size() / rows.columns;
+  const std::vector<std::size_t>& places = state->request.states_at;
+  const std::size_t first =
+      places.empty() ? sequence.asked_from : *std::ranges::lower_bound(places, sequence.asked_from);
+  sequence.asked_from = first + rows.values.size() / rows.columns;
   if (state->request.prompt_logits) {
     delivery.emplace_back(state,
                           PromptLogits{state->id, first - state->input.positions, rows.columns, rows.values});

@@ -3,6 +3,10 @@
 namespace tp {
 
 void Pooler::add(std::span<const float> states, std::size_t columns) {
+  if (!pooling_) {
+    state_.insert(state_.end(), states.begin(), states.end());
+    return;
+  }
   state_.resize(columns);
   for (; !states.empty(); states = states.subspan(columns), ++tokens_) {
     if (pooling_ == Pooling::first && tokens_ > 0) continue;

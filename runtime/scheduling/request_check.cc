@@ -26,13 +26,13 @@ void check_task(const Request& request, const LeaderOptions& options) {
   };
   check(request.max_tokens > 0, Task::generate, "generate text");
   check(request.score_from.has_value(), Task::score, "score a text");
-  check(request.pooling.has_value(), Task::embed, "turn a text into a vector");
+  check(request.asks_for_state(), Task::embed, "turn a text into a vector");
   require<RequestError>(
       !request.unmasking || options.kind == ModelKind::diffusion,
       "cannot unmask tokens: `steps`, `block_length`, `unmask`, `threshold` and `unmask_cache` are for "
       "diffusion language models, and {} is {}; leave them out",
       options.model(), describe(options.kind));
-  const bool has_logits = options.kind != ModelKind::encoder && options.kind != ModelKind::classifier;
+  const bool has_logits = does(options.kind, Task::logits) && options.kind != ModelKind::classifier;
   require<RequestError>(has_logits || (!request.prompt_logits && request.candidates_at.empty()),
                         "cannot give logits of tokens: {} is {}, which has none; ask for its hidden states",
                         options.model(), describe(options.kind));

@@ -5,7 +5,8 @@
 namespace tp {
 
 void begin_decoder(const GenerationDefaults& defaults, const std::string& model, Request& request) {
-  const bool reads_input_only = request.max_tokens == 0 && (request.prompt_hidden || request.pooling);
+  const bool reads_input_only =
+      request.max_tokens == 0 && (request.prompt_hidden || request.asks_for_state());
   if (reads_input_only || !request.decoder_prompt.empty()) return;
   require<RequestError>(
       defaults.decoder_start.has_value(),

@@ -81,11 +81,12 @@ struct RequestState {
     if (request.prompt_logits) return input.positions;
     if (request.score_from) return *request.score_from - 1;
     if (!request.candidates_at.empty()) return request.candidates_at.front();
+    if (!request.states_at.empty()) return request.states_at.front();
     return request.pooling == Pooling::last ? end_of_states() - 1 : 0;
   }
   std::size_t asked_end() const {
     const std::size_t all = request.prompt.size();
-    if (request.prompt_hidden || request.pooling) return end_of_states();
+    if (request.prompt_hidden || request.asks_for_state()) return end_of_states();
     if (request.prompt_logits) return all;
     if (request.score_from) return all - 1;
     return request.candidates_at.empty() ? 0 : request.candidates_at.back() + 1;
@@ -94,6 +95,7 @@ struct RequestState {
   // input.
   std::size_t end_of_states() const {
     if (request.pooling == Pooling::first) return 1;
+    if (!request.states_at.empty()) return request.states_at.back() + 1;
     return input.tokens != 0 ? input.tokens : request.prompt.size();
   }
 };

@@ -69,7 +69,7 @@ std::shared_ptr<Sequence> WaitingQueue::make_sample(const std::shared_ptr<Reques
   sequence->sample = state->request.n - state->not_begun;
   --state->not_begun;
   sequence->asked_from = state->first_asked();
-  if (state->request.pooling) sequence->pooler.emplace(*state->request.pooling);
+  if (state->request.asks_for_state()) sequence->pooler.emplace(state->request.pooling);
   sequence->state = state;
   return sequence;
 }

@@ -43,14 +43,13 @@ void ask_for_proposals(const Sequence& sequence, std::size_t begin, std::size_t 
   }
 }
 
-void ask_for_candidates(const Sequence& sequence, std::size_t begin, std::size_t end, std::size_t first_row,
-                        std::vector<Output>& outputs) {
-  const Request& request = sequence.state->request;
-  for (const std::size_t position : request.candidates_at) {
+// Requests one output for each of these positions.
+template <class Want>
+void ask_at(const std::vector<std::size_t>& positions, const Want& want, const Sequence& sequence,
+            std::size_t begin, std::size_t end, std::size_t first_row, std::vector<Output>& outputs) {
+  for (const std::size_t position : positions) {
     if (position < begin || position >= end) continue;
-    outputs.push_back({sequence.id,
-                       {static_cast<std::uint32_t>(first_row + (position - begin)), 1},
-                       want::Candidates{.count = static_cast<std::uint32_t>(request.candidates)}});
+    outputs.push_back({sequence.id, {static_cast<std::uint32_t>(first_row + (position - begin)), 1}, want});
   }
 }
 
@@ -63,12 +62,17 @@ void ask_about_prompt(const Sequence& sequence, std::size_t begin, std::size_t e
                 want::Logits{}};
   const Request& request = sequence.state->request;
   if (request.prompt_logits) return outputs.push_back(std::move(output));
+  if (!request.states_at.empty())
+    return ask_at(request.states_at, want::Hidden{}, sequence, begin, end, first_row, outputs);
   if (request.prompt_hidden || request.pooling) {
     output.want = want::Hidden{};
     return outputs.push_back(std::move(output));
   }
   if (request.proposal) return ask_for_proposals(sequence, begin, end, first_row, outputs);
-  if (!request.candidates_at.empty()) return ask_for_candidates(sequence, begin, end, first_row, outputs);
+  if (!request.candidates_at.empty()) {
+    const want::Candidates candidates{.count = static_cast<std::uint32_t>(request.candidates)};
+    return ask_at(request.candidates_at, candidates, sequence, begin, end, first_row, outputs);
+  }
   if (request.score_top > 0) {
     outputs.push_back(output);
     outputs.back().want = want::Candidates{.count = static_cast<std::uint32_t>(request.score_top)};

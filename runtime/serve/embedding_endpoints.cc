@@ -1,4 +1,4 @@
-// The endpoints of encoders: embeddings in OpenAI's format, documents ranked by a cross-encoder in the format
+// The endpoints of encoders: embeddings in OpenAI's format, documents ranked by a reranker in the format
 // of Jina and Cohere, and scores of pairs of texts in vLLM's format.
 #include "model/tokenizer/text/base64.h"
 #include "runtime/api/api_call.h"
@@ -6,7 +6,8 @@
 #include "runtime/api/prompt_ids.h"
 #include "runtime/serve/endpoints.h"
 #include "runtime/serve/pooled_call.h"
-#include "runtime/text/probabilities.h"
+#include "runtime/text/list_scores.h"
+#include "runtime/text/ranking.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -146,10 +147,6 @@ Pairs pairs_of(const Json& body) {
   return pairs;
 }
 
-bool ranks_pairs(const EngineInfo& info) {
-  return info.kind == ModelKind::classifier && info.config.labels.size() == 1;
-}
-
 // Whether a score is the sigmoid of the model's logit, or the logit itself.
 bool is_activated(const Json& body) {
   for (const char* const name : {"use_activation", "activation"}) {
@@ -161,22 +158,20 @@ bool is_activated(const Json& body) {
   return true;
 }
 
-// The model's score of a pair, from its pooled state.
-double relevance_of(const Engine& engine, std::vector<float> state, bool activated) {
-  const std::vector<float> logits = engine.sequence_head(std::move(state));
-  return activated ? probabilities_of(logits).front() : logits.front();
+// The scores of all documents, from the states of the ranking's requests.
+std::vector<double> shown_scores(const Ranking& ranking, std::vector<std::vector<float>> states,
+                                 bool activated) {
+  std::vector<double> scores = ranking.scores(std::move(states));
+  if (activated) {
+    for (double& score : scores) score = ranking.relevance(score);
+  }
+  return scores;
 }
 
-double similarity(const std::vector<float>& one, const std::vector<float>& other) {
-  double product = 0.0;
-  double squares[2] = {};
-  for (std::size_t i = 0; i < one.size(); ++i) {
-    product += static_cast<double>(one[i]) * other[i];
-    squares[0] += static_cast<double>(one[i]) * one[i];
-    squares[1] += static_cast<double>(other[i]) * other[i];
-  }
-  const double lengths = std::sqrt(squares[0] * squares[1]);
-  return lengths == 0.0 ? 0.0 : product / lengths;
+std::size_t tokens_of(const std::vector<Request>& requests) {
+  std::size_t tokens = 0;
+  for (const Request& request : requests) tokens += request.prompt.size();
+  return tokens;
 }
 
 Json score_answer(const Service& service, const std::vector<double>& scores, std::size_t tokens) {
@@ -187,25 +182,25 @@ Json score_answer(const Service& service, const std::vector<double>& scores, std
           {"model", service.model_name()},   {"data", std::move(data)}, {"usage", usage_of(tokens)}};
 }
 
-// Scores of a cross-encoder, which reads both texts together.
+// Scores of a model that reads both texts together. One text with each of a list is a query with its
+// documents.
 void score_together(Service& service, const Exchange& exchange, const Json& body) {
-  const Engine& engine = *service.model.engine;
   const bool activated = is_activated(body);
   const Pairs pairs = pairs_of(body);
-  std::vector<Request> requests;
-  std::size_t tokens = 0;
-  for (std::size_t i = 0; i < pairs.second.size(); ++i) {
-    requests.push_back(prompt_or_pair_request(engine, pairs.first[pairs.first_of(i)], pairs.second[i]));
-    requests.back().pooling = engine.info().head_pooling;
-    tokens += requests.back().prompt.size();
+  Ranking ranking(*service.model.engine);
+  if (ranking.reads_lists() && pairs.first.size() == 1) {
+    ranking.add(pairs.first.front(), pairs.second);
+  } else {
+    for (std::size_t i = 0; i < pairs.second.size(); ++i)
+      ranking.add_pair_or_prompt(pairs.first[pairs.first_of(i)], pairs.second[i]);
   }
-  PooledCall::start(service, exchange, std::move(requests), "text_2",
-                    [&service, &engine, tokens, activated](std::vector<std::vector<float>> states) {
-                      std::vector<double> scores;
-                      for (std::vector<float>& state : states)
-                        scores.push_back(relevance_of(engine, std::move(state), activated));
-                      return score_answer(service, scores, tokens);
-                    });
+  std::vector<Request> requests = std::move(ranking.requests());
+  const std::size_t tokens = tokens_of(requests);
+  PooledCall::start(
+      service, exchange, std::move(requests), "text_2",
+      [&service, ranking = std::move(ranking), tokens, activated](std::vector<std::vector<float>> states) {
+        return score_answer(service, shown_scores(ranking, std::move(states), activated), tokens);
+      });
 }
 
 // Similarities of embeddings: the cosine of their angle.
@@ -228,7 +223,7 @@ void score_apart(Service& service, const Exchange& exchange, const Json& body) {
         for (std::vector<float>& state : states) embeddings.push_back(embedder.embedding(std::move(state)));
         std::vector<double> scores;
         for (std::size_t i = 0; i < pairs.second.size(); ++i)
-          scores.push_back(similarity(embeddings[pairs.first_of(i)], embeddings[pairs.first.size() + i]));
+          scores.push_back(cosine(embeddings[pairs.first_of(i)], embeddings[pairs.first.size() + i]));
         return score_answer(service, scores, tokens);
       });
 }
@@ -268,13 +263,13 @@ void embeddings(Service& service, const Exchange& exchange) {
 void rerank(Service& service, const Exchange& exchange) {
   const Json body = parse_body(exchange->take_body());
   service.require_model(model_asked_for(body));
-  const Engine& engine = *service.model.engine;
-  const EngineInfo& info = engine.info();
+  const EngineInfo& info = service.model.engine->info();
   refuse(body, kNotHere);
   require<RequestError>(
-      ranks_pairs(info),
-      "cannot rank documents: expected a classifier of pairs with one label, found {}; use a "
-      "server with such a model, --task rank with a model that answers yes and no, or /v1/embeddings",
+      can_rank(info),
+      "cannot rank documents: expected a classifier of pairs with one label, or a listwise reranker, found "
+      "{}; "
+      "use a server with such a model, --task rank with a model that answers yes and no, or /v1/embeddings",
       describe(info.kind));
   const Json query = body.value("query", Json());
   require<RequestError>(query.is_string(), "`query`: expected a text, found {}", query.type_name());
@@ -283,41 +278,36 @@ void rerank(Service& service, const Exchange& exchange) {
   const bool with_texts = body.value("return_documents", Json()) == true;
   const bool activated = is_activated(body);
   check_repeated("query", query.get_ref<const std::string&>(), documents.size());
-  std::vector<Request> requests;
-  std::size_t tokens = 0;
-  for (const std::string& document : documents) {
-    requests.push_back(pair_request(engine, query.get<std::string>(), document));
-    requests.back().pooling = info.head_pooling;
-    tokens += requests.back().prompt.size();
-  }
-  PooledCall::start(service, exchange, std::move(requests), "documents",
-                    [&service, &engine, documents, top, with_texts, activated,
-                     tokens](std::vector<std::vector<float>> states) {
-                      std::vector<double> relevance;
-                      for (std::vector<float>& state : states)
-                        relevance.push_back(relevance_of(engine, std::move(state), activated));
-                      std::vector<std::size_t> order(relevance.size());
-                      std::iota(order.begin(), order.end(), std::size_t{0});
-                      std::ranges::stable_sort(order, std::greater<>(),
-                                               [&](std::size_t i) { return relevance[i]; });
-                      if (top != 0) order.resize(std::min(order.size(), top));
-                      Json results = Json::array();
-                      for (const std::size_t i : order) {
-                        results.push_back({{"index", i}, {"relevance_score", relevance[i]}});
-                        if (with_texts) results.back()["document"] = {{"text", documents[i]}};
-                      }
-                      return Json{{"id", new_response_id("rerank-")},
-                                  {"model", service.model_name()},
-                                  {"results", std::move(results)},
-                                  {"usage", usage_of(tokens)}};
-                    });
+  Ranking ranking(*service.model.engine);
+  ranking.add(query.get_ref<const std::string&>(), documents);
+  std::vector<Request> requests = std::move(ranking.requests());
+  const std::size_t tokens = tokens_of(requests);
+  PooledCall::start(
+      service, exchange, std::move(requests), "documents",
+      [&service, ranking = std::move(ranking), documents, top, with_texts, activated,
+       tokens](std::vector<std::vector<float>> states) {
+        const std::vector<double> relevance = shown_scores(ranking, std::move(states), activated);
+        std::vector<std::size_t> order(relevance.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return relevance[i]; });
+        if (top != 0) order.resize(std::min(order.size(), top));
+        Json results = Json::array();
+        for (const std::size_t i : order) {
+          results.push_back({{"index", i}, {"relevance_score", relevance[i]}});
+          if (with_texts) results.back()["document"] = {{"text", documents[i]}};
+        }
+        return Json{{"id", new_response_id("rerank-")},
+                    {"model", service.model_name()},
+                    {"results", std::move(results)},
+                    {"usage", usage_of(tokens)}};
+      });
 }
 
 void score(Service& service, const Exchange& exchange) {
   const Json body = parse_body(exchange->take_body());
   service.require_model(model_asked_for(body));
   refuse(body, kNotHere);
-  if (ranks_pairs(service.model.engine->info())) return score_together(service, exchange, body);
+  if (can_rank(service.model.engine->info())) return score_together(service, exchange, body);
   score_apart(service, exchange, body);
 }
 

@@ -58,7 +58,7 @@ CheckpointConfig load_config_for(const std::filesystem::path& model, const std::
   const CheckpointConfig config = load_config(model);
   json document = json::parse(config.document.text);
   const bool is_classifier = kind_of(config) == ModelKind::classifier;
-  if (task.empty() || (task == kRank && is_classifier)) {
+  if (task.empty() || (task == kRank && does(kind_of(config), Task::rank))) {
     const std::vector<std::string> answers =
         JsonNode(document, config.document.file).list_or_empty(kAnswers, &JsonNode::string);
     const bool has_ids = document.contains(kAnswerIds);

@@ -3,11 +3,8 @@
 #include "model/tokenizer/text/unicode.h"
 #include "runtime/text/finite_results.h"
 #include "tp/internal/require.h"
-#include "tp/marked_text.h"
 
 #include <algorithm>
-#include <initializer_list>
-#include <tuple>
 #include <utility>
 
 #include <fmt/ranges.h>
@@ -24,46 +21,9 @@ Request request_of(EncoderInput input) {
   return request;
 }
 
-namespace {
-
-// The template with texts in place of their names. The texts cannot write control tokens.
-MarkedText fill_in(std::string_view form,
-                   std::initializer_list<std::pair<std::string_view, std::string_view>> texts) {
-  MarkedText prompt;
-  while (true) {
-    std::size_t place = form.size();
-    std::pair<std::string_view, std::string_view> next;
-    for (const auto& text : texts) {
-      const std::size_t found = form.find(text.first);
-      if (found < place) std::tie(place, next) = std::pair(found, text);
-    }
-    prompt.append(form.substr(0, place));
-    if (place == form.size()) return prompt;
-    prompt.append_input(next.second);
-    form.remove_prefix(place + next.first.size());
-  }
+Pooling usual_pooling(ModelKind kind) {
+  return kind == ModelKind::decoder || kind == ModelKind::list_reranker ? Pooling::last : Pooling::mean;
 }
-
-}  // namespace
-
-// Models without token types get no types for the second text, either.
-Request pair_request(const Engine& engine, std::string_view first, std::string_view second) {
-  if (const std::string& form = engine.info().config.pair_template; !form.empty())
-    return request_of({engine.encode(fill_in(form, {{"{query}", first}, {"{document}", second}}))});
-  EncodedPair pair = engine.encode_pair(first, second);
-  const bool has_types = engine.info().config.type_vocab_size > 1;
-  return request_of(
-      {std::move(pair.ids), has_types ? std::move(pair.token_types) : std::vector<std::uint8_t>()});
-}
-
-Request prompt_or_pair_request(const Engine& engine, std::string_view first, std::string_view second) {
-  const std::string& form = engine.info().config.pair_template;
-  if (form.empty() || !first.starts_with(form.substr(0, form.find('\n'))))
-    return pair_request(engine, first, second);
-  return request_of({engine.encode(MarkedText(std::string(first).append(second)))});
-}
-
-Pooling usual_pooling(ModelKind kind) { return kind == ModelKind::decoder ? Pooling::last : Pooling::mean; }
 
 Embedder::Embedder(const Engine& engine, const std::filesystem::path& folder, const EmbedOptions& options)
     : engine_(&engine),

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace tp {
@@ -23,13 +22,6 @@ struct EncoderInput {
 
 // A request that contains this input and asks for nothing yet.
 Request request_of(EncoderInput input);
-
-// A request for two texts together: in the model's template, or joined by its tokenizer. Throws RequestError,
-// or CheckpointError if there is no template and the tokenizer does not support pairs.
-Request pair_request(const Engine& engine, std::string_view first, std::string_view second);
-// Like pair_request, for programs of vLLM, which write the template themselves. If `first` begins with the
-// template's first line, `first` begins the prompt, `second` is the rest, and both may write control tokens.
-Request prompt_or_pair_request(const Engine& engine, std::string_view first, std::string_view second);
 
 struct EmbedOptions {
   std::optional<Pooling> pooling{};  // none: the model's pooling, or else usual_pooling()

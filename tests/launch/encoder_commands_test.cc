@@ -4,6 +4,7 @@
 #include "tests/launch/text_model.h"
 #include "tests/reference/encoder_fixture.h"
 #include "tests/reference/npy_array.h"
+#include "tests/runtime/engine/list_reranker_folder.h"
 
 #include <cmath>
 #include <fstream>
@@ -189,6 +190,34 @@ TEST(Encoders, RankOrdersDocumentsByTheScoresOfPairs) {
                    "standard input:1: a text, which needs a query; give --query TEXT");
 }
 
+TEST(Encoders, RankReadsAListOfDocumentsWithAListwiseReranker) {
+  const ListRerankerFolder model;
+  const std::string documents = "red sky\n\"green blue\"\n{\"text\": \"sky\"}\n";
+  std::vector<json> expected;
+  for (const std::size_t ranks : {1, 2, 3}) {
+    const Finished finished =
+        run(ranks, {"rank", "--model", model.path(), "--query", "blue sky", "--batch", "-", "--json"},
+            {.input = documents});
+    expect_success(finished);
+    const std::vector<json> lines = json_lines(finished.out);
+    ASSERT_EQ(lines.size(), 3U);
+    EXPECT_GE(lines[0].at("score"), lines[1].at("score"));
+    EXPECT_GE(lines[1].at("score"), lines[2].at("score"));
+    if (expected.empty()) expected = lines;
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      EXPECT_EQ(lines[i].at("relevance"), lines[i].at("score"));
+      EXPECT_EQ(lines[i].at("text"), expected[i].at("text"));
+      EXPECT_NEAR(lines[i].at("score").get<double>(), expected[i].at("score").get<double>(), 1e-5);
+    }
+  }
+  expect_one_error(
+      run(1, {"rank", "--model", model.path(), "--query", "a", "--batch", "-"},
+          {.input = "red\n{\"ids\": [1, 2]}\n"}),
+      1, "standard input:2: ids, expected a text, because this model reads all documents in one prompt");
+  expect_one_error(run(1, {"classify", "--model", model.path(), "--prompt", "red"}), 1,
+                   "found a listwise reranker (JinaForRanking); use tp-infer hidden, embed, rank with it");
+}
+
 TEST(Encoders, ClassifyGivesTheProbabilityOfEveryLabel) {
   const TextEncoder model("xlmroberta-reranker");
   const Finished finished = run(2, {"classify", "--model", model.path(), "--prompt", "red sky", "--json"});
@@ -219,7 +248,8 @@ TEST(Encoders, ACommandThatDoesNotFitSaysWhichDo) {
       "cannot fill masks with " + decoder +
           ": expected a masked language model, found a decoder (LlamaForCausalLM); use tp-infer generate");
   expect_one_error(run(1, {"rank", "--model", encoder, "--batch", "-"}, {.input = "a\n"}), 1,
-                   "expected a sequence classifier, or a decoder that answers yes and no, found an encoder "
+                   "expected a sequence classifier, a listwise reranker, or a decoder that answers yes and "
+                   "no, found an encoder "
                    "(BertModel)");
 }
 

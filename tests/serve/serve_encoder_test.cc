@@ -3,6 +3,7 @@
 #include "tests/launch/damaged_weights.h"
 #include "tests/launch/text_encoder.h"
 #include "tests/reference/encoder_fixture.h"
+#include "tests/runtime/engine/list_reranker_folder.h"
 #include "tests/serve/served_program.h"
 
 #include <atomic>
@@ -155,6 +156,36 @@ TEST(ServeEncoder, ScoresPairsLikeItRanksDocuments) {
               std::string::npos)
         << reply_to_many.body;
   }
+  server.end();
+}
+
+// One text with each of a list is a query with a list of documents. Its scores are cosines, with an
+// activation and without.
+TEST(ServeEncoder, ScoresListsWithAListwiseReranker) {
+  const ListRerankerFolder model;
+  ServedProgram server(2, {"--model", model.path()});
+  const json documents = {"red", "a green sky", "blue"};
+  const json reply = server.post("/v1/rerank", {{"query", "sky?"}, {"documents", documents}}).json();
+  ASSERT_EQ(reply.at("results").size(), 3U);
+  const json scored = server.post("/score", {{"text_1", "sky?"}, {"text_2", documents}}).json();
+  const json raw =
+      server.post("/rerank", {{"query", "sky?"}, {"documents", documents}, {"use_activation", false}}).json();
+  EXPECT_EQ(raw.at("results"), reply.at("results"));
+  for (const json& result : reply.at("results")) {
+    const double score = result.at("relevance_score");
+    EXPECT_GE(score, -1.0);
+    EXPECT_LE(score, 1.0);
+    EXPECT_EQ(scored.at("data").at(result.at("index").get<std::size_t>()).at("score"), score);
+  }
+  EXPECT_EQ(scored.at("usage"), reply.at("usage"));
+  // Two texts each are lists of one document, so each has a prompt of its own.
+  const json pairs = {{"text_1", {"sky?", "sky?"}}, {"text_2", {"red", "blue"}}};
+  const json apart = server.post("/v1/score", pairs).json();
+  ASSERT_EQ(apart.at("data").size(), 2U);
+  const json alone = server.post("/v1/score", {{"text_1", "sky?"}, {"text_2", "red"}}).json();
+  EXPECT_NEAR(apart.at("data").at(0).at("score").get<double>(),
+              alone.at("data").at(0).at("score").get<double>(), 1e-5);
+  EXPECT_EQ(server.post("/v1/completions", {{"prompt", "sky?"}}).status, 400);
   server.end();
 }
 

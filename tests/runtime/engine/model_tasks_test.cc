@@ -3,6 +3,7 @@
 #include "model/config/config.h"
 #include "runtime/text/embedder.h"
 #include "runtime/text/probabilities.h"
+#include "runtime/text/ranking.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/encoder_fixture.h"
