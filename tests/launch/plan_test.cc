@@ -45,6 +45,33 @@ TEST(Plan, HasTheWeightsThatInspectShows) {
   EXPECT_NE(plan.at("tensor_ends").get<std::string>().find("it has 32 attention heads"), std::string::npos);
 }
 
+// The line of `inspect` that begins with this name, without the name.
+std::string inspected_line(const std::string& fixture, const std::string& name) {
+  const Finished finished = run(kNoMpirun, {"inspect", "--model", reference::fixture(fixture).folder});
+  expect_success(finished);
+  std::istringstream lines(finished.out);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(name + " ")) return line.substr(line.find_first_not_of(' ', name.size()));
+  }
+  return "none";
+}
+
+TEST(Inspect, CountsTheTensorsOfMultiTokenPrediction) {
+  EXPECT_EQ(inspected_line("qwen35", "multi-token prediction"), "15 tensors, used by --speculate mtp");
+  EXPECT_EQ(inspected_line("llama-gqa", "multi-token prediction"), "none");
+  for (const auto& [name, tensors] : {std::pair{"qwen35", 15}, {"llama-gqa", 0}}) {
+    const Finished finished =
+        run(kNoMpirun, {"inspect", "--model", reference::fixture(name).folder, "--json"});
+    expect_success(finished);
+    EXPECT_EQ(json::parse(finished.out).at("next_token_tensors"), tensors) << name;
+  }
+}
+
+TEST(Inspect, DescribesMamba1Mixers) {
+  EXPECT_EQ(inspected_line("mamba1", "mixers"), "Mamba-1, 128 channels, states of 16");
+  EXPECT_EQ(inspected_line("llama-gqa", "mixers"), "none");
+}
+
 TEST(Plan, UsesEveryNumberThatItIsGiven) {
   const Arguments some = {"--bandwidth", "20GB/s", "--flops", "0.2T", "--net", "100us,1Gb", "--batch", "1"};
   const auto of_two = [](const json& plan) { return plan.at("tensor")[1].at("decode")[0]; };

@@ -1,3 +1,4 @@
+#include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "tests/model/small_config.h"
 #include "tests/model/weights/checkpoint_files.h"
@@ -48,6 +49,20 @@ TEST(ConfigLimits, RefusesMoreLabelsThanAProgramCanHold) {
   object.update({{"architectures", {"BertForSequenceClassification"}}, {"num_labels", 1 << 21}});
   EXPECT_EQ(refusal_of(object),
             "config.json: num_labels must be at most 1048576, found 2097152; check config.json");
+}
+
+// A table has a number for each head and distance.
+TEST(ConfigLimits, RefusesMoreDistancesOfSymmetricAlibiThanATableCanHold) {
+  json object = small_config();
+  object.update({{"architectures", {"JinaBertModel"}},
+                 {"position_embedding_type", "alibi"},
+                 {"num_key_value_heads", 8},
+                 {"max_position_embeddings", 1 << 20}});
+  EXPECT_EQ(make_spec(parse(object)).relative_bias->max_distance, std::size_t{1} << 20);
+  object["max_position_embeddings"] = (1 << 20) + 1;
+  EXPECT_EQ(test::error_of<ConfigError>([&] { make_spec(parse(object)); }),
+            "max_position_embeddings must be at most 1048576 with symmetric ALiBi, found 1048577; check "
+            "config.json");
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 
 #include <cmath>
 #include <functional>
+#include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace tp {
@@ -18,21 +20,28 @@ using test::TemporaryDirectory;
 using Kind = RopeScaling::Kind;
 using Change = std::function<void(GgufBuilder&)>;
 
+std::string zeros(std::size_t elements) { return std::string(elements * sizeof(float), 0); }
+
 GgufBuilder& add_number(GgufBuilder& file, const std::string& key, float value) {
   return file.value("llama.rope." + key, GgufKind::f32, le(value));
 }
 
+struct Model {
+  std::string architecture = "llama";
+  std::uint32_t blocks = 1;
+};
+
 // Heads of 8 elements, and 20 tokens.
-CheckpointConfig config_with(const Change& change) {
+CheckpointConfig config_with(const Change& change, const Model& model = {}) {
   GgufBuilder file;
-  file.text("general.architecture", "llama");
-  for (const auto& [key, number] : {std::pair{"llama.context_length", 64U},
-                                    {"llama.embedding_length", 16U},
-                                    {"llama.block_count", 1U},
-                                    {"llama.feed_forward_length", 8U},
-                                    {"llama.attention.head_count", 2U}})
-    file.whole(key, number);
-  file.tensor("token_embd.weight", {20, 16}, "F32", std::string(20 * 16 * sizeof(float), 0));
+  file.text("general.architecture", model.architecture);
+  for (const auto& [key, number] : {std::pair{".context_length", 64U},
+                                    {".embedding_length", 16U},
+                                    {".block_count", model.blocks},
+                                    {".feed_forward_length", 8U},
+                                    {".attention.head_count", 2U}})
+    file.whole(model.architecture + key, number);
+  file.tensor("token_embd.weight", {20, 16}, "F32", zeros(20 * 16));
   change(file);
   const TemporaryDirectory directory;
   return load_config(directory.write("model.gguf", file.file()));
@@ -54,6 +63,44 @@ TEST(GgufConfig, ReadsWhetherTokensAttendToEarlierTokensOnly) {
   EXPECT_TRUE(config_with([](GgufBuilder&) {}).is_causal);
   EXPECT_TRUE(config_with(with(true, 0)).is_causal);
   EXPECT_FALSE(config_with(with(false, 0)).is_causal);
+}
+
+// Families list the layers, so the number is refused before any of them does.
+TEST(GgufConfig, RefusesMoreBlocksThanAProgramCanHold) {
+  const auto refusal_of = [](const Model& model) {
+    return error_of<ConfigError>([&] { config_with([](GgufBuilder&) {}, model); });
+  };
+  EXPECT_EQ(config_with([](GgufBuilder&) {}, {.blocks = 65536}).num_hidden_layers, 65536U);
+  for (const std::uint32_t blocks : {65537U, 0xFFFFFFFFU}) {
+    EXPECT_CONTAINS(
+        refusal_of({.blocks = blocks}),
+        fmt::format("block_count must be at most 65536, found {}; convert the model again", blocks));
+  }
+}
+
+// llama-quantize stores a matrix of one row as a vector.
+TEST(GgufConfig, CountsTheRowsOfVectorsAsOne) {
+  const auto config_of = [](const std::vector<std::uint64_t>& types,
+                            const std::vector<std::uint64_t>& scores) {
+    const auto elements = [](const std::vector<std::uint64_t>& shape) {
+      return shape.size() == 1 ? shape[0] : shape[0] * shape[1];
+    };
+    return config_with(
+        [&](GgufBuilder& file) {
+          file.whole("bert.pooling_type", 4);
+          file.tensor("token_types.weight", types, "F32", zeros(elements(types)));
+          file.tensor("cls.output.weight", scores, "F32", zeros(elements(scores)));
+        },
+        {.architecture = "bert"});
+  };
+  const CheckpointConfig vectors = config_of({16}, {16});
+  EXPECT_EQ(vectors.architecture, "BertForSequenceClassification");
+  EXPECT_EQ(vectors.type_vocab_size, 1U);
+  EXPECT_EQ(vectors.labels.size(), 1U);
+  EXPECT_EQ(config_of({1, 16}, {1, 16}), vectors);
+  const CheckpointConfig matrices = config_of({2, 16}, {3, 16});
+  EXPECT_EQ(matrices.type_vocab_size, 2U);
+  EXPECT_EQ(matrices.labels.size(), 3U);
 }
 
 // Files of dense models may have the keys of experts, with 0.

@@ -154,5 +154,22 @@ TEST(NewerConfigs, GrowQueriesByPositionsOfTheFirstContext) {
                   "llama_4_scaling_beta is 0.1, expected a scaled RoPE");
 }
 
+// Jina Embeddings 3 has the class of XLM-RoBERTa's body, with other positions. Its heads have no family.
+TEST(NewerConfigs, OfXlmRobertaMayHaveRotaryPositionsOnlyWithoutAHead) {
+  const auto with_positions = [](const char* architecture, const char* type) {
+    return with(
+        small_config(),
+        {{"architectures", {architecture}}, {"num_key_value_heads", 8}, {"position_embedding_type", type}});
+  };
+  const json body = with_positions("XLMRobertaModel", "rotary");
+  EXPECT_EQ(make_spec(parse(body)).learned_positions, 0U);
+  const char* const classifier = "XLMRobertaForSequenceClassification";
+  EXPECT_EQ(make_spec(parse(with_positions(classifier, "absolute"))).learned_positions, 256U);
+  EXPECT_CONTAINS(
+      refusal_of(with_positions(classifier, "rotary")),
+      "position_embedding_type must be \"absolute\" for XLMRobertaForSequenceClassification, found "
+      "\"rotary\"");
+}
+
 }  // namespace
 }  // namespace tp

@@ -72,9 +72,12 @@ std::string gemma3n_in_gguf(std::string name) {
 // The fixture, as llama.cpp's converter writes it.
 class Gemma3nFile {
  public:
-  explicit Gemma3nFile(const Fixture& fixture) : text_(test::config_in(fixture.folder).at("text_config")) {
+  // `width`: of all MLPs, as one number; 0: the fixture's widths, as a list.
+  explicit Gemma3nFile(const Fixture& fixture, std::uint32_t width = 0)
+      : text_(test::config_in(fixture.folder).at("text_config")) {
     add_numbers();
     add_lists();
+    add_widths(width);
     const Tensors all = test::tensors_of(fixture.folder);
     for (const auto& [name, values] : all) {
       if (name.starts_with("model.language_model.") && name.find("altup_") == name.npos)
@@ -126,14 +129,21 @@ class Gemma3nFile {
   void add_lists() {
     std::vector<std::uint8_t> windows;
     for (const json& type : text_["layer_types"]) windows.push_back(type == "sliding_attention" ? 1 : 0);
-    const auto widths = text_["intermediate_size"].get<std::vector<std::int32_t>>();
     std::vector<float> cutoffs;
     // The quantile for 0.95, as torch computes it in float32.
     for (const double part : text_["activation_sparsity_pattern"])
       cutoffs.push_back(part == 0.95 ? 1.6448533F : -std::numeric_limits<float>::infinity());
     file_.numbers("gemma3n.attention.sliding_window_pattern", GgufKind::boolean, windows);
-    file_.numbers("gemma3n.feed_forward_length", GgufKind::i32, widths);
     file_.numbers("gemma3n.activation_sparsity_scale", GgufKind::f32, cutoffs);
+  }
+
+  void add_widths(std::uint32_t width) {
+    const char* const key = "gemma3n.feed_forward_length";
+    const auto widths = text_["intermediate_size"].get<std::vector<std::int32_t>>();
+    if (width == 0)
+      file_.numbers(key, GgufKind::i32, widths);
+    else
+      file_.whole(key, width);
   }
 
   void store(const std::string& name, const Values& values) {
@@ -198,6 +208,18 @@ TEST_F(GgufGemma3n, IsWrittenAsLlamaCppWritesIt) {
               0)
         << name;
   }
+}
+
+// Files of models whose MLPs have one width.
+TEST_F(GgufGemma3n, MayHaveOneWidthForAllLayers) {
+  const auto widths_in = [&](const Gemma3nFile& file) {
+    std::vector<std::size_t> widths;
+    for (const BlockSpec& block : make_spec(load_config(directory_.write("width.gguf", file.bytes()))).blocks)
+      widths.push_back(std::get<GatedMlpSpec>(block.feed_forward).intermediate_size);
+    return widths;
+  };
+  EXPECT_EQ(widths_in(file_), (std::vector<std::size_t>{256, 256, 96, 96, 96, 96}));
+  EXPECT_EQ(widths_in(Gemma3nFile(fixture_, 112)), std::vector<std::size_t>(6, 112));
 }
 
 // Like llama.cpp, which computes small products in floats.
