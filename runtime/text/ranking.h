@@ -25,8 +25,8 @@ Request prompt_or_pair_request(const Engine& engine, std::string_view first, std
 // Whether a model ranks documents: a classifier with one label, or a listwise reranker.
 bool can_rank(const EngineInfo& info);
 
-// What a listwise reranker has computed for one prompt, from the prompt's states (Request::states_at): those
-// of the documents, and then the query's. From any thread of rank 0.
+// The vectors that a listwise reranker makes of one prompt's states (Request::states_at), which are those of
+// the documents, and then the query's. From any thread of rank 0.
 ListVectors list_vectors(const Engine& engine, std::span<const float> states);
 
 // The rankings of one call. Add all documents, run the requests, and ask for the scores.

@@ -138,7 +138,7 @@ TEST(ListReranker, ReadsDocumentsAndThenTheQuery) {
   });
 }
 
-// Of 126 documents, 125 are in the first prompt. Long documents leave room for fewer: a prompt ends when
+// The first prompt of 126 documents has 125. Long documents leave room for fewer: a prompt ends when
 // there is none for a longest document.
 TEST(ListReranker, DividesLongListsAmongPrompts) {
   if (!fits()) GTEST_SKIP() << "too few heads";
