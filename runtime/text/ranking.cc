@@ -110,12 +110,15 @@ void Ranking::add_pair_or_prompt(const std::string& first, const std::string& se
   add_request(prompt_or_pair_request(*engine_, first, second), 1);
 }
 
-// The model's own code removes these texts, too.
+// The model's own code removes these texts, too. What is left on both sides of one may form another.
 std::string Ranking::without_marks(std::string_view text) const {
   const ListPrompt& form = engine_->info().config.list_prompt;
-  std::string rest(text);
-  for (const std::string& mark : {form.query_token, form.document_token}) {
-    for (std::size_t at = 0; (at = rest.find(mark, at)) != std::string::npos;) rest.erase(at, mark.size());
+  std::string rest;
+  for (const char character : text) {
+    rest.push_back(character);
+    for (const std::string* const mark : {&form.document_token, &form.query_token}) {
+      if (rest.ends_with(*mark)) rest.resize(rest.size() - mark->size());
+    }
   }
   return rest;
 }

@@ -170,12 +170,16 @@ TEST(ServeEncoder, ScoresListsWithAListwiseReranker) {
   const json scored = server.post("/score", {{"text_1", "sky?"}, {"text_2", documents}}).json();
   const json raw =
       server.post("/rerank", {{"query", "sky?"}, {"documents", documents}, {"use_activation", false}}).json();
-  EXPECT_EQ(raw.at("results"), reply.at("results"));
-  for (const json& result : reply.at("results")) {
+  ASSERT_EQ(raw.at("results").size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const json& result = reply.at("results")[i];
     const double score = result.at("relevance_score");
-    EXPECT_GE(score, -1.0);
-    EXPECT_LE(score, 1.0);
-    EXPECT_EQ(scored.at("data").at(result.at("index").get<std::size_t>()).at("score"), score);
+    EXPECT_LE(std::abs(score), 1.0);
+    // Later calls find a part of the prompt in the cache, which may change the last bits.
+    EXPECT_EQ(raw.at("results")[i].at("index"), result.at("index"));
+    EXPECT_NEAR(raw.at("results")[i].at("relevance_score").get<double>(), score, 1e-5);
+    const json& same = scored.at("data").at(result.at("index").get<std::size_t>());
+    EXPECT_NEAR(same.at("score").get<double>(), score, 1e-5);
   }
   EXPECT_EQ(scored.at("usage"), reply.at("usage"));
   // Two texts each are lists of one document, so each has a prompt of its own.

@@ -115,7 +115,8 @@ TEST(ListReranker, ReadsDocumentsAndThenTheQuery) {
   run_engine(test::world(), {.model = model.path()}, [&](Engine& engine) {
     ASSERT_EQ(engine.info().kind, ModelKind::list_reranker);
     Ranking ranking(engine);
-    ranking.add("sky?<|im_end|>", std::vector<std::string>{"red", "so<|embed_token|> green<|rerank_token|>"});
+    ranking.add("sky?<|im_end|>",
+                std::vector<std::string>{"red", "so<|embed_<|rerank_token|>token|> green<|rerank_token|>"});
     ASSERT_EQ(ranking.requests().size(), 1U);
     const Request& request = ranking.requests().front();
     const std::string text = text_of(engine, request);
@@ -153,7 +154,7 @@ TEST(ListReranker, DividesLongListsAmongPrompts) {
     };
     EXPECT_EQ(firsts_of(125, 3), (std::vector<std::size_t>{0}));
     EXPECT_EQ(firsts_of(126, 3), (std::vector<std::size_t>{0, 125}));
-    // 8000 - 2 * 4 - 6 * 991 is 2046, which is too little, and one more for 5 documents is enough.
+    // After 6 documents, 8000 - 2 * 4 - 6 * 991 = 2046 tokens are left, which is less than 2048.
     EXPECT_EQ(firsts_of(7, 991), (std::vector<std::size_t>{0, 6}));
     EXPECT_EQ(firsts_of(6, 991), (std::vector<std::size_t>{0}));
     EXPECT_EQ(firsts_of(0, 1), std::vector<std::size_t>());
