@@ -114,6 +114,9 @@ void add_heads(const Inspection& found, Lines& lines) {
   if (const auto* const mixer = first_part<Mamba1Spec>(found.model.spec()))
     lines.add("mixers",
               fmt::format("Mamba-1, {} channels, states of {}", mixer->channels, mixer->state_size));
+  if (const auto* const mix = first_part<Rwkv7Spec>(found.model.spec()))
+    lines.add("mixers", fmt::format("RWKV-7, {} heads, states of {} x {}", mix->num_heads, mix->head_dim,
+                                    mix->head_dim));
   if (const auto* const net = first_part<GatedDeltaNetSpec>(found.model.spec()))
     lines.add("mixers", fmt::format("{}, {} heads, states of {} x {}",
                                     net->element_decays ? "Kimi delta attention" : "gated delta net",

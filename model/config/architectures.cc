@@ -100,6 +100,7 @@ HeadCounts head_counts(const AttentionPartSpec& spec) {
       return {part.num_heads, part.num_groups, part.norm_groups > 1 ? part.num_heads / part.norm_groups : 1};
     }
     HeadCounts operator()(const Mamba1Spec& part) const { return {part.units(), part.units()}; }
+    HeadCounts operator()(const Rwkv7Spec& part) const { return {part.num_heads, part.num_heads}; }
     HeadCounts operator()(const NoPartSpec&) const { return {}; }
   };
   return std::visit(Visitor{}, spec);
@@ -109,7 +110,8 @@ bool is_recurrent(const AttentionPartSpec& spec) {
   const auto* const attention = std::get_if<AttentionSpec>(&spec);
   return std::holds_alternative<GatedDeltaNetSpec>(spec) ||
          std::holds_alternative<ShortConvolutionSpec>(spec) || std::holds_alternative<MambaSpec>(spec) ||
-         std::holds_alternative<Mamba1Spec>(spec) || (attention != nullptr && attention->favor_features != 0);
+         std::holds_alternative<Mamba1Spec>(spec) || std::holds_alternative<Rwkv7Spec>(spec) ||
+         (attention != nullptr && attention->favor_features != 0);
 }
 
 bool keeps_state(const BlockSpec& block) { return is_recurrent(block.attention) || block.parallel_mixer; }
@@ -161,7 +163,8 @@ bool shares_indexers(const ModelSpec& spec) {
 }
 
 bool can_divide_layers(const ModelSpec& spec) {
-  if (spec.per_layer_inputs || altup_of(spec) != nullptr) return false;
+  if (spec.per_layer_inputs || altup_of(spec) != nullptr || first_part<Rwkv7Spec>(spec) != nullptr)
+    return false;
   return std::ranges::none_of(spec.blocks, [](const BlockSpec& block) {
     const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
     return attention != nullptr && attention->shared_kv_layer.has_value();

@@ -212,6 +212,24 @@ struct Mamba1Spec {
   bool operator==(const Mamba1Spec&) const = default;
 };
 
+// A recurrence that replaces attention. The state of each head is a matrix. Each token decays its rows,
+// removes what the matrix has along one direction, and adds the token's value along another one. Inputs of
+// projections are mixes with the input of the token before. Source: Peng et al., RWKV-7 "Goose", 2025.
+struct Rwkv7Spec {
+  std::size_t num_heads = 0;
+  std::size_t head_dim = 0;
+  // Sizes of the vectors from which decays, strengths of removal, shares of the first layer's values, and
+  // gates are projected.
+  std::size_t decay_rank = 0;
+  std::size_t strength_rank = 0;
+  std::size_t value_rank = 0;
+  std::size_t gate_rank = 0;
+  bool is_first = false;  // the layer whose values all later layers share
+  NormSpec norm;          // norm of each head's output, before the gate
+
+  bool operator==(const Rwkv7Spec&) const = default;
+};
+
 // The absent half of a block that has only the other one.
 struct NoPartSpec {
   bool operator==(const NoPartSpec&) const = default;
@@ -220,7 +238,7 @@ struct NoPartSpec {
 // Attention, or a replacement.
 using AttentionPartSpec =
     std::variant<AttentionSpec, LatentAttentionSpec, GatedDeltaNetSpec, LshAttentionSpec,
-                 ShortConvolutionSpec, MambaSpec, Mamba1Spec, NoPartSpec>;
+                 ShortConvolutionSpec, MambaSpec, Mamba1Spec, Rwkv7Spec, NoPartSpec>;
 
 // Head counts that determine how ranks divide the part. Ranks may share KV heads.
 struct HeadCounts {

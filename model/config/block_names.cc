@@ -62,7 +62,11 @@ bool may_be_quantized(std::string_view tensor) {
   if (tensor.ends_with(kWeight)) tensor.remove_suffix(kWeight.size());
   bool may_be = true;
   const auto look_up = [&](const auto& table) {
-    for (const auto& row : table) may_be = may_be && (row.is_quantized || tensor != row.gguf);
+    for (const auto& row : table) {
+      std::string_view own = row.gguf;  // of a layer, or the whole name of a tensor
+      if (own.ends_with(kWeight)) own.remove_suffix(kWeight.size());
+      may_be = may_be && (row.is_quantized || tensor != own);
+    }
   };
   for_each_part(look_up);
   look_up(kAltUpStreamTensors);

@@ -70,6 +70,7 @@ struct BlockNames {
   ShortConvolutionNames short_convolution{};
   MambaNames mamba{};
   Mamba1Names mamba1{};
+  Rwkv7Names rwkv7{};
   CrossAttentionNames cross_attention{};
   NextTokenNames next_token{};
   bool transposed = false;  // weights are stored as [in_features, out_features]
@@ -135,6 +136,7 @@ void for_each_part(const Visit& visit, Block&... blocks) {
   visit(kShortConvolutionTensors, blocks.short_convolution...);
   visit(kMambaTensors, blocks.mamba...);
   visit(kMamba1Tensors, blocks.mamba1...);
+  visit(kRwkv7Tensors, blocks.rwkv7...);
   visit(kExpertTensors, blocks.experts...);
   visit(kSharedExpertTensors, blocks.experts.shared_expert...);
 }

@@ -132,6 +132,7 @@ struct CheckpointConfig : ModelConfig {
   ShortConvolutionConfig short_convolution;
   MambaConfig mamba;
   Mamba1Config mamba1;
+  Rwkv7Config rwkv7;
   double attention_in_multiplier = 1.0;  // factors of attention's input and output
   double attention_out_multiplier = 1.0;
   double key_multiplier = 1.0;

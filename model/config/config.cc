@@ -394,6 +394,7 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   read_rope(fields, family, name, config);
   if (config.mamba.d_conv != 0) read_mamba(fields, name, config);
   if (config.mamba1.d_conv != 0) read_mamba1(fields, name, config);
+  if (config.rwkv7.head_dim != 0) read_rwkv7(fields, name, config);
   if (config.short_convolution.l_cache != 0) read_short_convolutions(fields, name, config);
   read_layers(fields, family, name, config);
   read_mixed_layers(fields, name, config);

@@ -1,15 +1,21 @@
 #include "model/config/delta_net_part.h"
 
 #include "model/config/checkpoint_config.h"
+#include "model/config/config_limits.h"
 #include "model/config/spec.h"
 #include "model/config/tensor_names.h"
 #include "tp/internal/require.h"
+
+#include <optional>
 
 namespace tp {
 namespace {
 
 // More taps than any known model has. A state has kMaxConvKernel - 1 rows at most.
 constexpr std::size_t kMaxConvKernel = 256;
+
+// The most floats in the matrices of RWKV-7's heads.
+constexpr std::size_t kMostInState = std::size_t{1} << 28;
 
 // Kimi-Linear has an object with its layers, which it counts from 1, and one number of heads and one size for
 // keys and values.
@@ -47,6 +53,19 @@ void read_ling_recurrence(const JsonNode& fields, const std::string& where, Chec
   for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer)
     config.layer_types.emplace_back((layer + 1) % group == 0 || layer >= grouped ? "full_attention"
                                                                                  : "linear_attention");
+}
+
+// Later versions have a number for each layer.
+void require_usual_values(const JsonNode& fields, const std::string& where, const CheckpointConfig& config) {
+  const std::optional<JsonNode> dims = fields.find("value_dim");
+  if (!dims) return;
+  const std::vector<JsonNode> all = dims->is_array() ? dims->elements() : std::vector{*dims};
+  for (const JsonNode& dim : all) {
+    require<ConfigError>(dim.size() == config.hidden_size,
+                         "{}: value_dim must be hidden_size, {}, in all layers, found {}; use a model "
+                         "without this variant",
+                         where, config.hidden_size, dim.size());
+  }
 }
 
 // The order of value heads with `head_dim` elements each, after `first` other elements.
@@ -119,6 +138,53 @@ nlohmann::json delta_net_in_gguf(const ModelMetadata& model) {
   nlohmann::json config = numbers_in_gguf(kDeltaNetNumbers, model);
   config["linear_value_head_dim"] = model.recurrent_head_dim();
   return config;
+}
+
+GgufPlace rwkv7_heads(const GgufContext& context) { return {.matrix_row = context.heads.rwkv7_head_dim}; }
+
+void read_rwkv7(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  Rwkv7Config& rwkv = config.rwkv7;
+  read_numbers(kRwkv7Numbers, fields, rwkv);
+  for (const auto& number : kRwkv7Numbers) {
+    const std::size_t found = rwkv.*number.value;
+    require<ConfigError>(found >= 1 && found <= kMostParts,
+                         "{}: {} must be 1 to {}, found {}; check config.json against the checkpoint's "
+                         "tensors",
+                         where, number.fields.front(), kMostParts,
+                         fields.has(number.fields.front()) ? std::to_string(found) : "none");
+  }
+  require<ConfigError>(config.hidden_size % rwkv.head_dim == 0,
+                       "{}: hidden_size must be a multiple of head_dim, found {} and {}; check config.json",
+                       where, config.hidden_size, rwkv.head_dim);
+  require<ConfigError>(config.hidden_size * rwkv.head_dim <= kMostInState,
+                       "{}: hidden_size times head_dim must be at most {}, found {} x {}; check config.json",
+                       where, kMostInState, config.hidden_size, rwkv.head_dim);
+  const std::size_t heads = config.hidden_size / rwkv.head_dim;
+  require<ConfigError>(fields.count_or("num_heads", heads) == heads,
+                       "{}: num_heads must be hidden_size / head_dim, {}, found {}; check config.json", where,
+                       heads, fields.count_or("num_heads", heads));
+  require_usual_values(fields, where, config);
+  const double ratio = fields.number_or("hidden_ratio", 4.0);
+  require<ConfigError>(ratio == 4.0 || fields.has("intermediate_size"),
+                       "{}: hidden_ratio must be 4 without an intermediate_size, found {}; add the "
+                       "intermediate_size, the number of rows of ffn.key, to config.json",
+                       where, ratio);
+  config.num_attention_heads = config.num_key_value_heads = heads;
+  // Only attention layers of hybrid models use it, and these are refused.
+  config.max_position_embeddings = std::size_t{1} << 20;
+}
+
+Rwkv7Spec rwkv7_of(const CheckpointConfig& config, std::size_t layer) {
+  const Rwkv7Config& rwkv = config.rwkv7;
+  const auto eps = static_cast<float>(static_cast<double>(rwkv.head_dim) * config.layer_norm_eps);
+  return {.num_heads = config.num_attention_heads,
+          .head_dim = rwkv.head_dim,
+          .decay_rank = rwkv.decay_low_rank_dim,
+          .strength_rank = rwkv.a_low_rank_dim,
+          .value_rank = rwkv.v_low_rank_dim,
+          .gate_rank = rwkv.gate_low_rank_dim,
+          .is_first = layer == 0,
+          .norm = {.kind = NormSpec::Kind::layer, .eps = eps}};
 }
 
 }  // namespace tp

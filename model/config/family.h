@@ -48,6 +48,9 @@ struct GgufFamily {
   // to 1. Null: no such factors. Throws ConfigError if tensors cannot contain them.
   std::vector<GgufFactor> (*fold_factors)(CheckpointConfig& config) = nullptr;
 
+  // Tensors that readers of such files expect and don't use, each with the tensor of which it is a copy.
+  std::vector<std::pair<std::string, std::string>> copies{};
+
   // general.architecture of a model.
   const std::string& architecture_of(const CheckpointConfig& config) const {
     return config.num_experts != 0 && !moe_architecture.empty() ? moe_architecture : architecture;

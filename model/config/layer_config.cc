@@ -124,6 +124,7 @@ void require_known_types(const Family& family, const std::string& where, const C
   if (config.short_convolution.l_cache != 0) known.push_back("conv");
   if (config.mamba.n_heads != 0) known.insert(known.end(), {"mamba", "mlp", "moe"});
   if (config.mamba1.d_conv != 0) known.emplace_back("mamba");
+  if (config.rwkv7.head_dim != 0) known = {"linear_attention"};
   for (const std::string& type : config.layer_types) {
     require<ConfigError>(
         std::ranges::find(known, type) != known.end(),

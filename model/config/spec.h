@@ -40,6 +40,8 @@ struct PlainMlpSpec {
   Activation activation = Activation::gelu;
   bool bias = false;
   bool learned_xielu = false;  // replaces `activation`; each layer stores parameters
+  // x is a mix with the input of the token before, which the layer's state contains. Source: RWKV.
+  bool token_shift = false;
 
   bool operator==(const PlainMlpSpec&) const = default;
 };

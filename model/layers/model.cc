@@ -65,6 +65,7 @@ void Model::compute(Communicator* comm, const Batch& batch, const KvCache& cache
                    .tally = tally};
   TensorView<float> inputs;  // inputs of all layers, [tokens, layers * size]
   if (per_layer_inputs_) inputs = workspace.take(batch.tokens.size(), per_layer_inputs_->columns());
+  if (first_values_ != 0) step.first_values = workspace.take(batch.tokens.size(), first_values_);
   if (most_chosen_ != 0) step.chosen = workspace.take(batch.tokens.size(), most_chosen_);
   Residual residual = begin(comm, step, links);
   if (per_layer_inputs_) per_layer_inputs_->compute(comm, residual.stream(0), step, inputs);

@@ -163,6 +163,7 @@ class Model {
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
   std::size_t most_chosen_ = 0;           // positions that an indexer chooses; 0: there are no indexers
   bool shares_indexers_ = false;          // whether layers use the choice of an earlier layer's indexer
+  std::size_t first_values_ = 0;          // see StepContext::first_values: elements of a token
   std::size_t first_layer_ = 0;           // cache index of the first block; above 0 only in `encoder_`
   std::shared_ptr<const Model> encoder_;  // null: the model has no encoder
   std::optional<Norm> final_norm_;

@@ -183,6 +183,13 @@ std::optional<SequenceHead> load_sequence_head(WeightLoader& loader, const Model
   return SequenceHead(loader, head, spec.hidden_size, names.body);
 }
 
+// Elements of StepContext::first_values for each token.
+std::size_t elements_of_first_values(const ModelSpec& spec, TpRank tp) {
+  const auto* const mix = first_part<Rwkv7Spec>(spec);
+  if (mix == nullptr) return 0;
+  return shard_heads_of_some(mix->num_heads, mix->num_heads, tp).local_heads() * mix->head_dim;
+}
+
 }  // namespace
 
 Model::Model(const ModelSpec& spec, const WeightSource& source, TpRank tp, std::optional<WeightType> weights,
@@ -235,6 +242,7 @@ void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const
   blocks_ = load_blocks(loader, spec, names, stage.layers(spec.blocks.size()));
   most_chosen_ = most_chosen(spec);
   shares_indexers_ = shares_indexers(spec);
+  first_values_ = elements_of_first_values(spec, loader.tp());
   if (stage.is_last()) {
     final_norm_ = load_if_present(loader, names.final_norm, state_size(spec), spec.final_norm);
     output_tokens_ = predicts_with_embedding ? embed_tokens_ : others.head;

@@ -16,6 +16,8 @@ struct LayerStates {
   std::size_t stride = 0;  // floats from one slot to the next
 
   float* at(std::size_t slot) const { return base + slot * stride; }
+  // The states without their first `floats` floats.
+  LayerStates after(std::size_t floats) const { return {base != nullptr ? base + floats : nullptr, stride}; }
 };
 
 // The floats of a layer's state that belong to one head of the whole model, or to another unit that ranks

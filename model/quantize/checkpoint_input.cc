@@ -69,6 +69,7 @@ CheckpointInput::CheckpointInput(const std::filesystem::path& folder, const std:
   for (ModelTensor& tensor : model_tensors(spec_, *source_))
     add_tensor(names, std::move(tensor.name), tensor.shape, lists);
   for (const auto& [key, list] : lists) values_.numbers(key, list);
+  for (const auto& [copy, tensor] : family_of(config.architecture).gguf.copies) add_copy(copy, tensor);
   add_describing_vectors();
   write_vocabulary(folder);
 }
@@ -109,12 +110,25 @@ void CheckpointInput::add_tensor(const GgufNames& names, std::string name, Matri
   if (!is_vector) tensor.shape.push_back(in_file.rows);
   tensor.shape.push_back(in_file.columns);
   if (place->vector_row != 0) tensor.shape = {shape.columns / place->vector_row, place->vector_row};
-  if (place->has_extent_1) tensor.shape = {shape.rows, 1, shape.columns};
+  if (place->matrix_row != 0) tensor.shape = {shape.size()};
+  if (place->extents_of_1 != 0) {
+    tensor.shape = {shape.rows, shape.columns};
+    tensor.shape.insert(tensor.shape.begin() + 1, place->extents_of_1, 1);
+  }
   tensors_.push_back(std::move(tensor));
   origins_.push_back({.parts = {{std::move(name), shape, {0, shape.rows}}},
                       .place = *place,
                       .rows = in_file_order(place->rows, is_vector ? shape.columns : in_file.rows),
                       .columns = in_file_order(place->columns, in_file.columns)});
+}
+
+void CheckpointInput::add_copy(const std::string& copy, const std::string& tensor) {
+  const auto found = std::ranges::find(tensors_, tensor, &Tensor::name);
+  if (found == tensors_.end()) return;
+  Tensor other = *found;
+  other.name = copy;
+  origins_.push_back(origins_[static_cast<std::size_t>(found - tensors_.begin())]);
+  tensors_.push_back(std::move(other));
 }
 
 void CheckpointInput::add_stack(const std::string& tensor, const ModelTensor& whole, Range rows,
@@ -289,6 +303,8 @@ void CheckpointInput::read_part(const Origin& origin, const Stored& part, Range 
     const Range elements{rows.begin * row, rows.end * row};
     source_->read(part.name, part.shape, TensorSlice::of_columns(part.shape, elements),
                   {out, 1, elements.size()});
+  } else if (origin.place.matrix_row != 0) {
+    source_->read(part.name, part.shape, TensorSlice::whole(part.shape), {out, part.shape.rows, columns});
   } else if (part.shape.rows == 1) {
     if (origin.rows.empty()) {
       source_->read(part.name, part.shape, TensorSlice::whole(part.shape), {out, 1, columns});

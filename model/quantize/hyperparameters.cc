@@ -166,9 +166,10 @@ std::size_t kv_heads_in_file(const BlockSpec& block, bool whole_kv_b) {
   return whole_kv_b ? latent->num_attention_heads : 1;
 }
 
-// Whether any layer has a mixer, of Mamba-1 or Mamba-2.
+// Whether any layer has a mixer, of Mamba-1, Mamba-2 or RWKV-7.
 bool has_mixers(const ModelSpec& spec) {
-  return first_mixer(spec) != nullptr || first_part<Mamba1Spec>(spec) != nullptr;
+  return first_mixer(spec) != nullptr || first_part<Mamba1Spec>(spec) != nullptr ||
+         first_part<Rwkv7Spec>(spec) != nullptr;
 }
 
 // Writes the number of KV heads. Layers with a short convolution, Kimi delta attention or only a mixer have
@@ -254,6 +255,7 @@ void write_recurrence(const CheckpointConfig& config, const ModelSpec& spec, Arc
   if (first_part<ShortConvolutionSpec>(spec) != nullptr)
     write_numbers(kShortConvolutionNumbers, config.short_convolution, values);
   if (first_part<Mamba1Spec>(spec) != nullptr) write_mamba1(config.mamba1, values);
+  if (first_part<Rwkv7Spec>(spec) != nullptr) write_numbers(kRwkv7Numbers, config.rwkv7, values);
   if (first_mixer(spec) != nullptr) {
     write_mamba(config.mamba, values);
     values.boolean("rope.scaling.finetuned", rope_of(spec) != nullptr);

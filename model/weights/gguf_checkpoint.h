@@ -66,7 +66,8 @@ class GgufCheckpoint final : public WeightSource {
     const GgufType& type() const { return entry->tensor.type; }
     // The rows as stored in the file.
     FileRows rows() const {
-      const std::size_t row_bytes = entry->tensor.row_bytes();
+      const std::size_t row_bytes =
+          place.matrix_row != 0 ? bytes.size() / shape.rows : entry->tensor.row_bytes();
       return {&entry->file, bytes.begin, bytes.size() / row_bytes, row_bytes};
     }
     const std::byte* row(std::size_t index) const {

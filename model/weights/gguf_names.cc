@@ -4,6 +4,7 @@
 #include "model/files/parse_number.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <numeric>
 #include <span>
@@ -22,12 +23,14 @@ struct Pattern {
   std::string_view end{};  // ".weight" or ".bias", if `text` is without it
 };
 
-Pattern pattern_of(std::string_view name) {
+// `most`: only as many of its first numbers are replaced.
+Pattern pattern_of(std::string_view name, std::size_t most = SIZE_MAX) {
   Pattern pattern;
   while (true) {
     const std::size_t dot = std::min(name.find('.'), name.size());
     const std::string_view word = name.substr(0, dot);
-    if (const auto number = parse_number<std::size_t>(word)) {
+    const auto number = pattern.numbers.size() < most ? parse_number<std::size_t>(word) : std::nullopt;
+    if (number) {
       pattern.numbers.push_back(*number);
       pattern.text += '#';
     } else {
@@ -39,13 +42,19 @@ Pattern pattern_of(std::string_view name) {
   }
 }
 
-// Most names are a layer's plus ".weight" or ".bias"; a few patterns are complete names of tensors.
+// Most names are a layer's plus ".weight" or ".bias"; a few patterns are complete names of tensors. Numbers
+// after the block's, or all numbers, may be a part of the pattern: "model.layers.#.attn.w_lora.lora.0".
 template <class Map>
 Pattern pattern_among(const Map& known, std::string_view name) {
-  if (Pattern whole = pattern_of(name); known.contains(whole.text)) return whole;
   const std::size_t dot = std::min(name.rfind('.'), name.size());
-  Pattern pattern = pattern_of(name.substr(0, dot));
-  pattern.end = name.substr(dot);
+  Pattern pattern;
+  for (const std::size_t most : {SIZE_MAX, std::size_t{1}, std::size_t{0}}) {
+    if (Pattern whole = pattern_of(name, most); known.contains(whole.text)) return whole;
+    Pattern layer = pattern_of(name.substr(0, dot), most);
+    layer.end = name.substr(dot);
+    if (known.contains(layer.text)) return layer;
+    if (most == SIZE_MAX) pattern = std::move(layer);
+  }
   return pattern;
 }
 
@@ -88,6 +97,7 @@ std::vector<bool> recurrent_layers_in(const ModelMetadata& model) {
 GgufHeads heads_in(const ModelMetadata& model) {
   GgufHeads heads{model.heads(), model.kv_heads(), model.head_dim()};
   heads.recurrent_layers = recurrent_layers_in(model);
+  heads.rwkv7_head_dim = model.whole_or("wkv.head_size", 0);
   if (!model.has("ssm.time_step_rank") || !model.has("ssm.group_count")) return heads;
   const auto at_least_one = [](std::uint64_t number) { return std::max<std::uint64_t>(1, number); };
   heads.delta_key_heads = at_least_one(model.whole("ssm.group_count"));
@@ -114,6 +124,7 @@ GgufHeads heads_of(const ModelSpec& spec) {
     heads.delta_key_dim = delta_net->key_head_dim;
     heads.delta_value_dim = delta_net->value_head_dim;
   }
+  if (const auto* const mix = first_part<Rwkv7Spec>(spec)) heads.rwkv7_head_dim = mix->head_dim;
   if (const MambaSpec* const mixer = first_mixer(spec))
     heads.mamba_group = mixer->num_heads / mixer->num_groups * mixer->head_dim;
   return heads;

@@ -24,6 +24,11 @@ std::size_t products_of(const Mamba1Spec& spec, std::size_t units) {
   return kPerElement * units * spec.unit() * spec.state_size;
 }
 
+// Every element of the heads' matrices is multiplied to read, to decay, to remove, to add and to see.
+std::size_t products_of(const Rwkv7Spec& spec, std::size_t heads) {
+  return 5 * heads * spec.head_dim * spec.head_dim;
+}
+
 std::size_t products_of(const ShortConvolutionSpec& spec, std::size_t channels) {
   return channels * (spec.conv_kernel + 2);
 }
@@ -109,6 +114,7 @@ std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan
     const auto* const convolution = std::get_if<ShortConvolutionSpec>(&part);
     const auto* const mixer = std::get_if<MambaSpec>(&part);
     const auto* const channels = std::get_if<Mamba1Spec>(&part);
+    const auto* const rwkv = std::get_if<Rwkv7Spec>(&part);
     const auto& place = groups.places[layers.begin + layer];
     const auto* const hashed = std::get_if<LshAttentionSpec>(&part);
     const IndexerSpec* const indexer = indexer_of(block);
@@ -122,6 +128,7 @@ std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan
         : convolution != nullptr ? recurrent_shape(products_of(*convolution, heads), states[layer], 2.0)
         : mixer != nullptr       ? recurrent_shape(products_of(*mixer, heads), states[layer], kScanPasses)
         : channels != nullptr    ? recurrent_shape(products_of(*channels, heads), states[layer], 2.0)
+        : rwkv != nullptr        ? recurrent_shape(products_of(*rwkv, heads), states[layer], 2.0)
         : hashed != nullptr      ? hashed_shape(*hashed, heads)
                                  : shape_of_layer(layouts[layer], kv_heads, heads, window, is_chunked(part));
     add_layer(shape, shapes);

@@ -8,6 +8,7 @@
 #include "model/kernels/recurrent_inputs.h"
 #include "model/kernels/rope.h"
 #include "model/kernels/selective_scan.h"
+#include "model/kernels/wkv.h"
 #include "model/memory/buffer.h"
 #include "model/weights/packing_fingerprint.h"
 #include "parallel/machine/hash.h"
@@ -173,6 +174,44 @@ std::uint64_t hash_of_selective_scan(std::uint64_t hash) {
   return hash;
 }
 
+std::uint64_t hash_of_wkv(std::uint64_t hash) {
+  Numbers inputs(kTokens, 6 * kHeadDim, 13);
+  Numbers state(1, wkv_head_floats(kHeadDim));
+  Numbers out(kTokens, kHeadDim);
+  Numbers gains(1, kHeadDim, 14);
+  const auto input = [&](std::size_t index) {
+    return inputs.view().columns_from(index * kHeadDim, kHeadDim);
+  };
+  wkv_inputs({.key = input(0),
+              .decay = input(1),
+              .strength = input(2),
+              .removal = input(3),
+              .removal_gain = gains.all(),
+              .key_gain = gains.all(),
+              .head_dim = kHeadDim});
+  const RecurrentRun run{.tokens = kTokens, .state = state.view().data()};
+  wkv_scan({.receptance = input(4),
+            .decay = input(1),
+            .key = input(0),
+            .value = input(5),
+            .removal = input(3),
+            .correction = input(2),
+            .head_dim = kHeadDim,
+            .out = out.view()},
+           {&run, 1});
+  mix_values(input(5), input(4), out.view());
+  add_wkv_bonus({.receptance = input(4),
+                 .key = input(0),
+                 .value = input(5),
+                 .weight = gains.all(),
+                 .head_dim = kHeadDim},
+                out.view());
+  mix_shifted(input(5), out.view(), gains.all(), out.view());
+  for (Numbers* const result : {&state, &out})
+    hash = hash_of_numbers(std::span<const float>(result->all()), hash);
+  return hash;
+}
+
 std::uint64_t hash_of_favor(std::uint64_t hash) {
   constexpr std::size_t kFeatures = 32;
   const std::vector<float> features = orthogonal_features(1, kFeatures, kHeadDim);
@@ -224,7 +263,7 @@ std::uint64_t arithmetic_fingerprint(KvType type, std::size_t block_size) {
   hash = hash_of_attention({type, 1, block_size, kHeadDim, kHeadDim}, hash);
   hash = hash_of_attention({type, 1, block_size, kHeadDim + 32, kHeadDim, true}, hash);
   hash = hash_of_recurrence(true, hash_of_recurrence(false, hash));
-  return hash_of_elements(hash_of_favor(hash_of_selective_scan(hash)));
+  return hash_of_elements(hash_of_favor(hash_of_wkv(hash_of_selective_scan(hash))));
 }
 
 }  // namespace tp

@@ -24,6 +24,7 @@ std::string type_of(const BlockSpec& block) {
   if (block.parallel_mixer) return "hybrid";
   if (std::holds_alternative<MambaSpec>(block.attention) ||
       std::holds_alternative<Mamba1Spec>(block.attention) ||
+      std::holds_alternative<Rwkv7Spec>(block.attention) ||
       std::holds_alternative<GatedDeltaNetSpec>(block.attention))
     return "linear_attention";
   if (std::holds_alternative<ShortConvolutionSpec>(block.attention)) return "conv";

@@ -74,6 +74,13 @@ std::size_t replicated_parameters(const Mamba1Spec& spec, std::size_t, std::size
   return (ranks - 1) * spec.channels * (spec.conv_kernel + 1);
 }
 
+// The first matrices of pairs of layers, and the shares of the token before.
+std::size_t replicated_parameters(const Rwkv7Spec& spec, std::size_t hidden_size, std::size_t ranks) {
+  const std::size_t rows =
+      6 + spec.decay_rank + spec.strength_rank + spec.gate_rank + (spec.is_first ? 0 : spec.value_rank);
+  return (ranks - 1) * rows * hidden_size;
+}
+
 // And routes, and projects to the latent of experts.
 std::size_t replicated_parameters(const MixtureOfExpertsSpec& spec, std::size_t hidden_size,
                                   std::size_t ranks) {

@@ -85,16 +85,20 @@ double error_of_scores(const CheckpointConfig& config) {
   return std::max(1.0, attention->scale * std::sqrt(static_cast<double>(attention->head_dim)));
 }
 
-bool is_mamba1(const CheckpointConfig& config) {
+// Whether all layers have this part.
+template <class Part>
+bool consists_of(const CheckpointConfig& config) {
   const ModelSpec spec = make_spec(config);
-  return std::ranges::all_of(spec.blocks, [](const BlockSpec& block) {
-    return std::holds_alternative<Mamba1Spec>(block.attention);
-  });
+  return std::ranges::all_of(
+      spec.blocks, [](const BlockSpec& block) { return std::holds_alternative<Part>(block.attention); });
 }
 
 double bound_of(const Precision& precision, const CheckpointConfig& config) {
   const auto layers = static_cast<double>(config.num_hidden_layers);
-  const double products = is_mamba1(config) ? 10 : config.latent.kv_lora_rank == 0 ? 4 : 7;  // per block
+  const double products = consists_of<Mamba1Spec>(config)   ? 10
+                          : consists_of<Rwkv7Spec>(config)  ? 14
+                          : config.latent.kv_lora_rank == 0 ? 4
+                                                            : 7;  // per block
   return 2 * error_of_scores(config) *
          std::hypot(weight_unit(precision.weights) * std::sqrt(products * layers + 2),
                     cache_unit(precision.kv_type) * std::sqrt(2 * layers));

@@ -161,6 +161,28 @@ struct ChannelScan {
   std::size_t out_stride;
 };
 
+// The rows of consecutive tokens.
+struct WkvRows {
+  const float* first;
+  std::size_t stride;
+};
+
+// Up to 16 columns of a head's matrix through consecutive tokens of RWKV-7's recurrence.
+struct WkvColumnScan {
+  float* state;  // [head_dim, 16]
+  std::size_t head_dim;
+  std::size_t columns;  // 1 to 16
+  std::size_t tokens;
+  WkvRows receptance;  // [tokens, head_dim], as the next four
+  WkvRows decay;
+  WkvRows key;
+  WkvRows removal;
+  WkvRows correction;
+  WkvRows value;  // [tokens, columns]
+  float* out;     // [tokens, columns]
+  std::size_t out_stride;
+};
+
 struct SimdKernels {
   // y[o] = sum over i of x[i] * weight[o * w_stride + i].
   void (*matvec)(const float* weight, std::size_t w_stride, std::size_t out_features, std::size_t in_features,
@@ -183,6 +205,7 @@ struct SimdKernels {
   // state = kept * state + key value^T; out = query state.
   void (*favor)(const FavorStep& step);
   void (*scan_channels)(const ChannelScan& scan);
+  void (*scan_wkv)(const WkvColumnScan& scan);
   void (*index_scores)(const IndexTile& tile);
   std::size_t index_panels;  // largest number of panels that index_scores widens at a time
 };

@@ -6,6 +6,7 @@
 #include "model/kernels/simd/selective_scan.h"
 #include "model/kernels/simd/simd.h"
 #include "model/kernels/simd/vector/vector.h"
+#include "model/kernels/simd/wkv.h"
 
 #ifndef TP_ISA_NAMESPACE
 #error "compile with -DTP_ISA_NAMESPACE=portable, avx2 or avx512"
@@ -58,8 +59,9 @@ void rotate_halves(float* x, const float* cosine, const float* sine, std::size_t
 }  // namespace
 
 extern const SimdKernels kKernels;
-const SimdKernels kKernels = {matvec,       rotate_halves, scan_dots,     scan_faded_dots, scan_faded_keys,
-                              scan_fade,    scan_weights,  scan_tokens,   scan_anchor,     largest_of,
-                              exponentials, favor_step,    scan_channels, index_scores,    kIndexPanels};
+const SimdKernels kKernels = {matvec,          rotate_halves, scan_dots,    scan_faded_dots,
+                              scan_faded_keys, scan_fade,     scan_weights, scan_tokens,
+                              scan_anchor,     largest_of,    exponentials, favor_step,
+                              scan_channels,   scan_wkv,      index_scores, kIndexPanels};
 
 }  // namespace tp::kernels::TP_ISA_NAMESPACE

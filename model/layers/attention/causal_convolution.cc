@@ -1,7 +1,7 @@
 #include "model/layers/attention/causal_convolution.h"
 
 #include "model/kernels/recurrent_inputs.h"
-#include "model/layers/attention/recurrent_runs.h"
+#include "model/layers/linear/recurrent_runs.h"
 
 namespace tp {
 

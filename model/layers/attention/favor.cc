@@ -1,6 +1,6 @@
 #include "model/layers/attention/favor.h"
 
-#include "model/layers/attention/recurrent_runs.h"
+#include "model/layers/linear/recurrent_runs.h"
 
 #include <omp.h>
 

@@ -2,7 +2,7 @@
 
 #include "model/kernels/elementwise.h"
 #include "model/kernels/recurrent_inputs.h"
-#include "model/layers/attention/recurrent_runs.h"
+#include "model/layers/linear/recurrent_runs.h"
 #include "model/weights/stored_projection.h"
 
 #include <cmath>

@@ -3,7 +3,7 @@
 #include "model/kernels/delta_rule.h"
 #include "model/kernels/elementwise.h"
 #include "model/kernels/recurrent_inputs.h"
-#include "model/layers/attention/recurrent_runs.h"
+#include "model/layers/linear/recurrent_runs.h"
 
 #include <array>
 #include <cmath>

@@ -2,7 +2,7 @@
 
 #include "model/kernels/elementwise.h"
 #include "model/kernels/selective_scan.h"
-#include "model/layers/attention/recurrent_runs.h"
+#include "model/layers/linear/recurrent_runs.h"
 #include "parallel/exchange/collectives.h"
 
 #include <algorithm>

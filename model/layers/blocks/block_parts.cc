@@ -86,6 +86,20 @@ PartialSum FeedForwardPart::operator()(TensorView<const float> x, const StepCont
   return std::visit([&](const auto& part) { return part(x, step); }, part_);
 }
 
+const TokenShift* FeedForwardPart::token_shift() const {
+  const auto* const mlp = std::get_if<PlainMlp>(&part_);
+  return mlp != nullptr ? mlp->token_shift() : nullptr;
+}
+
+std::size_t FeedForwardPart::state_floats() const {
+  return token_shift() != nullptr ? token_shift()->state_floats() : 0;
+}
+
+std::vector<StatePart::Rows> FeedForwardPart::state_rows() const {
+  if (token_shift() == nullptr) return {};
+  return {token_shift()->state_rows()};
+}
+
 std::optional<CrossAttention> load_cross_attention(WeightLoader& loader, const BlockSpec& spec,
                                                    std::size_t hidden_size, const BlockNames& names) {
   if (!spec.cross_attention) return std::nullopt;

@@ -8,6 +8,7 @@
 #include "model/layers/attention/lsh_attention.h"
 #include "model/layers/attention/mamba.h"
 #include "model/layers/attention/mamba1.h"
+#include "model/layers/attention/rwkv7.h"
 #include "model/layers/attention/short_convolution.h"
 #include "model/layers/feed_forward/mixture_of_experts.h"
 #include "model/layers/feed_forward/mlp.h"
@@ -52,7 +53,7 @@ class AttentionPart {
 
  private:
   std::variant<Attention, LatentAttention, GatedDeltaNet, LshAttention, ShortConvolution, Mamba, Mamba1,
-               NoPart>
+               Rwkv7, NoPart>
       part_;
 };
 
@@ -69,7 +70,14 @@ class FeedForwardPart {
   // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]
   PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
 
+  // Size of one sequence's state, in floats; 0 if the part is not recurrent. Every rank has the whole state.
+  std::size_t state_floats() const;
+  std::vector<StatePart::Rows> state_rows() const;
+
  private:
+  // Null if the part has no token shift.
+  const TokenShift* token_shift() const;
+
   std::variant<GatedMlp, PlainMlp, MixtureOfExperts, NoPart> part_;
 };
 

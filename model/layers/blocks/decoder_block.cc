@@ -24,18 +24,28 @@ std::size_t state_floats_of(const DecoderBlock& block) {
         if constexpr (requires { any.parallel_mixer(); }) {
           if (any.parallel_mixer() != nullptr) floats += any.parallel_mixer()->state_floats();
         }
+        if constexpr (requires { any.feed_forward(); }) floats += any.feed_forward().state_floats();
         return floats;
       },
       block);
 }
 
+// The state of a token shift in the feed-forward half joins part 0, which every rank has, like that of the
+// token shift before.
 std::vector<StatePart> state_parts_of(const DecoderBlock& block) {
   return std::visit(
       [](const auto& any) {
         if constexpr (requires { any.parallel_mixer(); }) {
           if (any.parallel_mixer() != nullptr) return any.parallel_mixer()->state_parts();
         }
-        return any.attention().state_parts();
+        std::vector<StatePart> parts = any.attention().state_parts();
+        if constexpr (requires { any.feed_forward(); }) {
+          for (StatePart::Rows rows : any.feed_forward().state_rows()) {
+            rows.begin += any.attention().state_floats();
+            parts.front().rows.push_back(rows);
+          }
+        }
+        return parts;
       },
       block);
 }

@@ -81,13 +81,15 @@ void SequentialBlock::operator()(Residual& x, const StepContext& step,
   if (cross_attention_)
     x.add_all_reduced((*cross_attention_)(x.normed(cross_attention_norm_), step, cache), std::nullopt,
                       residual_scale_);
-  if (feed_forward_.exists()) feed_forward(x, step);
+  if (feed_forward_.exists()) add_feed_forward(x, step);
   if (layer_input_) x.add((*layer_input_)(x.rows(), step), layer_input_->norm());
   if (!output_scale_.empty()) x.scale(output_scale_.front());
 }
 
-void SequentialBlock::feed_forward(Residual& x, const StepContext& step) const {
-  PartialSum mlp = feed_forward_(x.normed(pre_feed_forward_norm_), step);
+void SequentialBlock::add_feed_forward(Residual& x, const StepContext& step) const {
+  StepContext of_half = step;
+  of_half.states = step.states.after(attention_.state_floats());
+  PartialSum mlp = feed_forward_(x.normed(pre_feed_forward_norm_), of_half);
   if (parallel_experts_)
     x.add(parallel_experts_->with(std::move(mlp), x, step), post_feed_forward_norm_, residual_scale_);
   else

@@ -28,6 +28,8 @@ class SequentialBlock {
   void operator()(Residual& x, const StepContext& step, const kernels::PagedCache& cache) const;
 
   const AttentionPart& attention() const { return attention_; }
+  // Its state follows that of attention.
+  const FeedForwardPart& feed_forward() const { return feed_forward_; }
   // Null if no mixer runs beside attention.
   const Mamba* parallel_mixer() const { return parallel_mixer_ ? &*parallel_mixer_ : nullptr; }
   // Null if the block has no cross-attention.
@@ -40,7 +42,7 @@ class SequentialBlock {
   PartialSum attend(TensorView<const float> x, const StepContext& step,
                     const kernels::PagedCache& cache) const;
   // x += feed_forward(norm(x)), with experts in addition if the block has them.
-  void feed_forward(Residual& x, const StepContext& step) const;
+  void add_feed_forward(Residual& x, const StepContext& step) const;
 
   std::optional<Norm> input_norm_;
   AttentionPart attention_;

@@ -3,6 +3,7 @@
 #include "model/kernels/elementwise.h"
 #include "model/kernels/gate_cutoff.h"
 #include "model/kernels/projection_norm.h"
+#include "model/kernels/wkv.h"
 #include "model/weights/stored_projection.h"
 #include "parallel/exchange/collectives.h"
 
@@ -114,12 +115,21 @@ PlainMlp::PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t h
                    const BlockNames& names, Range columns)
     : activation_(spec.activation),
       xielu_(load_xielu(loader, spec, names.activation)),
+      shift_(spec.token_shift ? std::optional(TokenShift(hidden_size)) : std::nullopt),
+      share_(spec.token_shift ? loader.whole_vector(names.rwkv7.channel_mix, hidden_size, "hidden_size")
+                              : std::vector<float>()),
       up_proj_(loader, std::vector<OwnedRows>{{stored_up(spec, hidden_size, names), columns}}, spec.bias),
       down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias,
                  loader.leaf_of_columns(spec.intermediate_size)) {}
 
 PartialSum PlainMlp::operator()(TensorView<const float> x, const StepContext& step) const {
-  const TensorView<float> up = up_proj_(x, step);  // [tokens, local_size]
+  TensorView<const float> input = x;
+  if (shift_) {
+    const TensorView<float> mixed = (*shift_)(x, step);
+    kernels::mix_shifted(x, mixed, share_, mixed);
+    input = mixed;
+  }
+  const TensorView<float> up = up_proj_(input, step);  // [tokens, local_size]
   if (xielu_)
     kernels::xielu(*xielu_, up);
   else

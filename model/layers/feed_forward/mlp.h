@@ -4,9 +4,11 @@
 #include "model/config/spec.h"
 #include "model/config/tensor_names.h"
 #include "model/layers/linear/linear.h"
+#include "model/layers/linear/token_shift.h"
 
 #include <cstddef>
 #include <optional>
+#include <vector>
 
 namespace tp {
 
@@ -41,7 +43,8 @@ class GatedMlp {
   RowParallelLinear down_proj_;        // [hidden_size, local_size]
 };
 
-// down(activation(up(x))), divided among ranks like GatedMlp.
+// down(activation(up(x))), divided among ranks like GatedMlp. x may be a mix with the input of the token
+// before: x + share * shift.
 class PlainMlp {
  public:
   PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size, const BlockNames& names);
@@ -49,14 +52,19 @@ class PlainMlp {
   // x: [tokens, hidden_size] -> this rank's addend, [tokens, hidden_size]
   PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
 
+  // Null if x is not mixed. Its state is the layer's.
+  const TokenShift* token_shift() const { return shift_ ? &*shift_ : nullptr; }
+
  private:
   PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size, const BlockNames& names,
            Range columns);
 
   Activation activation_;
   std::optional<kernels::Xielu> xielu_;  // instead of activation_
-  ColumnParallelLinear up_proj_;         // [local_size, hidden_size]
-  RowParallelLinear down_proj_;          // [hidden_size, local_size]
+  std::optional<TokenShift> shift_;
+  std::vector<float> share_;      // [hidden_size], or empty
+  ColumnParallelLinear up_proj_;  // [local_size, hidden_size]
+  RowParallelLinear down_proj_;   // [hidden_size, local_size]
 };
 
 }  // namespace tp

@@ -49,6 +49,9 @@ struct StepContext {
   // Room for the positions that indexers choose, integers in [tokens, the most of any indexer]. A layer that
   // shares an indexer finds the choice of an earlier layer here. Empty: no layer has an indexer.
   TensorView<float> chosen{};
+  // The first layer's values of this rank's heads, [tokens, local heads * head_dim], which later layers of
+  // RWKV-7 read. Empty: the model has no such layers.
+  TensorView<float> first_values{};
   // The current layer's cache on the whole host; null: the cache is private.
   const SharedLayer* shared_cache = nullptr;
 

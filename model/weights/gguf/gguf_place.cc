@@ -74,7 +74,11 @@ std::optional<MatrixShape> GgufPlace::matrix_shape(const std::vector<std::size_t
   const std::size_t elements =
       std::accumulate(extents.begin(), extents.end(), std::size_t{1}, std::multiplies<>());
   if (vector_row != 0) return MatrixShape{1, elements};
-  if (has_extent_1 && elements != 0) return MatrixShape{elements / extents.back(), extents.back()};
+  if (matrix_row != 0)
+    return elements != 0 && elements % matrix_row == 0
+               ? std::optional(MatrixShape{elements / matrix_row, matrix_row})
+               : std::nullopt;
+  if (extents_of_1 != 0 && elements != 0) return MatrixShape{elements / extents.back(), extents.back()};
   const std::size_t dimensions = extents.size() - (expert ? 1 : 0);
   if (dimensions < 1 || dimensions > 2 || (expert && *expert >= extents.front())) return std::nullopt;
   const std::size_t rows = dimensions == 2 ? extents[extents.size() - 2] : 1;

@@ -62,7 +62,9 @@ struct GgufPlace {
   std::string second_half{};  // the tensor with the second half of the rows; `tensor` contains the first
   // The length of the rows in which the file stores a vector as a matrix; 0: as a vector.
   std::size_t vector_row = 0;
-  bool has_extent_1 = false;     // the file stores a matrix as [rows, 1, columns]
+  // The length of the rows of a matrix that the file stores as a vector; 0: as a matrix.
+  std::size_t matrix_row = 0;
+  std::size_t extents_of_1 = 0;  // extents of 1 that the file has between rows and columns
   bool is_transposed = false;    // the checkpoint's matrix is the transpose of the file's
   float addend = 0.0F;           // add to the file's values to get the checkpoint's
   bool is_negative_exp = false;  // the file stores -exp(value)
@@ -96,7 +98,8 @@ struct GgufHeads {
   std::size_t delta_value_heads = 1;
   std::size_t delta_key_dim = 0;
   std::size_t delta_value_dim = 0;
-  std::size_t mamba_group = 0;  // elements of a group of Mamba-2's heads
+  std::size_t mamba_group = 0;     // elements of a group of Mamba-2's heads
+  std::size_t rwkv7_head_dim = 0;  // 0: no RWKV-7
   // Whether each layer has a recurrence instead of attention; empty: no layer has one, or their tensors have
   // names of their own.
   std::vector<bool> recurrent_layers{};
@@ -109,6 +112,6 @@ inline GgufPlace gguf_column_of_exp(const GgufContext& /*context*/) {
   return {.vector_row = 1, .is_negative_exp = true};
 }
 inline GgufPlace gguf_exp(const GgufContext& /*context*/) { return {.is_negative_exp = true}; }
-inline GgufPlace gguf_extent_1(const GgufContext& /*context*/) { return {.has_extent_1 = true}; }
+inline GgufPlace gguf_extent_1(const GgufContext& /*context*/) { return {.extents_of_1 = 1}; }
 
 }  // namespace tp

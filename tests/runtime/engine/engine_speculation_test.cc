@@ -42,8 +42,9 @@ TEST(EngineSpeculation, ChangesNoTextOfAnyModelAndType) {
         Setting{"qwen2moe", WeightType::bf16}, Setting{"mistral4", WeightType::f32},
         Setting{"lfm2", WeightType::f32}, Setting{"granite4h", WeightType::bf16},
         Setting{"falconh1", WeightType::f32}, Setting{"mamba2", WeightType::int8},
-        Setting{"mamba1", WeightType::f32}, Setting{"jamba", WeightType::bf16},
-        Setting{"kimilinear", WeightType::bf16}, Setting{"glm52dsa", WeightType::f32}}) {
+        Setting{"mamba1", WeightType::f32}, Setting{"rwkv7-8heads", WeightType::f32},
+        Setting{"jamba", WeightType::bf16}, Setting{"kimilinear", WeightType::bf16},
+        Setting{"glm52dsa", WeightType::f32}}) {
     SCOPED_TRACE(testing::Message() << setting.model << ", " << name_of(setting.type));
     const reference::Fixture fixture = reference::fixture(setting.model);
     const ModelFolder folder(fixture);
@@ -56,8 +57,8 @@ TEST(EngineSpeculation, ChangesNoTextOfAnyModelAndType) {
 }
 
 TEST(EngineSpeculation, ChangesNoTextHoweverStepsAreCut) {
-  for (const char* const model :
-       {"gemma2-bf16", "qwen3next", "lfm2", "nemotronh", "kimilinear", "deepseekv32", "jamba"}) {
+  for (const char* const model : {"gemma2-bf16", "qwen3next", "lfm2", "nemotronh", "kimilinear",
+                                  "deepseekv32", "jamba", "rwkv7-8heads"}) {
     SCOPED_TRACE(model);
     const reference::Fixture fixture = reference::fixture(model);
     const ModelFolder folder(fixture);

@@ -74,9 +74,9 @@ TEST(StoredStates, TakeTheRowsInUse) {
   }
 }
 
-// Gated delta nets, Kimi delta attention, Mamba-2 mixers beside attention, and short convolutions.
+// Gated delta nets, Kimi delta attention, Mamba-2 mixers beside attention, short convolutions, and RWKV-7.
 TEST(StoredStates, GiveTheBitsOfComputedPromptsAtEveryDistanceFromTheAnchor) {
-  for (const char* name : {"qwen35", "kimilinear", "falconh1", "lfm2"}) {
+  for (const char* name : {"qwen35", "kimilinear", "falconh1", "lfm2", "rwkv7-8heads"}) {
     const reference::Fixture fixture = reference::fixture(name);
     for (const std::size_t position : {std::size_t{65}, std::size_t{127}, std::size_t{128}}) {
       SCOPED_TRACE(testing::Message() << name << " at " << position);
