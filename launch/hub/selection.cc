@@ -23,9 +23,9 @@ constexpr const char* kIndex = "model.safetensors.index.json";
 
 // What the runtime reads beside the weights, as far as a repository has it: model/config, model/tokenizer.
 constexpr const char* kCompanions =
-    "config.json generation_config.json tokenizer.json tekken.json tiktoken.model tokenizer.model "
-    "tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json merges.txt vocab.txt "
-    "chat_template.jinja chat_template.json";
+    "config.json generation_config.json tokenizer.json tekken.json tiktoken.model rwkv_vocab_v20230424.txt "
+    "tokenizer.model tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json merges.txt "
+    "vocab.txt chat_template.jinja chat_template.json";
 
 // A chat template beside chat_template.jinja.
 bool is_further_template(std::string_view path) {

@@ -69,7 +69,7 @@ fs::path find_by_name(const fs::path& given) {
 // as results.json or tokens.json.
 bool is_of_model(const fs::path& file) {
   static const std::set<std::string> kExtensions = {".safetensors", ".model", ".jinja", ".tiktoken"};
-  static const std::set<std::string> kNames = {"vocab.txt", "merges.txt"};
+  static const std::set<std::string> kNames = {"vocab.txt", "merges.txt", "rwkv_vocab_v20230424.txt"};
   static constexpr const char* kWords[] = {"config",  "tokenizer", "added_tokens", "special_tokens", "vocab",
                                            ".index.", "modules",   "template",     "tekken"};
   const std::string extension = file.extension().string();

@@ -145,6 +145,12 @@ std::vector<EmbeddedVocabulary> candidates(const SentencePieceModel& model, Embe
   return with_space_prefix_or_not(std::move(vocabulary));
 }
 
+std::vector<EmbeddedVocabulary> candidates(const WordPiece& model, EmbeddedVocabulary vocabulary) {
+  if (!model.continues_as_it_begins()) return {};
+  vocabulary.scheme = Scheme::longest_match;
+  return {std::move(vocabulary)};
+}
+
 // Models that our GGUF files cannot represent.
 template <class Model>
 std::vector<EmbeddedVocabulary> candidates(const Model&, const EmbeddedVocabulary&) {
@@ -205,7 +211,8 @@ void check_flags(const AddedTokens& original, const Normalizer& normalizer, cons
 [[noreturn]] void refuse_all(const std::string& model_name) {
   throw_error<CheckpointError>(
       "cannot write the tokenizer of {} to a GGUF file: expected byte-level BPE with a pre-tokenizer that "
-      "llama.cpp knows, or BPE of SentencePiece, found one that makes other tokens of texts than all of "
+      "llama.cpp knows, BPE of SentencePiece, or RWKV's vocabulary, found one that makes other tokens of "
+      "texts than all of "
       "these; use the checkpoint without converting it",
       model_name);
 }

@@ -1,6 +1,7 @@
 #include "model/tokenizer/embedded_vocabulary.h"
 
 #include "model/tokenizer/models/scored_merges.h"
+#include "model/tokenizer/rwkv_vocabulary.h"
 #include "model/tokenizer/steps/bert_normalizer.h"
 #include "model/tokenizer/steps/named_pre_tokenizer.h"
 #include "model/tokenizer/steps/sentencepiece_normalizer.h"
@@ -202,6 +203,16 @@ TokenizerParts word_piece_parts(const EmbeddedVocabulary& embedded, const std::s
           .decoder = TokenDecoder::word_piece()};
 }
 
+// Control tokens are found in unprocessed text only.
+TokenizerParts rwkv_parts(const EmbeddedVocabulary& embedded, const std::string& source) {
+  std::vector<std::pair<std::string_view, TokenId>> tokens;
+  for (std::size_t id = 0; id < embedded.tokens.size(); ++id) {
+    if (type_of(embedded, id) == TokenType::normal)
+      tokens.emplace_back(embedded.tokens[id], static_cast<TokenId>(id));
+  }
+  return longest_match_parts(tokens, source);
+}
+
 TokenizerParts parts_of_scheme(const EmbeddedVocabulary& vocabulary, const std::string& source) {
   switch (vocabulary.scheme) {
     case Scheme::listed_merges:
@@ -210,6 +221,8 @@ TokenizerParts parts_of_scheme(const EmbeddedVocabulary& vocabulary, const std::
       return sentencepiece_parts(vocabulary, source);
     case Scheme::unigram:
       return unigram_parts(vocabulary, source);
+    case Scheme::longest_match:
+      return rwkv_parts(vocabulary, source);
     case Scheme::word_piece:
       return word_piece_parts(vocabulary, source);
   }

@@ -19,6 +19,7 @@ struct EmbeddedVocabulary {
     listed_merges,      // GPT-2: `merges` and `pre_tokenizer`. GGUF: "gpt2"
     sentencepiece_bpe,  // Llama 2: `scores`, byte fallback, spaces as U+2581. GGUF: "llama"
     unigram,            // XLM-RoBERTa: `scores`, `character_map`, spaces as U+2581. GGUF: "t5"
+    longest_match,      // RWKV: bytes in the byte-level alphabet. GGUF: "rwkv", with escaped bytes
     word_piece,         // BERT in lower case: tokens that begin a word begin with U+2581. GGUF: "bert"
   };
 

@@ -1,6 +1,8 @@
 #include "model/tokenizer/gguf_vocabulary.h"
 
 #include "model/files/printable.h"
+#include "model/tokenizer/rwkv_vocabulary.h"
+#include "model/tokenizer/steps/byte_level.h"
 #include "model/tokenizer/steps/named_pre_tokenizer.h"
 #include "tp/internal/require.h"
 
@@ -60,7 +62,30 @@ std::optional<Scheme> scheme_of(std::string_view model) {
   if (model == "llama") return Scheme::sentencepiece_bpe;
   if (model == "t5") return Scheme::unigram;
   if (model == "bert") return Scheme::word_piece;
+  if (model == "rwkv") return Scheme::longest_match;
   return std::nullopt;
+}
+
+// Changes tokens from escaped bytes to the byte-level alphabet. Others are texts.
+void unescape_tokens(const GgufMetadata& metadata, EmbeddedVocabulary& vocabulary) {
+  for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    if (id < vocabulary.types.size() && vocabulary.types[id] != TokenType::normal) continue;
+    std::string& token = vocabulary.tokens[id];
+    const std::optional<std::string> bytes = bytes_of_escaped(token);
+    require<CheckpointError>(bytes.has_value(),
+                             "{}: token {} is \"{}\", expected bytes as Python writes them; the file is "
+                             "damaged, download it again",
+                             metadata.where(), id, printable(token));
+    token.clear();
+    byte_level::append_encoded(token, *bytes);
+  }
+}
+
+std::string escaped_token(const EmbeddedVocabulary& vocabulary, std::size_t id) {
+  if (vocabulary.types[id] != TokenType::normal) return vocabulary.tokens[id];
+  std::string bytes;
+  byte_level::append_decoded(bytes, vocabulary.tokens[id]);
+  return escaped(bytes);
 }
 
 // The bytes of SentencePiece's table of characters.
@@ -137,7 +162,7 @@ std::optional<std::string> unsupported_tokenizer(const GgufMetadata& metadata) {
   const std::string_view model = model_of(metadata);
   if (model == "none" || scheme_of(model)) return std::nullopt;
   if (model != "gpt2" && model != "gemma4") {
-    return fmt::format("{}: tokenizer.ggml.model is \"{}\", expected gpt2, gemma4, llama, t5 or bert",
+    return fmt::format("{}: tokenizer.ggml.model is \"{}\", expected gpt2, gemma4, llama, t5, bert or rwkv",
                        metadata.where(), printable(model));
   }
   const std::string_view name = pre_tokenizer_of(metadata);
@@ -175,6 +200,7 @@ std::optional<EmbeddedVocabulary> gguf_vocabulary(const GgufMetadata& metadata) 
     vocabulary.merges = strings(metadata, "tokenizer.ggml.merges");
     vocabulary.pre_tokenizer = pre_tokenizer_of(metadata);
   }
+  if (vocabulary.scheme == Scheme::longest_match) unescape_tokens(metadata, vocabulary);
   infer_stripping(metadata.text_or("general.name", ""), metadata.text_or("general.architecture", ""),
                   vocabulary);
   const std::size_t size = vocabulary.tokens.size();
@@ -200,16 +226,18 @@ std::optional<EmbeddedVocabulary> gguf_vocabulary(const GgufMetadata& metadata) 
 
 void write_vocabulary(const EmbeddedVocabulary& vocabulary, GgufValues& values) {
   const bool is_byte_level = vocabulary.scheme == Scheme::listed_merges;
-  values.text("tokenizer.ggml.model", is_byte_level ? "gpt2" : "llama");
+  const bool is_sentencepiece = vocabulary.scheme == Scheme::sentencepiece_bpe;
+  values.text("tokenizer.ggml.model", is_byte_level ? "gpt2" : is_sentencepiece ? "llama" : "rwkv");
   values.text("tokenizer.ggml.pre", is_byte_level ? vocabulary.pre_tokenizer : "default");
-  values.texts("tokenizer.ggml.tokens", vocabulary.tokens);
+  std::vector<std::string> tokens = vocabulary.tokens;
+  for (std::size_t id = 0; vocabulary.scheme == Scheme::longest_match && id < tokens.size(); ++id)
+    tokens[id] = escaped_token(vocabulary, id);
+  values.texts("tokenizer.ggml.tokens", tokens);
   std::vector<std::int32_t> types;
   for (const TokenType type : vocabulary.types) types.push_back(static_cast<std::int32_t>(type));
   values.wholes("tokenizer.ggml.token_type", types);
-  if (is_byte_level)
-    values.texts("tokenizer.ggml.merges", vocabulary.merges);
-  else
-    values.numbers("tokenizer.ggml.scores", vocabulary.scores);
+  if (is_byte_level) values.texts("tokenizer.ggml.merges", vocabulary.merges);
+  if (is_sentencepiece) values.numbers("tokenizer.ggml.scores", vocabulary.scores);
   const auto write_id = [&](std::string_view key, std::optional<TokenId> id) {
     if (id) values.whole(key, static_cast<std::uint32_t>(*id));
   };
@@ -218,7 +246,7 @@ void write_vocabulary(const EmbeddedVocabulary& vocabulary, GgufValues& values) 
   write_id("tokenizer.ggml.unknown_token_id", vocabulary.unknown);
   values.boolean("tokenizer.ggml.add_bos_token", vocabulary.add_bos);
   values.boolean("tokenizer.ggml.add_eos_token", vocabulary.add_eos);
-  if (!is_byte_level) values.boolean("tokenizer.ggml.add_space_prefix", vocabulary.add_space_prefix);
+  if (is_sentencepiece) values.boolean("tokenizer.ggml.add_space_prefix", vocabulary.add_space_prefix);
   if (vocabulary.chat_template) values.text("tokenizer.chat_template", *vocabulary.chat_template);
   if (vocabulary.tool_template) {
     const std::string names[] = {"tool_use"};

@@ -2,6 +2,7 @@
 
 #include "model/files/has_file.h"
 #include "model/tokenizer/gguf_vocabulary.h"
+#include "model/tokenizer/rwkv_vocabulary.h"
 #include "model/tokenizer/sentencepiece_parts.h"
 #include "model/tokenizer/tekken_json.h"
 #include "model/tokenizer/tiktoken_file.h"
@@ -50,6 +51,7 @@ struct Format {
 constexpr Format kFormats[] = {{"tokenizer.json", parts_from_json_file},
                                {kTekken, parts_from_json_file},
                                {kTiktokenFile, parts_from_tiktoken},
+                               {kRwkvVocabularyFile, parts_from_rwkv_vocabulary},
                                {"tokenizer.model", parts_from_sentencepiece},
                                {"spiece.model", parts_from_t5_file},
                                {"source.spm", parts_from_marian_file, "vocab.json"},
@@ -68,7 +70,8 @@ TokenizerParts parts_from_folder(const fs::path& folder) {
   require<CheckpointError>(
       format != nullptr,
       "{}: cannot load a tokenizer: expected tokenizer.json, tekken.json, tiktoken.model, "
-      "tokenizer.model, spiece.model, vocab.json with merges.txt or source.spm, or vocab.txt in this folder, "
+      "rwkv_vocab_v20230424.txt, tokenizer.model, spiece.model, vocab.json with merges.txt or source.spm, or "
+      "vocab.txt in this folder, "
       "found none; get them from where the model comes from",
       folder.string());
   return format->read(folder / format->file);

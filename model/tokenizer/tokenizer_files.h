@@ -26,6 +26,7 @@ TokenizerFlaws find_tokenizer_flaws(const std::filesystem::path& model);
 //   tokenizer.json               the format of Hugging Face's `tokenizers` library
 //   tekken.json                  Mistral's format
 //   tiktoken.model               Kimi's format
+//   rwkv_vocab_v20230424.txt     RWKV's format
 //   tokenizer.model              SentencePiece's format
 //   spiece.model                 SentencePiece's format, T5's name
 //   source.spm and vocab.json    Marian's files

@@ -169,6 +169,7 @@ TEST_F(DistinctFiles, ProtectEveryFileOfAModelFolder) {
                            "tokenizer.model",
                            "tekken.json",
                            "tiktoken.model",
+                           "rwkv_vocab_v20230424.txt",
                            "chat_template.jinja",
                            "chat_template.json",
                            "additional_chat_templates/tool_use.jinja",

@@ -17,6 +17,7 @@ WordPiece::WordPiece(Vocabulary vocabulary, Options options)
   for (std::size_t id = 0; id < vocabulary_.size(); ++id) {
     const std::string_view text = vocabulary_.text_of(static_cast<TokenId>(id)).value_or("");
     if (!text.empty()) beginnings_.insert(text, id);
+    if (continues_as_it_begins()) continue;
     if (text.starts_with(options_.continuing_prefix) && text.size() > options_.continuing_prefix.size())
       continuations_.insert(text.substr(options_.continuing_prefix.size()), id);
   }
@@ -37,7 +38,7 @@ bool WordPiece::cut(std::string_view word, std::vector<TokenId>& out) const {
     if (!token) return false;
     out.push_back(static_cast<TokenId>(token->value));
     word.remove_prefix(token->length);
-    tokens = &continuations_;
+    if (!continues_as_it_begins()) tokens = &continuations_;
   }
   return true;
 }

@@ -12,8 +12,8 @@
 namespace tp {
 
 // BERT's model: cuts a word from left to right, each time after the longest matching token. Tokens that
-// continue a word have a prefix in the vocabulary ("##ing"). A word that cannot be cut completely, or has too
-// many characters, becomes one unknown token.
+// continue a word have a prefix in the vocabulary ("##ing"), which may be empty. A word that cannot be cut
+// completely, or has too many characters, becomes one unknown token.
 class WordPiece {
  public:
   struct Options {
@@ -30,14 +30,17 @@ class WordPiece {
   void encode(std::string_view word, std::vector<TokenId>& out) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
+  // Whether tokens are the same at the beginning of a word and later.
+  bool continues_as_it_begins() const { return options_.continuing_prefix.empty(); }
 
  private:
   bool cut(std::string_view word, std::vector<TokenId>& out) const;
 
   Vocabulary vocabulary_;
   Options options_;
-  StringSet beginnings_;     // all tokens; values are ids
-  StringSet continuations_;  // tokens with the prefix, which is removed here; values are ids
+  StringSet beginnings_;  // all tokens; values are ids
+  // Tokens with the prefix, which is removed here; values are ids. Empty if the prefix is.
+  StringSet continuations_;
 };
 
 }  // namespace tp

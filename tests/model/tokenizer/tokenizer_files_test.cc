@@ -152,8 +152,9 @@ TEST(TokenizerFiles, SayWhatAFileIsThatIsNoVocabulary) {
       {"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "found a Git LFS pointer"},
       {"<!DOCTYPE html><html>", "found a web page"}};
   for (const auto& [bytes, found] : other_files) {
-    for (const char* const name : {"tokenizer.json", "tekken.json", "tiktoken.model", "tokenizer.model",
-                                   "spiece.model", "vocab.txt", "merges.txt", "source.spm"}) {
+    for (const char* const name :
+         {"tokenizer.json", "tekken.json", "tiktoken.model", "rwkv_vocab_v20230424.txt", "tokenizer.model",
+          "spiece.model", "vocab.txt", "merges.txt", "source.spm"}) {
       const testing::TemporaryFolder folder;
       folder.write("vocab.json", R"({"a": 0})");
       folder.write(name, bytes);
