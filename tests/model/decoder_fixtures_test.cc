@@ -82,6 +82,14 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, FamilyFixture,
 INSTANTIATE_TEST_SUITE_P(QuantizedFixtures, FamilyFixture,
                          testing::ValuesIn(reference::quantized_fixtures_of(supported_architectures())),
                          test_name);
+std::vector<Fixture> fixtures_with_few_heads() {
+  std::vector<Fixture> fixtures;
+  for (const std::string& name : reference::names_with_few_heads())
+    fixtures.push_back(reference::fixture(name));
+  return fixtures;
+}
+INSTANTIATE_TEST_SUITE_P(FixturesWithFewHeads, FamilyFixture, testing::ValuesIn(fixtures_with_few_heads()),
+                         test_name);
 INSTANTIATE_TEST_SUITE_P(Fixtures, LlamaFixture,
                          testing::ValuesIn(reference::fixtures_of({"LlamaForCausalLM"})), test_name);
 

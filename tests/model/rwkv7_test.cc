@@ -127,8 +127,18 @@ Matrix each(Matrix x, const Function& function) {
 
 double logistic(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
-// One sequence's whole output. `first`: the first layer's values, which the first layer writes.
-Matrix naive_mix(const Rwkv7Spec& spec, const MixWeights& weights, const Matrix& x, Matrix& first) {
+// A sequence's projections, [tokens, hidden].
+struct Projections {
+  Matrix receptance;
+  Matrix key;
+  Matrix value;
+  Matrix decay;
+  Matrix strength;
+  Matrix gate;
+};
+
+// `first`: the first layer's values, which the first layer writes.
+Projections projections(const Rwkv7Spec& spec, const MixWeights& weights, const Matrix& x, Matrix& first) {
   const auto input = [&](const std::string& name) { return shifted(weights, x, "attn.x_" + name); };
   const auto low_rank = [&](const std::string& name, const auto& function) {
     const std::string layer = "attn." + name + "_lora.lora.";
@@ -136,59 +146,67 @@ Matrix naive_mix(const Rwkv7Spec& spec, const MixWeights& weights, const Matrix&
                    name != "g");
   };
   const auto same = [](double value) { return value; };
-  const Matrix receptance = product(weights, input("r"), "attn.r_proj");
-  const Matrix key = product(weights, input("k"), "attn.k_proj");
-  Matrix value = product(weights, input("v"), "attn.v_proj");
-  const Matrix decay = low_rank("w", [](double sum) { return std::tanh(sum); });
-  const Matrix strength = low_rank("a", same);
-  const Matrix gate = low_rank("g", logistic);
+  Projections all{.receptance = product(weights, input("r"), "attn.r_proj"),
+                  .key = product(weights, input("k"), "attn.k_proj"),
+                  .value = product(weights, input("v"), "attn.v_proj"),
+                  .decay = low_rank("w", [](double sum) { return std::tanh(sum); }),
+                  .strength = each(low_rank("a", same), logistic),
+                  .gate = low_rank("g", logistic)};
   if (spec.is_first) {
-    first = value;
-  } else {
-    const Matrix share = low_rank("v", same);
-    for (std::size_t row = 0; row < x.rows; ++row) {
-      for (std::size_t i = 0; i < x.columns; ++i)
-        value(row, i) += logistic(share(row, i)) * (first(row, i) - value(row, i));
+    first = all.value;
+    return all;
+  }
+  const Matrix share = low_rank("v", same);
+  for (std::size_t row = 0; row < x.rows; ++row) {
+    for (std::size_t i = 0; i < x.columns; ++i)
+      all.value(row, i) += logistic(share(row, i)) * (first(row, i) - all.value(row, i));
+  }
+  return all;
+}
+
+// One token through a head whose channels begin at `at`. state: [values, keys], as in the paper
+std::vector<double> naive_head(const MixWeights& weights, const Projections& all, std::size_t row,
+                               std::size_t at, Matrix& state) {
+  std::vector<double> kk, write;
+  double squares = 0.0;
+  double bonus = 0.0;
+  for (std::size_t i = at; i < at + kHeadDim; ++i) {
+    kk.push_back(all.key(row, i) * weights.all.at("attn.k_k")[i]);
+    squares += kk.back() * kk.back();
+    write.push_back(all.key(row, i) * (1.0 + (all.strength(row, i) - 1.0) * weights.all.at("attn.k_a")[i]));
+    bonus += all.receptance(row, i) * write.back() * weights.all.at("attn.r_k")[i];
+  }
+  for (double& element : kk) element /= std::sqrt(squares);
+  std::vector<double> out(kHeadDim, 0.0);
+  for (std::size_t v = 0; v < kHeadDim; ++v) {
+    double read = 0.0;
+    for (std::size_t i = 0; i < kHeadDim; ++i) read += state(v, i) * kk[i];
+    for (std::size_t i = 0; i < kHeadDim; ++i) {
+      const double decay = std::exp(-std::exp(-0.5) * logistic(all.decay(row, at + i)));
+      state(v, i) =
+          state(v, i) * decay - read * kk[i] * all.strength(row, at + i) + all.value(row, at + v) * write[i];
+      out[v] += state(v, i) * all.receptance(row, at + i);
     }
   }
+  double mean = 0.0;
+  double variance = 0.0;
+  for (const double element : out) mean += element / kHeadDim;
+  for (const double element : out) variance += (element - mean) * (element - mean) / kHeadDim;
+  for (std::size_t v = 0; v < kHeadDim; ++v)
+    out[v] = (out[v] - mean) / std::sqrt(variance + kEps) * weights.all.at("attn.g_norm.weight")[at + v] +
+             weights.all.at("attn.g_norm.bias")[at + v] + bonus * all.value(row, at + v);
+  return out;
+}
+
+// One sequence's whole output. `first`: see projections().
+Matrix naive_mix(const Rwkv7Spec& spec, const MixWeights& weights, const Matrix& x, Matrix& first) {
+  const Projections all = projections(spec, weights, x, first);
   Matrix out(x.rows, x.columns);
-  for (std::size_t head = 0; head < spec.num_heads; ++head) {
-    const std::size_t at = head * kHeadDim;
-    Matrix state(kHeadDim, kHeadDim);  // [values, keys], as in the paper
+  for (std::size_t at = 0; at < x.columns; at += kHeadDim) {
+    Matrix state(kHeadDim, kHeadDim);
     for (std::size_t row = 0; row < x.rows; ++row) {
-      double squares = 0.0;
-      std::vector<double> kk, write;
-      for (std::size_t i = 0; i < kHeadDim; ++i) {
-        const double a = logistic(strength(row, at + i));
-        kk.push_back(key(row, at + i) * weights.all.at("attn.k_k")[at + i]);
-        squares += kk.back() * kk.back();
-        write.push_back(key(row, at + i) * (1.0 + (a - 1.0) * weights.all.at("attn.k_a")[at + i]));
-      }
-      for (double& element : kk) element /= std::sqrt(squares);
-      double bonus = 0.0;
-      for (std::size_t i = 0; i < kHeadDim; ++i)
-        bonus += receptance(row, at + i) * write[i] * weights.all.at("attn.r_k")[at + i];
-      std::vector<double> heads_out(kHeadDim, 0.0);
-      for (std::size_t v = 0; v < kHeadDim; ++v) {
-        double read = 0.0;
-        for (std::size_t i = 0; i < kHeadDim; ++i) read += state(v, i) * kk[i];
-        for (std::size_t i = 0; i < kHeadDim; ++i) {
-          const double w = std::exp(-std::exp(-0.5) * logistic(decay(row, at + i)));
-          state(v, i) = state(v, i) * w - read * kk[i] * logistic(strength(row, at + i)) +
-                        value(row, at + v) * write[i];
-          heads_out[v] += state(v, i) * receptance(row, at + i);
-        }
-      }
-      double mean = 0.0;
-      for (const double element : heads_out) mean += element / kHeadDim;
-      double variance = 0.0;
-      for (const double element : heads_out) variance += (element - mean) * (element - mean) / kHeadDim;
-      for (std::size_t v = 0; v < kHeadDim; ++v) {
-        const double normed = (heads_out[v] - mean) / std::sqrt(variance + kEps) *
-                                  weights.all.at("attn.g_norm.weight")[at + v] +
-                              weights.all.at("attn.g_norm.bias")[at + v];
-        out(row, at + v) = (normed + bonus * value(row, at + v)) * gate(row, at + v);
-      }
+      const std::vector<double> head = naive_head(weights, all, row, at, state);
+      for (std::size_t v = 0; v < kHeadDim; ++v) out(row, at + v) = head[v] * all.gate(row, at + v);
     }
   }
   return product(weights, out, "attn.o_proj");

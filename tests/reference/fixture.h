@@ -32,11 +32,14 @@ struct StoredFixture : Fixture {
   NpyArray logits;  // [prompt, vocab_size]
 };
 
-// The seeded fixtures of these families. Their weights are floats.
+// The seeded fixtures of these families. Their weights are floats. Left out are those with too few heads for
+// tests on four ranks.
 std::vector<Fixture> fixtures_of(const std::vector<std::string>& architectures);
 // The same with weights that are quantized.
 std::vector<Fixture> quantized_fixtures_of(const std::vector<std::string>& architectures);
 Fixture fixture(const std::string& name);
+// The names of the fixtures with few heads.
+std::vector<std::string> names_with_few_heads();
 
 // The architecture of every seeded fixture, by the kind (logits, encoders, seq2seq, diffusion) and the name.
 std::map<std::string, std::string> fixture_architectures(const std::string& kind);
