@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kMaxConvKernel = 256;
 
 // The most floats in the matrices of RWKV-7's heads.
-constexpr std::size_t kMostInState = std::size_t{1} << 28;
+constexpr std::size_t kMostInHeads = std::size_t{1} << 28;
 
 // Kimi-Linear has an object with its layers, which it counts from 1, and one number of heads and one size for
 // keys and values.
@@ -156,9 +156,9 @@ void read_rwkv7(const JsonNode& fields, const std::string& where, CheckpointConf
   require<ConfigError>(config.hidden_size % rwkv.head_dim == 0,
                        "{}: hidden_size must be a multiple of head_dim, found {} and {}; check config.json",
                        where, config.hidden_size, rwkv.head_dim);
-  require<ConfigError>(config.hidden_size * rwkv.head_dim <= kMostInState,
+  require<ConfigError>(config.hidden_size * rwkv.head_dim <= kMostInHeads,
                        "{}: hidden_size times head_dim must be at most {}, found {} x {}; check config.json",
-                       where, kMostInState, config.hidden_size, rwkv.head_dim);
+                       where, kMostInHeads, config.hidden_size, rwkv.head_dim);
   const std::size_t heads = config.hidden_size / rwkv.head_dim;
   require<ConfigError>(fields.count_or("num_heads", heads) == heads,
                        "{}: num_heads must be hidden_size / head_dim, {}, found {}; check config.json", where,

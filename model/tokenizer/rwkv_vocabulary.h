@@ -16,7 +16,7 @@ namespace tp {
 inline constexpr const char* kRwkvVocabularyFile = "rwkv_vocab_v20230424.txt";
 
 // Reads such a file. Each line contains an id, a token as a literal of Python, and the number of its bytes:
-// "257 '\t\t' 2", "128 b'\x80' 1". Id 0 ends a text. It is not in the file and is called <s>, unless
+// "257 '\t\t' 2", "129 b'\x80' 1". Id 0 ends a text. It is not in the file and is called <s>, unless
 // tokenizer_config.json names it. Source: hf_rwkv_tokenizer.py of RWKV/RWKV7-Goose-World3-1.5B-HF. Throws
 // CheckpointError if the file is damaged.
 TokenizerParts parts_from_rwkv_vocabulary(const std::filesystem::path& file);

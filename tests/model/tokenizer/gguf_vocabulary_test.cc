@@ -186,7 +186,7 @@ TEST(GgufVocabulary, TakesIdsOutsideOfItForNone) {
 }
 
 TEST(GgufVocabulary, OfAnUnknownKindIsNoneThatCanBeUsed) {
-  for (const char* model : {"rwkv", "plamo2", "hybriddna", "whitespace"}) {
+  for (const char* model : {"plamo2", "hybriddna", "whitespace"}) {
     const std::string file = GgufBuilder().text("tokenizer.ggml.model", model).file();
     EXPECT_CONTAINS(*unsupported_tokenizer(metadata_of(file)), std::string("is \"") + model);
   }

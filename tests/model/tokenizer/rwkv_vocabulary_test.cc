@@ -4,10 +4,13 @@
 #include "model/tokenizer/embed_vocabulary.h"
 #include "model/tokenizer/gguf_vocabulary.h"
 #include "model/tokenizer/tokenizer_files.h"
+#include "model/weights/gguf/gguf_header.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
+#include "tests/model/weights/gguf_builder.h"
 #include "tp/error.h"
 
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -149,6 +152,39 @@ TEST_F(RwkvVocabulary, IsWrittenToGgufFiles) {
   const Tokenizer copy(parts_from_vocabulary(vocabulary, "x.gguf"));
   for (const char* const text : {" the the's", "丹中文\n\n🙂", "a<s>a"})
     EXPECT_EQ(copy.encode(text, AddSpecial::yes), original.encode(text, AddSpecial::yes)) << text;
+  GgufValues values;
+  write_vocabulary(vocabulary, values);
+  const std::string file = "GGUF" + gguf_bytes(std::uint32_t{3}) + gguf_bytes(std::uint64_t{0}) +
+                           gguf_bytes(static_cast<std::uint64_t>(values.count())) + values.bytes();
+  const GgufMetadata metadata = parse_gguf_header(std::as_bytes(std::span(file)), "x.gguf").metadata;
+  EXPECT_EQ(metadata.text("tokenizer.ggml.model"), "rwkv");
+  const std::vector<std::string_view> tokens = metadata.texts("tokenizer.ggml.tokens");
+  EXPECT_EQ(tokens[0], "<s>");
+  EXPECT_EQ(tokens[1], R"(\x00)");
+  EXPECT_EQ(tokens[257], R"(\n\n)");
+  EXPECT_EQ(tokens[266], R"(\xe4\xb8\xad)");
+  const EmbeddedVocabulary read = *gguf_vocabulary(metadata);
+  EXPECT_EQ(read.scheme, EmbeddedVocabulary::Scheme::longest_match);
+  EXPECT_EQ(read.tokens, vocabulary.tokens);
+  EXPECT_EQ(read.types, vocabulary.types);
+  EXPECT_EQ(read.eos, 0);
+  EXPECT_FALSE(read.add_bos);
+}
+
+TEST_F(RwkvVocabulary, HasOnlyEscapedBytesInGgufFiles) {
+  const std::string file = test::GgufBuilder()
+                               .text("tokenizer.ggml.model", "rwkv")
+                               .texts("tokenizer.ggml.tokens", {"a", "\\x1"})
+                               .file();
+  const GgufMetadata metadata = parse_gguf_header(std::as_bytes(std::span(file)), "x.gguf").metadata;
+  try {
+    gguf_vocabulary(metadata);
+    FAIL();
+  } catch (const CheckpointError& error) {
+    EXPECT_NE(std::string(error.what()).find("token 1 is \"\\x1\", expected bytes as Python writes them"),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 TEST_F(RwkvVocabulary, SpellsBytesLikePython) {
