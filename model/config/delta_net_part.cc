@@ -170,13 +170,15 @@ void read_rwkv7(const JsonNode& fields, const std::string& where, CheckpointConf
                        "intermediate_size, the number of rows of ffn.key, to config.json",
                        where, ratio);
   config.num_attention_heads = config.num_key_value_heads = heads;
+  config.head_dim = rwkv.head_dim;
   // Only attention layers of hybrid models use it, and these are refused.
   config.max_position_embeddings = std::size_t{1} << 20;
 }
 
 Rwkv7Spec rwkv7_of(const CheckpointConfig& config, std::size_t layer) {
   const Rwkv7Config& rwkv = config.rwkv7;
-  const auto eps = static_cast<float>(static_cast<double>(rwkv.head_dim) * config.layer_norm_eps);
+  // A product of floats, because GGUF files have layer_norm_eps as a float.
+  const float eps = static_cast<float>(rwkv.head_dim) * static_cast<float>(config.layer_norm_eps);
   return {.num_heads = config.num_attention_heads,
           .head_dim = rwkv.head_dim,
           .decay_rank = rwkv.decay_low_rank_dim,

@@ -51,9 +51,9 @@ class CheckpointInput final : public QuantizeInput {
   using Lists = std::map<std::string, std::vector<float>>;
 
   void add_tensor(const GgufNames& names, std::string name, MatrixShape shape, Lists& lists);
-  // Adds a stack of matrices, which consist of `rows` of each `period` rows of `whole`.
   // Adds a copy of a tensor that was added before, if it was.
   void add_copy(const std::string& copy, const std::string& tensor);
+  // Adds a stack of matrices, which consist of `rows` of each `period` rows of `whole`.
   void add_stack(const std::string& tensor, const ModelTensor& whole, Range rows, std::size_t period,
                  bool is_transposed = false);
   void add_experts(const GgufPlace& place, const ModelTensor& stack, bool is_transposed);
