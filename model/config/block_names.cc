@@ -63,7 +63,7 @@ bool may_be_quantized(std::string_view tensor) {
   bool may_be = true;
   const auto look_up = [&](const auto& table) {
     for (const auto& row : table) {
-      std::string_view own = row.gguf;  // of a layer, or the whole name of a tensor
+      std::string_view own = row.gguf;  // a layer's name, or a tensor's whole name
       if (own.ends_with(kWeight)) own.remove_suffix(kWeight.size());
       may_be = may_be && (row.is_quantized || tensor != own);
     }
