@@ -85,7 +85,7 @@ std::string escaped_token(const EmbeddedVocabulary& vocabulary, std::size_t id) 
   if (vocabulary.types[id] != TokenType::normal) return vocabulary.tokens[id];
   std::string bytes;
   byte_level::append_decoded(bytes, vocabulary.tokens[id]);
-  return escaped(bytes);
+  return escaped_bytes(bytes);
 }
 
 // The bytes of SentencePiece's table of characters.

@@ -129,7 +129,7 @@ std::map<TokenId, std::string> read_lines(const std::filesystem::path& file) {
 
 std::optional<std::string> bytes_of_escaped(std::string_view text) { return unescaped(text, Literal::bytes); }
 
-std::string escaped(std::string_view bytes) {
+std::string escaped_bytes(std::string_view bytes) {
   const bool has_both_quotes =
       bytes.find('\'') != std::string_view::npos && bytes.find('"') != std::string_view::npos;
   std::string text;

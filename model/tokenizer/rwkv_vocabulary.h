@@ -29,6 +29,6 @@ TokenizerParts longest_match_parts(const std::vector<std::pair<std::string_view,
 // GGUF files spell tokens like Python's literals of bytes, without quotes. Returns the bytes of such a text,
 // or nothing if it is not well-formed.
 std::optional<std::string> bytes_of_escaped(std::string_view text);
-std::string escaped(std::string_view bytes);
+std::string escaped_bytes(std::string_view bytes);
 
 }  // namespace tp

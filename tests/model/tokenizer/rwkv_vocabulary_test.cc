@@ -197,7 +197,7 @@ TEST_F(RwkvVocabulary, SpellsBytesLikePython) {
                                                            {"\"'", R"("\')"},
                                                            {"\\", R"(\\)"}};
   for (const auto& [bytes, text] : spellings) {
-    EXPECT_EQ(escaped(bytes), text);
+    EXPECT_EQ(escaped_bytes(bytes), text);
     EXPECT_EQ(bytes_of_escaped(text), bytes);
   }
   for (const char* const text : {"\\", "\\x", "\\x1", "\\xg0", "\\u0041", "\\q"})
