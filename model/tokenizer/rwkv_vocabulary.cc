@@ -16,7 +16,7 @@
 namespace tp {
 namespace {
 
-constexpr std::size_t kMostTokenBytes = 1024;  // the longest known token has 128
+constexpr std::size_t kLongestToken = 1024;  // bytes; the longest known token has 128
 
 enum class Literal : std::uint8_t { text, bytes };
 
@@ -94,10 +94,10 @@ Line read_line(std::string_view line, std::size_t number, const std::string& fil
   const auto size = has_three ? parse_number<std::size_t>(line.substr(last + 1)) : std::nullopt;
   require<CheckpointError>(
       id && *id >= 1 && *id < kMaxVocabularySize && bytes && size == bytes->size() && *size >= 1 &&
-          *size <= kMostTokenBytes,
+          *size <= kLongestToken,
       "{}: line {} must be an id from 1 to {}, a token in quotes, and its 1 to {} bytes, found {} characters "
       "that are not; the file may be damaged, get it again",
-      file, number, kMaxVocabularySize - 1, kMostTokenBytes, line.size());
+      file, number, kMaxVocabularySize - 1, kLongestToken, line.size());
   return {*id, *bytes};
 }
 
