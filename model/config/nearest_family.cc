@@ -48,11 +48,12 @@ std::set<std::string> layers_of(std::span<const std::string> tensors) {
 }
 
 std::vector<std::string> unknown_to(const Family& family, const std::set<std::string>& layers) {
-  const std::vector<std::string> known = family.names.names_of_block("").layers();
+  std::set<std::string> known;
+  for (const std::string& name : family.names.names_of_block("0.").layers()) {
+    if (const std::optional<std::string> layer = layer_of(name)) known.insert(*layer);
+  }
   std::vector<std::string> unknown;
-  std::ranges::copy_if(layers, std::back_inserter(unknown), [&](const std::string& layer) {
-    return std::ranges::find(known, layer) == known.end();
-  });
+  std::ranges::set_difference(layers, known, std::back_inserter(unknown));
   return unknown;
 }
 

@@ -41,6 +41,13 @@ TEST(NearestFamily, IsFoundByTensorsWhateverItsNameIs) {
   }
 }
 
+// Names of layers may end in numbers. The norm is the model's, but has the name of a block's.
+TEST(NearestFamily, IsFoundByNamesWithNumbers) {
+  const NearestFamily nearest = nearest_family("SomethingElse", names_in("rwkv7"));
+  EXPECT_EQ(nearest.architecture, "RWKV7ForCausalLM");
+  EXPECT_EQ(nearest.unknown, (std::vector<std::string>{"pre_norm"}));
+}
+
 TEST(NearestFamily, IsNoneForTensorsThatNoFamilyHas) {
   EXPECT_EQ(nearest_family("SomethingElse", names_in("deepseekv4")).architecture, "");
   EXPECT_EQ(nearest_family("SomethingElse", {}).architecture, "");
