@@ -22,6 +22,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 
@@ -93,14 +94,29 @@ struct ServePreparation {
   Server server;
 };
 
-// The first signal drains, the second one leaves, a third one ends the process.
-void obey_signals(ServePreparation& prepared, std::chrono::milliseconds drain_time) {
-  ShutdownSignals& signals = prepared.signals.emplace();
+void reload_keys(Server& server) {
+  try {
+    if (const std::optional<std::size_t> count = server.reload_keys())
+      print_message(fmt::format("tp-infer: {} API keys are valid now", *count));
+  } catch (const ConfigError& error) {
+    print_message(fmt::format("tp-infer: the server keeps its API keys: {}", error.what()));
+  }
+}
+
+// The first signal drains, the second one leaves, a third one ends the process. SIGHUP reads the file of keys
+// again; without a file, it ends the process as usual.
+void obey_signals(ServePreparation& prepared, std::chrono::milliseconds drain_time, bool has_key_file) {
+  ShutdownSignals& signals = has_key_file ? prepared.signals.emplace(std::initializer_list<int>{SIGHUP})
+                                          : prepared.signals.emplace();
   Server& server = prepared.server;
   const bool by_mpirun = launched_rank().by_mpirun;
   auto count = std::make_shared<int>(0);
   server.when_readable(signals.descriptor(), [&signals, &prepared, &server, drain_time, by_mpirun, count] {
     while (const std::optional<ShutdownSignals::Signal> signal = signals.take()) {
+      if (signal->number == SIGHUP) {
+        reload_keys(server);
+        continue;
+      }
       // mpirun ends what is left of a job a second after this.
       const bool job_ends = by_mpirun && signal->sender == ::getppid() && signal->number == SIGTERM;
       if (job_ends) server.suspect_loss(300ms);
@@ -119,15 +135,11 @@ void obey_signals(ServePreparation& prepared, std::chrono::milliseconds drain_ti
   });
 }
 
-bool is_loopback(const std::string& host) {
-  return host.starts_with("127.") || host == "::1" || host == "localhost";
-}
-
 void welcome(const ServeFlags& flags, const Server& server, const std::string& name, std::size_t ranks) {
   const std::string url = usable_url(flags.host, server.port());
   print_note(fmt::format("tp-infer: serving {} on {} rank{}\n  page  {}/\n  API   {}/v1\n", name, ranks,
                          ranks == 1 ? "" : "s", url, url));
-  if (is_loopback(flags.host) || !flags.api_keys.empty() || !flags.api_key_file.empty()) return;
+  if (is_loopback(flags.host) || flags.access.needs_key()) return;
   print_message(
       fmt::format("tp-infer: everyone who can reach --host {} may use this server; give clients a key with "
                   "--api-key-file",
@@ -149,7 +161,7 @@ void add_embedder(const std::filesystem::path& folder, OpenModel& model) {
 
 int serve(Engine& engine, const ServeFlags& flags, ServePreparation& prepared, std::size_t ranks) {
   Server& server = prepared.server;
-  obey_signals(prepared, std::chrono::seconds(flags.drain_seconds));
+  obey_signals(prepared, std::chrono::seconds(flags.drain_seconds), !flags.access.api_key_file.empty());
   OpenModel model{.engine = &engine, .chat_error = kNoChat};
   model.defaults.sampling = engine.info().default_sampling;
   if (flags.max_thinking_tokens)

@@ -10,12 +10,9 @@
 #include "runtime/http/http_call.h"
 #include "tp/internal/require.h"
 
-#include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include <fmt/format.h>
 
@@ -26,40 +23,12 @@ constexpr std::size_t kMaxSequences = 64;
 constexpr std::chrono::milliseconds kStepTime(200);
 constexpr std::size_t kRecordBytes = std::size_t{64} << 20;  // records of the gateway, in addition to bodies
 
-// One key per line; empty lines and those that begin with # are none.
-std::vector<std::string> read_keys(const std::string& file) {
-  std::ifstream stream(file);
-  require<ConfigError>(stream.is_open(), "cannot read {} of --api-key-file: {}", file, std::strerror(errno));
-  std::vector<std::string> keys;
-  for (std::string line; std::getline(stream, line);) {
-    while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back())) != 0) line.pop_back();
-    if (!line.empty() && !line.starts_with('#')) keys.push_back(line);
-  }
-  require<ConfigError>(!keys.empty(), "{} of --api-key-file: expected one key per line, found none", file);
-  return keys;
-}
-
 void add_address_options(CLI::App& command, ServeFlags& flags) {
   const OptionGroup group(command, "Address and access");
   group.add("--host", flags.host, "ADDRESS", not_empty("an address"),
             "Address to listen on; 0.0.0.0 is all addresses of this machine");
   group.add("--port", flags.port, "N", whole_number(0, 65535), "Port to listen on; 0 chooses a free port");
-  group
-      .add("--api-key", flags.api_keys, "KEY", not_empty("a key"),
-           "A key that clients must send; may be given several times. Other users of this machine can "
-           "read it in the process list")
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false);
-  group.add_file("--api-key-file", flags.api_key_file, "A file with one key per line");
-  group
-      .add("--allowed-hosts", flags.allowed_hosts, "NAME,...", CLI::Validator(),
-           "Other host names of this server, besides localhost and this machine's name and addresses; "
-           "* allows any")
-      ->delimiter(',');
-  group
-      .add("--cors-origins", flags.cors_origins, "ORIGIN,...", CLI::Validator(),
-           "Web sites that may use this server, besides localhost: https://chat.example.com; * allows all")
-      ->delimiter(',');
+  flags.access.add_to(group);
 }
 
 void add_load_options(CLI::App& command, ServeFlags& flags) {
@@ -121,11 +90,8 @@ ServeOptions ServeFlags::options() const {
   ServeOptions options;
   options.host = host;
   options.port = static_cast<std::uint16_t>(port);
-  options.access = {.api_keys = api_keys, .hosts = allowed_hosts, .origins = cors_origins};
-  if (!api_key_file.empty()) {
-    const std::vector<std::string> keys = read_keys(api_key_file);
-    options.access.api_keys.insert(options.access.api_keys.end(), keys.begin(), keys.end());
-  }
+  options.access = access.rules();
+  options.read_keys = access.key_reader();
   options.model_names = model_names;
   if (options.model_names.empty()) {
     std::filesystem::path name = (find_model(engine.options.model) / "").parent_path().filename();

@@ -1,6 +1,7 @@
 // The options of `tp-infer serve`.
 #pragma once
 
+#include "launch/options/access_flags.h"
 #include "launch/options/engine_flags.h"
 #include "runtime/serve/service.h"
 
@@ -19,10 +20,7 @@ struct ServeFlags {
   int port = 8080;
   std::vector<std::string> model_names;
   std::string template_file;
-  std::vector<std::string> api_keys;
-  std::string api_key_file;
-  std::vector<std::string> allowed_hosts;
-  std::vector<std::string> cors_origins;
+  AccessFlags access;
   int drain_seconds = 30;
   std::optional<int> max_thinking_tokens;
   std::string pid_file;

@@ -41,6 +41,8 @@ std::string mark_comment(std::string_view mark);
 // Headers between the gateway and the server.
 namespace gateway_header {
 inline constexpr std::string_view kSecret = "tp-gateway";
+inline constexpr std::string_view kClient = "tp-client";  // address of the client
+inline constexpr std::string_view kUser = "tp-user";  // name of the client's key, which the gateway checked
 inline constexpr std::string_view kRecordBytes = "tp-record-bytes";
 inline constexpr std::string_view kMarks = "tp-marks";
 inline constexpr std::string_view kLost = "tp-lost";

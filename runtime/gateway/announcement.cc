@@ -11,9 +11,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string short_text(const Json& json, const char* name) {
-  constexpr std::size_t kMost = 1000;
-  const auto text = json.at(name).get<std::string>();
+std::string short_text(const Json& json, const char* name, bool may_lack = false) {
+  constexpr std::size_t kMost = 4000;
+  const auto text = may_lack ? json.value(name, "") : json.at(name).get<std::string>();
   require<RequestError>(text.size() <= kMost, "`{}` is too long", name);
   return text;
 }
@@ -30,10 +30,10 @@ std::int64_t whole_number(const Json& json, const char* name, std::int64_t most)
 }  // namespace
 
 std::string text_of(const Announcement& announcement) {
-  const Json json = {{"host", announcement.host},       {"port", announcement.port},
-                     {"process", announcement.process}, {"machine", announcement.machine},
-                     {"isa", announcement.isa},         {"model", announcement.model},
-                     {"ranks", announcement.ranks},     {"origins", announcement.origins}};
+  const Json json = {
+      {"host", announcement.host},       {"port", announcement.port},   {"process", announcement.process},
+      {"machine", announcement.machine}, {"isa", announcement.isa},     {"card", announcement.card},
+      {"model", announcement.model},     {"ranks", announcement.ranks}, {"origins", announcement.origins}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -50,6 +50,7 @@ Announcement parse_announcement(std::string_view text) {
             .process = whole_number(json, "process", std::numeric_limits<std::int32_t>::max()),
             .machine = short_text(json, "machine"),
             .isa = short_text(json, "isa"),
+            .card = short_text(json, "card", true),
             .model = short_text(json, "model"),
             .ranks = static_cast<std::size_t>(
                 whole_number(json, "ranks", std::numeric_limits<std::int32_t>::max())),

@@ -19,6 +19,7 @@ struct Announcement {
   std::int64_t process = 0;  // process id of rank 0
   std::string machine{};     // name of its host
   std::string isa{};         // instruction set of the kernels: "avx2"
+  std::string card{};        // the model's members in a list of models, as a JSON object; may be empty
   std::string model{};       // differs between models, so that no answer continues another model's
   std::size_t ranks = 0;
   std::vector<std::string> origins{};  // web pages that may use the server

@@ -25,6 +25,7 @@ struct HttpRequest {
   HttpHeaders headers{};  // names in lower case; `x-request-id` is the client's, or else the server's
   std::string body{};
   std::string client{};  // client's address
+  std::string user{};    // name of the client's key; set when the key has been checked
 
   // The target without the query.
   std::string_view path() const { return std::string_view(target).substr(0, target.find('?')); }

@@ -96,6 +96,7 @@ void Call::send_error(const ApiError& error) {
 
 void Call::close(int status, std::string reason, std::string param) {
   LoggedRequest ended = usage();
+  ended.user = exchange_->request().user;
   ended.status = status;
   ended.total = std::chrono::duration<double>(Clock::now() - came_).count();
   ended.param = std::move(param);

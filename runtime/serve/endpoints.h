@@ -7,6 +7,7 @@
 #include "runtime/serve/service.h"
 
 #include <memory>
+#include <string>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -34,11 +35,16 @@ void detokenize(Service& service, const Exchange& exchange);
 void tokenizer_info(Service& service, const Exchange& exchange);
 void apply_template(Service& service, const Exchange& exchange);
 
+// The members of a model in a list of models.
+nlohmann::ordered_json model_card(const Service& service, const std::string& name);
+
 void page_file(Service& service, const Exchange& exchange);
 void health(Service& service, const Exchange& exchange);
 void version(Service& service, const Exchange& exchange);
 void metrics(Service& service, const Exchange& exchange);
 void status(Service& service, const Exchange& exchange);
 void clear_store(Service& service, const Exchange& exchange);
+// Only for the gateway: reads the file of keys again.
+void reload_keys(Service& service, const Exchange& exchange);
 
 }  // namespace tp::endpoints

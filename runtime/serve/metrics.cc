@@ -123,6 +123,21 @@ void add_speculation(Text& text, const SpeculationCounts& counts) {
   }
 }
 
+// By the names of keys.
+template <class Users>
+void add_users(Text& text, const Users& users) {
+  if (users.empty()) return;
+  const auto add = [&](const char* name, const char* help, auto number) {
+    text.head(name, "counter", help);
+    for (const auto& [user, counts] : users)
+      text.value(name, counts.*number, fmt::format("user=\"{}\"", escaped(user)));
+  };
+  using Counts = typename Users::mapped_type;
+  add("user_requests_total", "Requests that have ended, by the name of their key.", &Counts::requests);
+  add("user_prompt_tokens_total", "Prompt tokens, by the name of the key.", &Counts::prompt_tokens);
+  add("user_generation_tokens_total", "Tokens generated, by the name of the key.", &Counts::generated_tokens);
+}
+
 void add_ranks(Text& text, const std::vector<RankReport>& reports) {
   struct Part {
     const char* name;
@@ -174,6 +189,12 @@ void Metrics::count_end(const LoggedRequest& call) {
   if (call.status != 200 && !has_left && call.status < 500) return count_refusal(call.status);
   const std::lock_guard lock(mutex_);
   ++ended_[call.status == 200 ? call.reason : has_left ? "abort" : "error"];
+  if (!call.user.empty()) {
+    UserCounts& user = users_[call.user];
+    ++user.requests;
+    user.prompt_tokens += call.prompt_tokens;
+    user.generated_tokens += call.generated_tokens;
+  }
   if (call.status != 200) return;
   total_.add(call.total);
   queued_.add(call.queued);
@@ -238,6 +259,7 @@ std::string Metrics::text(const std::string& model, const LeaderStatus& status, 
   text.head("request_refused_total", "counter", "Requests that were refused, by HTTP status.");
   for (const auto& [status_code, count] : refused_)
     text.value("request_refused_total", count, fmt::format("status=\"{}\"", status_code));
+  add_users(text, users_);
   text.add(first_token_, "time_to_first_token_seconds", "From a request to its first token.");
   text.add(between_tokens_, "inter_token_latency_seconds", "Between tokens of a continuation.");
   text.add(total_, "e2e_request_latency_seconds", "From a request to its last token.");

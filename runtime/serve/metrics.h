@@ -47,6 +47,12 @@ class Metrics {
   std::uint64_t generated_tokens_ = 0;
   std::map<std::string, std::uint64_t> ended_;
   std::map<int, std::uint64_t> refused_;
+  struct UserCounts {
+    std::uint64_t requests = 0;
+    std::uint64_t prompt_tokens = 0;
+    std::uint64_t generated_tokens = 0;
+  };
+  std::map<std::string, UserCounts> users_;  // by the name of their key
   Histogram first_token_;
   Histogram between_tokens_;
   Histogram total_;

@@ -36,6 +36,7 @@ std::string shown_reason(const LoggedRequest& request) { return printable(reques
 Json json_of(const LoggedRequest& request) {
   Json line = {{"time", now()},        {"client", request.client}, {"method", request.method},
                {"path", request.path}, {"status", request.status}, {"seconds", rounded(request.total)}};
+  if (!request.user.empty()) line["user"] = request.user;
   if (!request.id.empty()) line["id"] = request.id;
   if (!request.request_id.empty()) line["request_id"] = request.request_id;
   if (request.prompt_tokens != 0) {
@@ -54,6 +55,7 @@ Json json_of(const LoggedRequest& request) {
 std::string text_of(const LoggedRequest& request) {
   std::string line =
       fmt::format("{} {} {} {} {}", now(), request.client, request.method, request.path, request.status);
+  if (!request.user.empty()) line += fmt::format(" user={}", request.user);
   if (!request.id.empty()) line += fmt::format(" {}", request.id);
   if (request.prompt_tokens != 0) {
     line += fmt::format(" prompt={} cached={} generated={} queued={:.3f}s first_token={:.3f}s",

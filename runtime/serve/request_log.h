@@ -11,6 +11,7 @@ namespace tp {
 // A line of the log. It never contains prompts or answers.
 struct LoggedRequest {
   std::string client{};
+  std::string user{};  // name of the client's key
   std::string method{};
   std::string path{};
   int status = 0;

@@ -46,6 +46,11 @@ constexpr Route kRoutes[] = {
      .run = endpoints::health,
      .is_public = true,
      .is_about_server = true},
+    {.path = "/tp-infer/reload",
+     .method = "POST",
+     .run = endpoints::reload_keys,
+     .is_public = true,
+     .is_about_server = true},
     {.path = "/version", .method = "GET", .run = endpoints::version, .is_about_server = true},
     {.path = "/metrics", .method = "GET", .run = endpoints::metrics, .is_about_server = true},
 };
@@ -125,9 +130,9 @@ std::string no_endpoint_at(std::string_view path) {
       printable(path));
 }
 
-std::optional<ApiError> find_fault(const Service& service, const HttpRequest& head, const Route* route) {
+std::optional<ApiError> find_fault(const Service& service, HttpRequest& head, const Route* route) {
   const bool is_public = route != nullptr && route->is_public;
-  if (const std::optional<ApiError> refusal = service.access.refusal(head, is_public)) return refusal;
+  if (const std::optional<ApiError> refusal = service.refusal(head, is_public)) return refusal;
   if (route == nullptr)
     return ApiError{.status = 404, .message = no_endpoint_at(head.path()), .code = "not_found"};
   if (!allows(route->method, head.method))
@@ -189,11 +194,11 @@ void run(Service& service, const Route& route, const endpoints::Exchange& exchan
 
 }  // namespace
 
-HttpDecision route_request(Service& service, const HttpRequest& head) {
+HttpDecision route_request(Service& service, HttpRequest& head) {
   const Route* const route = find_route(head.path());
   // A browser's preflight request has no key.
   if (head.method == "OPTIONS") {
-    const std::optional<ApiError> refusal = service.access.refusal(head, true);
+    const std::optional<ApiError> refusal = service.refusal(head, true);
     return refusal ? error_response(service, head, route, *refusal) : answer_options(service, head, route);
   }
   if (const std::optional<ApiError> fault = find_fault(service, head, route))

@@ -3,6 +3,7 @@
 #include "model/kernels/simd/isa.h"
 #include "runtime/api/answer_format.h"
 #include "runtime/gateway/announcement.h"
+#include "runtime/serve/endpoints.h"
 #include "runtime/serve/router.h"
 #include "tp/error.h"
 
@@ -43,7 +44,7 @@ Server::~Server() {
 HttpOptions Server::http_options() {
   HttpOptions options{
       .host = service_.options.host, .port = service_.options.port, .limits = service_.options.limits};
-  options.route = [this](const HttpRequest& head) { return route_request(service_, head); };
+  options.route = [this](HttpRequest& head) { return route_request(service_, head); };
   options.refuse = [this](const HttpRequest& head, int status, std::string_view message) {
     service_.metrics.count_refusal(status);
     return service_.response_of(head, {.status = status, .message = std::string(message)});
@@ -126,6 +127,7 @@ void Server::announce(const HttpUrl& gateway, std::size_t ranks,
       .process = ::getpid(),
       .machine = machine,
       .isa = std::string(kernels::name_of(kernels::active_isa())),
+      .card = json_text(endpoints::model_card(service_, model_name())),
       .model = fmt::format("{} {} {} {} {}", model_name(), info.config.architecture, info.parameters,
                            info.config.vocab_size, name_of(info.weights)),
       .ranks = ranks,

@@ -6,8 +6,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 namespace tp {
 
@@ -31,6 +33,9 @@ class Server {
   // server's thread if the gateway cannot be told.
   void announce(const HttpUrl& gateway, std::size_t ranks,
                 std::function<void(const std::string& error)> failed);
+
+  // From any thread: see Service.
+  std::optional<std::size_t> reload_keys() { return service_.reload_keys(); }
 
   // From any thread: refuses new requests. run() returns when the open requests have ended, or after
   // `longest`; then it tells their clients.

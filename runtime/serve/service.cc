@@ -30,6 +30,29 @@ void Service::respond_json(HttpExchange& exchange, int status, const nlohmann::o
   exchange.respond({.status = status, .body = json_text(body), .headers = headers_for(exchange.request())});
 }
 
+std::optional<ApiError> Service::refusal(HttpRequest& request, bool is_public) const {
+  try {
+    const bool may_lack_key = access.identify(request) || is_public;
+    if (!is_of_gateway(request)) return access.refusal(request, may_lack_key);
+    if (const std::string_view client = request.header(gateway_header::kClient); !client.empty())
+      request.client = client;
+    const std::string_view user = request.header(gateway_header::kUser);
+    if (user.empty()) return access.refusal(request, may_lack_key);
+    if (request.user.empty()) request.user = user;
+    return may_lack_key ? std::nullopt : std::optional(Access::lack_of_key());
+  } catch (const ApiException& error) {
+    return error.error();
+  }
+}
+
+std::optional<std::size_t> Service::reload_keys() {
+  if (!options.read_keys) return std::nullopt;
+  ApiKeys keys = options.read_keys();
+  const std::size_t count = keys.size();
+  access.set_keys(std::move(keys));
+  return count;
+}
+
 bool Service::is_of_gateway(const HttpRequest& request) const {
   const std::string_view secret = request.header(gateway_header::kSecret);
   if (secret.empty()) return false;
@@ -55,6 +78,7 @@ HttpResponse Service::response_of(const HttpRequest& request, const ApiError& er
 void Service::log_request(const HttpRequest& request, LoggedRequest line) const {
   constexpr std::size_t kMostOfId = 128;  // a client chose it
   line.client = request.client;
+  line.user = request.user;
   line.method = request.method;
   line.path = printable(request.path());
   line.request_id = printable(request.header("x-request-id").substr(0, kMostOfId));

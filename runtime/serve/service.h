@@ -1,10 +1,10 @@
 // The state that endpoints share, including the model once it is loaded.
 #pragma once
 
+#include "runtime/access/access.h"
 #include "runtime/chat/chat_prompts.h"
 #include "runtime/http/http_exchange.h"
 #include "runtime/http/http_server.h"
-#include "runtime/serve/access.h"
 #include "runtime/serve/metrics.h"
 #include "runtime/serve/request_log.h"
 #include "runtime/serve/worker_pool.h"
@@ -13,7 +13,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -31,6 +33,8 @@ struct ServeOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
   AccessRules access{};
+  // Reads the file of keys again; null without a file. May throw ConfigError.
+  std::function<ApiKeys()> read_keys{};
   std::vector<std::string> model_names{};  // accepted model names; the first is shown
   HttpLimits limits{};
   std::chrono::milliseconds ping_time{15'000};  // silence after which a stream sends a ping
@@ -71,7 +75,7 @@ struct Service {
       : options(given), access(given.access), log(given.log, given.log_json), pool(given.pool_threads) {}
 
   const ServeOptions options;
-  const Access access;
+  Access access;
   Metrics metrics;
   RequestLog log;
   HttpServer* http = nullptr;
@@ -87,6 +91,13 @@ struct Service {
   // Headers of every response to this request.
   HttpHeaders headers_for(const HttpRequest& request) const;
   void respond_json(HttpExchange& exchange, int status, const nlohmann::ordered_json& body) const;
+  // Returns why the request is refused, or nullopt, after setting its `client` and `user`. The gateway has
+  // checked the host, the origin and the key of a request with a user. Of these, only the key is checked
+  // again, because this server may have keys of its own.
+  std::optional<ApiError> refusal(HttpRequest& request, bool is_public) const;
+  // Reads the file of keys again. Returns the number of valid keys; nullopt without a file. Throws
+  // ConfigError, and keeps its keys.
+  std::optional<std::size_t> reload_keys();
   // Whether the gateway in front of this server sent the request. Throws ApiException if the request only
   // claims it.
   bool is_of_gateway(const HttpRequest& request) const;

@@ -1,6 +1,6 @@
 // The endpoints for the status of the server and its model.
+#include "model/files/percent_decoded.h"
 #include "runtime/api/rounded.h"
-#include "runtime/constraint/schema/json_pointer.h"
 #include "runtime/serve/endpoints.h"
 #include "tp/version.h"
 
@@ -16,32 +16,6 @@ namespace tp::endpoints {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// OpenAI's and Anthropic's members.
-Json model_object(const Service& service, const std::string& name) {
-  const EngineInfo& info = service.model.engine->info();
-  const auto age = std::chrono::duration_cast<std::chrono::seconds>(Service::Clock::now() - service.started);
-  const std::time_t created = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() - age);
-  return {{"id", name},
-          {"object", "model"},
-          {"created", created},
-          {"owned_by", "tp-infer"},
-          {"type", "model"},
-          {"display_name", name},
-          {"created_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(created))},
-          {"max_input_tokens", info.options.max_length},
-          {"root", service.model_name()},
-          {"parent", nullptr},
-          {"max_model_len", info.options.max_length},
-          {"capabilities",
-           {{"completion", info.options.max_length > 0}, {"chat", service.model.chat.has_value()}}},
-          {"meta",
-           {{"architecture", info.config.architecture},
-            {"n_params", info.parameters},
-            {"n_vocab", info.config.vocab_size},
-            {"n_embd", info.config.hidden_size},
-            {"weights", std::string(name_of(info.weights))}}}};
-}
 
 const char* name_of_state(ServerState state) {
   switch (state) {
@@ -105,9 +79,35 @@ Json rank_object(const RankReport& report, std::size_t rank) {
 
 }  // namespace
 
+// OpenAI's and Anthropic's members.
+Json model_card(const Service& service, const std::string& name) {
+  const EngineInfo& info = service.model.engine->info();
+  const auto age = std::chrono::duration_cast<std::chrono::seconds>(Service::Clock::now() - service.started);
+  const std::time_t created = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() - age);
+  return {{"id", name},
+          {"object", "model"},
+          {"created", created},
+          {"owned_by", "tp-infer"},
+          {"type", "model"},
+          {"display_name", name},
+          {"created_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(created))},
+          {"max_input_tokens", info.options.max_length},
+          {"root", service.model_name()},
+          {"parent", nullptr},
+          {"max_model_len", info.options.max_length},
+          {"capabilities",
+           {{"completion", info.options.max_length > 0}, {"chat", service.model.chat.has_value()}}},
+          {"meta",
+           {{"architecture", info.config.architecture},
+            {"n_params", info.parameters},
+            {"n_vocab", info.config.vocab_size},
+            {"n_embd", info.config.hidden_size},
+            {"weights", std::string(name_of(info.weights))}}}};
+}
+
 void models(Service& service, const Exchange& exchange) {
   Json list = Json::array();
-  for (const std::string& name : service.options.model_names) list.push_back(model_object(service, name));
+  for (const std::string& name : service.options.model_names) list.push_back(model_card(service, name));
   const std::vector<std::string>& names = service.options.model_names;
   service.respond_json(*exchange, 200,
                        {{"object", "list"},
@@ -122,7 +122,7 @@ void model(Service& service, const Exchange& exchange) {
   constexpr std::string_view kBefore = "/models/";
   const std::string name = percent_decoded(path.substr(path.find(kBefore) + kBefore.size()));
   service.require_model(name);
-  service.respond_json(*exchange, 200, model_object(service, name));
+  service.respond_json(*exchange, 200, model_card(service, name));
 }
 
 void health(Service& service, const Exchange& exchange) {
@@ -191,7 +191,7 @@ void status(Service& service, const Exchange& exchange) {
 
 // Anybody may use a server without keys, but nobody may remove the prompts of others there.
 void clear_store(Service& service, const Exchange& exchange) {
-  if (service.options.access.api_keys.empty()) {
+  if (!service.access.has_keys()) {
     throw ApiException({.status = 403,
                         .message = "expected a server with API keys, found none; start it with --api-key, or "
                                    "remove stored prompts with `tp-infer kv-store DIR --prune-model NAME`"});
@@ -202,6 +202,14 @@ void clear_store(Service& service, const Exchange& exchange) {
                         .code = "not_found"});
   }
   service.respond_json(*exchange, 202, {{"object", "kv_store"}, {"deleted", true}});
+}
+
+void reload_keys(Service& service, const Exchange& exchange) {
+  if (!service.is_of_gateway(exchange->request()))
+    throw ApiException({.status = 404, .message = "only the gateway uses this path", .code = "not_found"});
+  const std::optional<std::size_t> count = service.reload_keys();
+  if (!count) return exchange->respond({.status = 204, .content_type = ""});
+  service.respond_json(*exchange, 200, {{"keys", *count}});
 }
 
 }  // namespace tp::endpoints

@@ -1,6 +1,6 @@
 // What clients send to the server, over a socket. Seeds: HTTP requests.
+#include "runtime/access/access.h"
 #include "runtime/http/http_server.h"
-#include "runtime/serve/access.h"
 
 #include <cstdint>
 
@@ -13,11 +13,13 @@ namespace {
 using namespace std::chrono_literals;
 
 tp::HttpOptions options() {
-  static const tp::Access access({.api_keys = {"secret"}, .hosts = {"example.com"}});
+  static const tp::Access access({.api_keys = {{.key = "secret"}},
+                                  .hosts = {"example.com"},
+                                  .proxies = tp::TrustedProxies({"127.0.0.0/8"})});
   tp::HttpOptions options{
       .port = 0, .limits = {.body_bytes = 1000, .header_bytes = 2000, .header_time = 1s, .body_time = 1s}};
-  options.route = [](const tp::HttpRequest& head) -> tp::HttpDecision {
-    access.refusal(head, head.path() == "/");
+  options.route = [](tp::HttpRequest& head) -> tp::HttpDecision {
+    access.refusal(head, access.identify(head) || head.path() == "/");
     access.origins().headers(head);
     access.origins().preflight_headers(head, "POST, OPTIONS");
     if (head.method == "DELETE") return tp::HttpResponse{.status = 405};

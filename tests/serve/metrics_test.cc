@@ -61,6 +61,23 @@ TEST(Metrics, CountsRequestsByTheirEnd) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
 }
 
+TEST(Metrics, CountRequestsByTheNamesOfKeys) {
+  Metrics metrics;
+  EXPECT_EQ(metrics.text("m", {}, true).find("user_"), std::string::npos) << "without keys";
+  for (const char* user : {"anna", "ben", "anna"})
+    metrics.count_end(
+        {.user = user, .status = 200, .prompt_tokens = 10, .generated_tokens = 2, .reason = "stop"});
+  metrics.count_end({.user = "ben", .status = 499, .prompt_tokens = 10, .generated_tokens = 1});
+  metrics.count_end({.user = "carla", .status = 400});
+  const std::string text = metrics.text("m", {}, true);
+  for (const char* line : {"tpinfer:user_requests_total{model_name=\"m\",user=\"anna\"} 2\n",
+                           "tpinfer:user_prompt_tokens_total{model_name=\"m\",user=\"anna\"} 20\n",
+                           "tpinfer:user_requests_total{model_name=\"m\",user=\"ben\"} 2\n",
+                           "tpinfer:user_generation_tokens_total{model_name=\"m\",user=\"ben\"} 3\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
+  EXPECT_EQ(text.find("carla"), std::string::npos) << "refusals cost nothing";
+}
+
 TEST(Metrics, CountSnapshotsWhereAModelHasStates) {
   const std::string text = Metrics().text("m", {.states = 64, .snapshots = 5, .snapshot_hits = 7}, true);
   for (const char* line :

@@ -28,5 +28,13 @@ TEST(RequestLog, HasNoControlCharactersOfClients) {
   }
 }
 
+TEST(RequestLog, NamesTheClientsKey) {
+  const LoggedRequest request{
+      .client = "192.0.2.7", .user = "anna", .method = "POST", .path = "/x", .status = 200};
+  EXPECT_NE(line_of(request, false).find(" 192.0.2.7 POST /x 200 user=anna "), std::string::npos);
+  EXPECT_NE(line_of(request, true).find("\"user\":\"anna\""), std::string::npos);
+  EXPECT_EQ(line_of({.method = "GET"}, false).find("user"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tp::test

@@ -1,6 +1,6 @@
 #include "runtime/constraint/schema/json_pointer.h"
 
-#include "model/files/parse_number.h"
+#include "model/files/percent_decoded.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -46,17 +46,6 @@ const Json* find_plain_pointer(const Json& json, std::string_view pointer) {
 }
 
 }  // namespace
-
-std::string percent_decoded(std::string_view text) {
-  std::string decoded;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool may_be = text[i] == '%' && i + 2 < text.size();
-    const auto byte = may_be ? parse_number<unsigned>(text.substr(i + 1, 2), 16) : std::nullopt;
-    decoded.push_back(byte ? static_cast<char>(*byte) : text[i]);
-    i += byte ? 2 : 0;
-  }
-  return decoded;
-}
 
 const Json* find_pointer(const Json& json, std::string_view pointer) {
   const Json* decoded = find_plain_pointer(json, percent_decoded(pointer));

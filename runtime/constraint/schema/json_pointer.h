@@ -8,10 +8,6 @@
 
 namespace tp {
 
-// Decodes the escapes in a part of a URI: %25 is a percent sign. Other text stays, because not every program
-// encodes it.
-std::string percent_decoded(std::string_view text);
-
 // The value at a JSON pointer, which may be percent-encoded; null if it does not exist. A pointer is empty or
 // begins with a slash.
 const nlohmann::ordered_json* find_pointer(const nlohmann::ordered_json& json, std::string_view pointer);

@@ -1,6 +1,7 @@
-#include "runtime/serve/access.h"
+#include "runtime/access/access.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -23,16 +24,21 @@ std::string name_of_machine() {
 
 }  // namespace
 
-bool equal_in_constant_time(std::string_view a, std::string_view b) {
-  unsigned difference = a.size() == b.size() ? 0U : 1U;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const char other = b.empty() ? '\0' : b[i % b.size()];
-    difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(other);
-  }
-  return difference == 0;
+Access::Access(AccessRules rules)
+    : rules_(std::move(rules)),
+      origins_(rules_.origins),
+      keys_(std::make_shared<const ApiKeys>(std::exchange(rules_.api_keys, {}))) {}
+
+std::shared_ptr<const ApiKeys> Access::keys() const {
+  const std::lock_guard lock(mutex_);
+  return keys_;
 }
 
-Access::Access(AccessRules rules) : rules_(std::move(rules)), origins_(rules_.origins) {}
+void Access::set_keys(ApiKeys keys) {
+  auto next = std::make_shared<const ApiKeys>(std::move(keys));
+  const std::lock_guard lock(mutex_);
+  keys_ = std::move(next);
+}
 
 // An attacker can redirect a name to this machine, but not an address.
 bool Access::is_own_host(std::string_view host) const {
@@ -43,21 +49,26 @@ bool Access::is_own_host(std::string_view host) const {
 
 // Any right key counts, because a client may send the key of another service in a second header. `api-key` is
 // the header of Azure's clients.
-bool Access::has_key(const HttpRequest& request) const {
+bool Access::identify(HttpRequest& request) const {
   constexpr std::string_view kBearer = "bearer ";
-  bool found = false;
+  request.client = rules_.proxies.client_of(request);
+  const std::shared_ptr<const ApiKeys> keys = this->keys();
+  bool found = keys->empty();
   for (const auto& [name, value] : request.headers) {
     std::string_view key = value;
     if (name == "authorization" && lower_case(key.substr(0, kBearer.size())) == kBearer)
       key.remove_prefix(kBearer.size());
     else if (name != "x-api-key" && name != "api-key")
       continue;
-    for (const std::string& expected : rules_.api_keys) found |= equal_in_constant_time(key, expected);
+    const std::optional<std::string> user = name_of_key(*keys, key);
+    if (!user) continue;
+    request.user = user->empty() ? "-" : *user;
+    found = true;
   }
   return found;
 }
 
-std::optional<ApiError> Access::refusal(const HttpRequest& request, bool is_public) const {
+std::optional<ApiError> Access::refusal(const HttpRequest& request, bool may_lack_key) const {
   const std::string_view host = request.header("host");
   if (!host.empty() && !is_own_host(host)) {
     return ApiError{.status = 403,
@@ -73,11 +84,15 @@ std::optional<ApiError> Access::refusal(const HttpRequest& request, bool is_publ
                                "they should",
                                origin, origin)};
   }
-  if (is_public || rules_.api_keys.empty() || has_key(request)) return std::nullopt;
-  return ApiError{.status = 401,
-                  .message =
-                      "expected a valid API key in the header `Authorization: Bearer KEY`, "
-                      "`x-api-key: KEY` or `api-key: KEY`"};
+  if (may_lack_key || !has_keys()) return std::nullopt;
+  return lack_of_key();
+}
+
+ApiError Access::lack_of_key() {
+  return {.status = 401,
+          .message =
+              "expected a valid API key in the header `Authorization: Bearer KEY`, `x-api-key: KEY` or "
+              "`api-key: KEY`"};
 }
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-#include "runtime/serve/access.h"
+#include "runtime/access/access.h"
 
 #include <gtest/gtest.h>
 
@@ -10,14 +10,16 @@ HttpRequest request_with(const HttpHeaders& headers) {
 }
 
 int status_of(const Access& access, const HttpHeaders& headers, bool is_public = false) {
-  const std::optional<ApiError> refusal = access.refusal(request_with(headers), is_public);
+  HttpRequest request = request_with(headers);
+  const bool may_lack_key = access.identify(request) || is_public;
+  const std::optional<ApiError> refusal = access.refusal(request, may_lack_key);
   return refusal ? refusal->status : 200;
 }
 
 TEST(Access, IsFreeWithoutKeys) { EXPECT_EQ(status_of(Access({}), {{"host", "localhost:8080"}}), 200); }
 
 TEST(Access, NeedsOneOfTheKeys) {
-  const Access access({.api_keys = {"secret", "other"}});
+  const Access access({.api_keys = {{.key = "secret"}, {.key = "other"}}});
   EXPECT_EQ(status_of(access, {}), 401);
   EXPECT_EQ(status_of(access, {{"authorization", "Bearer secret"}}), 200);
   EXPECT_EQ(status_of(access, {{"authorization", "bearer other"}}), 200);
@@ -30,7 +32,7 @@ TEST(Access, NeedsOneOfTheKeys) {
 
 // A proxy or another service may have its own key in one of the headers.
 TEST(Access, CountsTheRightKeyInAnyHeader) {
-  const Access access({.api_keys = {"secret"}});
+  const Access access({.api_keys = {{.key = "secret"}}});
   for (const char* right : {"x-api-key", "api-key", "authorization"}) {
     const std::string key = right == std::string("authorization") ? "Bearer secret" : "secret";
     EXPECT_EQ(status_of(access, {{right, key}}), 200) << right;
@@ -41,6 +43,22 @@ TEST(Access, CountsTheRightKeyInAnyHeader) {
   }
   EXPECT_EQ(status_of(access, {{"authorization", "Bearer wrong"}, {"x-api-key", "wrong"}}), 401);
   EXPECT_EQ(status_of(access, {{"x-secret", "secret"}}), 401);
+}
+
+TEST(Access, KnowsWhoseKeyItIs) {
+  Access access({.api_keys = {{.name = "anna", .key = "a-key"}, {.key = "nameless"}}});
+  const auto user_of = [&](const HttpHeaders& headers) {
+    HttpRequest request = request_with(headers);
+    access.identify(request);
+    return request.user;
+  };
+  EXPECT_EQ(user_of({{"authorization", "Bearer a-key"}}), "anna");
+  EXPECT_EQ(user_of({{"authorization", "Bearer other"}, {"x-api-key", "a-key"}}), "anna");
+  EXPECT_EQ(user_of({{"x-api-key", "nameless"}}), "-");
+  EXPECT_EQ(user_of({{"x-api-key", "anna"}}), "") << "a name is no key";
+  access.set_keys({{.name = "ben", .key = "b-key"}});
+  EXPECT_EQ(user_of({{"x-api-key", "b-key"}}), "ben");
+  EXPECT_EQ(status_of(access, {{"x-api-key", "a-key"}}), 401) << "it is removed";
 }
 
 TEST(Access, ComparesKeysAsAWhole) {
