@@ -2,11 +2,13 @@
 #include "launch/common/message.h"
 #include "launch/common/open_files.h"
 #include "launch/common/option_group.h"
+#include "launch/options/access_flags.h"
 #include "launch/ranks/on_first_rank.h"
 #include "launch/ranks/shutdown_signals.h"
 #include "runtime/gateway/config.h"
 #include "runtime/gateway/gateway.h"
 #include "runtime/http/http_call.h"
+#include "runtime/serve/page.h"
 #include "tp/internal/require.h"
 
 #include <chrono>
@@ -32,7 +34,10 @@ constexpr const char* kGatewayFooter =
     "The configuration may have several commands, which are tried in order, for example on fewer hosts:\n"
     "  {\"commands\": [[\"mpirun\", \"-np\", \"4\", \"tp-infer\", \"serve\", \"--model\", \"DIR\"], "
     "[\"mpirun\", ...]]}\n"
-    "SIGHUP: read the configuration again. SIGTERM, SIGINT, SIGUSR1: finish the running requests and end; a\n"
+    "or several models, which requests start when they need them:\n"
+    "  {\"models\": [{\"name\": \"coder\", \"group\": \"node1\", \"commands\": [[\"mpirun\", ...]]}, ...]}\n"
+    "SIGHUP: read the configuration and the keys again. SIGTERM, SIGINT, SIGUSR1: finish the running "
+    "requests and end; a\n"
     "second signal ends at once. Exit status: 0 ended by a signal, 1 error, 2 usage error, also of the "
     "server";
 
@@ -44,34 +49,51 @@ struct GatewayFlags {
   int port = 8080;
   std::string config{};
   std::vector<std::string> command{};
+  AccessFlags access{};
   bool any_bits = false;
   int start_seconds = 1800;
   int hang_seconds = 60;
   int drain_seconds = 60;
   std::size_t keep_bytes = std::size_t{1} << 30;
+  std::size_t max_queue = 1024;
+  int ping_seconds = 15;
 
-  GatewayCommands commands() const {
-    return config.empty() ? GatewayCommands{command} : read_gateway_config(config);
+  GatewayConfig models() const {
+    GatewayConfig models = config.empty() ? config_of({command}) : read_gateway_config(config);
+    require_serve(models);
+    return models;
   }
 
   GatewayOptions options() const {
     GatewayOptions options{.host = host, .port = static_cast<std::uint16_t>(port), .keep_bytes = keep_bytes};
     options.limits.connections = allow_many_connections(kMostConnections, 2);
-    options.supervisor = {.commands = commands(),
-                          .same_bits = !any_bits,
+    options.access = access.rules();
+    options.config = models();
+    options.supervisor = {.same_bits = !any_bits,
                           .start_time = std::chrono::seconds(start_seconds),
                           .hang_time = std::chrono::seconds(hang_seconds),
                           .drain_time = std::chrono::seconds(drain_seconds)};
+    options.requests = {.max_queue = max_queue, .ping_time = std::chrono::seconds(ping_seconds)};
+    options.page = page_response;
     options.log = [](const std::string& line) { print_message(line); };
     return options;
   }
 };
 
+// Keys and configuration count separately: a mistake in one of the files must not keep the other from
+// counting.
 void reload(Gateway& gateway, const GatewayFlags& flags) {
   try {
-    GatewayCommands commands = flags.commands();
-    require_serve(commands);
-    gateway.reload(std::move(commands));
+    if (const auto read_keys = flags.access.key_reader()) {
+      ApiKeys keys = read_keys();
+      print_message(fmt::format("tp-infer gateway: {} API keys are valid now", keys.size()));
+      gateway.set_keys(std::move(keys));
+    }
+  } catch (const ConfigError& error) {
+    print_message(fmt::format("tp-infer gateway: keeps its API keys: {}", error.what()));
+  }
+  try {
+    gateway.reload(flags.models());
   } catch (const ConfigError& error) {
     print_message(fmt::format("tp-infer gateway: keeps its configuration: {}", error.what()));
   }
@@ -84,22 +106,28 @@ int run(const GatewayFlags& flags) {
       "expected a command after -- or --config FILE, found {}; for example: tp-infer gateway -- "
       "mpirun -np 4 tp-infer serve --model DIR",
       flags.config.empty() ? "neither" : "both");
-  const GatewayCommands commands = flags.commands();
+  std::signal(SIGPIPE, SIG_IGN);  // a log that nobody reads must not end the gateway
+  ShutdownSignals signals({SIGHUP});
+  GatewayOptions options;
   try {
-    require_serve(commands);
+    options = flags.options();
   } catch (const ConfigError& error) {
     print_message(fmt::format("tp-infer gateway: {}", error.what()));
     return kUsageError;
   }
-  std::signal(SIGPIPE, SIG_IGN);  // a log that nobody reads must not end the gateway
-  ShutdownSignals signals({SIGHUP});
-  Gateway gateway(flags.options());
+  const bool opens_to_all = !options.config.front().name.empty() && !flags.access.needs_key();
+  Gateway gateway(std::move(options));
   gateway.when_readable(signals.descriptor(), [&] {
     while (const auto signal = signals.take())
       signal->number == SIGHUP ? reload(gateway, flags) : gateway.end();
     return true;
   });
   print_note(fmt::format("tp-infer gateway: listening at {}/\n", usable_url(flags.host, gateway.port())));
+  if (opens_to_all && !is_loopback(flags.host))
+    print_message(fmt::format(
+        "tp-infer gateway: everyone who can reach --host {} can start models; give clients a key with "
+        "--api-key-file",
+        flags.host));
   if (flags.any_bits)
     print_message(
         "tp-infer gateway: with --any-bits, an answer that is continued after a restart may differ from that "
@@ -121,7 +149,8 @@ void add_gateway_command(CLI::App& app, int& status) {
   options.add("--host", flags->host, "ADDRESS", not_empty("an address"),
               "Address to listen on; 0.0.0.0 is all addresses of this machine");
   options.add("--port", flags->port, "N", whole_number(0, 65535), "Port to listen on; 0 chooses a free port");
-  options.add_file("--config", flags->config, "Commands that start the server, in order of preference");
+  options.add_file("--config", flags->config,
+                   "Commands that start the server, in order of preference, or several models");
   options.add_flag("--any-bits", flags->any_bits, "Don't add --same-bits to the commands");
   options.add("--start-seconds", flags->start_seconds, "SECONDS", whole_number(1, 86400),
               "Longest time until a server is ready; then the next command is tried");
@@ -131,6 +160,11 @@ void add_gateway_command(CLI::App& app, int& status) {
               "Seconds that running requests get to finish before the server ends");
   options.add("--keep-bytes", flags->keep_bytes, "N", whole_number(1),
               "Maximum total size of the requests that the gateway keeps, in bytes");
+  options.add("--max-queue", flags->max_queue, "N", whole_number(1),
+              "Maximum requests that wait for a model that isn't ready; further ones get status 429");
+  options.add("--ping-seconds", flags->ping_seconds, "SECONDS", whole_number(1, 86400),
+              "Seconds between two comments to a stream that waits");
+  flags->access.add_to(options);
   options
       .add("COMMAND", flags->command, "", CLI::Validator(), "The command that starts the server, after --")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

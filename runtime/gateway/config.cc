@@ -4,12 +4,18 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <set>
+#include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 namespace tp {
@@ -19,6 +25,16 @@ using Json = nlohmann::json;
 
 constexpr const char* kForm =
     R"({"commands": [["mpirun", "-np", "4", "tp-infer", "serve", "--model", "DIR"]]})";
+constexpr const char* kModelsForm = R"({"models": [{"name": "llama", "commands": [["mpirun", ...]]}]})";
+constexpr std::size_t kMostModels = 256;
+constexpr std::size_t kMostName = 256;  // bytes
+constexpr double kMostSeconds = 1e8;    // three years
+constexpr const char* kOwnOption = "--model-name";
+
+std::string shown(const Json& json) {
+  constexpr std::size_t kMost = 200;
+  return printable(json.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, kMost));
+}
 
 std::vector<std::string> command_of(const Json& json, const std::string& where) {
   std::vector<std::string> command;
@@ -27,24 +43,14 @@ std::vector<std::string> command_of(const Json& json, const std::string& where) 
   for (const Json& argument : json) {
     const bool fits =
         argument.is_string() && argument.get_ref<const std::string&>().find('\0') == std::string::npos;
-    require<ConfigError>(fits, "{}: expected a text as an argument, found {}", where,
-                         printable(argument.dump(-1, ' ', false, Json::error_handler_t::replace)));
+    require<ConfigError>(fits, "{}: expected a text as an argument, found {}", where, shown(argument));
     command.push_back(argument.get<std::string>());
   }
   require<ConfigError>(!command.front().empty(), "{}: expected a program's name, found an empty text", where);
   return command;
 }
 
-}  // namespace
-
-GatewayCommands parse_gateway_config(std::string_view text, const std::string& where) {
-  const Json json = Json::parse(text, nullptr, false);
-  require<ConfigError>(json.is_object(), "{}: expected a JSON object, as in {}", where, kForm);
-  for (const auto& [name, value] : json.items()) {
-    require<ConfigError>(name == "commands", "{}: expected only the member `commands`, found `{}`", where,
-                         printable(name));
-  }
-  const Json list = json.value("commands", Json());
+GatewayCommands commands_of(const Json& list, const std::string& where) {
   require<ConfigError>(list.is_array() && !list.empty(),
                        "{}: expected a list of commands in `commands`, as in {}", where, kForm);
   GatewayCommands commands;
@@ -52,7 +58,134 @@ GatewayCommands parse_gateway_config(std::string_view text, const std::string& w
   return commands;
 }
 
-GatewayCommands read_gateway_config(const std::filesystem::path& file) {
+std::string name_of(const Json& json, const char* member, const std::string& where) {
+  const auto* text = json.get_ptr<const std::string*>();
+  const bool fits = text != nullptr && !text->empty() && text->size() <= kMostName &&
+                    std::ranges::none_of(*text, [](unsigned char byte) { return std::iscntrl(byte) != 0; });
+  require<ConfigError>(fits,
+                       "{}: expected a name of 1 to {} bytes without control characters in `{}`, found {}",
+                       where, kMostName, member, shown(json));
+  return *text;
+}
+
+ModelEntry::Seconds seconds_of(const Json& json, const char* member, const std::string& where) {
+  const bool fits = json.is_number() && json.get<double>() >= 0 && json.get<double>() <= kMostSeconds;
+  require<ConfigError>(fits, "{}: expected seconds, 0 to {:.0f}, in `{}`, found {}", where, kMostSeconds,
+                       member, shown(json));
+  return ModelEntry::Seconds(json.get<double>());
+}
+
+ModelStart start_of(const Json& json, const std::string& where) {
+  require<ConfigError>(json == "always" || json == "on_demand",
+                       "{}: expected \"always\" or \"on_demand\" in `start`, found {}", where, shown(json));
+  return json == "always" ? ModelStart::always : ModelStart::on_demand;
+}
+
+ModelEntry entry_of(const Json& json, const std::string& where) {
+  require<ConfigError>(json.is_object(), "{}: expected each model as an object, as in {}; found {}", where,
+                       kModelsForm, shown(json));
+  ModelEntry entry{.name = name_of(json.value("name", Json()), "name", where)};
+  const std::string here = fmt::format("{}: model `{}`", where, printable(entry.name));
+  for (const auto& [member, value] : json.items()) {
+    if (member == "aliases") {
+      require<ConfigError>(value.is_array(), "{}: expected a list of names in `aliases`, found {}", here,
+                           shown(value));
+      for (const Json& alias : value) entry.aliases.push_back(name_of(alias, "aliases", here));
+    } else if (member == "commands") {
+      entry.commands = commands_of(value, here);
+    } else if (member == "start") {
+      entry.start = start_of(value, here);
+    } else if (member == "idle_stop") {
+      entry.idle_stop = seconds_of(value, "idle_stop", here);
+    } else if (member == "group") {
+      entry.group = name_of(value, "group", here);
+    } else if (member == "switch_after") {
+      entry.switch_after = seconds_of(value, "switch_after", here);
+    } else {
+      require<ConfigError>(
+          member == "name",
+          "{}: expected only the members name, aliases, commands, start, idle_stop, group and "
+          "switch_after, found `{}`",
+          here, printable(member));
+    }
+  }
+  require<ConfigError>(!entry.commands.empty(), "{}: expected a list of commands in `commands`, as in {}",
+                       here, kModelsForm);
+  require<ConfigError>(entry.start == ModelStart::on_demand || !entry.idle_stop,
+                       "{}: expected no `idle_stop` with \"start\": \"always\"; remove one of the two", here);
+  return entry;
+}
+
+// Rules about several models together.
+void require_agreement(const GatewayConfig& config, const std::string& where) {
+  std::set<std::string> names;
+  std::map<std::string, std::string> always;  // by group
+  for (const ModelEntry& entry : config) {
+    std::vector<std::string> own = entry.aliases;
+    own.push_back(entry.name);
+    for (const std::string& name : own) {
+      require<ConfigError>(names.insert(name).second, "{}: expected each name once, found `{}` twice", where,
+                           printable(name));
+    }
+    if (entry.start != ModelStart::always || entry.group.empty()) continue;
+    const auto [other, is_first] = always.emplace(entry.group, entry.name);
+    require<ConfigError>(is_first,
+                         "{}: expected at most one model with \"start\": \"always\" in the group `{}`, found "
+                         "`{}` and `{}`, which cannot run at the same time",
+                         where, printable(entry.group), printable(other->second), printable(entry.name));
+  }
+}
+
+}  // namespace
+
+bool ModelEntry::has_name(std::string_view asked) const {
+  return asked == name || std::ranges::find(aliases, asked) != aliases.end();
+}
+
+GatewayCommands ModelEntry::named_commands() const {
+  GatewayCommands all = commands;
+  if (name.empty()) return all;
+  std::vector<std::string> names = {name};
+  names.insert(names.end(), aliases.begin(), aliases.end());
+  for (std::vector<std::string>& command : all) {
+    if (std::ranges::find(command, "serve") == command.end()) continue;
+    std::set<std::string> known;
+    for (std::size_t i = 0; i + 1 < command.size(); ++i) {
+      if (command[i] == kOwnOption) known.insert(command[i + 1]);
+    }
+    for (const std::string& each : names) {
+      if (!known.contains(each)) command.insert(command.end(), {kOwnOption, each});
+    }
+  }
+  return all;
+}
+
+GatewayConfig config_of(GatewayCommands commands) {
+  return {ModelEntry{.commands = std::move(commands), .start = ModelStart::always}};
+}
+
+GatewayConfig parse_gateway_config(std::string_view text, const std::string& where) {
+  const Json json = Json::parse(text, nullptr, false);
+  require<ConfigError>(json.is_object(), "{}: expected a JSON object, as in {} or {}", where, kForm,
+                       kModelsForm);
+  for (const auto& [name, value] : json.items()) {
+    require<ConfigError>(name == "commands" || name == "models",
+                         "{}: expected only the member `models` or `commands`, found `{}`", where,
+                         printable(name));
+  }
+  if (!json.contains("models")) return config_of(commands_of(json.value("commands", Json()), where));
+  require<ConfigError>(!json.contains("commands"), "{}: expected `models` or `commands`, found both", where);
+  const Json& list = json.at("models");
+  require<ConfigError>(list.is_array() && !list.empty() && list.size() <= kMostModels,
+                       "{}: expected a list of 1 to {} models in `models`, as in {}", where, kMostModels,
+                       kModelsForm);
+  GatewayConfig config;
+  for (const Json& model : list) config.push_back(entry_of(model, where));
+  require_agreement(config, where);
+  return config;
+}
+
+GatewayConfig read_gateway_config(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   require<ConfigError>(stream.is_open(), "cannot read {} of --config: {}", file.string(),
                        std::strerror(errno));
@@ -60,17 +193,19 @@ GatewayCommands read_gateway_config(const std::filesystem::path& file) {
   return parse_gateway_config(text, file.string());
 }
 
-void require_serve(const GatewayCommands& commands) {
+void require_serve(const GatewayConfig& config) {
   const auto is_program = [](const std::string& argument) {
     return std::filesystem::path(argument).filename() == "tp-infer";
   };
-  for (const std::vector<std::string>& command : commands) {
-    const auto program = std::ranges::find_if(command, is_program);
-    require<ConfigError>(
-        program == command.end() || std::find(program, command.end(), "serve") != command.end(),
-        "expected a command that runs tp-infer serve, found {}; for example: mpirun -np 4 tp-infer serve "
-        "--model DIR",
-        printable(fmt::format("{}", fmt::join(command, " "))));
+  for (const ModelEntry& entry : config) {
+    for (const std::vector<std::string>& command : entry.commands) {
+      const auto program = std::ranges::find_if(command, is_program);
+      require<ConfigError>(
+          program == command.end() || std::find(program, command.end(), "serve") != command.end(),
+          "expected a command that runs tp-infer serve, found {}; for example: mpirun -np 4 tp-infer serve "
+          "--model DIR",
+          printable(fmt::format("{}", fmt::join(command, " "))));
+    }
   }
 }
 

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 namespace tp {
 namespace {
 
@@ -17,11 +19,19 @@ constexpr std::size_t kMostDeaths = 2;  // jobs that die before a request is tri
 
 }  // namespace
 
-void Dispatcher::add(std::shared_ptr<HttpExchange> exchange, const std::function<std::string()>& append) {
+std::optional<ApiError> Dispatcher::refusal() const {
+  if (supervisor_.is_ready() || waiting() < options_.max_queue) return std::nullopt;
+  return ApiError{.status = 429,
+                  .message = fmt::format("{} requests wait for the model, as many as may wait (--max-queue); "
+                                         "try again later",
+                                         options_.max_queue),
+                  .retry_after = supervisor_.retry_after()};
+}
+
+void Dispatcher::add(std::shared_ptr<KeptRequest> request, const std::function<std::string()>& append) {
   const Number number = next_++;
-  HttpHeaders error_headers = supervisor_.origins().headers(exchange->request());
-  const auto request = std::make_shared<KeptRequest>(std::move(exchange), std::move(error_headers));
   if (append) request->appended = append();
+  request->waits_for_start = !supervisor_.is_ready() && !request->is_light();
   requests_[number] = request;
   bytes_ += request->bytes();
   request->exchange().on_abandoned([this, number] {
@@ -29,6 +39,39 @@ void Dispatcher::add(std::shared_ptr<HttpExchange> exchange, const std::function
     dispatch();
   });
   dispatch();
+  note_change(*request);
+}
+
+void Dispatcher::note_change(const KeptRequest& request) {
+  if (!request.is_light()) last_used_ = Clock::now();
+  if (options_.on_change) options_.on_change();
+}
+
+bool Dispatcher::has_work() const {
+  return std::ranges::any_of(requests_, [](const auto& entry) { return !entry.second->is_light(); });
+}
+
+std::optional<Dispatcher::Clock::time_point> Dispatcher::waits_since() const {
+  std::optional<Clock::time_point> since;
+  for (const auto& [number, request] : requests_) {
+    if (!request->call && !request->is_light())
+      since = since ? std::min(*since, request->waits_since) : request->waits_since;
+  }
+  return since;
+}
+
+std::size_t Dispatcher::waiting() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(requests_, [](const auto& entry) { return entry.second->call == nullptr; }));
+}
+
+void Dispatcher::keep_alive() {
+  const Clock::time_point now = Clock::now();
+  for (const auto& [number, request] : requests_) {
+    if (request->call || now - std::max(request->waits_since, request->told) < options_.ping_time) continue;
+    request->told = now;
+    request->keep_alive();
+  }
 }
 
 void Dispatcher::dispatch() {
@@ -67,6 +110,11 @@ bool Dispatcher::is_refused(Number number, const Request& request) {
 
 void Dispatcher::send(Number number, const Request& request) {
   if (is_refused(number, request)) return;
+  if (std::exchange(request->waits_for_start, false)) {
+    const std::string& user = request->exchange().request().user;
+    options_.log(fmt::format("a request{}{} waited {:.1f} s for a job", user.empty() ? "" : " of ", user,
+                             std::chrono::duration<double>(Clock::now() - request->came).count()));
+  }
   if (request->tokens() > 0) {
     ++resumed_;
     if (!supervisor_.is_exact()) request->note_inexact();
@@ -123,6 +171,7 @@ void Dispatcher::wait_again(Number number, bool is_failure) {
   const Request request = requests_.at(number);
   request->call->cancel();
   request->forget_response();
+  request->waits_since = Clock::now();
   if (alone_ == number) alone_ = 0;
   if (!is_failure) return;
   request->deaths = request->tokens() > request->tokens_before ? 0 : request->deaths + 1;
@@ -152,8 +201,10 @@ void Dispatcher::remove(Number number) {
   if (found == requests_.end()) return;
   if (found->second->call) found->second->call->cancel();
   bytes_ -= found->second->bytes();
+  const Request request = found->second;
   requests_.erase(found);
   if (alone_ == number) alone_ = 0;
+  note_change(*request);
 }
 
 }  // namespace tp

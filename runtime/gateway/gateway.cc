@@ -1,13 +1,15 @@
 #include "runtime/gateway/gateway.h"
 
 #include "model/files/parse_number.h"
+#include "model/files/percent_decoded.h"
+#include "model/files/printable.h"
 #include "runtime/api/answer_format.h"
-#include "runtime/api/api_error.h"
+#include "runtime/gateway/model_reports.h"
+#include "runtime/gateway/request_members.h"
 #include "tp/error.h"
 
 #include <algorithm>
-#include <string_view>
-#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -20,14 +22,6 @@ using namespace std::chrono_literals;
 constexpr std::string_view kAnnouncePath = "/tp-infer/announce/";
 constexpr auto kFlushTime = 2s;
 
-HttpResponse response_of(const HttpRequest& request, const ApiError& error) {
-  const bool is_anthropic = expects_anthropic_errors(request.path(), request.header("anthropic-version"));
-  HttpResponse response{.status = error.status, .body = json_text(error_body(is_anthropic, error))};
-  if (error.retry_after)
-    response.headers.emplace_back("Retry-After", fmt::format("{:.0f}", std::max(1.0, *error.retry_after)));
-  return response;
-}
-
 // The name under which other hosts know this one, for an address that stands for all addresses.
 std::string reachable(const std::string& host) {
   if (host != "0.0.0.0" && host != "::")
@@ -37,16 +31,33 @@ std::string reachable(const std::string& host) {
   return name;
 }
 
-bool is_health(std::string_view path) { return path == "/health" || path == "/v1/health"; }
+// The path without /v1.
+std::string_view short_path(const HttpRequest& request) {
+  constexpr std::string_view kPrefix = "/v1/";
+  std::string_view path = request.path();
+  if (path.starts_with(kPrefix)) path.remove_prefix(kPrefix.size() - 1);
+  return path;
+}
+
+constexpr std::string_view kModelPath = "/models/";
+
+bool only_reads(const HttpRequest& request) { return request.method != "POST"; }
+
+ApiError no_such_model(const std::string& name, const Models& models) {
+  return {.status = 404,
+          .message = fmt::format("there is no model `{}` here; this server has {}", printable(name),
+                                 names_of(models)),
+          .param = "model",
+          .code = "model_not_found"};
+}
 
 }  // namespace
 
 Gateway::Gateway(GatewayOptions options)
-    : options_(std::move(options)), http_(std::make_unique<HttpServer>(http_options())) {
-  SupervisorOptions of_jobs = options_.supervisor;
-  of_jobs.announce_url = url();
-  supervisor_ = std::make_unique<Supervisor>(*http_, std::move(of_jobs), events());
-  dispatcher_ = std::make_unique<Dispatcher>(*http_, *supervisor_);
+    : options_(std::move(options)),
+      access_(options_.access),
+      http_(std::make_unique<HttpServer>(http_options())) {
+  models_ = std::make_unique<Models>(*http_, models_options());
   constructed_.set_value();
 }
 
@@ -54,10 +65,25 @@ Gateway::~Gateway() { http_.reset(); }
 
 HttpOptions Gateway::http_options() {
   HttpOptions options{.host = options_.host, .port = options_.port, .limits = options_.limits};
-  options.route = [this](const HttpRequest& head) { return route(head); };
+  options.route = [this](HttpRequest& head) { return route(head); };
   options.refuse = [this](const HttpRequest& head, int status, std::string_view message) {
     is_constructed_.wait();
-    return with_origins(head, response_of(head, {.status = status, .message = std::string(message)}));
+    return error_response(head, {.status = status, .message = std::string(message)}, origin_headers(head));
+  };
+  return options;
+}
+
+ModelsOptions Gateway::models_options() {
+  ModelsOptions options{
+      .config = options_.config, .jobs = options_.supervisor, .requests = options_.requests};
+  options.jobs.announce_url = url();
+  options.on_ended = [this] {
+    const std::lock_guard lock(mutex_);
+    has_ended_ = true;
+    ended_.notify_one();
+  };
+  options.log = [this](const std::string& line) {
+    if (options_.log) options_.log("tp-infer gateway: " + line);
   };
   return options;
 }
@@ -67,131 +93,184 @@ std::string Gateway::url() const {
 }
 
 std::string Gateway::run() {
-  http_->post([this] { supervisor_->start(); });
+  http_->post([this] { models_->start(); });
   {
     std::unique_lock lock(mutex_);
     ended_.wait(lock, [this] { return has_ended_; });
   }
   http_->flush(kFlushTime);
-  return supervisor_->hopeless();
+  return models_->hopeless();
 }
 
-Supervisor::Events Gateway::events() {
-  Supervisor::Events events;
-  events.on_ready = [this] { dispatcher_->dispatch(); };
-  events.on_lost = [this](bool is_failure) { dispatcher_->on_lost(is_failure); };
-  events.on_failing = [this](const std::string&) { dispatcher_->fail_all(unavailable()); };
-  events.on_ended = [this] {
-    dispatcher_->fail_all({.status = 503, .message = "the server is shutting down", .retry_after = 10.0});
-    const std::lock_guard lock(mutex_);
-    has_ended_ = true;
-    ended_.notify_one();
-  };
-  events.log = [this](const std::string& line) {
-    if (options_.log)
-      options_.log(
-          fmt::format("tp-infer gateway: {}; {} requests are kept", line, dispatcher_->kept_requests()));
-  };
-  return events;
-}
-
-void Gateway::reload(std::vector<std::vector<std::string>> commands) {
-  http_->post([this, commands = std::move(commands)]() mutable { supervisor_->reload(std::move(commands)); });
+void Gateway::reload(GatewayConfig config) {
+  http_->post([this, config = std::move(config)]() mutable { models_->reload(std::move(config)); });
 }
 
 void Gateway::end() {
-  http_->post([this] { supervisor_->end(); });
+  http_->post([this] { models_->end(); });
 }
 
-HttpDecision Gateway::route(const HttpRequest& head) {
+HttpDecision Gateway::calling(Handler handler) {
+  return [this, handler](const Exchange& exchange) { (this->*handler)(exchange); };
+}
+
+HttpDecision Gateway::route(HttpRequest& head) {
   is_constructed_.wait();
-  const std::string_view path = head.path();
-  if (is_health(path)) return [this](const Exchange& exchange) { answer_health(*exchange); };
-  if (path == "/metrics") return [this](const Exchange& exchange) { answer_metrics(exchange); };
-  if (path.starts_with(kAnnouncePath))
-    return [this](const Exchange& exchange) { take_announcement(*exchange); };
+  if (std::optional<HttpDecision> own = route_own(head)) return *std::move(own);
+  const bool is_preflight = head.method == "OPTIONS";  // has no key
+  if (const std::optional<ApiError> error = access_refusal(head, is_preflight)) return refuse(head, *error);
   if (const std::optional<ApiError> error = refusal(head)) return refuse(head, *error);
-  return [this](const Exchange& exchange) { dispatcher_->add(exchange); };
+  if (is_preflight && !models_->is_unnamed()) return refuse(head, {});
+  const bool lists_models = short_path(head) == "/models" || short_path(head).starts_with(kModelPath);
+  if (lists_models && only_reads(head) && !models_->is_unnamed()) return calling(&Gateway::answer_models);
+  return calling(&Gateway::take);
 }
 
-// Web pages of allowed origins may read the response.
-HttpResponse Gateway::with_origins(const HttpRequest& head, HttpResponse response) const {
-  for (const auto& header : supervisor_->origins().headers(head)) response.headers.push_back(header);
-  return response;
+// The paths that need no key.
+std::optional<HttpDecision> Gateway::route_own(HttpRequest& head) {
+  const std::string_view path = head.path();
+  if (short_path(head) == "/health") return calling(&Gateway::answer_health);
+  if (path == "/metrics") {
+    // A key is needed where the answer names users.
+    const bool is_public = !access_.has_keys();
+    if (const std::optional<ApiError> error = access_refusal(head, is_public)) return refuse(head, *error);
+    return calling(&Gateway::answer_metrics);
+  }
+  if (path.starts_with(kAnnouncePath)) return calling(&Gateway::take_announcement);
+  if (!options_.page || (head.method != "GET" && head.method != "HEAD")) return std::nullopt;
+  if (std::optional<HttpResponse> file = options_.page(path)) return *std::move(file);
+  return std::nullopt;
+}
+
+// Servers check hosts, origins and keys themselves. The gateway checks them, too, if it has rules, or if a
+// request could start a job.
+std::optional<ApiError> Gateway::access_refusal(HttpRequest& head, bool is_public) const {
+  const bool may_lack_key = access_.identify(head) || is_public;
+  if (models_->is_unnamed() && options_.access.is_empty()) return std::nullopt;
+  return access_.refusal(head, may_lack_key);
+}
+
+// For web pages of origins that the gateway or a server allows.
+HttpHeaders Gateway::origin_headers(const HttpRequest& head) const {
+  std::vector<std::string> allowed = options_.access.origins;
+  for (const auto& model : models_->all()) {
+    const std::vector<std::string>& own = model->supervisor->announcement().origins;
+    allowed.insert(allowed.end(), own.begin(), own.end());
+  }
+  const Origins origins(std::move(allowed));
+  HttpHeaders headers = origins.headers(head);
+  if (head.method != "OPTIONS") return headers;
+  for (const auto& header : origins.preflight_headers(head, "GET, POST, DELETE, OPTIONS"))
+    headers.push_back(header);
+  return headers;
 }
 
 // A browser sends no request after an OPTIONS that fails, and would hide the reason from the page.
 HttpResponse Gateway::refuse(const HttpRequest& head, const ApiError& error) const {
-  if (head.method != "OPTIONS") return with_origins(head, response_of(head, error));
-  HttpResponse response = with_origins(head, {.status = 204, .content_type = ""});
-  for (const auto& header : supervisor_->origins().preflight_headers(head, "GET, POST, DELETE, OPTIONS"))
-    response.headers.push_back(header);
-  return response;
+  if (head.method != "OPTIONS") return error_response(head, error, origin_headers(head));
+  return {.status = 204, .content_type = "", .headers = origin_headers(head)};
 }
 
-// The reason why a request cannot be kept.
+// The reason why a request for any model cannot be kept.
 std::optional<ApiError> Gateway::refusal(const HttpRequest& head) const {
-  const JobState state = supervisor_->state();
-  if (state == JobState::failing || state == JobState::ended || supervisor_->is_ending())
-    return unavailable();
+  const ServedModel& first = *models_->all().front();
+  if (models_->is_ending()) return first.unavailable();
+  if (models_->is_unnamed() && first.is_failing()) return first.unavailable();
   const std::size_t length = parse_number<std::size_t>(head.header("content-length")).value_or(0);
-  if (dispatcher_->kept_bytes() + length <= options_.keep_bytes) return std::nullopt;
-  return ApiError{
-      .status = 503,
-      .message = fmt::format("the gateway keeps requests of {} bytes, of at most {} (--keep-bytes); try "
-                             "again later",
-                             dispatcher_->kept_bytes(), options_.keep_bytes),
-      .retry_after = supervisor_->retry_after()};
+  const std::size_t kept = models_->kept_bytes();
+  if (kept + length <= options_.keep_bytes) return std::nullopt;
+  return ApiError{.status = 503,
+                  .message = fmt::format("the gateway keeps requests of {} bytes, of at most {} "
+                                         "(--keep-bytes); try again later",
+                                         kept, options_.keep_bytes),
+                  .retry_after = first.supervisor->retry_after()};
 }
 
-ApiError Gateway::unavailable() const {
-  const JobState state = supervisor_->state();
-  std::string message = fmt::format("no job is ready: {}", name_of(state));
-  if (supervisor_->is_ending()) message = "this server is shutting down; use another one";
-  if (state == JobState::failing || state == JobState::restarting)
-    message += fmt::format("; the last one ended: {}", supervisor_->last_error());
-  return {.status = 503,
-          .message = std::move(message),
-          .code = std::string(name_of(state)),
-          .retry_after = supervisor_->retry_after()};
+// The reason why a request for this model cannot be kept.
+std::optional<ApiError> Gateway::refusal(const ServedModel& model, bool only_reads) const {
+  if (models_->is_ending() || model.is_failing()) return model.unavailable();
+  if (only_reads && model.supervisor->state() == JobState::stopped) return model.unavailable();
+  return model.dispatcher->refusal();
 }
 
-void Gateway::answer_health(HttpExchange& exchange) const {
-  if (!supervisor_->is_ready()) return exchange.respond(refuse(exchange.request(), unavailable()));
-  exchange.respond({.body = json_text({{"status", "ok"}, {"state", name_of(supervisor_->state())}})});
+void Gateway::take(const Exchange& exchange) {
+  const HttpRequest& head = exchange->request();
+  std::string body = exchange->take_body();
+  const bool reads = only_reads(head);
+  RequestMembers members = reads ? RequestMembers{} : members_of(body);
+  if (members.model.empty()) members.model = query_value(head.target, "model");
+  ServedModel* const model = models_->find(members.model, reads);
+  if (model == nullptr) return exchange->respond(refuse(head, no_such_model(members.model, *models_)));
+  if (const std::optional<ApiError> error = refusal(*model, reads))
+    return exchange->respond(refuse(head, *error));
+  if (!reads && !head.user.empty()) ++requests_[{model->entry.name, head.user}];
+  model->dispatcher->add(
+      std::make_shared<KeptRequest>(exchange, std::move(body), members, origin_headers(head)));
+}
+
+// With several models, the gateway is well if one of them can answer.
+void Gateway::answer_health(const Exchange& exchange) {
+  const HttpRequest& head = exchange->request();
+  const ServedModel& first = *models_->all().front();
+  if (models_->is_unnamed()) {
+    if (!first.supervisor->is_ready()) return exchange->respond(refuse(head, first.unavailable()));
+    return exchange->respond({.body = json_text({{"status", "ok"}, {"state", name_of(JobState::ready)}})});
+  }
+  nlohmann::ordered_json states;
+  for (const auto& model : models_->all()) states[model->entry.name] = name_of(model->supervisor->state());
+  const bool is_well = std::ranges::any_of(models_->all(), [](const auto& model) {
+    const JobState state = model->supervisor->state();
+    return state == JobState::ready || state == JobState::stopped;
+  });
+  if (!is_well || models_->is_ending()) return exchange->respond(refuse(head, first.unavailable()));
+  exchange->respond({.body = json_text({{"status", "ok"}, {"models", std::move(states)}})});
 }
 
 void Gateway::answer_metrics(const Exchange& exchange) {
-  if (supervisor_->is_ready()) return dispatcher_->add(exchange, [this] { return own_metrics(); });
+  const std::string name = query_value(exchange->request().target, "model");
+  const ServedModel& first = *models_->all().front();
+  if (models_->is_unnamed() && first.supervisor->is_ready()) {
+    first.dispatcher->add(std::make_shared<KeptRequest>(exchange, "", RequestMembers{}, HttpHeaders{}),
+                          [this] { return own_metrics(); });
+    return;
+  }
+  if (!name.empty()) return take(exchange);
   exchange->respond({.body = own_metrics(), .content_type = "text/plain; version=0.0.4; charset=utf-8"});
 }
 
 std::string Gateway::own_metrics() const {
-  std::string text;
-  const auto add = [&](const char* name, const char* type, const char* help, auto value) {
-    text += fmt::format(
-        "# HELP tpinfer:gateway_{0} {1}\n# TYPE tpinfer:gateway_{0} {2}\ntpinfer:gateway_{0} {3}\n", name,
-        help, type, value);
-  };
-  add("ready", "gauge", "Whether a job is ready.", supervisor_->is_ready() ? 1 : 0);
-  add("restarts_total", "counter", "Jobs that were ready and then lost.", supervisor_->restarts());
-  add("resumed_answers_total", "counter", "Answers continued after tokens of a lost job.",
-      dispatcher_->resumed());
-  add("lost_seconds_total", "counter", "Seconds between a loss and the next ready job.",
-      supervisor_->lost_seconds());
-  add("kept_requests", "gauge", "Requests that wait or are in progress.", dispatcher_->kept_requests());
-  add("kept_bytes", "gauge", "Bytes of kept requests and their records.", dispatcher_->kept_bytes());
+  std::string text = metrics_report(*models_);
+  if (requests_.empty()) return text;
+  text +=
+      "# HELP tpinfer:gateway_requests_total Requests, by the name of their key.\n"
+      "# TYPE tpinfer:gateway_requests_total counter\n";
+  for (const auto& [labels, count] : requests_)
+    text += fmt::format("tpinfer:gateway_requests_total{{{}user=\"{}\"}} {}\n",
+                        labels.first.empty() ? "" : fmt::format("model=\"{}\",", label_text(labels.first)),
+                        label_text(labels.second), count);
   return text;
 }
 
-void Gateway::take_announcement(HttpExchange& exchange) {
-  const std::string secret = secret_in(exchange.request().path());
+void Gateway::answer_models(const Exchange& exchange) {
+  const HttpRequest& head = exchange->request();
+  const std::string_view path = short_path(head);
+  HttpHeaders headers = origin_headers(head);
+  if (!path.starts_with(kModelPath))
+    return exchange->respond({.body = json_text(models_report(*models_)), .headers = std::move(headers)});
+  const std::string name = percent_decoded(path.substr(kModelPath.size()));
+  const ServedModel* const model = models_->find(name, true);
+  if (model == nullptr || name.empty()) return exchange->respond(refuse(head, no_such_model(name, *models_)));
+  exchange->respond({.body = json_text(model_report(*model)), .headers = std::move(headers)});
+}
+
+void Gateway::take_announcement(const Exchange& exchange) {
+  const std::string secret = secret_in(exchange->request().path());
   try {
-    Announcement announcement = parse_announcement(exchange.take_body());
-    const bool is_known = supervisor_->announced(secret, std::move(announcement), exchange.request().client);
-    exchange.respond({.status = is_known ? 200 : 403, .body = "{}"});
+    const Announcement announcement = parse_announcement(exchange->take_body());
+    const bool is_known = models_->announced(secret, announcement, exchange->request().client);
+    exchange->respond({.status = is_known ? 200 : 403, .body = "{}"});
   } catch (const RequestError& error) {
-    exchange.respond(response_of(exchange.request(), {.status = 400, .message = error.what()}));
+    exchange->respond(error_response(exchange->request(), {.status = 400, .message = error.what()}));
   }
 }
 

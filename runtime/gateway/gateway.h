@@ -1,8 +1,8 @@
-// The process in front of a job: README.md.
+// The process in front of jobs: README.md.
 #pragma once
 
-#include "runtime/gateway/dispatcher.h"
-#include "runtime/gateway/supervisor.h"
+#include "runtime/access/access.h"
+#include "runtime/gateway/models.h"
 #include "runtime/http/http_server.h"
 
 #include <condition_variable>
@@ -10,11 +10,13 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
+#include <utility>
 
 namespace tp {
 
@@ -22,8 +24,13 @@ struct GatewayOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;  // 0: any free port
   HttpLimits limits{};
+  AccessRules access{};
   std::size_t keep_bytes = std::size_t{1} << 30;  // kept requests
-  SupervisorOptions supervisor{};                 // without the URL
+  GatewayConfig config{};
+  SupervisorOptions supervisor{};  // without commands and the URL
+  DispatcherOptions requests{};    // without functions
+  // A file of the page; nullopt if there is none at this path.
+  std::function<std::optional<HttpResponse>(std::string_view path)> page{};
   std::function<void(const std::string& line)> log{};
 };
 
@@ -37,12 +44,13 @@ class Gateway {
 
   std::uint16_t port() const { return http_->port(); }
 
-  // Starts the first job, and waits until the gateway has ended. Returns the reason if no command can start a
-  // server, else an empty text.
+  // Starts the models that always run, and waits until the gateway has ended. Returns the reason if one of
+  // them can never run, else an empty text.
   std::string run();
 
-  // Both may be called from any thread. end() works like Supervisor::end().
-  void reload(std::vector<std::vector<std::string>> commands);
+  // All may be called from any thread. end() works like Models::end().
+  void reload(GatewayConfig config);
+  void set_keys(ApiKeys keys) { access_.set_keys(std::move(keys)); }
   void end();
   // Calls `call` on the gateway's thread whenever the descriptor is readable, until `call` returns false.
   void when_readable(int descriptor, std::function<bool()> call) {
@@ -51,21 +59,28 @@ class Gateway {
 
  private:
   using Exchange = std::shared_ptr<HttpExchange>;
+  using Handler = void (Gateway::*)(const Exchange& exchange);
 
   HttpOptions http_options();
-  Supervisor::Events events();
-  HttpDecision route(const HttpRequest& head);
-  HttpResponse with_origins(const HttpRequest& head, HttpResponse response) const;
+  ModelsOptions models_options();
+  HttpDecision route(HttpRequest& head);
+  std::optional<HttpDecision> route_own(HttpRequest& head);
+  HttpDecision calling(Handler handler);
+  std::optional<ApiError> access_refusal(HttpRequest& head, bool is_public) const;
+  HttpHeaders origin_headers(const HttpRequest& head) const;
   HttpResponse refuse(const HttpRequest& head, const ApiError& error) const;
   std::optional<ApiError> refusal(const HttpRequest& head) const;
-  ApiError unavailable() const;
-  void answer_health(HttpExchange& exchange) const;
+  std::optional<ApiError> refusal(const ServedModel& model, bool only_reads) const;
+  void take(const Exchange& exchange);
+  void answer_health(const Exchange& exchange);
   void answer_metrics(const Exchange& exchange);
-  void take_announcement(HttpExchange& exchange);
+  void answer_models(const Exchange& exchange);
+  void take_announcement(const Exchange& exchange);
   std::string own_metrics() const;
   std::string url() const;
 
   const GatewayOptions options_;
+  Access access_;
   // A condition, because the thread sanitizer delivers no signals to a thread that waits for a future.
   std::condition_variable ended_;
   std::mutex mutex_;
@@ -74,8 +89,8 @@ class Gateway {
   std::promise<void> constructed_;
   std::shared_future<void> is_constructed_ = constructed_.get_future().share();
   // Members of the server's thread. The server ends before them.
-  std::unique_ptr<Supervisor> supervisor_;
-  std::unique_ptr<Dispatcher> dispatcher_;
+  std::unique_ptr<Models> models_;
+  std::map<std::pair<std::string, std::string>, std::uint64_t> requests_{};  // by model and user
   std::unique_ptr<HttpServer> http_;
 };
 

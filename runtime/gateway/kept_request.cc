@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {
@@ -44,6 +45,24 @@ std::string error_event(const HttpRequest& request, const ApiError& error) {
   return sse_event(openai_error(error));
 }
 
+// The error of a server that refuses a request whose client already has the head of a stream. `has_begun`:
+// the client has a part of the answer, too.
+ApiError refusal_in(int status, const std::string& body, bool has_begun) {
+  ApiError error{.status = status, .message = fmt::format("the server refused with status {}", status)};
+  const nlohmann::json json = nlohmann::json::parse(body, nullptr, false);
+  const nlohmann::json found = json.is_object() ? json.value("error", nlohmann::json()) : nlohmann::json();
+  const auto member = [&](const char* name) {
+    return found.is_object() && found.contains(name) && found.at(name).is_string()
+               ? found.at(name).get<std::string>()
+               : std::string();
+  };
+  if (const std::string message = member("message"); !message.empty()) error.message = message;
+  error.param = member("param");
+  error.code = member("code");
+  if (has_begun) error.message = "the answer cannot be continued: " + error.message;
+  return error;
+}
+
 }  // namespace
 
 Record new_record() {
@@ -53,12 +72,24 @@ Record new_record() {
           .seed = draw_seed()};
 }
 
-KeptRequest::KeptRequest(std::shared_ptr<HttpExchange> exchange, HttpHeaders error_headers)
+HttpResponse error_response(const HttpRequest& request, const ApiError& error, HttpHeaders headers) {
+  HttpResponse response{.status = error.status,
+                        .body = json_text(error_body(is_anthropic(request), error)),
+                        .headers = std::move(headers)};
+  if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  if (error.retry_after)
+    response.headers.emplace_back("Retry-After", fmt::format("{:.0f}", std::max(1.0, *error.retry_after)));
+  return response;
+}
+
+KeptRequest::KeptRequest(std::shared_ptr<HttpExchange> exchange, std::string body,
+                         const RequestMembers& members, HttpHeaders own_headers)
     : exchange_(std::move(exchange)),
-      error_headers_(std::move(error_headers)),
-      body_(std::make_shared<const std::string>(exchange_->take_body())),
+      own_headers_(std::move(own_headers)),
+      body_(std::make_shared<const std::string>(std::move(body))),
       generates_(generates_text(exchange_->request())),
       record_(new_record()),
+      wants_stream_(generates_ && members.stream),
       stream_(kMostPiece) {}
 
 HttpCallRequest KeptRequest::call_request(const HttpUrl& server, const std::string& secret) const {
@@ -71,6 +102,8 @@ HttpCallRequest KeptRequest::call_request(const HttpUrl& server, const std::stri
     if (is_passed_on(header.first)) headers.push_back(header);
   }
   headers.emplace_back(gateway_header::kSecret, secret);
+  headers.emplace_back(gateway_header::kClient, from_client.client);
+  if (!from_client.user.empty()) headers.emplace_back(gateway_header::kUser, from_client.user);
   if (!generates_) return request;
   request.begin_of_body = record_text(record_, marks_);
   headers.emplace_back(gateway_header::kRecordBytes, std::to_string(request.begin_of_body.size()));
@@ -118,6 +151,10 @@ KeptRequest::Progress KeptRequest::take(std::string_view piece, std::string_view
   if (mark == "lost") return Progress::lost;
   constexpr std::string_view kWhole = "whole ";
   if (mark.starts_with(kWhole)) {
+    if (streams_) {
+      fail({.status = 500, .message = "expected a stream from the server, found a whole answer"});
+      return Progress::answer;
+    }
     status_ = parse_number<int>(mark.substr(kWhole.size())).value_or(500);
     exchange_->respond(
         response(std::string(piece.substr(0, piece.size() - std::min<std::size_t>(2, piece.size())))));
@@ -139,14 +176,22 @@ KeptRequest::Progress KeptRequest::on_end(const std::string& error) {
   if (!error.empty() || is_marked_) return Progress::lost;
   if (has_begun() && (status_ == kTooMany || status_ == kNoRoom)) return Progress::later;
   if (streams_)
-    fail({.status = status_, .message = fmt::format("the answer cannot be continued: {}", content_)});
+    fail(refusal_in(status_, content_, has_begun()));
   else
     exchange_->respond(response(std::move(content_) + (status_ == 200 ? appended : "")));
   return Progress::answer;
 }
 
 HttpResponse KeptRequest::response(std::string body) const {
-  return {.status = status_, .body = std::move(body), .content_type = content_type_, .headers = headers_};
+  HttpHeaders headers = headers_;
+  for (const auto& own : own_headers_) {
+    const auto is_same = [&](const auto& header) { return header.first == lower_case(own.first); };
+    if (std::ranges::none_of(headers, is_same)) headers.push_back(own);
+  }
+  return {.status = status_,
+          .body = std::move(body),
+          .content_type = content_type_,
+          .headers = std::move(headers)};
 }
 
 void KeptRequest::forget_response() {
@@ -165,12 +210,18 @@ void KeptRequest::fail(const ApiError& error) {
     exchange_->write(error_event(request, error));
     return exchange_->end_stream();
   }
-  HttpResponse response{.status = error.status,
-                        .body = json_text(error_body(is_anthropic(request), error)),
-                        .headers = error_headers_};
-  if (error.retry_after)
-    response.headers.emplace_back("Retry-After", fmt::format("{:.0f}", std::max(1.0, *error.retry_after)));
-  exchange_->respond(std::move(response));
+  exchange_->respond(error_response(request, error, own_headers_));
+}
+
+void KeptRequest::keep_alive() {
+  if (!wants_stream_) return;
+  if (!std::exchange(streams_, true)) {
+    HttpResponse head{.content_type = "text/event-stream; charset=utf-8", .headers = own_headers_};
+    head.headers.emplace_back("Cache-Control", "no-cache");
+    head.headers.emplace_back("X-Accel-Buffering", "no");  // stops nginx from buffering events
+    exchange_->begin_stream(std::move(head));
+  }
+  exchange_->write(": the answer waits for its model\n\n");
 }
 
 void KeptRequest::note_inexact() {

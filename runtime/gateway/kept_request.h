@@ -4,9 +4,11 @@
 #include "runtime/api/api_error.h"
 #include "runtime/api/record.h"
 #include "runtime/gateway/marked_stream.h"
+#include "runtime/gateway/request_members.h"
 #include "runtime/http/http_call.h"
 #include "runtime/http/http_exchange.h"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,10 +20,15 @@ namespace tp {
 // The record of an answer that begins now: the current time, a random id and a random seed.
 Record new_record();
 
+// The response for an error of the gateway's own, in the format of the request's API.
+HttpResponse error_response(const HttpRequest& request, const ApiError& error, HttpHeaders headers = {});
+
 class KeptRequest {
  public:
-  // `error_headers`: headers of errors that are not the server's.
-  KeptRequest(std::shared_ptr<HttpExchange> exchange, HttpHeaders error_headers);
+  // `body`: the exchange's body, whose members are `members`. `own_headers`: headers of responses that are
+  // not the server's. They also come with the server's responses, which may lack them.
+  KeptRequest(std::shared_ptr<HttpExchange> exchange, std::string body, const RequestMembers& members,
+              HttpHeaders own_headers);
 
   // The request for a server that accepts the secret.
   HttpCallRequest call_request(const HttpUrl& server, const std::string& secret) const;
@@ -42,6 +49,9 @@ class KeptRequest {
   void forget_response();
   // Ends the request with an error.
   void fail(const ApiError& error);
+  // Sends a comment to the client of a stream, so that proxies keep the connection open while it waits.
+  // Begins the stream if necessary. Does nothing for other answers.
+  void keep_alive();
   // Tells the client that the rest of the answer may differ from that of an undisturbed run.
   void note_inexact();
 
@@ -52,11 +62,16 @@ class KeptRequest {
   HttpExchange& exchange() { return *exchange_; }
 
   // The dispatcher's own data.
-  std::shared_ptr<HttpCall> call{};  // set while a job has the request
-  std::size_t tokens_before = 0;     // tokens when the job got the request
-  std::size_t deaths = 0;            // jobs in a row that died with the request, and gave it no token
-  std::string model{};               // model that the first tokens come from
-  std::string appended{};            // text to add to the answer's body
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point came = Clock::now();
+  Clock::time_point waits_since = came;  // without a call
+  Clock::time_point told = came;         // time of the last comment
+  bool waits_for_start = false;          // no job was ready when the request came, and none has got it
+  std::shared_ptr<HttpCall> call{};      // set while a job has the request
+  std::size_t tokens_before = 0;         // tokens when the job got the request
+  std::size_t deaths = 0;                // jobs in a row that died with the request, and gave it no token
+  std::string model{};                   // model that the first tokens come from
+  std::string appended{};                // text to add to the answer's body
 
   std::size_t tokens() const { return tokens_; }
 
@@ -65,12 +80,13 @@ class KeptRequest {
   HttpResponse response(std::string body) const;
 
   std::shared_ptr<HttpExchange> exchange_;
-  HttpHeaders error_headers_;
+  HttpHeaders own_headers_;
   std::shared_ptr<const std::string> body_;
   bool generates_ = false;  // the answer has tokens, and thus a record
   Record record_{};
   std::string marks_{};  // marks of all tokens, each followed by a comma
   std::size_t tokens_ = 0;
+  bool wants_stream_ = false;
   bool streams_ = false;  // the client has the head of a stream
 
   // The response of the current job.

@@ -1,6 +1,7 @@
 #include "runtime/gateway/supervisor.h"
 
 #include "runtime/api/record.h"
+#include "runtime/gateway/program_files.h"
 #include "tp/error.h"
 
 #include <algorithm>
@@ -49,7 +50,8 @@ Supervisor::Clock::duration pause_after(std::size_t failures) {
 }  // namespace
 
 std::string_view name_of(JobState state) {
-  constexpr std::string_view kNames[] = {"starting", "ready", "restarting", "failing", "draining", "ended"};
+  constexpr std::string_view kNames[] = {"starting", "ready",   "restarting", "failing",
+                                         "draining", "stopped", "ended"};
   return kNames[static_cast<std::size_t>(state)];
 }
 
@@ -57,13 +59,19 @@ Supervisor::Supervisor(HttpServer& http, SupervisorOptions options, Events event
     : http_(http), options_(std::move(options)), events_(std::move(events)) {}
 
 void Supervisor::start() {
+  if (state_ != JobState::stopped || ends_) return;
+  state_ = JobState::starting;
   ticked_ = Clock::now();
+  command_ = failed_rounds_ = crashes_ = 0;
+  never_serves_ = true;
+  lost_at_.reset();  // nobody has lost the job of a stopped model
   start_job();
   tick_later();
 }
 
 void Supervisor::tick_later() {
-  if (state_ != JobState::ended) http_.post_after(kTick, [this] { tick(); });
+  if (rests() || std::exchange(tick_waits_, true)) return;
+  http_.post_after(kTick, [this] { tick(); });
 }
 
 // Adds the time of a suspension (SIGSTOP, `docker pause`) to all deadlines: the job was probably suspended,
@@ -79,6 +87,8 @@ void Supervisor::forgive_suspension() {
 }
 
 void Supervisor::tick() {
+  tick_waits_ = false;
+  if (rests()) return;
   forgive_suspension();
   if (!job_) {
     if (Clock::now() >= next_start_) start_job();
@@ -104,6 +114,9 @@ void Supervisor::start_job() {
   term_at_ = kill_at_ = Clock::time_point::max();
   cause_.clear();
   has_served_ = reloads_ = was_ended_ = drains_ = false;
+  if (state_ == JobState::draining) state_ = JobState::starting;
+  ++starts_;
+  programs_ = identity_of_programs(options_.commands[command_]);
   try {
     job_ = std::make_unique<Job>(http_, command(), variables());
   } catch (const Error& error) {  // no process or descriptor is left
@@ -129,13 +142,13 @@ std::vector<std::string> Supervisor::variables() {
 }
 
 bool Supervisor::announced(std::string_view secret, Announcement announcement, const std::string& client) {
-  if (!job_ || serves_ || !cause_.empty() || ends_ || secret != secret_) return false;
+  if (!job_ || serves_ || !cause_.empty() || was_told_to_end() || secret != secret_) return false;
   announcement_ = std::move(announcement);
   server_ = {.host = is_wildcard(announcement_.host) ? client : announcement_.host,
              .port = announcement_.port};
   if (isa_.empty()) isa_ = announcement_.isa;
   serves_ = has_served_ = was_ready_ = true;
-  healthy_ = next_health_ = Clock::now();
+  healthy_ = next_health_ = ready_ = Clock::now();
   start_seconds_ = seconds_since(started_);
   failed_rounds_ = 0;
   lost_seconds_ = lost_seconds();
@@ -196,7 +209,7 @@ void Supervisor::lose(std::string cause, Clock::duration patience) {
   if (!cause_.empty()) return;
   cause_ = std::move(cause);
   end_job_in(patience);
-  give_up_serving(true);
+  give_up_serving(!was_told_to_end());
 }
 
 void Supervisor::end_job_in(Clock::duration patience) {
@@ -208,12 +221,12 @@ void Supervisor::give_up_serving(bool is_failure) {
   if (!std::exchange(serves_, false)) return;
   if (health_call_) std::exchange(health_call_, nullptr)->cancel();
   lost_at_ = Clock::now();
-  if (!ends_ && !reloads_) state_ = JobState::restarting;
+  if (!was_told_to_end()) state_ = JobState::restarting;
   events_.on_lost(is_failure);
 }
 
 void Supervisor::on_job_ended() {
-  const bool was_told = ends_ || reloads_;
+  const bool was_told = was_told_to_end();
   give_up_serving(!was_told);
   const std::string& line = job_->errors().best();
   last_error_ = line.empty() ? job_->end() : line;
@@ -226,6 +239,10 @@ void Supervisor::on_job_ended() {
   if (ends_) {
     state_ = JobState::ended;
     return events_.on_ended();
+  }
+  if (stops_) {
+    events_.log("the job has ended, because it was not needed any more");
+    return become_stopped();
   }
   if (was_told) return start_in({});
   has_served_ ? on_served_job_ended() : on_start_failed();
@@ -253,8 +270,8 @@ void Supervisor::on_start_failed() {
 // Without a change of the commands, further starts would fail, too.
 void Supervisor::give_up() {
   hopeless_ = last_error_;
-  state_ = JobState::ended;
-  events_.on_ended();
+  state_ = JobState::failing;
+  events_.on_hopeless();
 }
 
 void Supervisor::start_in(Clock::duration pause) {
@@ -265,17 +282,53 @@ void Supervisor::start_in(Clock::duration pause) {
       pause.count() == 0 ? "now" : fmt::format("in {:.0f} s", std::chrono::duration<double>(pause).count())));
 }
 
-void Supervisor::reload(std::vector<std::vector<std::string>> commands) {
-  if (ends_ || commands == options_.commands) return;
+bool Supervisor::reload(GatewayCommands commands) {
+  const bool is_new_program = job_ && identity_of_programs(options_.commands[command_]) != programs_;
+  if (ends_ || (commands == options_.commands && !is_new_program)) return false;
   options_.commands = std::move(commands);
   command_ = failed_rounds_ = crashes_ = 0;
   never_serves_ = true;
   unpinned_.clear();
   next_start_ = {};
-  if (job_) {
+  if (!std::exchange(hopeless_, {}).empty()) state_ = JobState::stopped;
+  if (job_ && !stops_) {
     reloads_ = true;
     drain();
   }
+  return true;
+}
+
+void Supervisor::reload_keys() {
+  if (!serves_) return;
+  HttpCallRequest request{.server = server_, .head = {.method = "POST", .target = "/tp-infer/reload"}};
+  request.head.headers = {{"Host", "localhost"},
+                          {"Content-Type", "application/json"},
+                          {std::string(gateway_header::kSecret), secret_}};
+  auto status = std::make_shared<int>(0);
+  http_.call(std::move(request),
+             {.on_head = [status](int found, const HttpHeaders&) { *status = found; },
+              .on_piece = [](std::string_view) {},
+              .on_end =
+                  [this, status](const std::string& error) {
+                    constexpr int kUnchanged = 204;
+                    if (*status == kUnchanged) return;
+                    events_.log(error.empty() && *status == 200
+                                    ? "the server has read its keys again"
+                                    : "the server keeps its keys; its own messages have the reason");
+                  }});
+}
+
+void Supervisor::stop() {
+  if (ends_ || stops_ || rests()) return;
+  if (!job_) return become_stopped();
+  stops_ = true;
+  drain();
+}
+
+void Supervisor::become_stopped() {
+  stops_ = false;
+  state_ = JobState::stopped;
+  events_.on_stopped();
 }
 
 void Supervisor::end() {

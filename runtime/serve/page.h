@@ -1,6 +1,9 @@
 // The files of the page at /, which are compiled into the program.
 #pragma once
 
+#include "runtime/http/http_message.h"
+
+#include <optional>
 #include <string_view>
 
 namespace tp {
@@ -13,5 +16,7 @@ struct PageFile {
 
 // The file at a path, or null.
 const PageFile* find_page_file(std::string_view path);
+// The response that contains it; nullopt without such a file.
+std::optional<HttpResponse> page_response(std::string_view path);
 
 }  // namespace tp

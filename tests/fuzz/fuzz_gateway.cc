@@ -1,10 +1,13 @@
-// Messages between jobs and the gateway. The first byte of an input chooses the reader. Seeds: a marked
-// stream, a record, an announcement, a configuration, a job's messages, a URL.
+// What jobs, clients and operators send to the gateway. The first byte of an input chooses the reader. Seeds:
+// a marked stream, a record, an announcement, a configuration, a job's messages, a request's body, keys, a
+// URL.
+#include "runtime/access/api_keys.h"
 #include "runtime/api/record.h"
 #include "runtime/gateway/announcement.h"
 #include "runtime/gateway/config.h"
 #include "runtime/gateway/error_lines.h"
 #include "runtime/gateway/marked_stream.h"
+#include "runtime/gateway/request_members.h"
 #include "runtime/http/http_call.h"
 #include "tp/error.h"
 
@@ -12,6 +15,8 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+
+#include <nlohmann/json.hpp>
 
 namespace {
 
@@ -29,7 +34,7 @@ std::string divided(std::string_view text, std::size_t size) {
 }
 
 void read(std::uint8_t reader, std::string_view text) {
-  switch (reader % 6) {
+  switch (reader % 8) {
     case 0:
       if (divided(text, text.size() + 1) != divided(text, 1)) std::abort();
       return;
@@ -47,13 +52,27 @@ void read(std::uint8_t reader, std::string_view text) {
       tp::parse_announcement(tp::text_of(tp::parse_announcement(text)));
       return;
     case 3:
-      tp::parse_gateway_config(text, "file");
+      for (const tp::ModelEntry& entry : tp::parse_gateway_config(text, "file")) entry.named_commands();
       return;
     case 4: {
       tp::ErrorLines lines;
       lines.add(text);
       return;
     }
+    case 5: {
+      // The members of a whole object are those that a parser finds.
+      const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+      const tp::RequestMembers members = tp::members_of(text);
+      if (!json.is_object()) return;
+      const nlohmann::json model = json.value("model", nlohmann::json());
+      if (text.size() < 4096 && members.model != (model.is_string() ? model.get<std::string>() : ""))
+        std::abort();
+      if (members.stream != (json.value("stream", nlohmann::json()) == true)) std::abort();
+      return;
+    }
+    case 6:
+      tp::parse_api_keys(text, "file");
+      return;
     default:
       tp::parse_http_url(std::string(text));
   }

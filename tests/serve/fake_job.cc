@@ -6,8 +6,11 @@
 //   {"clock": true}                 each token contains the time of its departure, in nanoseconds of the
 //   steady clock
 //   {"bytes": 1000}                 a whole answer without marks, of so many bytes
+//   {"name": true}                  each token contains the job's name, the variable FAKE_NAME
+//   {"refuse": 400}                 an error with this status
 //
-// SIGUSR1 ends it when all requests are answered.
+// SIGUSR1 ends it when all requests are answered. The variable FAKE_GROUP names a file that only one job at a
+// time may hold; a second one writes to the file, and ends.
 #include "model/files/parse_number.h"
 #include "runtime/api/record.h"
 #include "runtime/gateway/announcement.h"
@@ -22,8 +25,10 @@
 #include <string>
 #include <thread>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <sys/file.h>
 #include <unistd.h>
 
 namespace tp::test {
@@ -51,6 +56,22 @@ void write(Answer& answer, std::string piece, const std::string& mark) {
   answer.exchange->write(piece + mark_comment(mark));
 }
 
+// The name of the job as a member of a token.
+std::string name_member() {
+  const char* const name = std::getenv("FAKE_NAME");
+  return fmt::format(",\"name\":\"{}\"", name != nullptr ? name : "");
+}
+
+// Holds the group's file as long as the process lives.
+void take_group() {
+  const char* const file = std::getenv("FAKE_GROUP");
+  if (file == nullptr) return;
+  const int descriptor = ::open(file, O_CREAT | O_RDWR | O_APPEND | O_CLOEXEC, 0600);
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return;
+  [[maybe_unused]] const ssize_t written = ::write(descriptor, "two at a time\n", 14);
+  std::_Exit(9);
+}
+
 std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 void go_on(const std::shared_ptr<Answer>& answer) {
@@ -69,7 +90,8 @@ void go_on(const std::shared_ptr<Answer>& answer) {
   }
   TokenEvent event;
   event.token = static_cast<TokenId>(answer->next);
-  const std::string time = wish.value("clock", false) ? fmt::format(",\"t\":{}", now()) : "";
+  std::string time = wish.value("clock", false) ? fmt::format(",\"t\":{}", now()) : "";
+  if (wish.value("name", false)) time += name_member();
   write(*answer, fmt::format("data: {{\"token\":{}{}}}\n\n", answer->next, time), mark_of(0, event));
   ++answer->next;
   server->post_after(std::chrono::milliseconds(wish.value("delay_ms", 0)), [answer] { go_on(answer); });
@@ -85,6 +107,9 @@ void answer_request(const std::shared_ptr<HttpExchange>& exchange) {
   const Json wish = Json::parse(body.substr(bytes), nullptr, false);
   if (wish.is_object() && wish.contains("bytes"))
     return exchange->respond({.body = std::string(wish.at("bytes").get<std::size_t>(), 'x')});
+  if (wish.is_object() && wish.contains("refuse"))
+    return exchange->respond({.status = wish.at("refuse").get<int>(),
+                              .body = R"({"error":{"message":"no, thank you","param":"n","code":"c"}})"});
   if (!wish.is_object() || bytes == 0)
     return exchange->respond({.body = fmt::format("{} bytes", body.size())});
   const auto answer = std::make_shared<Answer>(Answer{exchange, wish, record.tokens.size()});
@@ -131,6 +156,7 @@ void announce(const HttpUrl& gateway) {
 }
 
 int run() {
+  take_group();
   std::signal(SIGUSR1, [](int) { drains = true; });
   HttpServer own(options());
   server = &own;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <thread>
 
@@ -50,6 +51,14 @@ std::vector<std::string> serve_command(std::size_t ranks, const Arguments& argum
 
 std::vector<std::string> fake_command() { return {TP_FAKE_JOB}; }
 
+std::vector<std::string> fake_command_of(const std::string& name, const std::string& group,
+                                         const std::string& script) {
+  std::vector<std::string> command = {"env", "FAKE_NAME=" + name};
+  if (!group.empty()) command.push_back("FAKE_GROUP=" + group);
+  command.insert(command.end(), {"sh", "-c", script + (script.empty() ? "" : "; ") + "exec " TP_FAKE_JOB});
+  return command;
+}
+
 std::string config_text(const std::vector<std::vector<std::string>>& commands) {
   return nlohmann::json{{"commands", commands}}.dump();
 }
@@ -90,6 +99,25 @@ pid_t GatewayProgram::member(std::string_view name) const {
     if (process != process_.pid() && name_of_process(process) == name) return process;
   }
   return -1;
+}
+
+pid_t GatewayProgram::fake_job(std::string_view name) const {
+  const std::string wanted = "FAKE_NAME=" + std::string(name) + '\0';
+  for (const pid_t process : process_.members()) {
+    std::ifstream stream("/proc/" + std::to_string(process) + "/environ");
+    const std::string variables{std::istreambuf_iterator<char>(stream), {}};
+    if (name_of_process(process) == "fake_job" && variables.find(wanted) != std::string::npos) return process;
+  }
+  return -1;
+}
+
+std::string GatewayProgram::state_of(const std::string& model) const {
+  const HttpReply reply = get("/v1/models/" + model);
+  return reply.status == 200 ? reply.json().value("state", "") : "";
+}
+
+bool GatewayProgram::comes_to(const std::string& model, const std::string& state, double seconds) const {
+  return comes_true([&] { return state_of(model) == state; }, seconds);
 }
 
 pid_t GatewayProgram::mpirun() const {

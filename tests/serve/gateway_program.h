@@ -26,6 +26,11 @@ std::vector<std::string> serve_command(std::size_t ranks, const Arguments& argum
 // The command of a job of fake_job.cc.
 std::vector<std::string> fake_command();
 
+// A job of fake_job.cc with a name. `group`: the file that only one job at a time may hold; empty: none.
+// `script`: what runs before the job.
+std::vector<std::string> fake_command_of(const std::string& name, const std::string& group = "",
+                                         const std::string& script = "");
+
 // A list of commands as a configuration.
 std::string config_text(const std::vector<std::vector<std::string>>& commands);
 
@@ -51,6 +56,11 @@ class GatewayProgram {
   bool is_ready(double seconds = 60) const;
   // The process id of a member of the job by the name of its program, or -1.
   pid_t member(std::string_view name) const;
+  // The process id of the fake job with this name, or -1.
+  pid_t fake_job(std::string_view name) const;
+  // The state of a model in /v1/models; empty if it is not there.
+  std::string state_of(const std::string& model) const;
+  bool comes_to(const std::string& model, const std::string& state, double seconds = 30) const;
   // Its mpirun, or -1.
   pid_t mpirun() const;
   double metric(const std::string& name) const;

@@ -1,6 +1,5 @@
-// The gateway's input: its configuration, announcements, and a job's messages.
+// The gateway's input: announcements, and a job's messages.
 #include "runtime/gateway/announcement.h"
-#include "runtime/gateway/config.h"
 #include "runtime/gateway/error_lines.h"
 #include "runtime/http/http_call.h"
 #include "tp/error.h"
@@ -10,36 +9,13 @@
 namespace tp {
 namespace {
 
-TEST(GatewayConfig, HasCommandsInOrder) {
-  const GatewayCommands commands =
-      parse_gateway_config(R"({"commands": [["mpirun", "-np", "3", "x"], ["x"]]})", "gateway.json");
-  EXPECT_EQ(commands, (GatewayCommands{{"mpirun", "-np", "3", "x"}, {"x"}}));
-}
-
-TEST(GatewayConfig, RefusesWhatIsNoListOfCommands) {
-  const auto error_of = [](const std::string& text) -> std::string {
-    try {
-      parse_gateway_config(text, "gateway.json");
-    } catch (const ConfigError& error) {
-      return error.what();
-    }
-    return "";
-  };
-  EXPECT_EQ(error_of(R"({"commands": [["a"]], "command": 1})"),
-            "gateway.json: expected only the member `commands`, found `command`");
-  EXPECT_EQ(error_of(R"({"commands": [["a", 1]]})"), "gateway.json: expected a text as an argument, found 1");
-  for (const char* text :
-       {"", "[]", "{}", R"({"commands": []})", R"({"commands": [[]]})", R"({"commands": ["a"]})",
-        R"({"commands": [[""]]})", R"({"commands": [["a\u0000b"]]})"})
-    EXPECT_TRUE(error_of(text).starts_with("gateway.json: expected ")) << text;
-}
-
 TEST(Announcement, IsReadAsItWasWritten) {
   const Announcement written{.host = "0.0.0.0",
                              .port = 4000,
                              .process = 12,
                              .machine = "node\"1",
                              .isa = "avx2",
+                             .card = "{\"id\": \"m\"}",
                              .model = "m",
                              .ranks = 3,
                              .origins = {"https://chat.example.com", "*"}};

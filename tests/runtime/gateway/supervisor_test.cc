@@ -1,8 +1,5 @@
 #include "runtime/gateway/supervisor.h"
 
-#include "runtime/gateway/config.h"
-#include "tp/error.h"
-
 #include <chrono>
 #include <future>
 #include <memory>
@@ -15,8 +12,6 @@ namespace tp {
 namespace {
 
 using namespace std::chrono_literals;
-using Commands = std::vector<std::vector<std::string>>;
-
 HttpOptions options() {
   HttpOptions options{.port = 0};
   options.route = [](const HttpRequest&) -> HttpDecision { return HttpResponse{.status = 404}; };
@@ -28,7 +23,7 @@ HttpOptions options() {
 
 // How the supervisor of these commands ends: the reason why they can start no server, "failing: " and the
 // last error if it goes on trying, or "ready". `is_ready`: the first job announces itself.
-std::string outcome(Commands commands, bool is_ready = false) {
+std::string outcome(GatewayCommands commands, bool is_ready = false) {
   HttpServer http(options());
   std::promise<std::string> outcome;
   bool is_known = false;
@@ -39,7 +34,9 @@ std::string outcome(Commands commands, bool is_ready = false) {
   Supervisor::Events events{.on_ready = [] {},
                             .on_lost = [](bool) {},
                             .on_failing = [&](const std::string& error) { tell("failing: " + error); },
-                            .on_ended = [&] { tell(supervisor->hopeless()); },
+                            .on_hopeless = [&] { tell(supervisor->hopeless()); },
+                            .on_stopped = [] {},
+                            .on_ended = [] {},
                             .log = [](const std::string&) {}};
   supervisor = std::make_unique<Supervisor>(http, SupervisorOptions{.commands = std::move(commands)}, events);
   http.post([&] {
@@ -93,17 +90,6 @@ TEST(Supervisor, GoesOnTryingIfACommandMayStartLater) {
 
 TEST(Supervisor, NeverGivesUpAfterAJobWasReady) {
   EXPECT_EQ(outcome({kUsage}, true), "failing: tp-infer serve: there is no option --modle");
-}
-
-TEST(GatewayCommands, RunTheServer) {
-  for (const Commands& commands : {Commands{{"tp-infer", "serve", "--model", "serve"}},
-                                   Commands{{"mpirun", "-np", "4", "/usr/bin/tp-infer", "serve"}},
-                                   Commands{{"./start.sh"}}, Commands{{"sh", "-c", "exec tp-infer serve"}}})
-    EXPECT_NO_THROW(require_serve(commands)) << commands.front().front();
-  for (const Commands& commands : {Commands{{"tp-infer", "generate", "--prompt", "x"}},
-                                   Commands{{"mpirun", "-np", "4", "/usr/bin/tp-infer"}},
-                                   Commands{{"tp-infer", "serve"}, {"serve", "tp-infer", "chat"}}})
-    EXPECT_THROW(require_serve(commands), ConfigError) << commands.front().front();
 }
 
 }  // namespace

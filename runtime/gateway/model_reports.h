@@ -1,0 +1,24 @@
+// What the gateway itself says about its models.
+#pragma once
+
+#include "runtime/gateway/models.h"
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+
+// A model as a member of /v1/models, with the members of OpenAI's, Anthropic's and llama.cpp's lists. What a
+// server says about itself is known once a job has been ready.
+nlohmann::ordered_json model_report(const ServedModel& model);
+// The body of /v1/models.
+nlohmann::ordered_json models_report(const Models& models);
+// The gateway's metrics in the text format of Prometheus. A model without a name has no label.
+std::string metrics_report(const Models& models);
+// The value of a label in that format.
+std::string label_text(const std::string& text);
+// Their names, for messages.
+std::string names_of(const Models& models);
+
+}  // namespace tp

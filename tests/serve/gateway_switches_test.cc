@@ -1,0 +1,265 @@
+// Models that share hosts: the gateway starts and stops their jobs, so that only one of a group runs.
+#include "tests/model/weights/checkpoint_files.h"
+#include "tests/serve/gateway_program.h"
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+// Models of one group, whose jobs notice if two of them run.
+class Group {
+ public:
+  void add(const std::string& name, const json& members = json::object(), const std::string& script = "") {
+    json model = {{"name", name}, {"group", "g"}, {"commands", {fake_command_of(name, lock_, script)}}};
+    model.update(members);
+    models_.push_back(model);
+  }
+  Arguments options(const Arguments& others = {}) const {
+    const std::string file = (folder_.path() / "gateway.json").string();
+    std::ofstream(file) << json{{"models", models_}};
+    Arguments all = {"--config", file};
+    all.insert(all.end(), others.begin(), others.end());
+    return all;
+  }
+  bool is_exclusive() const {
+    std::error_code ignored;
+    return std::filesystem::exists(lock_) && std::filesystem::file_size(lock_, ignored) == 0;
+  }
+
+ private:
+  TemporaryDirectory folder_;
+  std::string lock_ = (folder_.path() / "lock").string();
+  json models_ = json::array();
+};
+
+json asking(const std::string& model, int tokens = 3, int delay_ms = 0) {
+  return {{"model", model}, {"tokens", tokens}, {"delay_ms", delay_ms}, {"stream", true}};
+}
+
+std::future<HttpReply> ask(const GatewayProgram& gateway, const json& body) {
+  return std::async(std::launch::async, [&gateway, body] { return gateway.post(kPath, body); });
+}
+
+bool is_whole(const HttpReply& reply, int tokens) {
+  const std::vector<std::string> events = reply.events();
+  if (events.size() != static_cast<std::size_t>(tokens) + 1 || events.back() != "[DONE]") return false;
+  for (int i = 0; i < tokens; ++i) {
+    if (events[static_cast<std::size_t>(i)] != fmt::format("{{\"token\":{}}}", i)) return false;
+  }
+  return true;
+}
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+TEST(GatewaySwitches, StopAnIdleJobAtOnce) {
+  Group group;
+  group.add("a", {{"switch_after", 1000}});
+  group.add("b", {{"switch_after", 1000}});
+  GatewayProgram gateway({}, group.options());
+  for (const char* model : {"a", "b", "a", "a", "b"})
+    EXPECT_TRUE(is_whole(gateway.post(kPath, asking(model)), 3));
+  EXPECT_EQ(gateway.state_of("a"), "stopped");
+  EXPECT_EQ(gateway.state_of("b"), "ready");
+  EXPECT_EQ(gateway.metric("switches_total"), 3.0);
+  EXPECT_TRUE(group.is_exclusive());
+  const std::string log = gateway.end();
+  EXPECT_NE(log.find("a: ends, because a request waits for `b`"), std::string::npos) << log;
+}
+
+TEST(GatewaySwitches, WaitForRunningAnswers) {
+  Group group;
+  group.add("a", {{"switch_after", 2}});
+  group.add("b");
+  GatewayProgram gateway({}, group.options());
+  // The answer ends before the time, so the switch comes with its end.
+  auto running = ask(gateway, asking("a", 20, 50));
+  ASSERT_TRUE(gateway.comes_to("a", "ready"));
+  EXPECT_TRUE(is_whole(gateway.post(kPath, asking("b")), 3));
+  EXPECT_EQ(running.wait_for(0s), std::future_status::ready);
+  EXPECT_TRUE(is_whole(running.get(), 20));
+  // The answer lasts longer. It is drained, and ends before the other job starts.
+  auto longer = ask(gateway, asking("a", 70, 50));
+  ASSERT_TRUE(gateway.comes_to("a", "ready"));
+  const auto begin = Clock::now();
+  auto waiting = ask(gateway, asking("b"));
+  ASSERT_TRUE(gateway.comes_to("a", "draining"));
+  EXPECT_GT(seconds_since(begin), 1.5);
+  EXPECT_TRUE(is_whole(waiting.get(), 3));
+  EXPECT_EQ(longer.wait_for(0s), std::future_status::ready);
+  EXPECT_TRUE(is_whole(longer.get(), 70));
+  EXPECT_EQ(gateway.metric("resumed_answers_total{model=\"a\"}"), 0.0);
+  EXPECT_TRUE(group.is_exclusive());
+  gateway.end();
+}
+
+// Answers that are longer than a drain continue after the next switch.
+TEST(GatewaySwitches, ContinueLongAnswersInTurns) {
+  Group group;
+  group.add("a", {{"switch_after", 0.5}});
+  group.add("b", {{"switch_after", 0.5}});
+  GatewayProgram gateway({}, group.options({"--drain-seconds", "0"}));
+  auto first = ask(gateway, asking("a", 60, 50));
+  auto second = ask(gateway, asking("b", 60, 50));
+  EXPECT_TRUE(is_whole(first.get(), 60));
+  EXPECT_TRUE(is_whole(second.get(), 60));
+  EXPECT_GT(gateway.metric("switches_total"), 2.0);
+  EXPECT_GT(gateway.metric("resumed_answers_total{model=\"a\"}"), 0.0);
+  EXPECT_EQ(gateway.metric("restarts_total{model=\"a\"}"), 0.0) << "no job was lost";
+  EXPECT_TRUE(group.is_exclusive());
+  gateway.end();
+}
+
+TEST(GatewaySwitches, NeverInterruptAStartThatRequestsWaitFor) {
+  Group group;
+  group.add("a", {{"switch_after", 0}}, "sleep 2");
+  group.add("b", {{"switch_after", 0}}, "sleep 2");
+  GatewayProgram gateway({}, group.options());
+  auto first = ask(gateway, asking("a"));
+  ASSERT_TRUE(gateway.comes_to("a", "starting"));
+  EXPECT_TRUE(is_whole(gateway.post(kPath, asking("b")), 3));
+  EXPECT_TRUE(is_whole(first.get(), 3));
+  EXPECT_EQ(gateway.metric("starts_total{model=\"a\"}"), 1.0);
+  EXPECT_TRUE(group.is_exclusive());
+  gateway.end();
+}
+
+// Its client has left, so nobody waits for the start.
+TEST(GatewaySwitches, InterruptAStartThatNobodyWaitsFor) {
+  Group group;
+  group.add("a", json::object(), "sleep 1000");
+  group.add("b");
+  GatewayProgram gateway({}, group.options());
+  HttpClient client(gateway.port());
+  client.send(request_text("POST", kPath, asking("a").dump()));
+  ASSERT_TRUE(gateway.comes_to("a", "starting"));
+  client.close();
+  EXPECT_TRUE(is_whole(gateway.post(kPath, asking("b")), 3));
+  EXPECT_TRUE(gateway.comes_to("a", "stopped"));
+  gateway.end();
+}
+
+TEST(GatewaySwitches, TakeTheOldestRequestFirst) {
+  Group group;
+  for (const char* name : {"a", "b", "c", "d"}) group.add(name, {{"switch_after", 1000}});
+  GatewayProgram gateway({}, group.options());
+  std::vector<std::future<HttpReply>> answers;
+  answers.push_back(ask(gateway, asking("a", 30, 50)));
+  ASSERT_TRUE(gateway.comes_to("a", "ready"));
+  for (const char* name : {"d", "b", "c"}) {
+    answers.push_back(ask(gateway, asking(name)));
+    ASSERT_TRUE(
+        comes_true([&] { return gateway.metric(fmt::format("kept_requests{{model=\"{}\"}}", name)) == 1; }));
+  }
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    EXPECT_TRUE(is_whole(answers[i].get(), i == 0 ? 30 : 3));
+    for (std::size_t later = i + 2; later < answers.size(); ++later)
+      EXPECT_NE(answers[later].wait_for(0s), std::future_status::ready) << i << " before " << later;
+  }
+  EXPECT_TRUE(group.is_exclusive());
+  gateway.end();
+}
+
+TEST(GatewaySwitches, BringBackTheModelThatAlwaysRuns) {
+  Group group;
+  group.add("a", {{"start", "always"}});
+  group.add("b", {{"idle_stop", 0.5}});
+  GatewayProgram gateway({}, group.options());
+  ASSERT_TRUE(gateway.comes_to("a", "ready"));
+  EXPECT_TRUE(is_whole(gateway.post(kPath, asking("b")), 3));
+  EXPECT_EQ(gateway.state_of("a"), "stopped");
+  EXPECT_TRUE(gateway.comes_to("a", "ready"));
+  EXPECT_EQ(gateway.state_of("b"), "stopped");
+  EXPECT_TRUE(group.is_exclusive());
+  gateway.end();
+}
+
+// A job that dies is restarted in its group, and a model that cannot start doesn't keep the group.
+TEST(GatewaySwitches, GoOnAfterFailures) {
+  Group group;
+  group.add("a");
+  group.add("b", json::object(), "exit 1");
+  GatewayProgram gateway({}, group.options());
+  auto first = ask(gateway, asking("a", 40, 50));
+  ASSERT_TRUE(comes_true([&] { return gateway.metric("kept_bytes{model=\"a\"}") > 200; }));
+  auto second = ask(gateway, asking("b"));
+  send_signal(gateway.fake_job("a"), SIGKILL);
+  EXPECT_TRUE(is_whole(first.get(), 40));
+  EXPECT_EQ(second.get().status, 503);
+  EXPECT_TRUE(is_whole(gateway.post(kPath, asking("a")), 3));
+  EXPECT_TRUE(group.is_exclusive());
+  gateway.end();
+}
+
+// Both signals come while a job drains for the other one.
+TEST(GatewaySwitches, LeaveNothingBehindWhenTheGatewayEnds) {
+  Group group;
+  group.add("a", {{"switch_after", 0}});
+  group.add("b");
+  GatewayProgram gateway({}, group.options());
+  auto running = ask(gateway, asking("a", 40, 50));
+  ASSERT_TRUE(comes_true([&] { return gateway.metric("kept_bytes{model=\"a\"}") > 100; }));
+  auto waiting = ask(gateway, asking("b"));
+  ASSERT_TRUE(gateway.comes_to("a", "draining"));
+  gateway.end();
+  EXPECT_TRUE(is_whole(running.get(), 40)) << "running answers end before the gateway";
+  EXPECT_EQ(waiting.get().status, 503);
+}
+
+// The answers of tp-infer serve: two models of one group on different ranks, while both have long answers.
+TEST(GatewaySwitches, ChangeNoBitOfAnswers) {
+  const TemporaryDirectory folder;
+  const std::string file = (folder.path() / "gateway.json").string();
+  json models = json::array();
+  for (const auto& [name, ranks] : {std::pair("one", kNoMpirun), {"two", std::size_t{2}}}) {
+    models.push_back(
+        {{"name", name},
+         {"group", "g"},
+         {"switch_after", 0.2},
+         {"commands", {serve_command(ranks, {"--quiet", "--kv-store", folder.path().string()})}}});
+  }
+  std::ofstream(file) << json{{"models", models}};
+  GatewayProgram gateway({}, {"--config", file, "--drain-seconds", "0"});
+  const auto body = [](const char* model) {
+    return json{{"model", model},    {"prompt", "Once upon a time"},
+                {"max_tokens", 700}, {"seed", 5},
+                {"temperature", 1},  {"ignore_eos", true}};
+  };
+  std::vector<std::future<HttpReply>> answers;
+  for (const char* model : {"one", "two"}) answers.push_back(ask(gateway, body(model)));
+  std::vector<json> disturbed;
+  for (auto& answer : answers) {
+    const HttpReply reply = answer.get();
+    ASSERT_EQ(reply.status, 200) << reply.body;
+    disturbed.push_back(reply.json());
+  }
+  EXPECT_EQ(disturbed[0].at("model"), "one");
+  EXPECT_EQ(disturbed[1].at("model"), "two");
+  EXPECT_GT(gateway.metric("resumed_answers_total{model=\"one\"}") +
+                gateway.metric("resumed_answers_total{model=\"two\"}"),
+            0.0);
+  const json undisturbed = gateway.post("/v1/completions", body("one")).json();
+  for (const json& answer : disturbed) {
+    EXPECT_EQ(answer.at("choices"), undisturbed.at("choices"));
+    EXPECT_EQ(answer.at("usage").at("completion_tokens"), 700);
+  }
+  gateway.end();
+}
+
+}  // namespace
+}  // namespace tp::test
