@@ -3,10 +3,12 @@
 // and of bench/serve without a model.
 //
 //   node tests/page/mock_server.mjs [--port N] [--token-ms 10] [--first-ms 40] [--slots 64] [--api-key KEY] [--no-chat]
+//                                 [--models a,b]
 //
 // Prints the address. Words in the last message: "hostile" answers with Markdown that would like to run; "think" has
 // reasoning; "markdown" shows what the page can render; "break" loses the connection in the middle; "refuse" is status 400;
-// "endless" goes on until it is stopped.
+// "endless" goes on until it is stopped. --models: a gateway with several models, of which the first is ready; another one starts
+// with its first completion, and the last one has no chat template.
 
 import { readFileSync, readdirSync } from "node:fs";
 import { createServer } from "node:http";
@@ -23,12 +25,15 @@ const { values: options } = parseArgs({
     slots: { type: "string", default: "64" },
     "api-key": { type: "string", default: "" },
     "no-chat": { type: "boolean", default: false },
+    models: { type: "string", default: "" },
   },
 });
 const TOKEN_MS = Number(options["token-ms"]);
 const FIRST_MS = Number(options["first-ms"]);
 const SLOTS = Number(options.slots);
 const MODEL = "demo";
+const MODELS = options.models.split(",").filter((name) => name !== "");
+const states = new Map(MODELS.map((name, i) => [name, i === 0 ? "ready" : "stopped"]));
 
 // What the server sends with the page. Trusted types make a use of innerHTML an error.
 const POLICY =
@@ -138,7 +143,9 @@ function promptsOf(body, isChat) {
 
 async function complete(request, response, body, isChat) {
   const received = performance.now();
+  if (MODELS.length > 0) states.set(body.model, "ready");
   const record = {
+    model: body.model,
     id: request.headers["x-request-id"] ?? null,
     prompt: body.prompt ?? body.messages,
     received,
@@ -233,6 +240,16 @@ function model() {
   };
 }
 
+const models = () =>
+  MODELS.length === 0
+    ? [model()]
+    : MODELS.map((id, i) => ({
+        ...model(),
+        id,
+        state: states.get(id),
+        capabilities: { chat: i + 1 < MODELS.length },
+      }));
+
 function serveFile(response, name) {
   response.writeHead(200, {
     "Content-Type": `${TYPES[extname(name)]}; charset=utf-8`,
@@ -249,7 +266,7 @@ async function bodyOf(request) {
 }
 
 createServer(async (request, response) => {
-  const { pathname } = new URL(request.url, "http://mock");
+  const { pathname, searchParams } = new URL(request.url, "http://mock");
   if (files.has(pathname)) return serveFile(response, files.get(pathname));
   if (pathname === "/health") return json(response, 200, { status: "ok" });
   if (pathname === "/mock/records") return json(response, 200, records);
@@ -259,9 +276,13 @@ createServer(async (request, response) => {
   const body = request.method === "POST" ? await bodyOf(request) : null;
   switch (pathname) {
     case "/v1/models":
-      return json(response, 200, { object: "list", data: [model()] });
-    case "/v1/status":
-      return json(response, 200, status());
+      return json(response, 200, { object: "list", data: models() });
+    case "/v1/status": {
+      const asked = searchParams.get("model");
+      if (asked && states.get(asked) !== "ready")
+        return refuse(response, 503, `no job of the model \`${asked}\` is ready: stopped`, "unavailable_error");
+      return json(response, 200, { ...status(), model: asked ?? MODEL });
+    }
     case "/v1/chat/completions":
       if (options["no-chat"])
         return refuse(response, 400, "This model has no chat template; start the server with --template FILE");

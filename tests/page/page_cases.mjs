@@ -255,6 +255,38 @@ async function asksForKey({ page }) {
   assert.equal(await page.evaluate(`Object.values(localStorage).join().includes("secret")`), false);
 }
 
+async function choosesAmongModels({ page, url, shot }) {
+  await page.until(ready);
+  const menu = `document.querySelector("#model select")`;
+  const labels = `[...${menu}.options].map((option) => option.textContent).join("; ")`;
+  const choose = (name) =>
+    page.evaluate(`${menu}.value = ${JSON.stringify(name)}; ${menu}.dispatchEvent(new Event("change"))`);
+  assert.equal(
+    await page.evaluate(labels),
+    "small; large (stopped, starts when asked); old (stopped, starts when asked)",
+  );
+  assert.equal(await page.evaluate(`${menu}.value`), "small", "the one that is ready");
+  await choose("large");
+  await limitTokens(page, 20);
+  await ask(page, "Tell me a story about a hen.");
+  await page.until(done);
+  const records = await (await fetch(new URL("/mock/records", url))).json();
+  assert.deepEqual(
+    records.map(({ model }) => model),
+    ["large"],
+  );
+  await page.evaluate(`${menu}.focus()`);
+  await page.until(`${labels} === "small; large; old (stopped, starts when asked)"`, "the new state");
+  await shot("models");
+  await page.click("#tab-ranks");
+  await page.until(`${count(".rank-list li")} > 0`, "the ranks of the chosen model");
+  await page.reload();
+  await page.until(`${menu}?.value === "large"`, "the choice is kept");
+  await page.click("#new-conversation");
+  await choose("old");
+  await page.until(`!document.querySelector("#text").hidden`, "a field for a text, because it has no chat template");
+}
+
 async function continuesText({ page, shot }) {
   await page.until(`!document.querySelector("#text").hidden`, "a field for a text");
   await page.type("#text-field", "Once upon a time");
@@ -289,5 +321,6 @@ export const cases = [
   ["folds reasoning", foldsReasoning, []],
   ["shows refusals and lost connections", showsRefusalsAndBreaks, []],
   ["asks for the key", asksForKey, ["--api-key", "secret"]],
+  ["chooses among models", choosesAmongModels, ["--models", "small,large,old"]],
   ["continues a text without a chat template", continuesText, ["--no-chat"]],
 ];

@@ -6,6 +6,7 @@ import { Chat, showWelcome } from "./chat.js";
 import { showConnect } from "./connect.js";
 import { exported, newConversation, titleOf } from "./conversation.js";
 import { download, element, find, setIcon, toast } from "./dom.js";
+import { areSeveral, preferred, showModels } from "./models.js";
 import { RanksView } from "./ranks.js";
 import { resetSettings, sampling, showSettings } from "./settings.js";
 import { Sidebar } from "./sidebar.js";
@@ -13,8 +14,9 @@ import { load, onStorageFull, readChoice, save, watch, writeChoice } from "./sto
 import { TextView } from "./text.js";
 
 const RETRY_EVERY = 3000; // ms, while the server does not answer
+const LOOK_EVERY = 10000; // ms, at the states of several models
 
-const server = { model: undefined, name: "", chat: true, context: null, ready: false };
+const server = { model: undefined, name: "", chat: true, context: null, ready: false, models: [], several: false };
 const chat = new Chat(server, {
   changed,
   asText: (messages) => startText(messages.map(({ content }) => content).join("\n\n")),
@@ -114,15 +116,22 @@ function showBanner(message, retry) {
   );
 }
 
-function readModel(model) {
-  server.model = model.id;
-  server.name = model.id.split("/").pop();
+// `models`: all models of the server.
+function readModel(model, models) {
+  server.models = models;
+  server.several = areSeveral(models);
   server.chat = model.capabilities?.chat !== false;
   server.context = model.max_model_len ?? model.meta?.n_ctx ?? null;
-  server.ready = true;
-  find("model").textContent = server.name;
-  find("model").title = model.id;
   find("tab-chat").textContent = server.chat ? "Chat" : "Text";
+  if (server.several) showModels(models, model.id, { choose: chooseModel, refresh: look });
+  if (server.model === model.id) return;
+  server.model = model.id;
+  server.name = model.id.split("/").pop();
+  server.ready = true;
+  if (!server.several) {
+    find("model").textContent = server.name;
+    find("model").title = model.id;
+  }
   showWelcome(server, {
     send: (question) => chat.send(question),
     newText: () => start("text"),
@@ -130,18 +139,44 @@ function readModel(model) {
   });
 }
 
-let retryTimer = 0;
+function chooseModel(id) {
+  readModel(server.models.find((model) => model.id === id) ?? server.models[0], server.models);
+  showMode();
+}
 
-// Asks for the model until there is an answer.
+// An empty chat becomes an empty text if the model turns out to have no chat template.
+function showMode() {
+  if (!server.chat && shown === chat && !chat.conversation.leaf) route();
+  else if (shown === chat) chat.render();
+}
+
+let retryTimer = 0;
+let lookTimer = 0;
+
+// Looks at the states of several models, which change without the page.
+async function look() {
+  clearTimeout(lookTimer);
+  if (!server.several || document.hidden) return;
+  try {
+    const { data } = await getJson("v1/models", { quiet: true });
+    const model = data.find(({ id }) => id === server.model);
+    if (model) readModel(model, data);
+  } catch {
+    // A request tells the reason when it fails.
+  }
+  clearTimeout(lookTimer);
+  lookTimer = setTimeout(look, LOOK_EVERY);
+}
+
+// Asks for the models until there is an answer.
 async function connect() {
   clearTimeout(retryTimer);
   try {
     const { data } = await getJson("v1/models");
-    readModel(data[0]);
+    readModel(preferred(data), data);
     showBanner(null);
-    // An empty chat becomes an empty text if the model turns out to have no chat template.
-    if (!server.chat && shown === chat && !chat.conversation.leaf) route();
-    else if (shown === chat) chat.render();
+    showMode();
+    if (server.several) lookTimer = setTimeout(look, LOOK_EVERY);
   } catch (error) {
     showBanner(error.message, connect);
     if (error.kind !== "key") retryTimer = setTimeout(connect, RETRY_EVERY);
@@ -219,6 +254,7 @@ function switchTheme() {
 
 function listen() {
   addEventListener("hashchange", route);
+  document.addEventListener("visibilitychange", look);
   addEventListener("pagehide", () =>
     [...chat.answers.values(), ...text.answers.values()].forEach((answer) => answer.leave()),
   );

@@ -162,7 +162,8 @@ export class RanksView {
     clearTimeout(this.timer);
     if (!this.visible || document.hidden) return;
     try {
-      this.take(await getJson("v1/status"));
+      const { several, model } = this.server;
+      this.take(await getJson(several ? `v1/status?model=${encodeURIComponent(model)}` : "v1/status"));
       this.problem.hidden = true;
     } catch (error) {
       this.problem.hidden = false;
@@ -176,7 +177,7 @@ export class RanksView {
     if (!status.tokens) throw new Error("The server is loading its model.");
     const last = this.history.at(-1);
     // Another process has begun to count anew.
-    if (last && status.uptime_seconds < last.uptime_seconds) this.history = [];
+    if (last && (status.model !== last.model || status.uptime_seconds < last.uptime_seconds)) this.history = [];
     this.history.push(status);
     if (this.history.length > KEPT) this.history.shift();
     this.showFigures(status);
