@@ -124,6 +124,14 @@ void add_heads(const Inspection& found, Lines& lines) {
   if (const IndexerSpec* const indexer = indexer_of(found.model.spec().blocks.front()))
     lines.add("indexers", fmt::format("{} heads of {}, {} positions", indexer->num_heads, indexer->head_dim,
                                       indexer->top_k));
+  const auto chooses = [](const BlockSpec& block) { return block_indexer_of(block) != nullptr; };
+  const std::vector<BlockSpec>& blocks = found.model.spec().blocks;
+  if (const auto block = std::ranges::find_if(blocks, chooses); block != blocks.end()) {
+    const BlockIndexerSpec& indexer = *block_indexer_of(*block);
+    lines.add("indexers", fmt::format("{} heads of {}, {} blocks of {} positions, in {} layers",
+                                      config.num_key_value_heads, indexer.head_dim, indexer.top_k,
+                                      indexer.block_size, std::ranges::count_if(blocks, chooses)));
+  }
   if (std::ranges::none_of(found.model.spec().blocks, keeps_keys)) return;
   lines.add("num_attention_heads", config.num_attention_heads);
   lines.add("num_key_value_heads",

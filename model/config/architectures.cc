@@ -147,6 +147,11 @@ const IndexerSpec* indexer_of(const BlockSpec& block) {
   return latent != nullptr && latent->indexer ? &*latent->indexer : nullptr;
 }
 
+const BlockIndexerSpec* block_indexer_of(const BlockSpec& block) {
+  const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
+  return attention != nullptr && attention->block_indexer ? &*attention->block_indexer : nullptr;
+}
+
 std::size_t most_chosen(const ModelSpec& spec) {
   std::size_t most = 0;
   for (const BlockSpec& block : spec.blocks) {

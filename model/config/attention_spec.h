@@ -47,6 +47,23 @@ struct QueryScalingSpec {
   bool operator==(const QueryScalingSpec&) const = default;
 };
 
+// Chooses the blocks of positions that the heads of a KV head attend to, if a token sees more than `top_k`
+// blocks: the blocks around the token, and those with the highest scores. A block's score is the highest
+// product of the query of the KV head's index head and a key of the block. All index heads have the same
+// keys. Source: MiniMax-M3.
+struct BlockIndexerSpec {
+  std::size_t head_dim = 0;
+  std::size_t block_size = 0;  // positions
+  std::size_t top_k = 0;       // blocks, including local ones
+  std::size_t local = 1;       // the token's block, and blocks before it, which are always chosen
+  NormSpec norm;               // norm of index queries and keys, before RoPE
+
+  // The most positions that a token attends to.
+  std::size_t most_positions() const { return top_k * block_size; }
+
+  bool operator==(const BlockIndexerSpec&) const = default;
+};
+
 struct AttentionSpec {
   std::size_t num_attention_heads = 0;
   std::size_t num_key_value_heads = 0;
@@ -78,6 +95,7 @@ struct AttentionSpec {
   bool values_are_keys = false;          // values are the keys before their norm and RoPE
   // The earlier layer whose keys and values this layer attends to. The layer has only queries of its own.
   std::optional<std::size_t> shared_kv_layer{};
+  std::optional<BlockIndexerSpec> block_indexer{};  // nullopt: a token attends to all tokens of the pattern
   // Set by the user, not by the model: the number of random features that approximate the softmax. Sums over
   // earlier tokens then replace keys and values (see kernels/favor.h). 0: exact softmax.
   std::size_t favor_features = 0;
@@ -111,7 +129,9 @@ struct IndexerSpec {
   std::size_t num_heads = 0;
   std::size_t head_dim = 0;
   std::size_t top_k = 0;
-  bool interleaved_rope = false;  // pairs (2 i, 2 i + 1), not halves, of a head's first elements
+  bool interleaved_rope = false;  // pairs (2 i, 2 i + 1), not halves, of a head's rotated elements
+  bool rotates_last = false;      // RoPE rotates a head's last elements, not its first ones
+  float norm_eps = 1e-6F;         // in the norm of keys
   // The layer uses the choice of the last layer before it that has an indexer.
   bool is_shared = false;
 
@@ -134,6 +154,8 @@ struct LatentAttentionSpec {
   bool causal = true;                    // false: tokens also attend to later tokens
   float latent_norm_eps = 1e-6F;         // in the norms of latents; DeepSeek's code ignores the config's here
   bool head_gate = false;                // the sigmoid of a gate for each head scales the head's output
+  bool element_gate = false;             // each element of the output has such a gate
+  bool sinks = false;                    // adds a learned logit per head to the softmax's denominator
 
   bool operator==(const LatentAttentionSpec&) const = default;
 };
@@ -155,10 +177,13 @@ struct GatedDeltaNetSpec {
   // If it isn't 0, decays and output gates are projected from vectors of this size, which are projections of
   // the hidden state. Such layers have separate projections.
   std::size_t gate_rank = 0;
+  bool whole_gate = false;  // output gates are projections of the hidden state nonetheless
   // The logarithm of the strongest decay, below 0; 0: decays have no limit (see kernels::delta_gates).
   float decay_floor = 0.0F;
   float strength_scale = 1.0F;  // factor of strengths, which are sigmoids
 
+  // Size of the vectors from which output gates are projected; 0: there are none.
+  std::size_t output_gate_rank() const { return whole_gate ? 0 : gate_rank; }
   // The decays of a head.
   std::size_t decays() const { return element_decays ? key_head_dim : 1; }
 

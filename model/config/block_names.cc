@@ -55,21 +55,28 @@ BlockNames gguf_block() {
   return names;
 }
 
+namespace {
+
+std::string_view without_end(std::string_view text, std::string_view end) {
+  if (text.ends_with(end)) text.remove_suffix(end.size());
+  return text;
+}
+
+}  // namespace
+
 bool may_be_quantized(std::string_view tensor) {
   constexpr std::string_view kBlocks = "blk.";
   constexpr std::string_view kWeight = ".weight";
   if (tensor.starts_with(kBlocks)) tensor.remove_prefix(tensor.find('.', kBlocks.size()) + 1);
-  if (tensor.ends_with(kWeight)) tensor.remove_suffix(kWeight.size());
+  tensor = without_end(tensor, kWeight);
   bool may_be = true;
   const auto look_up = [&](const auto& table) {
-    for (const auto& row : table) {
-      std::string_view own = row.gguf;  // a layer's name, or a tensor's whole name
-      if (own.ends_with(kWeight)) own.remove_suffix(kWeight.size());
-      may_be = may_be && (row.is_quantized || tensor != own);
-    }
+    for (const auto& row : table)
+      may_be = may_be && (row.is_quantized || tensor != without_end(row.gguf, kWeight));
   };
   for_each_part(look_up);
   look_up(kAltUpStreamTensors);
+  look_up(kLastConnectionTensors);
   return may_be;
 }
 

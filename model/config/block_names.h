@@ -64,8 +64,13 @@ struct BlockNames {
   LayerInputNames layer_input{};
   LaurelNames laurel{};
   AltUpNames altup{};
+  HyperConnectionNames attention_connection{};
+  HyperConnectionNames feed_forward_connection{};
+  DepthAttentionNames attention_residual{};
+  DepthAttentionNames feed_forward_residual{};
   std::string output_scale{};  // a tensor, not a layer
   LatentAttentionNames latent_attention{};
+  BlockIndexerNames block_indexer{};
   GatedDeltaNetNames delta_net{};
   ShortConvolutionNames short_convolution{};
   MambaNames mamba{};
@@ -129,8 +134,13 @@ void for_each_part(const Visit& visit, Block&... blocks) {
   visit(kLayerInputTensors, blocks.layer_input...);
   visit(kLaurelTensors, blocks.laurel...);
   visit(kAltUpTensors, blocks.altup...);
+  visit(kAttentionConnectionTensors, blocks.attention_connection...);
+  visit(kFeedForwardConnectionTensors, blocks.feed_forward_connection...);
+  visit(kAttentionResidualTensors, blocks.attention_residual...);
+  visit(kFeedForwardResidualTensors, blocks.feed_forward_residual...);
   visit(kLatentAttentionTensors, blocks.latent_attention...);
   visit(kIndexerTensors, blocks.latent_attention.indexer...);
+  visit(kBlockIndexerTensors, blocks.block_indexer...);
   visit(kNextTokenTensors, blocks.next_token...);
   visit(kDeltaNetTensors, blocks.delta_net...);
   visit(kShortConvolutionTensors, blocks.short_convolution...);

@@ -128,6 +128,7 @@ struct CheckpointConfig : ModelConfig {
 
   LatentAttentionConfig latent;
   IndexerConfig indexer;
+  BlockIndexerConfig block_indexer;
   DeltaNetConfig delta_net;
   ShortConvolutionConfig short_convolution;
   MambaConfig mamba;
@@ -156,6 +157,8 @@ struct CheckpointConfig : ModelConfig {
   LayerInputConfig layer_input;
   LaurelConfig laurel;
   AltUpConfig altup;
+  HyperConnectionConfig hyper_connection;
+  std::size_t attn_res_block_size = 0;  // layers between those that begin a sum; 0: no attention residuals
   std::vector<std::size_t> intermediate_sizes{};  // [layers] or empty: intermediate_size
   // [layers] or empty: the part of an MLP's gates that become 0, if gates are distributed normally
   std::vector<double> activation_sparsity_pattern{};

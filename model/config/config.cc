@@ -112,6 +112,8 @@ void read_heads(const JsonNode& fields, const std::string& where, CheckpointConf
                                                    "n_kv_heads", "num_attention_groups"}),
                                    config.num_key_value_heads == 0 ? config.num_attention_heads
                                                                    : config.num_key_value_heads);
+  // All heads share a latent, whatever number a file gives.
+  if (fields.has("kv_lora_rank")) config.num_key_value_heads = config.num_attention_heads;
   // With latent attention, head_dim is the size of the rotated part.
   fields.update_size(
       {"qk_rope_head_dim", "head_dim", "attention_head_dim", "attention_head_size", "d_kv", "dim_head"},
@@ -403,6 +405,7 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   read_query_scaling(fields, name, config);
   read_latent_attention(fields, config);
   if (config.indexer.topk != 0) read_indexer(fields, name, config);
+  if (config.block_indexer.n_heads != 0) read_block_indexer(fields, name, config);
   read_experts(fields, config);
   read_norms(fields, name, config);
   read_causality(fields, family, name, config);

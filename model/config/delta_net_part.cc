@@ -23,6 +23,10 @@ void read_kimi_recurrence(const JsonNode& fields, const std::string& where, Chec
   fields.update_size({"num_heads"}, config.delta_net.num_value_heads);
   fields.update_size({"head_dim"}, config.delta_net.value_head_dim);
   fields.update_size({"short_conv_kernel_size"}, config.delta_net.conv_kernel_dim);
+  fields.update({"gate_lower_bound"}, config.delta_net.decay_floor);
+  require<ConfigError>(config.delta_net.decay_floor <= 0.0,
+                       "{}: gate_lower_bound must be below 0, found {}; check config.json", where,
+                       config.delta_net.decay_floor);
   config.delta_net.num_key_heads = config.delta_net.num_value_heads;
   config.delta_net.key_head_dim = config.delta_net.value_head_dim;
   config.layer_types.assign(config.num_hidden_layers, "linear_attention");

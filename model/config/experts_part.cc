@@ -113,6 +113,8 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
                       config.num_experts);
   fields.update_size({"expert_layer_period"}, config.experts.expert_layer_period);
   fields.update_count({"expert_layer_offset"}, config.experts.expert_layer_offset);
+  fields.update({"activation_situ_beta"}, config.experts.situ_beta);
+  fields.update({"activation_situ_linear_beta"}, config.experts.situ_linear_beta);
   // One expert is an MLP, under an MLP's names.
   if (config.experts.expert_layer_period != 0 && config.num_experts == 1) config.num_experts = 0;
   if (config.num_experts == 0) return;
@@ -134,10 +136,10 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
                                              : fields.size_or(width, usual_width);
   if (config.experts.num_experts_per_tok == 0 || config.experts.moe_intermediate_size == 0)
     fields.at(config.experts.moe_intermediate_size == 0 ? width : per_token).fail_type("numbers from 1");
-  fields.update_count({"moe_latent_size"}, config.experts.moe_latent_size);
-  fields.update_count(
-      {"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "share_expert_dim"},
-      config.experts.shared_expert_intermediate_size);
+  fields.update_count({"moe_latent_size", "routed_expert_hidden_size"}, config.experts.moe_latent_size);
+  fields.update_count({"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size",
+                       "share_expert_dim", "shared_intermediate_size"},
+                      config.experts.shared_expert_intermediate_size);
   const std::string shared = fields.name_of(
       {"n_shared_experts", "moe_num_shared_experts", "num_shared_experts", "num_shared_expert"});
   config.experts.n_shared_experts =
@@ -158,12 +160,17 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
   if (!is_list(fields, "moe_layer_freq"))
     fields.update_size({"moe_layer_freq"}, config.experts.moe_layer_freq);
   config.experts.swiglu_limits = limits_of(fields, {"swiglu_limits", "expert_swiglu_limit_list"}, layers);
+  if (config.experts.swiglu_limit != 0.0) {
+    config.experts.swiglu_limit = fields.limit_or("swiglu_limit", config.experts.swiglu_limit);
+    if (config.experts.swiglu_limits.empty())
+      config.experts.swiglu_limits.assign(layers, config.experts.swiglu_limit);
+  }
   config.experts.shared_swiglu_limits =
       limits_of(fields, {"swiglu_limits_shared", "share_expert_swiglu_limit_list"}, layers);
   config.experts.moe_layers = layers_with_experts(fields);
   if (config.experts.moe_layers.empty()) config.experts.moe_layers = layers_by_period(config);
   fields.update_size({"interleave_moe_layer_step"}, config.experts.interleave_moe_layer_step);
-  fields.update_count({"intermediate_size_mlp", "prefix_dense_intermediate_size"},
+  fields.update_count({"intermediate_size_mlp", "prefix_dense_intermediate_size", "dense_intermediate_size"},
                       config.experts.intermediate_size_mlp);
   fields.update_count({"prefix_dense_sliding_window_pattern"},
                       config.experts.prefix_dense_sliding_window_pattern);

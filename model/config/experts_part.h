@@ -47,6 +47,7 @@ struct ExpertNames {
   // Layers before and after all routed experts (see MixtureOfExpertsSpec::latent_size).
   std::string latent_down{};
   std::string latent_up{};
+  std::string latent_norm{};
   GatedMlpNames shared_expert;
   std::string shared_expert_gate;
   std::string experts;  // prefix of an expert's index
@@ -70,6 +71,7 @@ inline constexpr std::array kExpertTensors = std::to_array<PartTensor<ExpertName
     {&ExpertNames::output_bias},
     {&ExpertNames::latent_down, "", "ffn_latent_down"},
     {&ExpertNames::latent_up, "", "ffn_latent_up"},
+    {&ExpertNames::latent_norm, "", "ffn_routed_norm", nullptr, false},
     {&ExpertNames::shared_expert_gate, "shared_expert_gate", "ffn_gate_inp_shexp", nullptr, false},
 });
 
@@ -121,6 +123,11 @@ struct ExpertsConfig {
   double moe_norm_min = 0.0;
   double router_jitter_noise = 0.0;
 
+  // Kimi-K3's activation; 0: another one.
+  double situ_beta = 0.0;
+  double situ_linear_beta = 0.0;
+  // The limit of activations in all routed experts; 0: the family reads only limits of single layers.
+  double swiglu_limit = 0.0;
   // [layers] or empty: limits of activations, in routed experts, and in shared experts or MLPs; 0: none.
   std::vector<double> swiglu_limits{};
   std::vector<double> shared_swiglu_limits{};

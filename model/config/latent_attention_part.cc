@@ -1,6 +1,7 @@
 #include "model/config/latent_attention_part.h"
 
 #include "model/config/checkpoint_config.h"
+#include "model/config/config.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ std::vector<std::string> indexer_types(const JsonNode& fields, const CheckpointC
   if (!types.empty()) return types;
   for (const char letter : fields.string_or("index_topk_pattern", ""))
     types.emplace_back(letter == 'F' ? "full" : letter == 'S' ? "shared" : std::string(1, letter));
-  const std::size_t distance = fields.count_or("index_topk_freq", 1);
+  const std::size_t distance = fields.count_or("index_topk_freq", config.indexer.topk_freq);
   if (!types.empty() || distance <= 1) return types;
   const std::size_t offset = fields.count_or("index_skip_topk_offset", 2);
   for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer) {
@@ -23,6 +24,28 @@ std::vector<std::string> indexer_types(const JsonNode& fields, const CheckpointC
     types.emplace_back(after % distance == 0 ? "full" : "shared");
   }
   return types;
+}
+
+// From a list of numbers, which are 0 for layers without an indexer, or from the types of layers. `sparse`:
+// sparse_attention_config.
+std::vector<bool> layers_with_indexer(const JsonNode& fields, const JsonNode& sparse) {
+  std::vector<bool> layers;
+  for (const std::size_t frequency : sparse.list_or_empty("sparse_attention_freq", &JsonNode::count))
+    layers.push_back(frequency != 0);
+  if (!layers.empty()) return layers;
+  for (const std::string& type : fields.list_or_empty("layer_types", &JsonNode::string))
+    layers.push_back(type == "minimax_m3_sparse");
+  return layers;
+}
+
+// Index values, which some layers of early checkpoints may have beside index keys.
+bool has_index_values(const JsonNode& sparse, const std::vector<bool>& layers) {
+  const std::vector<std::size_t> disabled =
+      sparse.list_or_empty("sparse_disable_index_value", &JsonNode::count);
+  for (std::size_t layer = 0; layer < std::min(disabled.size(), layers.size()); ++layer) {
+    if (layers[layer] && disabled[layer] == 0) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -59,6 +82,39 @@ void read_indexer(const JsonNode& fields, const std::string& where, CheckpointCo
                        "others; check indexer_types and index_topk_pattern in config.json",
                        where, config.num_hidden_layers - 1);
   config.indexer.types.resize(config.num_hidden_layers);
+}
+
+void read_block_indexer(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  constexpr std::size_t kMostPositions = std::size_t{1} << 24;
+  BlockIndexerConfig& indexer = config.block_indexer;
+  const JsonNode sparse =
+      fields.has("sparse_attention_config") ? fields.at("sparse_attention_config") : fields;
+  read_numbers(kBlockIndexerNumbers, sparse, indexer);
+  indexer.layers = layers_with_indexer(fields, sparse);
+  require<ConfigError>(indexer.n_heads == config.num_key_value_heads,
+                       "{}: sparse_num_index_heads must be num_key_value_heads, {}, because a KV head has an "
+                       "index head, found {}; check config.json",
+                       where, config.num_key_value_heads, indexer.n_heads);
+  require<ConfigError>(
+      indexer.head_dim <= 65536 && indexer.head_dim >= rotary_dim(config),
+      "{}: sparse_index_dim must be from the number of rotated elements, {}, to 65536, found "
+      "{}; check config.json",
+      where, rotary_dim(config), indexer.head_dim);
+  require<ConfigError>(
+      indexer.block_size <= kMostPositions && indexer.topk_blocks <= kMostPositions &&
+          indexer.local_blocks <= indexer.topk_blocks,
+      "{}: sparse_block_size and sparse_topk_blocks must be at most {}, and sparse_local_block at most "
+      "sparse_topk_blocks, found {}, {} and {}; check config.json",
+      where, kMostPositions, indexer.block_size, indexer.topk_blocks, indexer.local_blocks);
+  require<ConfigError>(indexer.layers.empty() || indexer.layers.size() >= config.num_hidden_layers,
+                       "{}: sparse_attention_freq must have an entry for every layer, expected {} "
+                       "(num_hidden_layers), found {}; check config.json",
+                       where, config.num_hidden_layers, indexer.layers.size());
+  require<ConfigError>(!has_index_values(sparse, indexer.layers),
+                       "{}: sparse_disable_index_value must not be 0 for a layer with an indexer, because "
+                       "index values are not supported, found 0; use a model without them",
+                       where);
+  if (!indexer.layers.empty()) indexer.layers.resize(config.num_hidden_layers);
 }
 
 }  // namespace tp

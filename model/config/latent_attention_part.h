@@ -1,4 +1,4 @@
-// Latent attention and its indexers: their tensors, and their fields in config.json.
+// Latent attention and indexers: their tensors, and their fields in config.json.
 #pragma once
 
 #include "model/config/part_table.h"
@@ -28,7 +28,8 @@ struct LatentAttentionNames {
   std::string kv_a_norm;
   std::string kv_b_proj;
   std::string o_proj;
-  std::string gate{};  // gates of heads
+  std::string gate{};   // gates of heads or of elements
+  std::string sinks{};  // a tensor, not a layer
   IndexerNames indexer{};
 };
 
@@ -50,6 +51,22 @@ inline constexpr std::array kLatentAttentionTensors = std::to_array<PartTensor<L
     {&LatentAttentionNames::kv_b_proj, "kv_b_proj", "attn_kv_b"},
     {&LatentAttentionNames::o_proj, "o_proj"},
     {&LatentAttentionNames::gate, "", "attn_gate"},
+    {&LatentAttentionNames::sinks, "", "attn_sinks.weight"},
+});
+
+// An indexer of grouped-query attention, which chooses blocks of positions.
+struct BlockIndexerNames {
+  std::string q_proj;
+  std::string k_proj;
+  std::string q_norm;
+  std::string k_norm;
+};
+
+inline constexpr std::array kBlockIndexerTensors = std::to_array<PartTensor<BlockIndexerNames>>({
+    {&BlockIndexerNames::q_proj, "index_q_proj", "indexer.q_proj", nullptr, false},
+    {&BlockIndexerNames::k_proj, "index_k_proj", "indexer.k_proj", nullptr, false},
+    {&BlockIndexerNames::q_norm, "index_q_norm", "indexer.q_norm", gguf_norm, false},
+    {&BlockIndexerNames::k_norm, "index_k_norm", "indexer.k_norm", gguf_norm, false},
 });
 
 struct LatentAttentionConfig {
@@ -69,6 +86,7 @@ struct IndexerConfig {
   std::size_t n_heads = 0;
   std::size_t head_dim = 0;
   bool rope_interleave = false;
+  std::size_t topk_freq = 1;  // without `types`: the distance between layers with an indexer
   // [layers] or empty (all "full"): "shared" layers use the choice of the last "full" layer.
   std::vector<std::string> types{};
 
@@ -81,6 +99,35 @@ inline constexpr std::array kIndexerNumbers = std::to_array<PartNumber<IndexerCo
     {&IndexerConfig::topk, {"index_topk"}, "attention.indexer.top_k"},
 });
 
+// Indexers choose the blocks of positions that the heads of a KV head read.
+struct BlockIndexerConfig {
+  std::size_t n_heads = 0;  // 0: no such indexers
+  std::size_t head_dim = 0;
+  std::size_t block_size = 0;    // positions
+  std::size_t topk_blocks = 0;   // blocks that a token reads
+  std::size_t local_blocks = 0;  // the token's block and blocks before it, which it always reads
+  std::vector<bool> layers{};    // [layers] or empty (none): whether the layer has an indexer
+
+  bool operator==(const BlockIndexerConfig&) const = default;
+};
+
+// config.json has them in sparse_attention_config, or, if transformers 5 has written it, outside.
+inline constexpr std::array kBlockIndexerNumbers = std::to_array<PartNumber<BlockIndexerConfig>>({
+    {&BlockIndexerConfig::n_heads,
+     {"sparse_num_index_heads", "index_n_heads"},
+     "attention.indexer.head_count"},
+    {&BlockIndexerConfig::head_dim, {"sparse_index_dim", "index_head_dim"}, "attention.indexer.key_length"},
+    {&BlockIndexerConfig::block_size,
+     {"sparse_block_size", "index_block_size"},
+     "attention.indexer.block_size"},
+    {&BlockIndexerConfig::topk_blocks,
+     {"sparse_topk_blocks", "index_topk_blocks"},
+     "attention.indexer.top_k"},
+    {&BlockIndexerConfig::local_blocks,
+     {"sparse_local_block", "index_local_blocks"},
+     "attention.indexer.local_blocks"},
+});
+
 // Reads the fields of latent attention, if the model has it. Sizes must be read already. Throws
 // CheckpointError.
 void read_latent_attention(const JsonNode& fields, CheckpointConfig& config);
@@ -88,5 +135,9 @@ void read_latent_attention(const JsonNode& fields, CheckpointConfig& config);
 // Reads the fields of indexers. Latent attention and num_hidden_layers must be read already. Throws
 // ConfigError; `where` names the file.
 void read_indexer(const JsonNode& fields, const std::string& where, CheckpointConfig& config);
+
+// Reads the fields of indexers of blocks. Heads, RoPE and num_hidden_layers must be read already. Throws
+// CheckpointError and ConfigError; `where` names the file.
+void read_block_indexer(const JsonNode& fields, const std::string& where, CheckpointConfig& config);
 
 }  // namespace tp

@@ -83,6 +83,31 @@ void read_mlps_of_layers(const JsonNode& fields, const std::string& where, Check
                        where, layers, parts.size());
 }
 
+void read_hyper_connections(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  HyperConnectionConfig& connection = config.hyper_connection;
+  if (connection.mult == 0) return;
+  read_numbers(kHyperConnectionNumbers, fields, connection);
+  fields.update({"hc_eps"}, connection.eps);
+  fields.update({"hc_magnitude"}, connection.magnitude);
+  require<ConfigError>(connection.eps >= 0.0 && connection.eps < 1.0 && connection.magnitude > 0.0 &&
+                           connection.magnitude < 1e6,
+                       "{}: hc_eps must be at least 0 and less than 1, and hc_magnitude above 0 and less "
+                       "than 1000000, found {} and {}; check config.json",
+                       where, connection.eps, connection.magnitude);
+}
+
+// The streams are as many as the sums that layers begin, and one more.
+void read_attention_residuals(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  constexpr std::size_t kMostSums = 256;
+  std::size_t& size = config.attn_res_block_size;
+  if (size == 0) return;
+  fields.update_size({"attn_res_block_size"}, size);
+  require<ConfigError>((config.num_hidden_layers - 1) / size < kMostSums,
+                       "{}: attn_res_block_size must let at most {} of the {} layers begin a sum, found {}; "
+                       "check config.json",
+                       where, kMostSums, config.num_hidden_layers, size);
+}
+
 // Laguna's query heads, and MiMo's KV heads, values and sinks.
 void read_heads_of_layers(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   std::vector<std::size_t>& heads = config.num_attention_heads_per_layer;
@@ -153,6 +178,8 @@ void read_mixed_layers(const JsonNode& fields, const std::string& where, Checkpo
   fields.update_count({"vocab_size_per_layer_input"}, config.layer_input.vocab_size);
   fields.update({"enable_moe_block"}, config.enable_moe_block);
   read_mlps_of_layers(fields, where, config);
+  read_hyper_connections(fields, where, config);
+  read_attention_residuals(fields, where, config);
   read_gating(fields, config);
   read_heads_of_layers(fields, where, config);
 }

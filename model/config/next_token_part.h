@@ -18,9 +18,6 @@ struct NextTokenNames {
   std::string lm_head{};
 };
 
-// A norm, whose gain some files store with an addend (GgufTensorNames::norm_offset).
-GgufPlace gguf_norm(const GgufContext& context);
-
 inline constexpr std::array kNextTokenTensors = std::to_array<PartTensor<NextTokenNames>>({
     {&NextTokenNames::projection, "eh_proj", "nextn.eh_proj"},
     {&NextTokenNames::embedding_norm, "enorm", "nextn.enorm", gguf_norm, false},

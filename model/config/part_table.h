@@ -27,6 +27,9 @@ struct PartTensor {
   bool is_quantized = true;  // false: `quantize` keeps it in floats, even if it is a matrix
 };
 
+// A norm, whose gain some GGUF files store with an addend (GgufTensorNames::norm_offset).
+GgufPlace gguf_norm(const GgufContext& context);
+
 // The names of a part's tensors in most checkpoints.
 template <class Names, std::size_t Size>
 Names usual_names(const std::array<PartTensor<Names>, Size>& table, const std::string& prefix) {

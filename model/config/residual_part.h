@@ -2,7 +2,10 @@
 //
 // AltUp: several residual streams, of which each block computes one and predicts the others. Source: Baykal
 // et al., Alternating Updates for Efficient Transformers, 2023. Laurel: a learned addend of low rank. Source:
-// Menghani et al., LAuReL: Learned Augmented Residual Layer, 2024.
+// Menghani et al., LAuReL: Learned Augmented Residual Layer, 2024. Hyper-connections: several streams, of
+// which each half of a block reads a weighted sum. Source: Zhu et al., Hyper-Connections, 2024. Attention
+// residuals: each half of a block attends to the sums that earlier blocks have left. Source: Moonshot AI,
+// Kimi-K3, 2026.
 #pragma once
 
 #include "model/config/part_table.h"
@@ -75,6 +78,74 @@ struct LaurelConfig {
 // GGUF files have no key for the rank, which is a size of laurel_l.
 inline constexpr std::array kLaurelNumbers = std::to_array<PartNumber<LaurelConfig>>({
     {&LaurelConfig::rank, {"laurel_rank"}},
+});
+
+// Weights of streams. These are tensors, not layers. There are such tensors before each half of a block, and
+// after the last block.
+struct HyperConnectionNames {
+  std::string fn;
+  std::string base;
+  std::string scale;
+};
+
+inline constexpr std::array kAttentionConnectionTensors = std::to_array<PartTensor<HyperConnectionNames>>({
+    {&HyperConnectionNames::fn, "fn", "hc_attn_fn.weight", nullptr, false},
+    {&HyperConnectionNames::base, "base", "hc_attn_base.weight", nullptr, false},
+    {&HyperConnectionNames::scale, "scale", "hc_attn_scale.weight", nullptr, false},
+});
+
+inline constexpr std::array kFeedForwardConnectionTensors = std::to_array<PartTensor<HyperConnectionNames>>({
+    {&HyperConnectionNames::fn, "fn", "hc_ffn_fn.weight", nullptr, false},
+    {&HyperConnectionNames::base, "base", "hc_ffn_base.weight", nullptr, false},
+    {&HyperConnectionNames::scale, "scale", "hc_ffn_scale.weight", nullptr, false},
+});
+
+inline constexpr std::array kLastConnectionTensors = std::to_array<PartTensor<HyperConnectionNames>>({
+    {&HyperConnectionNames::fn, "fn", "output_hc_fn.weight", nullptr, false},
+    {&HyperConnectionNames::base, "base", "output_hc_base.weight", nullptr, false},
+    {&HyperConnectionNames::scale, "scale", "output_hc_scale.weight", nullptr, false},
+});
+
+struct HyperConnectionConfig {
+  std::size_t mult = 0;  // streams; 0: no hyper-connections
+  double eps = 1e-6;     // added to weights
+  double magnitude = 2.0;
+
+  bool operator==(const HyperConnectionConfig&) const = default;
+};
+
+inline constexpr std::array kHyperConnectionNumbers = std::to_array<PartNumber<HyperConnectionConfig>>({
+    {&HyperConnectionConfig::mult, {"hc_mult"}, "hyper_connection.count"},
+});
+
+// `values` has the functions whole(key, number) and number(key, number).
+template <class Values>
+void write_hyper_connections(const HyperConnectionConfig& config, Values& values) {
+  if (config.mult == 0) return;
+  write_numbers(kHyperConnectionNumbers, config, values);
+  values.number("hyper_connection.epsilon", config.eps);
+  values.number("hyper_connection.magnitude", config.magnitude);
+}
+
+// Before a half of a block, and before the final norm. GGUF files have the product of both.
+struct DepthAttentionNames {
+  std::string norm;  // without it, its gain is part of proj
+  std::string proj;
+};
+
+inline constexpr std::array kAttentionResidualTensors = std::to_array<PartTensor<DepthAttentionNames>>({
+    {&DepthAttentionNames::norm, "self_attention_res_norm", "", nullptr, false},
+    {&DepthAttentionNames::proj, "self_attention_res_proj", "attn_res_score", nullptr, false},
+});
+
+inline constexpr std::array kFeedForwardResidualTensors = std::to_array<PartTensor<DepthAttentionNames>>({
+    {&DepthAttentionNames::norm, "mlp_res_norm", "", nullptr, false},
+    {&DepthAttentionNames::proj, "mlp_res_proj", "ffn_res_score", nullptr, false},
+});
+
+inline constexpr std::array kLastResidualTensors = std::to_array<PartTensor<DepthAttentionNames>>({
+    {&DepthAttentionNames::norm, "output_attn_res_norm", "", nullptr, false},
+    {&DepthAttentionNames::proj, "output_attn_res_proj", "output_res_score", nullptr, false},
 });
 
 }  // namespace tp

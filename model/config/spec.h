@@ -7,6 +7,7 @@
 #include "model/config/diffusion_spec.h"
 #include "model/config/tensor_names.h"
 #include "model/kernels/simd/vector/activation.h"
+#include "model/kernels/situ.h"
 #include "tp/model_kind.h"
 
 #include <cstddef>
@@ -18,6 +19,8 @@
 
 namespace tp {
 
+using kernels::Situ;
+
 // down(activation(gate(x)) * up(x))
 struct GatedMlpSpec {
   std::size_t intermediate_size = 0;
@@ -27,6 +30,8 @@ struct GatedMlpSpec {
   float gate_scale = 1.0F;  // factor of gate(x)
   float output_scale = 1.0F;
   float limit = 0.0F;  // activation(gate(x)) is at most this, and up(x) within -limit and limit; 0: no limit
+  bool limits_gate = false;    // gate(x) itself is at most `limit`, not its activation
+  std::optional<Situ> situ{};  // replaces the activation and the product
   // The gates of a token lose their mean plus this many standard deviations, over all columns, and are at
   // least 0. This makes most of them 0. Source: Gemma 3n.
   std::optional<float> gate_cutoff{};
@@ -91,6 +96,9 @@ struct MixtureOfExpertsSpec {
   float shared_scale = 1.0F;                 // factor of the shared expert's output
   float limit = 0.0F;                        // limit of routed experts, as in GatedMlpSpec
   float shared_limit = 0.0F;                 // limit of the shared expert
+  bool limits_gate = false;                  // as in GatedMlpSpec, for both limits
+  std::optional<Situ> situ{};                // as in GatedMlpSpec, for all experts
+  std::optional<NormSpec> latent_norm{};     // norm of the routed experts' sum, before its projection
 
   bool operator==(const MixtureOfExpertsSpec&) const = default;
 };
@@ -141,6 +149,33 @@ struct AltUpSpec {
   bool operator==(const AltUpSpec&) const = default;
 };
 
+// Several streams, side by side, which begin as copies of the embedding. Each half of a block reads the sum
+// of w[s] * x[s] over streams, and adds v[s] times its output to stream s. The weights of a token follow from
+// a projection z of all its streams, divided by the root of their mean square plus norm_eps:
+// w = sigmoid(scale[0] * z + base) + eps, v = magnitude * sigmoid(scale[1] * z + base) + eps. The final norm
+// reads a sum with weights like w.
+struct HyperConnectionSpec {
+  std::size_t streams = 0;
+  float norm_eps = 1e-6F;
+  float eps = 1e-6F;
+  float magnitude = 2.0F;
+
+  bool operator==(const HyperConnectionSpec&) const = default;
+};
+
+// Each half of a block reads a weighted sum of vectors: of the running sum, and of the running sums at the
+// beginning of earlier layers that began a new one. A vector's weight is the softmax of weight .
+// norm(vector). A layer that begins a sum keeps the running sum, which its attention's output then replaces;
+// all other outputs are added to the running sum. The final norm reads a sum with such weights, too.
+struct DepthAttentionSpec {
+  std::size_t sums = 0;  // number of sums that all layers begin
+  std::size_t sum = 0;   // the number of the sum that the layer begins, or that runs there
+  bool begins = false;
+  NormSpec norm;
+
+  bool operator==(const DepthAttentionSpec&) const = default;
+};
+
 struct BlockSpec {
   // sequential: the feed-forward half reads the sum of its input and attention's output. parallel: both
   // halves read the same input. post_norm: sequential, with norms of the stream itself after each half.
@@ -164,6 +199,8 @@ struct BlockSpec {
   std::optional<LayerInputSpec> layer_input{};
   std::optional<LaurelSpec> laurel{};
   std::optional<AltUpSpec> altup{};
+  std::optional<HyperConnectionSpec> hyper_connection{};
+  std::optional<DepthAttentionSpec> depth_attention{};
   bool output_scale = false;  // a learned factor of the stream after the block
 
   bool operator==(const BlockSpec&) const = default;
@@ -322,9 +359,23 @@ inline const AltUpSpec* altup_of(const ModelSpec& spec) {
   return !spec.blocks.empty() && spec.blocks.front().altup ? &*spec.blocks.front().altup : nullptr;
 }
 
+// The hyper-connections of all blocks; null if the model has none.
+inline const HyperConnectionSpec* hyper_connection_of(const ModelSpec& spec) {
+  return !spec.blocks.empty() && spec.blocks.front().hyper_connection ? &*spec.blocks.front().hyper_connection
+                                                                      : nullptr;
+}
+
+// The first layer's attention residuals; null if the model has none.
+inline const DepthAttentionSpec* depth_attention_of(const ModelSpec& spec) {
+  return !spec.blocks.empty() && spec.blocks.front().depth_attention ? &*spec.blocks.front().depth_attention
+                                                                     : nullptr;
+}
+
 // The number of streams of hidden_size between blocks.
 inline std::size_t streams_of(const ModelSpec& spec) {
   if (const AltUpSpec* const altup = altup_of(spec)) return altup->streams;
+  if (const HyperConnectionSpec* const connection = hyper_connection_of(spec)) return connection->streams;
+  if (const DepthAttentionSpec* const depth = depth_attention_of(spec)) return depth->sums + 1;
   const bool two = !spec.blocks.empty() && spec.blocks.front().wiring == BlockSpec::Wiring::reversible;
   return two ? 2 : 1;
 }
@@ -332,7 +383,9 @@ inline std::size_t streams_of(const ModelSpec& spec) {
 // The size of a token's last hidden state: of one stream, or of the two streams of reversible blocks, which
 // are concatenated.
 inline std::size_t state_size(const ModelSpec& spec) {
-  return altup_of(spec) != nullptr ? spec.hidden_size : streams_of(spec) * spec.hidden_size;
+  const bool is_one_stream = altup_of(spec) != nullptr || hyper_connection_of(spec) != nullptr ||
+                             depth_attention_of(spec) != nullptr;
+  return is_one_stream ? spec.hidden_size : streams_of(spec) * spec.hidden_size;
 }
 
 // The size of token vectors.
@@ -354,7 +407,9 @@ const MambaSpec* first_mixer(const ModelSpec& spec);
 
 // A block's indexer, its own or one that it shares; null if it has none.
 const IndexerSpec* indexer_of(const BlockSpec& block);
-// The most positions that any indexer chooses for a token; 0 if there are no indexers.
+// A block's indexer of blocks; null if it has none.
+const BlockIndexerSpec* block_indexer_of(const BlockSpec& block);
+// The most positions that any indexer of latent attention chooses for a token; 0 if there are no indexers.
 std::size_t most_chosen(const ModelSpec& spec);
 // Whether any layer uses the choice of another layer's indexer.
 bool shares_indexers(const ModelSpec& spec);

@@ -40,7 +40,9 @@ TensorNames TensorNames::as_stored_in(const WeightSource& source) const {
         &names.embedding_norm, &names.embedding_projection, &names.relative_bias,
         &names.per_layer_inputs.embed_tokens, &names.per_layer_inputs.projection,
         &names.per_layer_inputs.norm, &names.altup_streams.projections,
-        &names.altup_streams.unembed_projections, &names.final_norm}) {
+        &names.altup_streams.unembed_projections, &names.last_connection.fn, &names.last_connection.base,
+        &names.last_connection.scale, &names.last_residual.norm, &names.last_residual.proj,
+        &names.final_norm}) {
     if (!name->empty()) *name = used.body + *name;
   }
   if (blocks_have_prefix && !blocks.empty()) names.blocks = used.body + blocks;

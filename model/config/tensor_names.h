@@ -21,6 +21,8 @@ struct GgufTensorNames {
   std::string embedding_norm = "token_embd_norm";
   PerLayerInputNames per_layer_inputs = gguf_names(kPerLayerInputTensors);
   AltUpStreamNames altup_streams = gguf_names(kAltUpStreamTensors);
+  HyperConnectionNames last_connection = gguf_names(kLastConnectionTensors);
+  DepthAttentionNames last_residual = gguf_names(kLastResidualTensors);
   std::string final_norm = "output_norm";
   std::string lm_head = "output";
   // Layers over a sequence's pooled state: their names in checkpoints and in GGUF files.
@@ -65,6 +67,8 @@ struct TensorNames {
   std::string relative_bias{};
   PerLayerInputNames per_layer_inputs{};
   AltUpStreamNames altup_streams{};
+  HyperConnectionNames last_connection{};
+  DepthAttentionNames last_residual{};
   std::string final_norm;
   std::string lm_head;
   std::string lm_head_bias{};      // without ".bias"; empty: the name is lm_head

@@ -74,18 +74,34 @@ void multiply_activated(Activation activation, TensorView<const float> gate, Ten
   });
 }
 
-void activate_limit_and_multiply(Activation activation, float limit, TensorView<float> gate_up,
-                                 TensorView<float> out) {
+void activate_limit_and_multiply(Activation activation, float limit, bool limits_gate,
+                                 TensorView<float> gate_up, TensorView<float> out) {
   assert(gate_up.columns() == 2 * out.columns() && gate_up.rows() == out.rows());
   const ActivationKernels& kernels = activation_kernels(activation);
   for_rows(out, [&](std::size_t row) {
     float* const gate = gate_up.row(row);
     const float* const up = gate + out.columns();
     float* const to = out.row(row);
+    const auto limit_gates = [&] {
+      for (std::size_t i = 0; i < out.columns(); ++i) gate[i] = std::min(gate[i], limit);
+    };
+    if (limits_gate) limit_gates();
     kernels.activate(gate, out.columns());
-    for (std::size_t i = 0; i < out.columns(); ++i)
-      to[i] = std::min(gate[i], limit) * std::clamp(up[i], -limit, limit);
+    if (!limits_gate) limit_gates();
+    for (std::size_t i = 0; i < out.columns(); ++i) to[i] = gate[i] * std::clamp(up[i], -limit, limit);
   });
+}
+
+void situ_and_multiply(const Situ& function, TensorView<float> gate_up, TensorView<float> out) {
+  assert(gate_up.columns() == 2 * out.columns() && gate_up.rows() == out.rows());
+  if (out.empty()) return;
+  const TensorView<float> gate = gate_up.columns_from(0, out.columns());
+  const TensorView<float> up = gate_up.columns_from(out.columns(), out.columns());
+  for_rows(out, [&](std::size_t row) { std::copy_n(gate.row(row), out.columns(), out.row(row)); });
+  softcap(function.beta, out);
+  softcap(function.linear_beta, up);
+  multiply_activated(Activation::sigmoid, gate, out);
+  multiply(up, out);
 }
 
 void multiply_gates(bool softplus, TensorView<const float> gate, std::size_t per_gate, TensorView<float> x) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/kernels/simd/vector/activation.h"
+#include "model/kernels/situ.h"
 #include "tp/tensor.h"
 
 #include <span>
@@ -28,9 +29,13 @@ void clip(float limit, TensorView<float> x);
 // out = activation(gate) * up. gate_up: [tokens, 2 * size], gates first; out: [tokens, size].
 void activate_and_multiply(Activation activation, TensorView<const float> gate_up, TensorView<float> out);
 
-// With limits: out = min(activation(gate), limit) * clamp(up, -limit, limit). Overwrites gate_up.
-void activate_limit_and_multiply(Activation activation, float limit, TensorView<float> gate_up,
-                                 TensorView<float> out);
+// out = the activation of both halves of gate_up, [tokens, 2 * size]. Overwrites gate_up.
+void situ_and_multiply(const Situ& function, TensorView<float> gate_up, TensorView<float> out);
+
+// With limits: out = min(activation(gate), limit) * clamp(up, -limit, limit), or activation(min(gate, limit))
+// instead of the first factor if `limits_gate`. Overwrites gate_up.
+void activate_limit_and_multiply(Activation activation, float limit, bool limits_gate,
+                                 TensorView<float> gate_up, TensorView<float> out);
 
 // x *= function(gate), where each gate scales `per_gate` adjacent elements. The function is softplus or the
 // sigmoid. gate: [tokens, gates], x: [tokens, gates * per_gate].

@@ -89,9 +89,11 @@ void store_index_keys(TensorView<const float> key, std::span<const AttentionSpan
     for (std::size_t token = 0; token < span.tokens; ++token) {
       const std::size_t position = span.start_position + token;
       const auto block = static_cast<std::size_t>(span.block_table[position / layout.block_size]);
-      if (!cache.owns(block, 0)) continue;
-      store_column(key.row(span.first_token + token), position % layout.block_size, layout,
-                   cache.head(block, 0) + layout.index_offset());
+      for (std::size_t head = 0; head < layout.kv_heads; ++head) {
+        if (!cache.owns(block, head)) continue;
+        store_column(key.row(span.first_token + token), position % layout.block_size, layout,
+                     cache.head(block, head) + layout.index_offset());
+      }
     }
   }
 }
@@ -125,6 +127,7 @@ void index_scores(const IndexQueries& tokens, const AttentionSpan& span, const O
            .weight_stride = tokens.weight.stride(),
            .tokens = count,
            .heads = tokens.weight.columns(),
+           .rectified = tokens.rectified,
            .widened = widened,
            .scores = of_block});
       const std::size_t positions = std::min(size, span.keys() - block * size);

@@ -11,12 +11,12 @@
 
 namespace tp::kernels {
 
-// Writes the batch's index keys, [tokens, index_dim], to the blocks that the cache owns.
+// Writes the batch's index keys, [tokens, index_dim], to the blocks that the cache owns, for each KV head.
 void store_index_keys(TensorView<const float> key, std::span<const AttentionSpan> spans,
                       const PagedCache& cache);
 
-// The positions of a span's sequence that are in blocks that the cache owns. They are numbered in ascending
-// order.
+// The positions of a span's sequence that are in blocks that the cache owns (its first KV head). They are
+// numbered in ascending order.
 class OwnedPositions {
  public:
   OwnedPositions(const AttentionSpan& span, const PagedCache& cache);
@@ -37,14 +37,15 @@ class OwnedPositions {
 struct IndexQueries {
   TensorView<const float> query;   // [tokens, heads * index_dim]
   TensorView<const float> weight;  // [tokens, heads]
+  bool rectified = true;           // negative products count as 0
 };
 
 // Floats of scratch per thread for index_scores of this many tokens.
 std::size_t index_scratch(const KvLayout& layout, std::size_t tokens);
 
-// scores(i, number) = the sum over heads of weight * max(0, query . key), in the order of heads, for the
-// owned positions up to the span's last token. scores: [tokens, positions], scratch: [threads,
-// index_scratch()].
+// scores(i, number) = the sum over heads of weight * max(0, query . key), or of weight * (query . key) if
+// products are not rectified, in the order of heads, for the owned positions up to the span's last token.
+// scores: [tokens, positions], scratch: [threads, index_scratch()].
 void index_scores(const IndexQueries& tokens, const AttentionSpan& span, const OwnedPositions& owned,
                   const PagedCache& cache, TensorView<float> scratch, TensorView<float> scores);
 

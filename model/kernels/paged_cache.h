@@ -24,8 +24,8 @@ namespace kernels {
 // padded with zeros to whole vectors. int8 has steps of one element, and its key scales belong to the rest of
 // the key.
 //
-// Index keys (see index_keys.h) follow everything else. They are columns of floats, or of bf16 if `type` is
-// not f32: [panels][index_dim][16]
+// Index keys (see index_keys.h) follow everything else, once for each KV head. They are columns of floats, or
+// of bf16 if `type` is not f32: [panels][index_dim][16]
 struct KvLayout {
   static constexpr std::size_t kPanel = 16;  // positions
 
@@ -85,6 +85,13 @@ struct PagedCache {
 
   std::byte* head(std::size_t block, std::size_t kv_head) const {
     return base + block * stride + kv_head * layout.head_bytes();
+  }
+
+  // These blocks with only one of their KV heads, to read.
+  PagedCache of_head(std::size_t kv_head) const {
+    PagedCache one{layout, head(0, kv_head), stride};
+    one.layout.kv_heads = 1;
+    return one;
   }
 };
 

@@ -34,6 +34,13 @@ float mean_square(const float* x, std::size_t size) {
   return squares / static_cast<float>(size);
 }
 
+float product(const float* a, const float* b, std::size_t size) {
+  float sum = 0.0F;
+#pragma omp simd reduction(+ : sum)
+  for (std::size_t i = 0; i < size; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
 }  // namespace
 
 void mix_streams(TensorView<const float> coefficients, std::size_t size, TensorView<float> streams) {
@@ -77,6 +84,81 @@ void match_magnitude(TensorView<const float> target, float least, TensorView<flo
       const float wanted = std::sqrt(mean_square(target.row(token), x.columns()));
       const float factor = wanted / std::sqrt(std::max(mean_square(row, x.columns()), least));
       for (std::size_t i = 0; i < x.columns(); ++i) row[i] *= factor;
+    }
+  });
+}
+
+void normalize_weights(TensorView<const float> streams, float eps, std::span<const float> scale,
+                       std::span<const float> base, TensorView<float> weights) {
+  assert(streams.rows() == weights.rows() && scale.size() == weights.columns() &&
+         base.size() == weights.columns());
+  if (weights.empty()) return;
+  for_thread_parts(streams.rows(), streams.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t token = begin; token < end; ++token) {
+      const float inverse = 1.0F / std::sqrt(mean_square(streams.row(token), streams.columns()) + eps);
+      float* const row = weights.row(token);
+      for (std::size_t i = 0; i < scale.size(); ++i) row[i] = row[i] * inverse * scale[i] + base[i];
+    }
+  });
+}
+
+void attend_to_streams(TensorView<const float> streams, std::span<const float> weight, float eps,
+                       TensorView<float> weights) {
+  if (weights.empty()) return;
+  const std::size_t size = weight.size();
+  assert(streams.columns() == weights.columns() * size && streams.rows() == weights.rows());
+  for_thread_parts(streams.rows(), streams.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t token = begin; token < end; ++token) {
+      const std::span<float> scores(weights.row(token), weights.columns());
+      for (std::size_t s = 0; s < scores.size(); ++s) {
+        const float* const x = streams.row(token) + s * size;
+        scores[s] = product(weight.data(), x, size) / std::sqrt(mean_square(x, size) + eps);
+      }
+      const float highest = *std::ranges::max_element(scores);
+      float sum = 0.0F;
+      for (float& score : scores) sum += score = std::exp(score - highest);
+      for (float& score : scores) score /= sum;
+    }
+  });
+}
+
+void sigmoid_gates(float factor, float addend, TensorView<float> x) {
+  if (x.empty()) return;
+  for (std::size_t token = 0; token < x.rows(); ++token) {
+    for (float& element : std::span(x.row(token), x.columns()))
+      element = factor / (1.0F + std::exp(-element)) + addend;
+  }
+}
+
+void sum_streams(TensorView<const float> weights, TensorView<const float> streams, TensorView<float> out) {
+  if (out.empty()) return;
+  const std::size_t size = out.columns();
+  assert(streams.columns() == weights.columns() * size && streams.rows() == out.rows());
+  for_thread_parts(streams.rows(), streams.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t token = begin; token < end; ++token) {
+      float* const sum = out.row(token);
+      std::fill_n(sum, size, 0.0F);
+      for (std::size_t s = 0; s < weights.columns(); ++s) {
+        const float weight = weights(token, s);
+        const float* const stream = streams.row(token) + s * size;
+        for (std::size_t i = 0; i < size; ++i) sum[i] += weight * stream[i];
+      }
+    }
+  });
+}
+
+void add_to_streams(TensorView<const float> weights, TensorView<const float> y, TensorView<float> streams) {
+  if (streams.empty()) return;
+  const std::size_t size = y.columns();
+  assert(streams.columns() == weights.columns() * size && streams.rows() == y.rows());
+  for_thread_parts(streams.rows(), streams.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t token = begin; token < end; ++token) {
+      const float* const addend = y.row(token);
+      for (std::size_t s = 0; s < weights.columns(); ++s) {
+        const float weight = weights(token, s);
+        float* const stream = streams.row(token) + s * size;
+        for (std::size_t i = 0; i < size; ++i) stream[i] += weight * addend[i];
+      }
     }
   });
 }

@@ -4,6 +4,7 @@
 #include "tp/tensor.h"
 
 #include <cstddef>
+#include <span>
 
 namespace tp::kernels {
 
@@ -17,6 +18,25 @@ void mix_streams(TensorView<const float> coefficients, std::size_t size, TensorV
 // [tokens, size].
 void correct_streams(TensorView<const float> coefficients, TensorView<const float> y,
                      TensorView<float> streams);
+
+// weights = scale * weights / sqrt(mean(x^2) + eps) + base for each row x of all streams. scale, base: of one
+// weight, [columns of weights].
+void normalize_weights(TensorView<const float> streams, float eps, std::span<const float> scale,
+                       std::span<const float> base, TensorView<float> weights);
+
+// x = factor * sigmoid(x) + addend
+void sigmoid_gates(float factor, float addend, TensorView<float> x);
+
+// out = the sum over streams of weights[s] * x[s]. weights: [tokens, streams], out: [tokens, size].
+void sum_streams(TensorView<const float> weights, TensorView<const float> streams, TensorView<float> out);
+
+// Each stream s becomes x[s] + weights[s] * y. weights: [tokens, streams], y: [tokens, size].
+void add_to_streams(TensorView<const float> weights, TensorView<const float> y, TensorView<float> streams);
+
+// weights = the softmax over streams of weight . x[s] / sqrt(mean(x[s]^2) + eps). weight: [size], weights:
+// [tokens, streams].
+void attend_to_streams(TensorView<const float> streams, std::span<const float> weight, float eps,
+                       TensorView<float> weights);
 
 // x *= rms(target) / sqrt(max(mean(x^2), least)) for each row. Both [tokens, size].
 void match_magnitude(TensorView<const float> target, float least, TensorView<float> x);

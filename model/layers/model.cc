@@ -37,12 +37,12 @@ Residual Model::begin(Communicator* comm, const StepContext& step, const StageLi
   if (next_token_) return {comm, (*next_token_)(comm, (*embedding_)(step), step), step};
   if (stage_.is_first())
     return {comm, (*embedding_)(step), embedding_norm_, embedding_projection_.get(), streams_, step};
-  const TensorView<float> x = step.workspace.take(step.batch.tokens.size(), hidden_size_);
+  const TensorView<float> x = step.workspace.take(step.batch.tokens.size(), streams_ * hidden_size_);
   if (comm != nullptr) {
     links.receive(x);
     if (sends_choice(step.batch)) links.receive(step.chosen);
   }
-  return {comm, x, step};
+  return {comm, x, step, streams_};
 }
 
 // A token at position p sees p + 1 positions.
@@ -126,6 +126,13 @@ void Model::run(Communicator* comm, const Batch& batch, const KvCache& cache, Wo
           });
 }
 
+TensorView<float> Model::end(TensorView<float> streams, const StepContext& step) const {
+  if (altup_) return altup_->end(streams, step);
+  if (const auto* const last = std::get_if<LastConnection>(&last_connection_)) return (*last)(streams, step);
+  if (const auto* const last = std::get_if<DepthAttention>(&last_connection_)) return (*last)(streams, step);
+  return streams;
+}
+
 template <class OnRows>
 void Model::for_rows(TensorView<const float> x, std::span<const std::size_t> wanted, const StepContext& step,
                      const OnRows& on_rows) const {
@@ -134,7 +141,7 @@ void Model::for_rows(TensorView<const float> x, std::span<const std::size_t> wan
     const std::size_t rows = std::min(kLogitRows, wanted.size() - first);
     const TensorView<float> streams = step.workspace.take(rows, x.columns());
     kernels::gather_rows(x, wanted.subspan(first, rows), streams);
-    const TensorView<float> last = altup_ ? altup_->end(streams, step) : streams;
+    const TensorView<float> last = end(streams, step);
     on_rows(first, final_norm_ ? (*final_norm_)(last, step.workspace) : last);
   }
 }

@@ -6,6 +6,8 @@
 #include "model/layers/altup_projections.h"
 #include "model/layers/attention/relative_bias.h"
 #include "model/layers/blocks/decoder_block.h"
+#include "model/layers/blocks/depth_attention.h"
+#include "model/layers/blocks/hyper_connection.h"
 #include "model/layers/blocks/residual.h"
 #include "model/layers/embedding.h"
 #include "model/layers/head_transform.h"
@@ -122,6 +124,8 @@ class Model {
   // `others`: as in the constructor; an encoder gets the embedding of the decoder that contains it.
   void load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const VocabTables& others);
 
+  // The input of the final norm. streams: [rows, streams * hidden_size] -> [rows, state_size]
+  TensorView<float> end(TensorView<float> streams, const StepContext& step) const;
   // Passes the wanted rows of the residual streams, after the final norm, to on_rows(first, [rows,
   // state_size]) in groups of at most kLogitRows.
   template <class OnRows>
@@ -160,6 +164,8 @@ class Model {
   std::optional<RelativeBias> relative_bias_;
   std::optional<PerLayerInputs> per_layer_inputs_;
   std::optional<AltUpProjections> altup_;
+  // Set in the last stage: makes one stream of several, if AltUp doesn't.
+  std::variant<std::monostate, LastConnection, DepthAttention> last_connection_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
   std::size_t most_chosen_ = 0;           // positions that an indexer chooses; 0: there are no indexers
   bool shares_indexers_ = false;          // whether layers use the choice of an earlier layer's indexer

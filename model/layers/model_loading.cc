@@ -244,6 +244,11 @@ void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const
   shares_indexers_ = shares_indexers(spec);
   first_values_ = elements_of_first_values(spec, loader.tp());
   if (stage.is_last()) {
+    if (const HyperConnectionSpec* const connection = hyper_connection_of(spec))
+      last_connection_ = LastConnection(loader, *connection, hidden_size_, names.last_connection);
+    if (const DepthAttentionSpec* const depth = depth_attention_of(spec))
+      last_connection_ =
+          DepthAttention(loader, depth->norm, depth->sums, false, hidden_size_, names.last_residual);
     final_norm_ = load_if_present(loader, names.final_norm, state_size(spec), spec.final_norm);
     output_tokens_ = predicts_with_embedding ? embed_tokens_ : others.head;
     if (!output_tokens_) output_tokens_ = load_vocab(loader, spec, names.lm_head, head_size(spec));

@@ -29,7 +29,9 @@ std::size_t cached_elements(const AttentionPartSpec& part, std::size_t ranks) {
            (latent->indexer && !latent->indexer->is_shared ? latent->indexer->head_dim : 0);
   const auto* const attention = std::get_if<AttentionSpec>(&part);
   if (attention == nullptr) return 0;
-  return 2 * attention->head_dim * ((attention->num_key_value_heads + ranks - 1) / ranks);
+  const std::size_t of_head =
+      2 * attention->head_dim + (attention->block_indexer ? attention->block_indexer->head_dim : 0);
+  return of_head * ((attention->num_key_value_heads + ranks - 1) / ranks);
 }
 
 // Layers with the same window.

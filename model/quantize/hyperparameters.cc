@@ -116,6 +116,12 @@ void write_indexers(const CheckpointConfig& config, const ModelSpec& spec, const
     all.booleans(architecture + ".attention.indexer.types", own);
 }
 
+// Layers with an indexer of blocks have its tensors, so files need not list them.
+void write_block_indexers(const CheckpointConfig& config, const ModelSpec& spec, ArchitectureValues& values) {
+  if (std::ranges::any_of(spec.blocks, [](const auto& block) { return block_indexer_of(block) != nullptr; }))
+    write_numbers(kBlockIndexerNumbers, config.block_indexer, values);
+}
+
 const RouterSpec* router_of(const ModelSpec& spec) {
   for (const BlockSpec& block : spec.blocks) {
     if (const MixtureOfExpertsSpec* const experts = experts_in(block)) return &experts->router;
@@ -346,6 +352,7 @@ void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec
   else
     values.whole("attention.head_count", 0);
   if (attention != nullptr) write_attention(*attention, spec, values);
+  write_block_indexers(config, spec, values);
   if (latent != nullptr) {
     write_kv_heads(spec, values);
     write_latent_attention(*latent, spec.names.gguf.whole_kv_b, values);
@@ -385,6 +392,7 @@ void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec
   if (config.residual_multiplier != 1.0) values.number("residual_scale", config.residual_multiplier);
   if (config.logits_scaling != 1.0) values.number("logit_scale", config.logits_scaling);
   write_streams(config, spec, values);
+  write_hyper_connections(config.hyper_connection, values);
   write_experts(config, spec, values);
   write_recurrence(config, spec, values);
 }

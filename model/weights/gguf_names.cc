@@ -155,6 +155,12 @@ GgufNames::GgufNames(const TensorNames& names, const GgufHeads& heads)
     const std::string& name = names.altup_streams.*tensor.name;
     if (!name.empty()) add(names.prefix + name + ".#", {.tensor = stored.altup_streams.*tensor.name});
   }
+  for (const auto& tensor : kLastConnectionTensors) {
+    const std::string& name = names.last_connection.*tensor.name;
+    if (!name.empty()) add(names.prefix + name, {.tensor = stored.last_connection.*tensor.name});
+  }
+  if (!names.last_residual.proj.empty())
+    add(names.prefix + names.last_residual.proj, {.tensor = stored.last_residual.proj});
   add_block(names, heads);
 }
 

@@ -230,9 +230,18 @@ LocalWeight WeightLoader::columns_of_weight(const StoredLayer& layer, Range colu
 }
 
 Buffer<float> WeightLoader::whole_weight(const StoredLayer& layer) {
+  return whole(slice_of(layer, TensorSlice::whole(layer.shape)));
+}
+
+Buffer<float> WeightLoader::whole_tensor(const StoredLayer& layer) {
+  source_.expect(layer.name, layer.shape, fmt::format("{}, {}", layer.out_reason, layer.in_reason));
+  return whole({layer.name, layer.shape, TensorSlice::whole(layer.shape)});
+}
+
+Buffer<float> WeightLoader::whole(const Slice& slice) {
   Buffer<float> elements;
-  if (reads()) elements = Buffer<float>(layer.shape.size(), kWeightMemory);
-  read_whole(slice_of(layer, TensorSlice::whole(layer.shape)), elements.data());
+  if (reads()) elements = Buffer<float>(slice.part.size(), kWeightMemory);
+  read_whole(slice, elements.data());
   return elements;
 }
 

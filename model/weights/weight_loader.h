@@ -124,6 +124,8 @@ class WeightLoader {
   LocalWeight columns_of_weight(const StoredLayer& layer, Range columns, std::size_t leaf = 0);
   // A whole weight in float32, even if other weights have another type: [out_features, in_features].
   Buffer<float> whole_weight(const StoredLayer& layer);
+  // A whole matrix in float32 that is a tensor, not a layer: the layer's name is the tensor's whole name.
+  Buffer<float> whole_tensor(const StoredLayer& layer);
   // Rows of a matrix in float32, [rows.size(), columns]. The matrix is a tensor, not a layer: the layer's
   // name is the tensor's whole name.
   std::vector<float> rows_of_tensor(const StoredLayer& layer, Range rows);
@@ -198,6 +200,7 @@ class WeightLoader {
             const std::function<void()>& make);
   void finish(const Slice& slice);
   void read_whole(const Slice& slice, float* out);
+  Buffer<float> whole(const Slice& slice);
   std::vector<float> elements_of(const Slice& slice);
 
   const WeightSource& source_;

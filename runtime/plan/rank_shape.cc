@@ -92,6 +92,21 @@ AttentionShape indexer_shape(const IndexerSpec& indexer, const kernels::KvLayout
           .multiplications = owned * static_cast<double>(indexer.num_heads * indexer.head_dim)};
 }
 
+// The scores of an indexer of blocks. A rank reads one copy of the index keys for all its index heads.
+AttentionShape indexer_shape(const BlockIndexerSpec& indexer, const kernels::KvLayout& layout) {
+  return {.layers = 1,
+          .bytes_per_position = static_cast<double>(layout.index_panel_bytes()) /
+                                static_cast<double>(kernels::KvLayout::kPanel),
+          .multiplications = static_cast<double>(layout.kv_heads * indexer.head_dim)};
+}
+
+// The positions that attention reads in a layer, if an indexer chooses them.
+CacheWindow chosen_positions(const BlockSpec& block) {
+  if (const IndexerSpec* const indexer = indexer_of(block)) return indexer->top_k;
+  if (const BlockIndexerSpec* const indexer = block_indexer_of(block)) return indexer->most_positions();
+  return std::nullopt;
+}
+
 // Returns one entry per kind of layer, in the order of first appearance.
 std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan& plan, const Model& model,
                                          const CacheGroups& groups, TpRank tp, Stage stage) {
@@ -118,9 +133,8 @@ std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan
     const auto& place = groups.places[layers.begin + layer];
     const auto* const hashed = std::get_if<LshAttentionSpec>(&part);
     const IndexerSpec* const indexer = indexer_of(block);
-    const CacheWindow window = indexer != nullptr ? indexer->top_k
-                               : place            ? groups.windows[place->group]
-                                                  : std::nullopt;
+    const CacheWindow chosen = chosen_positions(block);
+    const CacheWindow window = chosen ? chosen : place ? groups.windows[place->group] : std::nullopt;
     const double owned = slices.owned_heads(layer, layouts[layer].kv_heads);
     const double kv_heads = window ? static_cast<double>(layouts[layer].kv_heads) : owned;
     const AttentionShape shape =
@@ -134,6 +148,8 @@ std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan
     add_layer(shape, shapes);
     if (indexer != nullptr && !indexer->is_shared)
       add_layer(indexer_shape(*indexer, layouts[layer], owned), shapes);
+    if (const BlockIndexerSpec* const of_blocks = block_indexer_of(block))
+      add_layer(indexer_shape(*of_blocks, layouts[layer]), shapes);
   }
   return shapes;
 }

@@ -107,7 +107,6 @@ TEST(ExpectedRows, KnowEveryElementByItsValueOrByTheSums) {
 const std::map<std::string, std::string>& waiting_fixtures() {
   static const std::map<std::string, std::string> fixtures = {
       {"deepseekv4", "compressed attention"},
-      {"minimaxm3", "attention to blocks that an indexer chooses"},
   };
   return fixtures;
 }

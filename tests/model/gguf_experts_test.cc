@@ -128,6 +128,44 @@ void write_minimax(GgufConversion& to) {
   }
 }
 
+// Files have neither index values nor the width of the shared expert, which published models have in common
+// with routed experts.
+void write_minimax_m3(GgufConversion& to) {
+  const CheckpointConfig& config = to.config();
+  to.whole("feed_forward_length", config.experts.intermediate_size_mlp);
+  to.whole("expert_gating_func", 2);
+  to.whole("expert_shared_count", config.experts.n_shared_experts);
+  to.whole("expert_shared_feed_forward_length", config.experts.shared_expert_intermediate_size);
+  to.whole("leading_dense_block_count", config.experts.first_k_dense_replace);
+  to.number("expert_weights_scale", config.experts.routed_scaling_factor);
+  to.boolean("expert_weights_norm", true);
+  to.whole("attention.indexer.head_count", config.block_indexer.n_heads);
+  to.whole("attention.indexer.key_length", config.block_indexer.head_dim);
+  to.whole("attention.indexer.top_k", config.block_indexer.topk_blocks);
+  to.whole("attention.indexer.block_size", config.block_indexer.block_size);
+  to.whole("attention.indexer.local_blocks", config.block_indexer.local_blocks);
+  for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    const std::string moe = "block_sparse_moe.";
+    to.copy_block(layer, kLlamaBlock);
+    to.copy_block(layer, {{"ffn_norm.weight", "post_attention_layernorm.weight"},
+                          {"ffn_gate_inp.weight", moe + "gate.weight"},
+                          {"exp_probs_b.bias", moe + "e_score_correction_bias"},
+                          {"ffn_gate_shexp.weight", moe + "shared_experts.gate_proj.weight"},
+                          {"ffn_up_shexp.weight", moe + "shared_experts.up_proj.weight"},
+                          {"ffn_down_shexp.weight", moe + "shared_experts.down_proj.weight"},
+                          {"indexer.q_proj.weight", "self_attn.index_q_proj.weight"},
+                          {"indexer.k_proj.weight", "self_attn.index_k_proj.weight"},
+                          {"indexer.q_norm.weight", "self_attn.index_q_norm.weight"},
+                          {"indexer.k_norm.weight", "self_attn.index_k_norm.weight"}});
+    write_experts_one_by_one(to, layer, moe + "experts.", {"w1", "w3", "w2"});
+  }
+  std::vector<std::string> names;
+  for (const auto& tensor : to.tensors()) names.push_back(tensor.first);
+  for (const std::string& name : names) {
+    if (name.ends_with("norm.weight")) to.change(name, test::add_one);
+  }
+}
+
 // Metadata for RoPE and queries of Mistral 3 and 4; `share` is the part of mscale_all_dim in the file.
 void write_mistral_rope(GgufConversion& to, double share) {
   const RopeScaling& scaling = to.config().rope_scaling;
@@ -235,6 +273,34 @@ void write_glm_dsa_with_types(GgufConversion& to) {
   to.numbers("attention.indexer.types", GgufKind::boolean, types);
 }
 
+// One limit for all layers, and experts in separate stacks.
+void write_hy4(GgufConversion& to) {
+  const CheckpointConfig& config = to.config();
+  write_glm_dsa_with_types(to);
+  to.whole("hyper_connection.count", config.hyper_connection.mult);
+  to.number("hyper_connection.epsilon", config.hyper_connection.eps);
+  to.number("hyper_connection.magnitude", config.hyper_connection.magnitude);
+  to.number("swiglu_clamp_exp", config.experts.swiglu_limit);
+  for (const char* const part : {"fn", "base", "scale"}) {
+    to.copy(fmt::format("output_hc_{}.weight", part), fmt::format("model.hc_head.hc_head_{}", part));
+    for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer)
+      to.copy_block(
+          layer, {{fmt::format("hc_attn_{}.weight", part), fmt::format("hc_attn_layer.hc_pre.hc_{}", part)},
+                  {fmt::format("hc_ffn_{}.weight", part), fmt::format("hc_mlp_layer.hc_pre.hc_{}", part)}});
+  }
+  const std::size_t size = config.experts.moe_intermediate_size;
+  for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    const std::string block = fmt::format("blk.{}.", layer);
+    to.copy_block(layer, {{"attn_gate.weight", "self_attn.linear_gate.weight"},
+                          {"attn_sinks.weight", "self_attn.learnable_sink_param"},
+                          {"ffn_down_exps.weight", "mlp.experts.down_proj"}});
+    const std::string experts = fmt::format("model.layers.{}.mlp.experts.gate_up_proj", layer);
+    if (!to.contains(experts)) continue;
+    to.write(block + "ffn_gate_exps.weight", rows_of(to.read(experts), 0, size));
+    to.write(block + "ffn_up_exps.weight", rows_of(to.read(experts), size, size));
+  }
+}
+
 struct Case {
   std::string fixture;
   std::string architecture;
@@ -249,6 +315,7 @@ const Case kCases[] = {
     {"phimoe", "phimoe", write_phimoe},
     {"granitemoe", "granitemoe", write_granite_moe},
     {"minimaxm2", "minimax-m2", write_minimax},
+    {"minimaxm3", "minimax-m3", write_minimax_m3},
     {"ministral3", "mistral3", write_mistral3},
     {"mistral4", "mistral4", write_mistral4},
     {"glm4moelite", "deepseek2", write_glm4_moe_lite},
@@ -256,6 +323,7 @@ const Case kCases[] = {
     {"glm5dsa", "glm-dsa", write_glm_dsa},
     {"glm52dsa", "glm-dsa", write_glm_dsa},
     {"glm52dsa", "glm-dsa", write_glm_dsa_with_types},
+    {"hyv4", "hy_v4", write_hy4},
     {"dots1", "dots1", [](GgufConversion& to) { write_deepseek_experts(to, "ffn_norm.weight"); }},
 };
 

@@ -68,5 +68,51 @@ TEST(IndexerConfig, KnowsWhetherLayersShareAChoice) {
   }
 }
 
+// The config of MiniMax-M3's fixture with other fields of its language model.
+ModelSpec block_spec_with(const json& fields) {
+  return indexed_spec_with("minimaxm3", {{"text_config", fields}});
+}
+
+TEST(BlockIndexerConfig, HasAnIndexerInTheLayersThatAListNames) {
+  const auto layers_of = [](const ModelSpec& spec) {
+    std::string letters;
+    for (const BlockSpec& block : spec.blocks) letters += block_indexer_of(block) != nullptr ? 'B' : '.';
+    return letters;
+  };
+  EXPECT_EQ(layers_of(block_spec_with(json::object())), ".BBB");
+  EXPECT_EQ(
+      layers_of(block_spec_with({{"sparse_attention_config", {{"sparse_attention_freq", {1, 0, 0, 1, 1}}}}})),
+      "B..B");
+  // As transformers 5 writes it.
+  const char* const kSparse = "minimax_m3_sparse";
+  const char* const kFull = "full_attention";
+  const ModelSpec flat = block_spec_with({{"sparse_attention_config", nullptr},
+                                          {"layer_types", {kFull, kSparse, kSparse, kSparse}},
+                                          {"index_n_heads", 2},
+                                          {"index_head_dim", 16},
+                                          {"index_block_size", 4},
+                                          {"index_topk_blocks", 3},
+                                          {"index_local_blocks", 1}});
+  EXPECT_EQ(flat.blocks, block_spec_with(json::object()).blocks);
+}
+
+TEST(BlockIndexerConfig, RefusesWhatThePartCannotExpress) {
+  for (const json& sparse :
+       {json{{"sparse_num_index_heads", 4}}, json{{"sparse_index_dim", 4}},
+        json{{"sparse_index_dim", 1U << 20}}, json{{"sparse_block_size", 1U << 30}},
+        json{{"sparse_topk_blocks", 1U << 30}}, json{{"sparse_local_block", 4}},
+        json{{"sparse_attention_freq", {0, 1}}}, json{{"sparse_disable_index_value", {0, 1, 0, 1}}},
+        json{{"sparse_init_block", 1}}, json{{"sparse_score_type", "mean"}},
+        json{{"use_sparse_attention", false}}})
+    EXPECT_THROW(block_spec_with({{"sparse_attention_config", sparse}}), ConfigError) << sparse;
+  for (const json& sparse : {json{{"sparse_block_size", 0}}, json{{"sparse_topk_blocks", "3"}}})
+    EXPECT_THROW(block_spec_with({{"sparse_attention_config", sparse}}), CheckpointError) << sparse;
+  for (const json& fields :
+       {json{{"hidden_act", "silu"}}, json{{"swiglu_limit", 6.0}}, json{{"swiglu_alpha", 1.0}},
+        json{{"qk_norm_type", "per_layer"}}, json{{"attention_output_gate", true}}})
+    EXPECT_THROW(block_spec_with(fields), ConfigError) << fields;
+  EXPECT_THROW(indexed_spec_with("minimaxm3", {{"is_causal", false}}), ConfigError);
+}
+
 }  // namespace
 }  // namespace tp

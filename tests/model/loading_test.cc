@@ -17,15 +17,18 @@
 namespace tp {
 namespace {
 
-// Parameters of KV heads that are held by more than one rank, counted once for each rank but one.
+// Parameters of KV heads that are held by more than one rank, counted once for each rank but one. Every rank
+// computes an indexer's key.
 std::size_t replicated_parameters(const AttentionSpec& spec, std::size_t hidden_size, std::size_t ranks) {
   std::size_t held = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     held += shard_heads(spec.num_attention_heads, spec.num_key_value_heads, {rank, ranks}).local_kv_heads();
   }
   const std::size_t projections = spec.shared_kv_layer ? 0 : spec.values_are_keys ? 1 : 2;
-  return projections * (held - spec.num_key_value_heads) * spec.head_dim *
-         (hidden_size + (spec.qkv_bias ? 1 : 0));
+  const std::size_t more = held - spec.num_key_value_heads;
+  const std::size_t index_rows = spec.block_indexer ? (more + ranks - 1) * spec.block_indexer->head_dim : 0;
+  return projections * more * spec.head_dim * (hidden_size + (spec.qkv_bias ? 1 : 0)) +
+         index_rows * hidden_size;
 }
 
 // Every rank computes the latents, and everything of an indexer.
@@ -49,7 +52,8 @@ std::size_t replicated_parameters(const GatedDeltaNetSpec& spec, std::size_t hid
   const std::size_t channels =
       2 * spec.num_key_heads * spec.key_head_dim + spec.num_value_heads * spec.value_head_dim;
   return 2 * (held - spec.num_key_heads) * spec.key_head_dim * hidden_size +
-         (ranks - 1) * (channels * spec.conv_kernel + 2 * spec.gate_rank * hidden_size);
+         (ranks - 1) *
+             (channels * spec.conv_kernel + (spec.gate_rank + spec.output_gate_rank()) * hidden_size);
 }
 
 // All taps of the convolution.
@@ -95,8 +99,12 @@ std::size_t replicated_inputs(const ModelSpec& spec, std::size_t ranks) {
   return (ranks - 1) * spec.blocks.size() * 3 * spec.per_layer_inputs->size * spec.hidden_size;
 }
 
-// And the streams of AltUp, and addends of low rank.
+// And the streams of AltUp and of hyper-connections, and addends of low rank.
 std::size_t replicated_streams(const ModelSpec& spec, std::size_t ranks) {
+  if (const HyperConnectionSpec* const connection = hyper_connection_of(spec)) {
+    const std::size_t weights = (4 * spec.blocks.size() + 1) * connection->streams;
+    return (ranks - 1) * weights * connection->streams * spec.hidden_size;
+  }
   const AltUpSpec* const altup = altup_of(spec);
   if (altup == nullptr) return 0;
   std::size_t rows = 2 * (altup->streams - 1) * spec.hidden_size;
@@ -158,8 +166,9 @@ TEST(Loading, ReadsAsManyElementsAsTheRankHolds) {
 // Whether the tensor is of a part of the model that reads images, or predicts more tokens at a time.
 bool is_of_another_part(const CheckpointConfig& config, const std::string& tensor) {
   constexpr std::array kParts = {
-      "vision_tower.", "multi_modal_projector.", "mm_projector.", "model.vision_", "model.visual.",
-      "model.embed_",  "model.audio_",           "mtp.",          "visual.",       "model.mtp."};
+      "vision_tower.",    "multi_modal_projector.", "mm_projector.", "model.vision_", "model.visual.",
+      "model.embed_",     "model.audio_",           "mtp.",          "visual.",       "model.mtp.",
+      "model.mtp_layers."};
   const std::string behind = fmt::format("model.layers.{}.", config.num_hidden_layers);
   return std::ranges::any_of(kParts, [&](const char* part) { return tensor.starts_with(part); }) ||
          (config.num_nextn_predict_layers != 0 && tensor.starts_with(behind));

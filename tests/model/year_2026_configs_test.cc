@@ -80,6 +80,13 @@ TEST(Configs2026, RefuseWhatThePartsCannotExpress) {
         {"sliding_window", 4}},
        "layer_types must be full_attention or linear_attention"},
       {"cohere2moe", {{"expert_selection_fn", "tanh"}}, "expert_selection_fn must be sigmoid or softmax"},
+      {"hyv4", {{"gating_type", "headwise"}}, "gating_type must be \"elementwise\""},
+      {"hyv4", {{"learnable_sink", false}}, "learnable_sink must be true"},
+      {"hyv4", {{"hc_mult", 17}}, "hc_mult must be at most 16"},
+      {"hyv4", {{"hc_mult", 0}}, "hc_mult"},
+      {"hyv4", {{"hc_eps", -1}}, "hc_eps must be at least 0"},
+      {"hyv4", {{"hc_magnitude", 0}}, "hc_magnitude above 0"},
+      {"hyv4", {{"swiglu_limit", "10"}}, "swiglu_limit"},
   };
   for (const Refusal& refusal : kRefusals) {
     const json config = fixture_with(refusal.fixture, refusal.changes);
@@ -127,6 +134,21 @@ TEST(Configs2026, HaveTheOriginalDefaults) {
             2.826);
   EXPECT_EQ(parse_config(fixture_with("hyv3", {{"rope_parameters", "absent"}}).dump(), "").rope_theta,
             11158840.0);
+  const json hyv4 = fixture_with("hyv4", {{"hc_mult", "absent"},
+                                          {"hc_eps", "absent"},
+                                          {"hc_magnitude", "absent"},
+                                          {"indexer_types", "absent"},
+                                          {"swiglu_limit", "absent"},
+                                          {"num_hidden_layers", 10},
+                                          {"layer_types", "absent"},
+                                          {"mlp_layer_types", "absent"}});
+  const ModelSpec spec = described_by(hyv4);
+  EXPECT_EQ(*hyper_connection_of(spec),
+            (HyperConnectionSpec{.streams = 4, .norm_eps = 1e-5F, .eps = 1e-6F, .magnitude = 2.0F}));
+  std::string indexers;
+  for (const BlockSpec& block : spec.blocks) indexers += indexer_of(block)->is_shared ? 'S' : 'F';
+  EXPECT_EQ(indexers, "FFSSSFSSSF");
+  EXPECT_EQ(experts_in(spec.blocks.back())->limit, 10.0F);
   EXPECT_EQ(parse_config(fixture_with("exaonemoe", {{"sliding_window", "absent"}}).dump(), "").sliding_window,
             4096U);
   // The count of layers with a window begins anew after the dense ones, which see everything.
@@ -141,6 +163,26 @@ TEST(Configs2026, HaveTheOriginalDefaults) {
       fixture_with("afmoe", {{"layer_types", "absent"}, {"global_attn_every_n_layers", 2}}).dump(), "");
   EXPECT_EQ(afmoe.layer_types, (std::vector<std::string>{"sliding_attention", "full_attention",
                                                          "sliding_attention", "full_attention"}));
+}
+
+// The config of Kimi-K3's fixture with other fields of its language model.
+TEST(Configs2026, RefuseVariantsOfKimiK3) {
+  const Refusal kRefusals[] = {
+      {"", {{"attn_res_block_size", 0}}, "attn_res_block_size"},
+      {"", {{"num_hidden_layers", 2000}, {"attn_res_block_size", 1}}, "attn_res_block_size must let"},
+      {"", {{"activation_situ_beta", 0}}, "activation_situ_beta and"},
+      {"", {{"hidden_act", "silu"}}, "hidden_act must be \"situ\""},
+      {"", {{"latent_moe_use_norm", false}}, "latent_moe_use_norm must be true"},
+      {"", {{"mla_use_output_gate", false}}, "mla_use_output_gate must be true"},
+      {"", {{"linear_attn_config", {{"gate_lower_bound", 1}}}}, "gate_lower_bound must be below 0"},
+      {"", {{"linear_attn_config", {{"use_full_rank_gate", false}}}}, "use_full_rank_gate must be true"},
+  };
+  for (const Refusal& refusal : kRefusals) {
+    json config = config_of_fixture("kimik3");
+    config.merge_patch({{"text_config", refusal.changes}});
+    const std::string error = test::error_of<Error>([&] { described_by(config); });
+    EXPECT_NE(error.find(refusal.text), std::string::npos) << refusal.changes << ": " << error;
+  }
 }
 
 }  // namespace

@@ -177,7 +177,9 @@ nlohmann::json gguf_activation_limits(const ModelMetadata& model) {
   nlohmann::json fields = nlohmann::json::object();
   for (const auto& [key, field] : {std::pair("swiglu_clamp_exp", "swiglu_limits"),
                                    std::pair("swiglu_clamp_shexp", "swiglu_limits_shared")}) {
-    if (model.has(key)) fields[field] = model.numbers(key);
+    if (!model.has(key)) continue;
+    fields[field] = model.is_list(key) ? model.numbers(key)
+                                       : std::vector<double>(model.whole("block_count"), model.number(key));
   }
   return fields;
 }

@@ -164,6 +164,8 @@ nlohmann::json qwen3_next_config(const ModelMetadata& model);
 
 // DeepSeek's fields of config.json in a GGUF file. Throws CheckpointError or ConfigError.
 nlohmann::json deepseek_config(const ModelMetadata& model);
+// DeepSeek's fields with indexers, in all layers or some.
+nlohmann::json deepseek_config_with_indexers(const ModelMetadata& model);
 // The fields of latent attention among them. `value_dim`: the size of values if the file does not have it.
 nlohmann::json latent_attention_in_gguf(const ModelMetadata& model, std::uint64_t value_dim);
 

@@ -171,9 +171,11 @@ nlohmann::json indexer_config(const ModelMetadata& model) {
   return config;
 }
 
+}  // namespace
+
 // attention.indexer.types tells whether a layer has an indexer. Files without it have tensors of those that
 // exist.
-nlohmann::json glm_dsa_config(const ModelMetadata& model) {
+nlohmann::json deepseek_config_with_indexers(const ModelMetadata& model) {
   nlohmann::json config = indexer_config(model);
   const char* const key = "attention.indexer.types";
   const std::vector<bool> types = model.has(key) ? model.booleans(key) : std::vector<bool>();
@@ -185,8 +187,6 @@ nlohmann::json glm_dsa_config(const ModelMetadata& model) {
   }
   return config;
 }
-
-}  // namespace
 
 Family deepseek2() {
   Family family = llama_like("DeepseekV2ForCausalLM", deepseek_spec, deepseek_block);
@@ -237,7 +237,7 @@ Family deepseek_v32() {
 
 Family glm_moe_dsa() {
   Family family = derived(deepseek_v32(), "GlmMoeDsaForCausalLM");
-  family.gguf = {.architecture = "glm-dsa", .config = glm_dsa_config};
+  family.gguf = {.architecture = "glm-dsa", .config = deepseek_config_with_indexers};
   family.defaults.max_position_embeddings = 202752;
   family.defaults.rms_norm_eps = 1e-5;
   family.defaults.experts.n_shared_experts = 1;

@@ -1,6 +1,9 @@
 // Kimi-Linear: DeepSeek-V3 without RoPE, and Kimi delta attention instead of attention in most layers.
+// Kimi-K3: the same with attention residuals, gates of latent attention's output, limited decays, another
+// activation, and experts that read projections of the hidden state.
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
+#include "tp/internal/require.h"
 
 #include <nlohmann/json.hpp>
 
@@ -46,6 +49,57 @@ BlockNames kimi_linear_block(const std::string& prefix) {
   return names;
 }
 
+// The latents' norms have their class's epsilon, whatever rms_norm_eps says.
+ModelSpec kimi_k3_spec(const CheckpointConfig& config) {
+  CheckpointConfig plain = config;
+  plain.hidden_act = "silu";  // replaced below
+  ModelSpec spec = kimi_linear_spec(plain);
+  const Situ situ{static_cast<float>(config.experts.situ_beta),
+                  static_cast<float>(config.experts.situ_linear_beta)};
+  require<ConfigError>(situ.beta > 0.0F && situ.linear_beta > 0.0F,
+                       "activation_situ_beta and activation_situ_linear_beta must be above 0, found {} and "
+                       "{}; check config.json",
+                       situ.beta, situ.linear_beta);
+  const std::size_t size = config.attn_res_block_size;
+  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
+    BlockSpec& block = spec.blocks[layer];
+    block.depth_attention = DepthAttentionSpec{.sums = (spec.blocks.size() - 1) / size + 1,
+                                               .sum = layer / size,
+                                               .begins = layer % size == 0,
+                                               .norm = *spec.final_norm};
+    if (auto* const latent = std::get_if<LatentAttentionSpec>(&block.attention)) {
+      latent->latent_norm_eps = LatentAttentionSpec().latent_norm_eps;
+      latent->element_gate = true;
+    } else {
+      std::get<GatedDeltaNetSpec>(block.attention).whole_gate = true;
+    }
+    if (auto* const experts = std::get_if<MixtureOfExpertsSpec>(&block.feed_forward)) {
+      experts->latent_size = config.experts.moe_latent_size;
+      experts->latent_norm = spec.final_norm;
+      experts->situ = situ;
+    } else {
+      std::get<GatedMlpSpec>(block.feed_forward).situ = situ;
+    }
+  }
+  return spec;
+}
+
+// g_proj is a gate in all layers, in latent attention and in Kimi delta attention.
+BlockNames kimi_k3_block(const std::string& prefix) {
+  BlockNames names = kimi_linear_block(prefix);
+  names.latent_attention.gate = prefix + "self_attn.g_proj";
+  names.delta_net.in_proj_z = prefix + "self_attn.g_proj";
+  names.delta_net.gate_down.clear();
+  names.delta_net.gate_up.clear();
+  names.attention_residual = usual_names(kAttentionResidualTensors, prefix);
+  names.feed_forward_residual = usual_names(kFeedForwardResidualTensors, prefix);
+  const std::string experts = prefix + "block_sparse_moe.routed_expert_";
+  names.experts.latent_down = experts + "down_proj";
+  names.experts.latent_up = experts + "up_proj";
+  names.experts.latent_norm = experts + "norm";
+  return names;
+}
+
 // Layers without KV heads have Kimi delta attention.
 nlohmann::json kimi_linear_config(const ModelMetadata& model) {
   nlohmann::json config = deepseek_config(model);
@@ -65,6 +119,20 @@ nlohmann::json kimi_linear_config(const ModelMetadata& model) {
   return config;
 }
 
+nlohmann::json kimi_k3_config(const ModelMetadata& model) {
+  nlohmann::json config = kimi_linear_config(model);
+  config["linear_attn_config"].update(
+      {{"gate_lower_bound", model.number_or("kda.gate_lower_bound", 0.0)}, {"use_full_rank_gate", true}});
+  config.update({{"hidden_act", "situ"},
+                 {"activation_situ_beta", model.number("activation.situ_beta")},
+                 {"activation_situ_linear_beta", model.number("activation.situ_linear_beta")},
+                 {"attn_res_block_size", model.whole("attn_res.block_size")},
+                 {"routed_expert_hidden_size", model.whole("expert_latent_length")},
+                 {"latent_moe_use_norm", true},
+                 {"mla_use_output_gate", true}});
+  return config;
+}
+
 }  // namespace
 
 Family kimi_linear() {
@@ -81,6 +149,25 @@ Family kimi_linear() {
   family.defaults.delta_net.key_head_dim = 128;
   family.defaults.delta_net.value_head_dim = 128;
   family.defaults.delta_net.conv_kernel_dim = 4;
+  return family;
+}
+
+Family kimi_k3() {
+  Family family = derived(kimi_linear(), "KimiK3ForConditionalGeneration", kimi_k3_spec, kimi_k3_block);
+  family.names.part_prefix = "language_model.";
+  family.names.last_residual = usual_names(kLastResidualTensors, "");
+  family.names.gguf.block.delta_net.in_proj_z = "ssm_g";
+  family.names.gguf.block.experts.latent_down = "ffn_routed_down";
+  family.names.gguf.block.experts.latent_up = "ffn_routed_up";
+  // Files have the product of two tensors, for attention residuals.
+  family.gguf = {.architecture = "kimi-k3", .config = kimi_k3_config, .read_only = true};
+  family.fixed_fields = {
+      {"mla_use_nope", "true"},          {"mla_use_output_gate", "true"},
+      {"latent_moe_use_norm", "true"},   {"hidden_act", R"("situ")"},
+      {"num_nextn_predict_layers", "0"}, {"linear_attn_config.use_full_rank_gate", "true"}};
+  family.defaults.attn_res_block_size = 12;
+  family.defaults.experts.situ_beta = 4.0;
+  family.defaults.experts.situ_linear_beta = 25.0;
   return family;
 }
 

@@ -123,6 +123,7 @@ struct IndexTile {
   std::size_t weight_stride;
   std::size_t tokens;
   std::size_t heads;
+  bool rectified;  // see IndexQueries
   float* widened;  // scratch: [index_panels, dim, 16]
   float* scores;   // [tokens, panels, 16]
 };

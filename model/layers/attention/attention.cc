@@ -140,6 +140,7 @@ Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_
     projection_norm_.emplace(loader, spec, names, shard);
   for (std::size_t head = 0; head < shard.local_heads(); ++head)
     kv_of_head_.push_back(shard.local_kv_of(head));
+  if (spec.block_indexer) indexer_.emplace(loader, spec, hidden_size, names.block_indexer, shard);
   if (!spec.alibi_slopes.empty()) {
     for (std::size_t head = shard.query_heads.begin; head < shard.query_heads.end; ++head)
       alibi_slopes_.push_back(spec.alibi_slopes[head]);
@@ -182,7 +183,8 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
   }
   if (norms_after_rope_) normalize(query, key, step);
   scale_queries(query_scaling_, step.batch.positions, query);
-  const TensorView<float> attended = favor_ ? (*favor_)(query, key, value, kv_of_head_, scale_, step)
+  const TensorView<float> attended = favor_     ? (*favor_)(query, key, value, kv_of_head_, scale_, step)
+                                     : indexer_ ? attend_to_blocks(x, query, key, value, step, cache)
                                      : pattern_.dilation == 1
                                          ? attend_to_cache(query, key, value, step, cache)
                                          : attend_by_residues(query, key, value, step, cache);
@@ -207,6 +209,16 @@ TensorView<float> Attention::attend_to_cache(TensorView<const float> query, Tens
   return attend(query, step, far_keys.spans(), cache, pattern_);
 }
 
+TensorView<float> Attention::attend_to_blocks(TensorView<const float> x, TensorView<const float> query,
+                                              TensorView<const float> key, TensorView<const float> value,
+                                              const StepContext& step,
+                                              const kernels::PagedCache& cache) const {
+  kernels::store_keys_values(key, value, step.spans(), cache);
+  const kernels::AttentionArgs args = arguments(query, step, step.spans(), cache, pattern_);
+  indexer_->attend(x, args, step);
+  return args.out;
+}
+
 TensorView<float> Attention::attend_by_residues(TensorView<const float> query, TensorView<const float> key,
                                                 TensorView<const float> value, const StepContext& step,
                                                 const kernels::PagedCache& cache) const {
@@ -218,29 +230,36 @@ TensorView<float> Attention::attend_by_residues(TensorView<const float> query, T
   return attended;
 }
 
-TensorView<float> Attention::attend(TensorView<const float> query, const StepContext& step,
-                                    std::span<const kernels::AttentionSpan> spans,
-                                    const kernels::PagedCache& cache, const AttentionPattern& pattern) const {
+kernels::AttentionArgs Attention::arguments(TensorView<const float> query, const StepContext& step,
+                                            std::span<const kernels::AttentionSpan> spans,
+                                            const kernels::PagedCache& cache,
+                                            const AttentionPattern& pattern) const {
   std::size_t max_blocks = 0;
   for (const auto& span : spans) max_blocks = std::max(max_blocks, span.block_table.size());
   const std::size_t scratch = kernels::attention_scratch(kv_of_head_, cache.layout, max_blocks);
   const TensorView<float> attended = step.workspace.take(query.rows(), query_size_ / head_dim_ * value_dim_);
   const bool biased = relative_bias_ && step.relative_bias != nullptr;
-  tp::attend({.query = query,
-              .cache = cache,
-              .spans = spans,
-              .kv_of_head = kv_of_head_,
-              .pattern = pattern,
-              .scale = scale_,
-              .softcap = softcap_,
-              .alibi_slopes = alibi_slopes_,
-              .sinks = sinks_,
-              .relative_bias = biased ? step.relative_bias->by_distance() : std::span<const float>(),
-              .bias_reach = biased ? step.relative_bias->reach() : 0,
-              .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
-              .out = attended},
-             step);
-  return attended;
+  return {.query = query,
+          .cache = cache,
+          .spans = spans,
+          .kv_of_head = kv_of_head_,
+          .pattern = pattern,
+          .scale = scale_,
+          .softcap = softcap_,
+          .alibi_slopes = alibi_slopes_,
+          .sinks = sinks_,
+          .relative_bias = biased ? step.relative_bias->by_distance() : std::span<const float>(),
+          .bias_reach = biased ? step.relative_bias->reach() : 0,
+          .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
+          .out = attended};
+}
+
+TensorView<float> Attention::attend(TensorView<const float> query, const StepContext& step,
+                                    std::span<const kernels::AttentionSpan> spans,
+                                    const kernels::PagedCache& cache, const AttentionPattern& pattern) const {
+  const kernels::AttentionArgs args = arguments(query, step, spans, cache, pattern);
+  tp::attend(args, step);
+  return args.out;
 }
 
 // Overwrites the cached keys and values, which this layer no longer needs, with keys and values from the
@@ -274,7 +293,8 @@ kernels::KvLayout Attention::kv_layout(KvType type, std::size_t block_size) cons
           .kv_heads = kv_size_ / head_dim_,
           .block_size = block_size,
           .key_dim = head_dim_,
-          .value_dim = value_dim_};
+          .value_dim = value_dim_,
+          .index_dim = indexer_ ? indexer_->head_dim() : 0};
 }
 
 }  // namespace tp

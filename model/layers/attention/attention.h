@@ -6,6 +6,7 @@
 #include "model/config/tensor_names.h"
 #include "model/kernels/attention.h"
 #include "model/kernels/paged_cache.h"
+#include "model/layers/attention/block_indexer.h"
 #include "model/layers/attention/favor.h"
 #include "model/layers/linear/head_norm.h"
 #include "model/layers/linear/linear.h"
@@ -49,6 +50,14 @@ class Attention {
   TensorView<float> attend_by_residues(TensorView<const float> query, TensorView<const float> key,
                                        TensorView<const float> value, const StepContext& step,
                                        const kernels::PagedCache& cache) const;
+  // Like attend_to_cache, but to the blocks that the indexer chooses. x: [tokens, hidden_size]
+  TensorView<float> attend_to_blocks(TensorView<const float> x, TensorView<const float> query,
+                                     TensorView<const float> key, TensorView<const float> value,
+                                     const StepContext& step, const kernels::PagedCache& cache) const;
+  // The arguments of attention, with room for the result. query: [tokens, query_size]
+  kernels::AttentionArgs arguments(TensorView<const float> query, const StepContext& step,
+                                   std::span<const kernels::AttentionSpan> spans,
+                                   const kernels::PagedCache& cache, const AttentionPattern& pattern) const;
   // Attends to the keys and values in the cache. query: [tokens, query_size] -> [tokens, query_size].
   TensorView<float> attend(TensorView<const float> query, const StepContext& step,
                            std::span<const kernels::AttentionSpan> spans, const kernels::PagedCache& cache,
@@ -94,6 +103,7 @@ class Attention {
   std::optional<float> clip_qkv_;
   std::vector<float> sinks_;  // [local_heads], or empty
   bool relative_bias_;
+  std::optional<BlockIndexer> indexer_;
   std::optional<Favor> favor_;
   std::optional<ColumnParallelLinear> global_qkv_proj_;  // like qkv_proj_, for global tokens
   RowParallelLinear o_proj_;                             // [hidden_size, query_size]

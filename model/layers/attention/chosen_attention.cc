@@ -105,24 +105,30 @@ std::vector<std::vector<ChosenGroup>> chosen_rounds(std::span<const AttentionSpa
   return rounds;
 }
 
-void attend_to_chosen(const kernels::AttentionArgs& args, const IndexerSpec& indexer,
-                      const StepContext& step) {
-  const std::size_t top_k = indexer.top_k;
+bool attend_if_short(const kernels::AttentionArgs& args, std::size_t most, bool has_waited,
+                     const StepContext& step) {
   std::vector<AttentionSpan> dense;
   for (const AttentionSpan& span : args.spans) {
     AttentionSpan first = span;
-    first.tokens = dense_tokens(span, top_k);
+    first.tokens = dense_tokens(span, most);
     if (first.tokens != 0) dense.push_back(first);
   }
   kernels::AttentionArgs of_dense = args;
   of_dense.spans = dense;
-  if (most_positions(args.spans, args.cache.layout.block_size) <= top_k) return attend(of_dense, step);
-  if (!dense.empty())
+  const bool are_all_short = most_positions(args.spans, args.cache.layout.block_size) <= most;
+  if (are_all_short || !dense.empty())
     attend(of_dense, step);
-  else if (indexer.is_shared)  // a layer's own indexer has waited
+  else if (!has_waited)
     wait_for_host(step);
+  return !are_all_short;
+}
+
+void attend_to_chosen(const kernels::AttentionArgs& args, const IndexerSpec& indexer,
+                      const StepContext& step) {
+  const bool has_waited = !indexer.is_shared;  // a layer's own indexer has waited
+  if (!attend_if_short(args, indexer.top_k, has_waited, step)) return;
   const Workspace::Frame frame(step.workspace);
-  attend_to_copies(args, top_k, step);
+  attend_to_copies(args, indexer.top_k, step);
 }
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// Latent attention to positions that an indexer has chosen.
+// Attention to positions that an indexer has chosen.
 #pragma once
 
 #include "model/config/attention_spec.h"
@@ -45,8 +45,14 @@ inline std::span<std::int32_t> chosen_by(const StepContext& step, std::size_t ro
   return {reinterpret_cast<std::int32_t*>(step.chosen.row(row)), top_k};
 }
 
-// Computes attention for all tokens of the step: tokens that see at most top_k positions attend to all of
-// them, other tokens to those in step.chosen. `args` has spans for all tokens. Throws CommError.
+// Computes attention for the tokens that see at most `most` positions. Returns whether the step may have
+// other tokens, whose keys and values, of all ranks of the host, this rank can then read. `has_waited`:
+// whether this rank has waited for them already. Throws CommError.
+bool attend_if_short(const kernels::AttentionArgs& args, std::size_t most, bool has_waited,
+                     const StepContext& step);
+
+// Computes latent attention for all tokens of the step: tokens that see at most top_k positions attend to all
+// of them, other tokens to those in step.chosen. `args` has spans for all tokens. Throws CommError.
 void attend_to_chosen(const kernels::AttentionArgs& args, const IndexerSpec& indexer,
                       const StepContext& step);
 

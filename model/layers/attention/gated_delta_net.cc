@@ -67,8 +67,9 @@ StoredDeltaNet stored_separately(const GatedDeltaNetNames& names, const GatedDel
       .query = whole_layer(names.q_proj, keys, hidden_size, kKeyRows),
       .key = whole_layer(names.k_proj, keys, hidden_size, kKeyRows),
       .value = whole_layer(names.v_proj, values, hidden_size, kValueRows),
-      .gate = has_rank ? whole_layer(names.gate_down, spec.gate_rank, hidden_size, kGateRank)
-                       : whole_layer(names.in_proj_z, values, hidden_size, kValueRows),
+      .gate = spec.output_gate_rank() != 0
+                  ? whole_layer(names.gate_down, spec.gate_rank, hidden_size, kGateRank)
+                  : whole_layer(names.in_proj_z, values, hidden_size, kValueRows),
       .strength = whole_layer(names.in_proj_b, spec.num_value_heads, hidden_size, "linear_num_value_heads"),
       .decay = has_rank ? whole_layer(names.decay_down, spec.gate_rank, hidden_size, kGateRank)
                         : whole_layer(names.in_proj_a, spec.num_value_heads * spec.decays(), hidden_size,
@@ -119,7 +120,7 @@ std::vector<OwnedRows> delta_rows(const WeightLoader& loader, const GatedDeltaNe
   stored.key.append_rows(keys, rows);
   stored.value.append_rows(values, rows);
   const Range rank{0, spec.gate_rank};
-  stored.gate.append_rows(spec.gate_rank == 0 ? values : rank, rows);
+  stored.gate.append_rows(spec.output_gate_rank() == 0 ? values : rank, rows);
   stored.strength.append_rows(heads.query_heads, rows);
   stored.decay.append_rows(spec.gate_rank == 0 ? elements_of(heads.query_heads, spec.decays()) : rank, rows);
   return rows;
@@ -127,10 +128,10 @@ std::vector<OwnedRows> delta_rows(const WeightLoader& loader, const GatedDeltaNe
 
 // The second layer of a pair; nothing if there is only one layer.
 std::optional<ColumnParallelLinear> load_up(WeightLoader& loader, const GatedDeltaNetSpec& spec,
-                                            const std::string& name, Range heads, std::size_t head_rows,
-                                            const char* reason) {
-  if (spec.gate_rank == 0) return std::nullopt;
-  const StoredLayer layer{name, {spec.num_value_heads * head_rows, spec.gate_rank}, reason, kGateRank};
+                                            std::size_t rank, const std::string& name, Range heads,
+                                            std::size_t head_rows, const char* reason) {
+  if (rank == 0) return std::nullopt;
+  const StoredLayer layer{name, {spec.num_value_heads * head_rows, rank}, reason, kGateRank};
   const std::vector<OwnedRows> rows = {{layer, elements_of(heads, head_rows)}};
   return ColumnParallelLinear(loader, rows, false);
 }
@@ -170,7 +171,7 @@ DeltaNetSizes::DeltaNetSizes(const GatedDeltaNetSpec& spec, TpRank tp)
     : heads(shard_heads_of_some(spec.num_value_heads, spec.num_key_heads, tp)),
       key(heads.local_kv_heads() * spec.key_head_dim),
       value(heads.local_heads() * spec.value_head_dim),
-      gate(spec.gate_rank != 0 ? spec.gate_rank : value),
+      gate(spec.output_gate_rank() != 0 ? spec.output_gate_rank() : value),
       decay(spec.gate_rank != 0 ? spec.gate_rank : heads.local_heads() * spec.decays()) {}
 
 kernels::DeltaShape DeltaNetSizes::shape(const GatedDeltaNetSpec& spec) const {
@@ -190,10 +191,10 @@ GatedDeltaNet::GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec
     : spec_(spec),
       sizes_(sizes),
       in_proj_(loader, delta_rows(loader, names.delta_net, spec, hidden_size, sizes.heads), false),
-      gate_up_(load_up(loader, spec, names.delta_net.gate_up, sizes.heads.query_heads, spec.value_head_dim,
-                       kValueRows)),
-      decay_up_(load_up(loader, spec, names.delta_net.decay_up, sizes.heads.query_heads, spec.decays(),
-                        "linear_num_value_heads x linear_key_head_dim")),
+      gate_up_(load_up(loader, spec, spec.output_gate_rank(), names.delta_net.gate_up,
+                       sizes.heads.query_heads, spec.value_head_dim, kValueRows)),
+      decay_up_(load_up(loader, spec, spec.gate_rank, names.delta_net.decay_up, sizes.heads.query_heads,
+                        spec.decays(), "linear_num_value_heads x linear_key_head_dim")),
       conv_(loader, delta_channels(names.delta_net, spec, sizes.heads), false),
       decay_rate_(load_rates(loader, names.delta_net.decay, spec, sizes.heads.query_heads)),
       decay_bias_(loader.part_of_vector(names.delta_net.decay_bias, spec.num_value_heads * spec.decays(),

@@ -17,7 +17,7 @@
 namespace tp {
 namespace {
 
-constexpr NormSpec kKeyNorm{.kind = NormSpec::Kind::layer, .eps = 1e-6F};
+NormSpec key_norm(const IndexerSpec& spec) { return {.kind = NormSpec::Kind::layer, .eps = spec.norm_eps}; }
 
 ColumnParallelLinear load_queries(WeightLoader& loader, const IndexerSpec& spec, std::size_t q_lora_rank,
                                   const std::string& name) {
@@ -107,7 +107,7 @@ Indexer::Indexer(WeightLoader& loader, const IndexerSpec& spec, const std::optio
                  std::size_t q_lora_rank, const IndexerNames& names)
     : spec_(spec),
       rope_(rope),
-      k_norm_(loader, names.k_norm, spec.head_dim, kKeyNorm, "index_head_dim"),
+      k_norm_(loader, names.k_norm, spec.head_dim, key_norm(spec), "index_head_dim"),
       q_b_proj_(load_queries(loader, spec, q_lora_rank, names.q_b_proj)) {}
 
 std::vector<OwnedRows> Indexer::down_rows(const IndexerSpec& spec, std::size_t hidden_size,
@@ -121,7 +121,10 @@ void Indexer::rotate(TensorView<float> x, const StepContext& step) const {
   if (!rope_) return;
   const RopeAngles& angles = step.angles(*rope_);
   const auto rotate = spec_.interleaved_rope ? kernels::rotate_pairs : kernels::rotate;
-  rotate(x, spec_.head_dim, angles.cosine, angles.sine);
+  if (!spec_.rotates_last) return rotate(x, spec_.head_dim, angles.cosine, angles.sine);
+  const std::size_t size = rope_->rotary_dim;
+  for (std::size_t end = spec_.head_dim; end <= x.columns(); end += spec_.head_dim)
+    rotate(x.columns_from(end - size, size), size, angles.cosine, angles.sine);
 }
 
 void Indexer::remember(TensorView<float> down, const StepContext& step,

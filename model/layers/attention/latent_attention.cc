@@ -61,6 +61,13 @@ std::vector<OwnedRows> down_rows(const LatentAttentionSpec& spec, std::size_t hi
   if (spec.head_gate)
     parts.push_back(
         {{names.gate, {spec.num_attention_heads, hidden_size}, "num_attention_heads", "hidden_size"}, heads});
+  const std::size_t size = spec.v_head_dim;
+  if (spec.element_gate)
+    parts.push_back({{names.gate,
+                      {spec.num_attention_heads * size, hidden_size},
+                      "num_attention_heads x v_head_dim",
+                      "hidden_size"},
+                     {heads.begin * size, heads.end * size}});
   return parts;
 }
 
@@ -133,6 +140,9 @@ LatentAttention::LatentAttention(WeightLoader& loader, const LatentAttentionSpec
       down_proj_(loader, down_rows(spec, hidden_size, names, sizes.heads), false),
       kv_a_norm_(loader, names.kv_a_norm, spec.kv_lora_rank, latent_norm(spec), "kv_lora_rank"),
       absorb_proj_(load_absorb_proj(loader, spec, names, sizes.heads)),
+      sinks_(spec.sinks ? loader.part_of_vector(names.sinks, spec.num_attention_heads, sizes.heads,
+                                                "num_attention_heads")
+                        : std::vector<float>()),
       value_proj_(load_value_proj(loader, spec, names, sizes.heads)),
       o_proj_(loader,
               {names.o_proj,
@@ -191,6 +201,9 @@ PartialSum LatentAttention::operator()(TensorView<const float> x, const StepCont
     kernels::multiply_gates(false, down.columns_from(down.columns() - heads, heads), spec_.v_head_dim,
                             values);
   }
+  if (spec_.element_gate)
+    kernels::multiply_activated(kernels::Activation::sigmoid,
+                                down.columns_from(down.columns() - sizes_.value, sizes_.value), values);
   return o_proj_(values, step);
 }
 
@@ -206,6 +219,7 @@ void LatentAttention::attend(TensorView<const float> query, const StepContext& s
       .kv_of_head = latent_of_head_,
       .pattern = {.causal = spec_.causal},
       .scale = spec_.scale,
+      .sinks = sinks_,
       .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
       .out = out};
   if (spec_.indexer)

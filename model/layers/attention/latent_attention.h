@@ -73,6 +73,7 @@ class LatentAttention {
   std::optional<Indexer> indexer_;           // nullopt also if the layer shares another layer's indexer
   Norm kv_a_norm_;                           // [kv_lora_rank]
   HeadwiseLinear absorb_proj_;               // W_uk^T of every head: [kv_lora_rank, qk_nope_head_dim]
+  std::vector<float> sinks_;                 // [heads], or empty
   HeadwiseLinear value_proj_;                // W_uv of every head: [v_head_dim, kv_lora_rank]
   RowParallelLinear o_proj_;                 // [hidden_size, value]
 };

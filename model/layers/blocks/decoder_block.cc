@@ -5,6 +5,8 @@ namespace tp {
 DecoderBlock load_block(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
                         const BlockNames& names) {
   if (spec.altup) return AltUpBlock(loader, spec, hidden_size, names);
+  if (spec.hyper_connection) return ConnectedBlock<HyperConnection>(loader, spec, hidden_size, names);
+  if (spec.depth_attention) return ConnectedBlock<DepthAttention>(loader, spec, hidden_size, names);
   switch (spec.wiring) {
     case BlockSpec::Wiring::parallel:
       return ParallelResidualBlock(loader, spec, hidden_size, names);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/layers/blocks/altup_block.h"
+#include "model/layers/blocks/connected_block.h"
 #include "model/layers/blocks/parallel_residual_block.h"
 #include "model/layers/blocks/post_norm_block.h"
 #include "model/layers/blocks/reversible_block.h"
@@ -14,7 +15,8 @@
 namespace tp {
 
 using DecoderBlock =
-    std::variant<SequentialBlock, ParallelResidualBlock, PostNormBlock, ReversibleBlock, AltUpBlock>;
+    std::variant<SequentialBlock, ParallelResidualBlock, PostNormBlock, ReversibleBlock, AltUpBlock,
+                 ConnectedBlock<HyperConnection>, ConnectedBlock<DepthAttention>>;
 
 // Throws ConfigError or CheckpointError.
 DecoderBlock load_block(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,

@@ -53,7 +53,7 @@ void Residual::add_all_reduced(PartialSum sum, const std::optional<Norm>& post_n
 }
 
 TensorView<float> Residual::reduced(PartialSum sum, const std::optional<Norm>& norm) const {
-  const TensorView<float> whole = step_.workspace.take(x_.rows(), x_.columns());
+  const TensorView<float> whole = step_.workspace.take(x_.rows(), stream_size_);
   if (comm_ == nullptr) {
     step_.count_sum(sum);
     return whole;

@@ -24,10 +24,10 @@ class Residual {
         x_(begin(comm, std::move(embedding), norm, projection, streams, step)),
         stream_size_(x_.columns() / streams),
         frame_(step.workspace) {}
-  // Starts with the previous stage's stream, a multi-token prediction layer's input, or the stream of a site,
-  // [tokens, hidden_size].
-  Residual(Communicator* comm, TensorView<float> x, const StepContext& step)
-      : comm_(comm), step_(step), x_(x), stream_size_(x.columns()), frame_(step.workspace) {}
+  // Starts with the previous stage's streams, [tokens, streams * hidden_size], or with one stream: a
+  // multi-token prediction layer's input, or the stream of a site.
+  Residual(Communicator* comm, TensorView<float> x, const StepContext& step, std::size_t streams = 1)
+      : comm_(comm), step_(step), x_(x), stream_size_(x.columns() / streams), frame_(step.workspace) {}
 
   // x = norm(x)
   void apply(const Norm& norm);
@@ -65,6 +65,15 @@ class Residual {
       use(one);
       site.leave(one.rows(), step_, x_);
     }
+    frame_.clear();
+  }
+  // Adds the output of a half of a block, use(input), to the streams. `connection` makes the input of all
+  // streams, and adds the sum over ranks of the output to each of them. Releases the workspace taken since
+  // the last sum. Collective; throws CommError.
+  template <class Connection, class Use>
+  void through(const Connection& connection, const Use& use) {
+    const auto entered = connection.enter(x_, step_);
+    connection.leave(reduced(use(entered.input)), entered, x_);
     frame_.clear();
   }
   // For several streams: x[i] += whole for i >= first. whole: as for add().

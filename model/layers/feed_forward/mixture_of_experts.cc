@@ -20,8 +20,14 @@ std::vector<OwnedRows> gate_up_rows(const StoredExpert& stored, bool gated, Rang
 
 std::vector<Expert> load_experts(WeightLoader& loader, const MixtureOfExpertsSpec& spec,
                                  std::size_t hidden_size, const ExpertNames& names) {
-  const ExpertSpec expert{spec.intermediate_size, spec.activation, spec.gated, spec.bias,
-                          spec.weigh_input,       spec.limit};
+  const ExpertSpec expert{.intermediate_size = spec.intermediate_size,
+                          .activation = spec.activation,
+                          .gated = spec.gated,
+                          .bias = spec.bias,
+                          .weigh_input = spec.weigh_input,
+                          .limit = spec.limit,
+                          .limits_gate = spec.limits_gate,
+                          .situ = spec.situ};
   const ExpertStacks stacks(loader.source(), names, spec.router.num_experts);
   std::vector<Expert> experts;
   experts.reserve(spec.router.num_experts);
@@ -43,14 +49,19 @@ Expert::Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert&
       gated_(spec.gated),
       weigh_input_(spec.weigh_input),
       limit_(spec.limit),
+      limits_gate_(spec.limits_gate),
+      situ_(spec.situ),
       gate_up_proj_(loader, gate_up_rows(stored, spec.gated, columns), spec.bias),
       down_proj_(loader, stored.down, columns, spec.bias, loader.leaf_of_columns(spec.intermediate_size)) {}
 
 TensorView<float> Expert::activated(TensorView<const float> x, const StepContext& step) const {
-  if (gated_ && limit_ != 0.0F) {
+  if (gated_ && (situ_ || limit_ != 0.0F)) {
     const TensorView<float> gate_up = gate_up_proj_(x, step);
     const TensorView<float> out = step.workspace.take(x.rows(), gate_up.columns() / 2);
-    kernels::activate_limit_and_multiply(activation_, limit_, gate_up, out);
+    if (situ_)
+      kernels::situ_and_multiply(*situ_, gate_up, out);
+    else
+      kernels::activate_limit_and_multiply(activation_, limit_, limits_gate_, gate_up, out);
     return out;
   }
   if (gated_) return gate_up_proj_.gated(x, activation_, step);
@@ -88,7 +99,9 @@ MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsS
     const ExpertSpec shared{.intermediate_size = spec.shared_intermediate_size,
                             .activation = spec.activation,
                             .gated = spec.gated,
-                            .limit = spec.shared_limit};
+                            .limit = spec.shared_limit,
+                            .limits_gate = spec.limits_gate,
+                            .situ = spec.situ};
     shared_expert_.emplace(loader, shared,
                            stored_expert(loader.source(), names.experts.shared_expert,
                                          spec.shared_intermediate_size, hidden_size));
@@ -109,7 +122,9 @@ std::optional<MixtureOfExperts::Latent> MixtureOfExperts::load_latent(WeightLoad
       {{names.latent_down, {spec.latent_size, hidden_size}, kLatent, "hidden_size"}, {0, spec.latent_size}}};
   const StoredLayer up{names.latent_up, {hidden_size, spec.latent_size}, "hidden_size", kLatent};
   const Range columns = loader.own_columns(spec.latent_size);
-  return Latent{ColumnParallelLinear(loader, down, false),
+  std::optional<Norm> norm;
+  if (spec.latent_norm) norm.emplace(loader, names.latent_norm, spec.latent_size, *spec.latent_norm, kLatent);
+  return Latent{ColumnParallelLinear(loader, down, false), std::move(norm),
                 RowParallelLinear(loader, up, columns, false, loader.leaf_of_columns(spec.latent_size)),
                 columns};
 }
@@ -125,10 +140,12 @@ PartialSum MixtureOfExperts::routed_in_latent(TensorView<const float> x, TensorV
                                               const StepContext& step) const {
   PartialSum sum = routed(latent_->down(x, step), router_input, step);
   const TensorView<float> whole = step.workspace.take(sum.shape().rows(), sum.shape().columns());
-  if (step.comm != nullptr)
+  if (step.comm != nullptr) {
     all_reduce(*step.comm, std::move(sum), whole);
-  else
+    if (latent_->norm) latent_->norm->apply_in_place(whole);
+  } else {
     step.count_sum(sum);
+  }
   return latent_->up(whole.columns_from(latent_->columns.begin, latent_->columns.size()), step);
 }
 

@@ -5,6 +5,7 @@
 #include "model/config/tensor_names.h"
 #include "model/layers/feed_forward/router.h"
 #include "model/layers/linear/linear.h"
+#include "model/layers/linear/norm.h"
 #include "model/weights/stored_projection.h"
 
 #include <cstddef>
@@ -21,6 +22,8 @@ struct ExpertSpec {
   bool bias = false;
   bool weigh_input = false;  // whether a token's weight scales the expert's input instead of its output
   float limit = 0.0F;        // see GatedMlpSpec
+  bool limits_gate = false;  // see GatedMlpSpec
+  std::optional<Situ> situ{};
 };
 
 // A gated or plain MLP, divided among ranks like GatedMlp. An expert processes only some rows of a batch, and
@@ -49,6 +52,8 @@ class Expert {
   bool gated_;
   bool weigh_input_;
   float limit_;
+  bool limits_gate_;
+  std::optional<Situ> situ_;
   ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates, if any, then ups
   RowParallelLinear down_proj_;        // [hidden_size, local_size]
 };
@@ -73,6 +78,7 @@ class MixtureOfExperts {
   // The projections between hidden states and the vectors of routed experts.
   struct Latent {
     ColumnParallelLinear down;  // [latent_size, hidden_size], whole on every rank
+    std::optional<Norm> norm;   // [latent_size]
     RowParallelLinear up;       // [hidden_size, local latent_size]
     Range columns;              // this rank's columns of the latent
   };

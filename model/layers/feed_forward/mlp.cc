@@ -66,6 +66,8 @@ GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t h
       gate_scale_(spec.gate_scale),
       output_scale_(spec.output_scale),
       limit_(spec.limit),
+      limits_gate_(spec.limits_gate),
+      situ_(spec.situ),
       gate_cutoff_(spec.gate_cutoff),
       intermediate_size_(spec.intermediate_size),
       leaf_(loader.leaf_of_columns(spec.intermediate_size)),
@@ -92,8 +94,10 @@ PartialSum GatedMlp::scaled(TensorView<const float> x, const StepContext& step) 
   const TensorView<float> gated = step.workspace.take(x.rows(), size);
   if (gate_scale_ != 1.0F) kernels::scale(gate_scale_, gate_up.columns_from(0, size));
   if (gate_cutoff_) cut_off(gate_up.columns_from(0, size), step);
-  if (limit_ != 0.0F)
-    kernels::activate_limit_and_multiply(activation_, limit_, gate_up, gated);
+  if (situ_)
+    kernels::situ_and_multiply(*situ_, gate_up, gated);
+  else if (limit_ != 0.0F)
+    kernels::activate_limit_and_multiply(activation_, limit_, limits_gate_, gate_up, gated);
   else
     kernels::activate_and_multiply(activation_, gate_up, gated);
   if (output_scale_ != 1.0F) kernels::scale(output_scale_, gated);
@@ -101,7 +105,8 @@ PartialSum GatedMlp::scaled(TensorView<const float> x, const StepContext& step) 
 }
 
 PartialSum GatedMlp::operator()(TensorView<const float> x, const StepContext& step) const {
-  if (gate_scale_ != 1.0F || output_scale_ != 1.0F || limit_ != 0.0F || gate_cutoff_) return scaled(x, step);
+  const bool has_factors = gate_scale_ != 1.0F || output_scale_ != 1.0F;
+  if (has_factors || limit_ != 0.0F || gate_cutoff_ || situ_) return scaled(x, step);
   // [tokens, local_size]
   const LocalActivations gated = gate_up_proj_.gated_for(down_proj_, x, activation_, step);
   return down_proj_(gated, step);

@@ -36,6 +36,8 @@ class GatedMlp {
   float gate_scale_;
   float output_scale_;
   float limit_;
+  bool limits_gate_;
+  std::optional<Situ> situ_;
   std::optional<float> gate_cutoff_;
   std::size_t intermediate_size_;
   std::size_t leaf_;                   // columns of a leaf; 0: no leaves

@@ -108,6 +108,27 @@ QuantizedMatrix mxfp4_matrix(const QuantizedParts& parts, const std::string& nam
           {}};
 }
 
+QuantizedMatrix packed_mxfp4_matrix(const QuantizedParts& parts, const std::string& layer) {
+  constexpr std::size_t kGroup = 32;
+  const std::string of_scales = layer + ".weight_scale";
+  const std::string of_elements = layer + ".weight_packed";
+  const Raw elements = parts.require(of_elements, "U8");
+  const Raw scales = parts.require(of_scales, "U8");
+  require_matrix(elements);
+  require_matrix(scales);
+  const std::size_t groups = scales.tensor.shape[1];
+  require_shape(elements, {scales.tensor.shape[0], groups * kGroup / 2}, "16 bytes for each scale");
+  return {{.layout = Layout::mxfp4,
+           .bits = 4,
+           .shape = {scales.tensor.shape[0], groups * kGroup},
+           .groups = {.column_block = kGroup, .groups = groups},
+           .scales = scales.data},
+          {},
+          of_elements,
+          {of_scales},
+          {}};
+}
+
 // ModelOpt multiplies by weight_scale_2 (NVFP4QTensor.dequantize). compressed-tensors divides by
 // weight_global_scale (dequantize in quantization/lifecycle/forward.py). vLLM and llama.cpp's converter round
 // the reciprocal to float32.

@@ -14,6 +14,9 @@ namespace tp {
 // `name`: of the tensor of bytes, which is [..., out_features, in_features / 32, 16].
 QuantizedMatrix mxfp4_matrix(const QuantizedParts& parts, const std::string& name);
 
+// compressed-tensors': LAYER.weight_packed, [out_features, in_features / 2], and LAYER.weight_scale.
+QuantizedMatrix packed_mxfp4_matrix(const QuantizedParts& parts, const std::string& layer);
+
 // The scale of the whole matrix is ModelOpt's LAYER.weight_scale_2, or compressed-tensors'
 // LAYER.weight_global_scale, whose reciprocal it is.
 QuantizedMatrix nvfp4_matrix(const QuantizedParts& parts, const std::string& layer);

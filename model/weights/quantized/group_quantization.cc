@@ -81,9 +81,12 @@ GroupQuantization compressed_tensors(const QuantizationConfig& config, const Jso
     const JsonNode weights = group.at("weights");
     const auto bits = static_cast<unsigned>(weights.at("num_bits").size());
     if (weights.string_or("type", "int") == "float") {
-      const std::size_t size = weights.size_or("group_size", 16);
-      if (bits == 4 && size != 16)
-        refuse_field(config, "group_size", "16 for 4-bit floats", std::to_string(size));
+      const std::string format = group.string_or("format", fields.string_or("format", ""));
+      const std::size_t usual = format.starts_with("mxfp4") ? 32 : 16;
+      const std::size_t size = weights.size_or("group_size", usual);
+      if (bits == 4 && size != usual)
+        refuse_field(config, "group_size", fmt::format("{} for 4-bit floats in {}", usual, format),
+                     std::to_string(size));
       return take_block(config, weights, "block_structure", out);
     }
     has_several = has_several || (out.bits != 0 && out.bits != bits);

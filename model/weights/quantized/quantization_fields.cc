@@ -61,7 +61,8 @@ constexpr std::string_view kActivationsOfGroups =
 constexpr std::string_view kStrategies = "tensor channel group block tensor_group";
 
 constexpr std::string_view kFormats =
-    "pack-quantized int-quantized float-quantized naive-quantized nvfp4-pack-quantized mixed-precision dense";
+    "pack-quantized int-quantized float-quantized naive-quantized nvfp4-pack-quantized mxfp4-pack-quantized "
+    "mixed-precision dense";
 
 constexpr std::string_view kAlgorithms = "FP8 FP8_PER_CHANNEL_PER_TOKEN FP8_PB_WO MXFP8 NVFP4 W4A16_NVFP4";
 constexpr std::string_view kAllAlgorithms =

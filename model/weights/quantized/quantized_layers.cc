@@ -185,7 +185,9 @@ QuantizedLayers layers_of_group(const JsonNode& group) {
                          .has_zero_points = !weights.boolean_or("symmetric", true)};
   if (layers.is_e4m3 && layers.bits == 4) {
     layers.is_e4m3 = false;
-    layers.layout = Layout::nvfp4;
+    const bool is_mxfp4 = weights.size_or("group_size", 16) == 32;
+    layers.layout = is_mxfp4 ? Layout::mxfp4 : Layout::nvfp4;
+    if (is_mxfp4) layers.columns = 32;
     return layers;
   }
   const std::string strategy = weights.string_or("strategy", "channel");

@@ -52,6 +52,12 @@ class Finder {
     return parts_.require(name, types);
   }
 
+  // Whether the scales of 4-bit floats are powers of two, which are stored as exponents.
+  bool has_exponents(const std::string& layer) const {
+    const std::optional<Raw> scales = plain_.find_raw(layer + ".weight_scale");
+    return scales && scales->tensor.type.name == "U8";
+  }
+
   const SafetensorsCheckpoint& plain_;
   const GroupQuantization& quantization_;
   QuantizedParts parts_;
@@ -66,7 +72,11 @@ QuantizedMatrices Finder::find() {
       add_outputs_last(layer_of(name, ".qweight"));
     } else if (method == Method::compressed_tensors && name.ends_with(".weight_packed")) {
       const std::string layer = layer_of(name, ".weight_packed");
-      type == "U8" ? add(layer + ".weight", nvfp4_matrix(parts_, layer)) : add_packed(layer);
+      if (type != "U8")
+        add_packed(layer);
+      else
+        add(layer + ".weight",
+            has_exponents(layer) ? packed_mxfp4_matrix(parts_, layer) : nvfp4_matrix(parts_, layer));
     } else if (method == Method::nvfp4 && type == "U8" && name.ends_with(".weight")) {
       add(name, nvfp4_matrix(parts_, layer_of(name, ".weight")));
     } else if (method == Method::bitsandbytes && name.ends_with(kNf4State)) {

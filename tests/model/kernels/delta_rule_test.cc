@@ -402,12 +402,29 @@ TEST(Gates, ScaleAsManyElementsAsTheyAreFor) {
   for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(by_sigmoid[i], sigmoid[i], 1e-6) << i;
 }
 
-// Relu, so that the limits are all that acts: min(relu(gate), 2) * clamp(up, -2, 2).
-TEST(Gates, LimitAnActivationFromAboveAndTheOtherFactorOnBothSides) {
-  std::vector<float> gate_up = {-1.0F, 1.0F, 3.0F, 5.0F, 0.5F, -9.0F};
+// The square of relu, so that the limits are all else that acts: min(relu(gate)^2, 2) * clamp(up, -2, 2), or
+// relu(min(gate, 2))^2 as the first factor.
+TEST(Gates, LimitAnActivationOrTheGateFromAboveAndTheOtherFactorOnBothSides) {
+  for (const bool limits_gate : {false, true}) {
+    std::vector<float> gate_up = {-1.0F, 1.0F, 3.0F, 5.0F, 0.5F, -9.0F};
+    std::vector<float> out(3);
+    kernels::activate_limit_and_multiply(Activation::relu_squared, 2.0F, limits_gate, {gate_up.data(), 1, 6},
+                                         {out.data(), 1, 3});
+    EXPECT_EQ(out, (std::vector<float>{0.0F, 0.5F, limits_gate ? -8.0F : -4.0F}));
+  }
+}
+
+TEST(Gates, MayBeBoundedOnBothSidesOfTheProduct) {
+  std::vector<float> gate_up = {-3.0F, 0.5F, 20.0F, 7.0F, -1.0F, 0.25F};
+  const std::vector<float> x = gate_up;
   std::vector<float> out(3);
-  kernels::activate_limit_and_multiply(Activation::relu, 2.0F, {gate_up.data(), 1, 6}, {out.data(), 1, 3});
-  EXPECT_EQ(out, (std::vector<float>{0.0F, 0.5F, -4.0F}));
+  kernels::situ_and_multiply({.beta = 4.0F, .linear_beta = 6.0F}, {gate_up.data(), 1, 6}, {out.data(), 1, 3});
+  for (std::size_t i = 0; i < 3; ++i) {
+    const double gate = x[i];
+    const double up = x[3 + i];
+    const double expected = 4 * std::tanh(gate / 4) / (1 + std::exp(-gate)) * 6 * std::tanh(up / 6);
+    EXPECT_NEAR(out[i], expected, 1e-5) << i;
+  }
 }
 
 TEST(MambaGates, AreASoftplusAndTheDecayForThatLong) {

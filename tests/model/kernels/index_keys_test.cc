@@ -127,6 +127,37 @@ TEST(IndexKeys, HaveTheReferencesScoresForEverySizeTypeAndBlock) {
   }
 }
 
+// Each KV head has a copy of the keys. Products that are not rectified may be negative.
+TEST(IndexKeys, HaveTheSameScoresInEveryKvHead) {
+  constexpr std::size_t kPositions = 50;
+  const IndexInputs inputs(kPositions, 1, 1, 24);
+  KvLayout layout = layout_of(KvType::bf16, 8, 24);
+  layout.kv_heads = 3;
+  IndexedSequence sequence(layout, kPositions);
+  const AttentionSpan all = sequence.all();
+  kernels::store_index_keys(inputs.key.view(), {&all, 1}, sequence.cache());
+  std::vector<float> scratch(static_cast<std::size_t>(omp_get_max_threads()) *
+                             kernels::index_scratch(layout, 1));
+  for (std::size_t head = 0; head < layout.kv_heads; ++head) {
+    const kernels::PagedCache cache = sequence.cache().of_head(head);
+    const float weight = 1.0F;
+    std::vector<float> scores(kPositions);
+    kernels::index_scores(
+        {inputs.query.view(), {&weight, 1, 1}, false}, sequence.last(1),
+        kernels::OwnedPositions(sequence.last(1), cache), cache,
+        {scratch.data(), static_cast<std::size_t>(omp_get_max_threads()), kernels::index_scratch(layout, 1)},
+        {scores.data(), 1, kPositions});
+    EXPECT_LT(*std::ranges::min_element(scores), 0.0F);
+    for (std::size_t i = 0; i < kPositions; ++i) {
+      const std::vector<float> key = cached(inputs.key.view().row(i), 24, KvType::bf16);
+      double expected = 0.0;
+      for (std::size_t d = 0; d < key.size(); ++d)
+        expected += static_cast<double>(inputs.query.view().row(0)[d]) * static_cast<double>(key[d]);
+      ASSERT_NEAR(scores[i], expected, kScoreTolerance) << head << ", " << i;
+    }
+  }
+}
+
 // A token's scores depend neither on the tokens beside it, nor on the number of threads or the size of
 // blocks.
 TEST(IndexKeys, HaveScoresWithTheSameBitsInAnyGroup) {

@@ -62,6 +62,74 @@ TEST(Streams, AreCorrectedByTheDifferenceThatABlockMakes) {
   EXPECT_CLOSE(streams.view(), expected, kFloatNoise);
 }
 
+// A half of a block with hyper-connections, step by step.
+TEST(Streams, AreSummedAndAddedToByWeights) {
+  constexpr std::size_t kCount = 4;
+  constexpr std::size_t kSize = 37;
+  constexpr float kEps = 0.1F;
+  Random random(3);
+  const RandomTensor streams(random, kRows, kCount * kSize, 2);
+  const RandomTensor products(random, kRows, 2 * kCount, 3);
+  const RandomTensor scale(random, 1, 2 * kCount);
+  const RandomTensor base(random, 1, 2 * kCount);
+  const RandomTensor y(random, kRows, kSize);
+  Matrix weights(products.view());
+  Matrix sum(kRows, kSize);
+  Matrix expected(streams.view());
+  for (std::size_t row = 0; row < kRows; ++row) {
+    double squares = 0.0;
+    for (std::size_t i = 0; i < kCount * kSize; ++i)
+      squares += double{streams.view()(row, i)} * streams.view()(row, i);
+    const double rms = std::sqrt(squares / (kCount * kSize) + double{kEps});
+    for (std::size_t i = 0; i < 2 * kCount; ++i) {
+      const double z = weights(row, i) / rms * double{scale.view()(0, i)} + double{base.view()(0, i)};
+      weights(row, i) = 1.5 / (1.0 + std::exp(-z)) + 0.25;
+    }
+    for (std::size_t i = 0; i < kCount * kSize; ++i) {
+      sum(row, i % kSize) += weights(row, i / kSize) * double{streams.view()(row, i)};
+      expected(row, i) += weights(row, kCount + i / kSize) * double{y.view()(row, i % kSize)};
+    }
+  }
+  kernels::normalize_weights(streams.view(), kEps, {scale.view().data(), 2 * kCount},
+                             {base.view().data(), 2 * kCount}, products.view());
+  kernels::sigmoid_gates(1.5F, 0.25F, products.view());
+  EXPECT_CLOSE(products.view(), weights, 2 * kFloatNoise);
+  std::vector<float> out(kRows * kSize);
+  kernels::sum_streams(products.view().columns_from(0, kCount), streams.view(), {out.data(), kRows, kSize});
+  EXPECT_CLOSE(TensorView<const float>(out.data(), kRows, kSize), sum, 20 * kFloatNoise);
+  kernels::add_to_streams(products.view().columns_from(kCount, kCount), y.view(), streams.view());
+  EXPECT_CLOSE(streams.view(), expected, 10 * kFloatNoise);
+}
+
+TEST(Streams, AreAttendedToByTheirNormedProducts) {
+  constexpr std::size_t kCount = 3;
+  constexpr std::size_t kSize = 41;
+  constexpr float kEps = 0.01F;
+  Random random(4);
+  const RandomTensor streams(random, kRows, kCount * kSize, 2);
+  const RandomTensor weight(random, 1, kSize);
+  Matrix expected(kRows, kCount);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    double sum = 0.0;
+    for (std::size_t s = 0; s < kCount; ++s) {
+      double squares = 0.0;
+      double product = 0.0;
+      for (std::size_t i = 0; i < kSize; ++i) {
+        const double x = streams.view()(row, s * kSize + i);
+        squares += x * x;
+        product += x * double{weight.view()(0, i)};
+      }
+      expected(row, s) = std::exp(product / std::sqrt(squares / kSize + double{kEps}));
+      sum += expected(row, s);
+    }
+    for (std::size_t s = 0; s < kCount; ++s) expected(row, s) /= sum;
+  }
+  std::vector<float> weights(kRows * kCount);
+  kernels::attend_to_streams(streams.view(), {weight.view().data(), kSize}, kEps,
+                             {weights.data(), kRows, kCount});
+  EXPECT_CLOSE(TensorView<const float>(weights.data(), kRows, kCount), expected, 10 * kFloatNoise);
+}
+
 TEST(Streams, GetTheMagnitudeOfAnotherStreamUnlessTheyAreAlmostZero) {
   constexpr std::size_t kSize = 50;
   constexpr float kLeast = 1e-5F;

@@ -1,5 +1,5 @@
-// GGUF files of Kimi-Linear. Source of names, shapes and values: llama.cpp, conversion/kimi_linear.py and
-// src/models/kimi-linear.cpp.
+// GGUF files of Kimi-Linear and Kimi-K3. Source of names, shapes and values: llama.cpp,
+// conversion/kimi_linear.py, conversion/kimi_k3.py, src/models/kimi-linear.cpp and src/models/kimi-k3.cpp.
 #include "model/config/config.h"
 #include "tests/model/gguf_conversion.h"
 #include "tests/model/quantize/expect_written.h"
@@ -50,6 +50,7 @@ void write_delta_attention(GgufConversion& to, std::size_t layer) {
                  {"ssm_f_b.weight", "f_b_proj.weight"},
                  {"ssm_g_a.weight", "g_a_proj.weight"},
                  {"ssm_g_b.weight", "g_b_proj.weight"},
+                 {"ssm_g.weight", "g_proj.weight"},
                  {"ssm_beta.weight", "b_proj.weight"},
                  {"ssm_a", "A_log"},
                  {"ssm_dt.bias", "dt_bias"},
@@ -72,6 +73,12 @@ void write_latent_attention(GgufConversion& to, std::size_t layer) {
   const std::string prefix = fmt::format("model.layers.{}.self_attn.", layer);
   const std::string block = fmt::format("blk.{}.", layer);
   if (!to.contains(prefix + "kv_b_proj.weight")) return;
+  to.copy_block(layer,
+                {{"attn_q_a.weight", "q_a_proj.weight"},
+                 {"attn_q_a_norm.weight", "q_a_layernorm.weight"},
+                 {"attn_q_b.weight", "q_b_proj.weight"},
+                 {"attn_gate.weight", "g_proj.weight"}},
+                prefix);
   to.copy(block + "attn_kv_a_mqa.weight", prefix + "kv_a_proj_with_mqa.weight");
   to.copy(block + "attn_kv_a_norm.weight", prefix + "kv_a_layernorm.weight");
   TensorValues both = to.read(prefix + "kv_b_proj.weight");
@@ -82,8 +89,8 @@ void write_latent_attention(GgufConversion& to, std::size_t layer) {
            rows_of(both, config.latent.qk_nope_head_dim, config.latent.v_head_dim));
 }
 
-GgufConversion kimi_file(const reference::Fixture& fixture) {
-  GgufConversion to(fixture, "kimi-linear");
+GgufConversion kimi_file(const reference::Fixture& fixture, const std::string& architecture) {
+  GgufConversion to(fixture, architecture);
   write_metadata(to);
   for (std::size_t layer = 0; layer < to.config().num_hidden_layers; ++layer) {
     to.copy_block(layer, test::kLlamaBlock);
@@ -103,7 +110,7 @@ GgufConversion kimi_file(const reference::Fixture& fixture) {
 class GgufKimi : public testing::Test {
  protected:
   reference::Fixture fixture_ = reference::fixture("kimilinear");
-  GgufConversion file_ = kimi_file(fixture_);
+  GgufConversion file_ = kimi_file(fixture_, "kimi-linear");
 };
 
 TEST_F(GgufKimi, GivesTheLogitsOfTheCheckpoint) { test::expect_logits(file_, fixture_); }
@@ -121,6 +128,38 @@ TEST_F(GgufKimi, MayHaveMoreExtents) {
     });
   }
   test::expect_logits(file_, fixture_);
+}
+
+// The gain of a norm times the weight of a projection.
+void write_product(GgufConversion& to, const std::string& name, const std::string& from) {
+  TensorValues product = to.read(from + "_norm.weight");
+  const TensorValues proj = to.read(from + "_proj.weight");
+  for (std::size_t i = 0; i < product.elements.size(); ++i) product.elements[i] *= proj.elements[i];
+  to.write(name, product);
+}
+
+TEST(GgufKimiK3, GivesTheLogitsOfTheCheckpoint) {
+  const reference::Fixture fixture = reference::fixture("kimik3");
+  GgufConversion file = kimi_file(fixture, "kimi-k3");
+  const CheckpointConfig& config = file.config();
+  file.whole("attention.q_lora_rank", config.latent.q_lora_rank);
+  file.number("kda.gate_lower_bound", config.delta_net.decay_floor);
+  file.whole("expert_latent_length", config.experts.moe_latent_size);
+  file.whole("attn_res.block_size", config.attn_res_block_size);
+  file.number("activation.situ_beta", config.experts.situ_beta);
+  file.number("activation.situ_linear_beta", config.experts.situ_linear_beta);
+  write_product(file, "output_res_score.weight", "model.output_attn_res");
+  for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    const std::string block = fmt::format("blk.{}.", layer);
+    const std::string prefix = fmt::format("model.layers.{}.", layer);
+    write_product(file, block + "attn_res_score.weight", prefix + "self_attention_res");
+    write_product(file, block + "ffn_res_score.weight", prefix + "mlp_res");
+    file.copy_block(layer, {{"ffn_routed_down.weight", "block_sparse_moe.routed_expert_down_proj.weight"},
+                            {"ffn_routed_up.weight", "block_sparse_moe.routed_expert_up_proj.weight"},
+                            {"ffn_routed_norm.weight", "block_sparse_moe.routed_expert_norm.weight"}});
+    file.change(block + "ssm_a", [](TensorValues& values) { values.shape = {values.elements.size()}; });
+  }
+  test::expect_logits(file, fixture);
 }
 
 }  // namespace

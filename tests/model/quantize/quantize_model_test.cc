@@ -85,7 +85,10 @@ std::vector<float> elements_of_experts(const WeightSource& source, const ExpertN
 
 std::vector<std::string> written_families() {
   std::vector<std::string> families = supported_architectures();
-  std::erase_if(families, [](const std::string& name) { return family_of(name).gguf.architecture.empty(); });
+  std::erase_if(families, [](const std::string& name) {
+    const GgufFamily& gguf = family_of(name).gguf;
+    return gguf.architecture.empty() || gguf.read_only;
+  });
   return families;
 }
 

@@ -240,6 +240,52 @@ std::string error_of_state(const std::string& text) {
   return test::error_of<CheckpointError>([&] { FourBitFolder(tensors, FourBitFormat::nf4_double).open(); });
 }
 
+// compressed-tensors' MXFP4: two elements of e2m1 per byte, the first in the lower bits, and exponents of 2.
+nlohmann::json mxfp4_config(std::size_t group_size) {
+  const nlohmann::json weights = {{"num_bits", 4},       {"type", "float"},
+                                  {"strategy", "group"}, {"group_size", group_size},
+                                  {"symmetric", true},   {"dynamic", false}};
+  return {{"quantization_config",
+           {{"quant_method", "compressed-tensors"},
+            {"format", "mxfp4-pack-quantized"},
+            {"config_groups", {{"group_0", {{"targets", {"Linear"}}, {"weights", weights}}}}}}}};
+}
+
+TEST(FourBitFloats, ReadMxfp4OfCompressedTensors) {
+  constexpr std::size_t kRows = 3;
+  constexpr std::size_t kColumns = 64;
+  constexpr float kMagnitudes[] = {0.0F, 0.5F, 1.0F, 1.5F, 2.0F, 3.0F, 4.0F, 6.0F};
+  reference::Random random(5);
+  std::string packed;
+  std::string scales;
+  std::vector<float> expected;
+  for (std::size_t group = 0; group < kRows * kColumns / 32; ++group) {
+    const std::size_t exponent = random.integer(120, 134);
+    scales.push_back(static_cast<char>(exponent));
+    for (std::size_t i = 0; i < 16; ++i) {
+      const std::size_t byte = random.integer(0, 255);
+      packed.push_back(static_cast<char>(byte));
+      for (const std::size_t code : {byte % 16, byte / 16}) {
+        const float magnitude = std::ldexp(kMagnitudes[code % 8], static_cast<int>(exponent) - 127);
+        expected.push_back(code >= 8 ? -magnitude : magnitude);
+      }
+    }
+  }
+  const std::vector<test::TestTensor> tensors = {{"w.weight_packed", "U8", {kRows, kColumns / 2}, packed},
+                                                 {"w.weight_scale", "U8", {kRows, kColumns / 32}, scales}};
+  const test::TemporaryDirectory directory;
+  directory.write("model.safetensors", test::safetensors_file(tensors));
+  directory.write("config.json", mxfp4_config(32).dump());
+  const std::unique_ptr<WeightSource> source = open_checkpoint(directory.path());
+  std::vector<float> found(expected.size());
+  source->read("w.weight", {kRows, kColumns}, TensorSlice::whole({kRows, kColumns}),
+               {found.data(), kRows, kColumns});
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(source->group_type("w.weight", {0, kColumns}), WeightType::mxfp4);
+  directory.write("config.json", mxfp4_config(16).dump());
+  EXPECT_THROW(open_checkpoint(directory.path()), ConfigError);
+}
+
 TEST(FourBitFloats, RefuseDescriptionsOfNf4ThatAreDamagedOrAbsurd) {
   const std::string advice = "the file may be damaged: get it again from where the model comes from";
   const std::string tensor = "model.safetensors: w.weight.quant_state.bitsandbytes__nf4: ";

@@ -2,6 +2,9 @@
 #include "parallel/shard/partial_sum.h"
 
 #include "model/kernels/elementwise.h"
+#include "model/kernels/streams.h"
+#include "model/layers/blocks/hyper_connection.h"
+#include "model/layers/blocks/residual.h"
 #include "parallel/exchange/collectives.h"
 
 namespace tp {
@@ -32,6 +35,20 @@ void use(Communicator& comm, TensorView<float> memory, TensorView<float> residua
   make_addend(memory);
 #endif
   kernels::add(all_reduce(comm, std::move(sum)), residual);
+}
+
+// The halves of a block with several streams.
+void use(Residual& streams, const HyperConnection& connection, TensorView<float> memory) {
+  streams.through(connection, [&](TensorView<const float>) { return make_addend(memory); });
+#ifdef LEAVE_WITH_A_PARTIAL_SUM
+  connection.leave(make_addend(memory), {}, memory);
+#endif
+#ifdef ADD_TO_STREAMS
+  kernels::add_to_streams(memory, make_addend(memory), memory);
+#endif
+#ifdef RETURN_A_TENSOR_FROM_A_HALF
+  streams.through(connection, [&](TensorView<const float>) { return memory; });
+#endif
 }
 
 }  // namespace tp

@@ -20,6 +20,24 @@ using test::greedy_request;
 using test::run_all;
 using test::run_engine;
 
+// An indexer of blocks in the second layer, and no experts.
+nlohmann::json with_blocks(nlohmann::json config) {
+  config.update({{"hidden_act", "swigluoai"},
+                 {"rotary_dim", 4},
+                 {"dense_intermediate_size", 48},
+                 {"num_local_experts", 2},
+                 {"num_experts_per_tok", 1},
+                 {"moe_layer_freq", {0, 0}},
+                 {"sparse_attention_config",
+                  {{"sparse_num_index_heads", 1},
+                   {"sparse_index_dim", 8},
+                   {"sparse_block_size", 24},
+                   {"sparse_topk_blocks", 9},
+                   {"sparse_local_block", 1},
+                   {"sparse_attention_freq", {0, 1}}}}});
+  return config;
+}
+
 // One KV head, or latents, that all ranks read, of all positions or of those that an indexer chooses.
 nlohmann::json config_of(const std::string& architecture) {
   nlohmann::json config = {{"architectures", {architecture}},
@@ -33,6 +51,7 @@ nlohmann::json config_of(const std::string& architecture) {
                            {"max_position_embeddings", 16384},
                            {"torch_dtype", "float32"}};
   if (architecture == "LlamaForCausalLM") return config;
+  if (architecture == "MiniMaxM3SparseForConditionalGeneration") return with_blocks(config);
   config.update({{"num_key_value_heads", 6},
                  {"q_lora_rank", 16},
                  {"kv_lora_rank", 16},
@@ -115,7 +134,7 @@ TEST_P(SharedCache, GivesTheBitsOfPrivateCachesOnUnequalRanks) {
 
 INSTANTIATE_TEST_SUITE_P(Of, SharedCache,
                          testing::Values("LlamaForCausalLM", "DeepseekV3ForCausalLM",
-                                         "DeepseekV32ForCausalLM"),
+                                         "DeepseekV32ForCausalLM", "MiniMaxM3SparseForConditionalGeneration"),
                          [](const auto& one) { return std::string(one.param); });
 
 }  // namespace

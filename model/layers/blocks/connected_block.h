@@ -1,0 +1,38 @@
+// A block whose halves read several streams through connections.
+#pragma once
+
+#include "model/layers/blocks/block_parts.h"
+#include "model/layers/blocks/depth_attention.h"
+#include "model/layers/blocks/hyper_connection.h"
+#include "model/layers/blocks/residual.h"
+
+#include <cstddef>
+
+namespace tp {
+
+// It has the two all-reduces of a sequential block. `Connection`: see Residual::through.
+template <class Connection>
+class ConnectedBlock {
+ public:
+  // Throws ConfigError or CheckpointError.
+  ConnectedBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
+                 const BlockNames& names);
+
+  // Collective; throws CommError.
+  void operator()(Residual& x, const StepContext& step, const kernels::PagedCache& cache) const;
+
+  const AttentionPart& attention() const { return attention_; }
+
+ private:
+  Connection attention_connection_;
+  Norm input_norm_;
+  AttentionPart attention_;
+  Connection feed_forward_connection_;
+  Norm pre_feed_forward_norm_;
+  FeedForwardPart feed_forward_;
+};
+
+extern template class ConnectedBlock<HyperConnection>;
+extern template class ConnectedBlock<DepthAttention>;
+
+}  // namespace tp

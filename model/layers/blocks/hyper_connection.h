@@ -1,0 +1,76 @@
+// The streams of hyper-connections: what a half of a block reads of them, and what it adds to them.
+#pragma once
+
+#include "model/layers/linear/linear.h"
+#include "model/layers/linear/step_context.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace tp {
+
+// Weights of streams that follow from all streams of a token. The matrix is small, so every rank has all of
+// it, in float32.
+class StreamWeights {
+ public:
+  // `groups`: of `streams` weights, each with its own factor. Throws CheckpointError.
+  StreamWeights(WeightLoader& loader, const HyperConnectionSpec& spec, std::size_t groups,
+                std::size_t hidden_size, const HyperConnectionNames& names);
+
+  // Before the sigmoid. x: [tokens, streams * hidden_size] -> [tokens, groups * streams]
+  TensorView<float> operator()(TensorView<const float> x, const StepContext& step) const;
+
+ private:
+  float norm_eps_;
+  Buffer<float> fn_;          // [groups * streams, streams * hidden_size]
+  std::vector<float> base_;   // [groups * streams]
+  std::vector<float> scale_;  // [groups * streams] the factor of each weight's group
+};
+
+// See HyperConnectionSpec. A connection for Residual::through, around a half of a block.
+class HyperConnection {
+ public:
+  // Throws CheckpointError.
+  HyperConnection(WeightLoader& loader, const HyperConnectionSpec& spec, std::size_t hidden_size,
+                  const HyperConnectionNames& names);
+
+  // The connections of a block.
+  static HyperConnection of_attention(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
+                                      const BlockNames& names) {
+    return {loader, spec.hyper_connection.value(), hidden_size, names.attention_connection};
+  }
+  static HyperConnection of_feed_forward(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
+                                         const BlockNames& names) {
+    return {loader, spec.hyper_connection.value(), hidden_size, names.feed_forward_connection};
+  }
+
+  struct Entered {
+    TensorView<float> input;           // [tokens, hidden_size]
+    TensorView<const float> on_leave;  // [tokens, streams] weights of the output
+  };
+  // streams: [tokens, streams * hidden_size]
+  Entered enter(TensorView<const float> streams, const StepContext& step) const;
+  // y: the output of the half, [tokens, hidden_size]
+  void leave(TensorView<const float> y, const Entered& entered, TensorView<float> streams) const;
+
+ private:
+  HyperConnectionSpec spec_;
+  StreamWeights weights_;
+};
+
+// The input of the final norm.
+class LastConnection {
+ public:
+  // Throws CheckpointError.
+  LastConnection(WeightLoader& loader, const HyperConnectionSpec& spec, std::size_t hidden_size,
+                 const HyperConnectionNames& names);
+
+  // x: [rows, streams * hidden_size] -> [rows, hidden_size]
+  TensorView<float> operator()(TensorView<const float> x, const StepContext& step) const;
+
+ private:
+  HyperConnectionSpec spec_;
+  StreamWeights weights_;
+};
+
+}  // namespace tp
