@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tp/token_id.h"
+#include "tp/unmasking.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -45,6 +46,7 @@ struct GenerationDefaults {
   std::size_t max_new_tokens = 0;
   std::size_t max_length = 0;
   BeamSearch beams{};
+  CanvasDefaults canvas{};  // for models of canvases
 
   // Limits on the number of generated tokens after a prompt of `prompt` tokens (for an encoder-decoder, the
   // decoder's prompt). A request's own maximum replaces max_tokens. There is no maximum if the prompt already

@@ -43,19 +43,42 @@ std::optional<UnmaskCache> find_unmask_cache(std::string_view name);
 std::vector<std::string> unmask_caches();
 
 struct Unmasking {
-  // Total number of passes, divided evenly among the request's blocks; 0: one pass per token.
-  // UnmaskRule::threshold may need fewer passes.
+  // Total number of passes, divided evenly among the request's blocks; 0: one pass per token, or the most
+  // passes of the model's canvases. UnmaskRule::threshold and canvases may need fewer passes.
   int steps = 0;
   // Tokens per block. All tokens of a block are unmasked before the next block begins. 0: the model's own
   // block length, if it has one, else max_tokens. A request has max_tokens / block_length blocks, rounded up.
   int block_length = 0;
-  UnmaskRule rule = UnmaskRule::low_confidence;
-  float threshold = 0.9F;  // in [0, 1]
+  std::optional<UnmaskRule> rule{};  // unset: low_confidence. Canvases have no rule
+  std::optional<float> threshold{};  // in [0, 1]; unset: 0.9
   // Unset: EngineOptions::unmask_cache. If the engine's value is `exact`, Engine::submit throws RequestError
   // for any other value.
   std::optional<UnmaskCache> cache{};
+  // For canvases: the tokens that replace random ones, in the order in which passes need them, a canvas at a
+  // time; later ones are random. For comparisons with other programs.
+  std::vector<std::vector<TokenId>> canvases{};
 
   bool operator==(const Unmasking&) const = default;
+};
+
+// How a model of canvases turns random tokens into text (generation_config.json). Source: Ben-Hamu et al.,
+// Accelerated Sampling from Masked Diffusion Models via Entropy Bounded Unmasking, 2025, and DiffusionGemma's
+// code.
+struct CanvasDefaults {
+  std::size_t max_denoising_steps = 48;  // most passes over a canvas
+  // The temperature falls from nearly t_max in the first pass to nearly t_min in the last one. A request's
+  // temperature multiplies it.
+  float t_min = 0.4F;
+  float t_max = 0.8F;
+  // A pass accepts the proposals with the lowest entropies, in nats, as long as the entropies of those
+  // accepted before add up to at most this.
+  float entropy_bound = 0.1F;
+  // A canvas ends early if its most probable tokens have been the same in this many earlier passes, and its
+  // mean entropy is below the threshold.
+  std::size_t stability_threshold = 1;
+  float confidence_threshold = 0.005F;
+
+  bool operator==(const CanvasDefaults&) const = default;
 };
 
 // How proposals are ranked.
@@ -65,7 +88,8 @@ enum class ProposalMeasure : std::uint8_t { probability, margin, entropy };
 struct ProposalSettings {
   ProposalMeasure measure = ProposalMeasure::probability;
   bool filtered = false;    // whether to apply temperature, top-k and top-p before measuring
-  TokenId mask_token = -1;  // never proposed
+  TokenId mask_token = -1;  // never proposed; -1: the model has none
+  bool greedy = false;      // propose the most probable token, whatever the temperature
 
   bool operator==(const ProposalSettings&) const = default;
 };
@@ -74,9 +98,11 @@ struct ProposalSettings {
 struct Proposal {
   TokenId id = -1;          // -1: logits are not finite
   double confidence = 0.0;  // greater is better: a probability, a margin, or a negated entropy in nats
+  TokenId best = -1;        // the most probable token, if the measure is the entropy; else -1
 };
 
 // An unmasked position and its token.
+// Of a canvas: a position whose proposal the pass has accepted, and this proposal.
 struct UnmaskedToken {
   std::size_t position = 0;  // position in the sequence, including the prompt
   TokenId id = 0;

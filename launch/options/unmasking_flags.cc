@@ -22,9 +22,10 @@ void add_unmask_cache_option(CLI::App& command, UnmaskCache& cache) {
 }
 
 void UnmaskingFlags::add_to(CLI::App& command) {
-  const OptionGroup group(command, "Diffusion language models (LLaDA, LLaDA2, Dream, SDAR)");
+  const OptionGroup group(command, "Diffusion language models (LLaDA, LLaDA2, Dream, SDAR, DiffusionGemma)");
   group.add("--steps", steps, "N", whole_number(1, kMostSteps),
-            "Passes in total, divided evenly among the blocks (default: one for each of --max-tokens)");
+            "Passes in total, divided evenly among the blocks (default: one for each of --max-tokens; "
+            "DiffusionGemma: as many as generation_config.json says for each canvas)");
   group.add(
       "--block-length", block_length, "N", whole_number(1, kMostSteps),
       "Tokens of a block; blocks are unmasked one after another (default: --max-tokens, or the model's)");
@@ -60,7 +61,7 @@ void UnmaskingFlags::apply(Request& request) const {
   Unmasking& settings = request.unmasking.emplace();
   if (steps) settings.steps = *steps;
   if (block_length) settings.block_length = *block_length;
-  if (unmask) settings.rule = find_unmask_rule(*unmask).value_or(settings.rule);
+  if (unmask) settings.rule = find_unmask_rule(*unmask);
   if (threshold) settings.threshold = *threshold;
 }
 

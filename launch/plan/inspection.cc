@@ -158,10 +158,15 @@ void add_shape(const Inspection& found, Lines& lines) {
 
 void add_attention(const Inspection& found, Lines& lines) {
   if (const auto& diffusion = found.model.spec().diffusion) {
-    lines.add("mask_token_id", diffusion->mask_token);
-    lines.add("attention", diffusion->block_length != 0
-                               ? fmt::format("by blocks of {} tokens", diffusion->block_length)
-                               : "bidirectional");
+    const bool has_blocks = diffusion->block_length != 0;
+    if (diffusion->canvas) {
+      lines.add("canvas_length", diffusion->block_length);
+      lines.add("attention", "to earlier tokens, and within canvases");
+    } else {
+      lines.add("mask_token_id", diffusion->mask_token);
+      lines.add("attention", has_blocks ? fmt::format("by blocks of {} tokens", diffusion->block_length)
+                                        : "bidirectional");
+    }
   }
   const CacheUse& cache = found.cache;
   const std::size_t chunk = found.config().attention_chunk_size;

@@ -168,7 +168,8 @@ bool shares_indexers(const ModelSpec& spec) {
 }
 
 bool can_divide_layers(const ModelSpec& spec) {
-  if (spec.per_layer_inputs || altup_of(spec) != nullptr || first_part<Rwkv7Spec>(spec) != nullptr)
+  if (spec.per_layer_inputs || spec.self_conditioning || altup_of(spec) != nullptr ||
+      first_part<Rwkv7Spec>(spec) != nullptr)
     return false;
   return std::ranges::none_of(spec.blocks, [](const BlockSpec& block) {
     const auto* const attention = std::get_if<AttentionSpec>(&block.attention);

@@ -68,7 +68,8 @@ struct BlockNames {
   HyperConnectionNames feed_forward_connection{};
   DepthAttentionNames attention_residual{};
   DepthAttentionNames feed_forward_residual{};
-  std::string output_scale{};  // a tensor, not a layer
+  std::string output_scale{};         // a tensor, not a layer
+  std::string canvas_output_scale{};  // like output_scale, for tokens of a canvas
   LatentAttentionNames latent_attention{};
   BlockIndexerNames block_indexer{};
   GatedDeltaNetNames delta_net{};
@@ -123,6 +124,7 @@ inline constexpr std::array kBlockTensors = std::to_array<PartTensor<BlockNames>
     {&BlockNames::experts_input_norm, "", "pre_ffw_norm_2", gguf_norm, false},
     {&BlockNames::experts_norm, "", "post_ffw_norm_2", gguf_norm, false},
     {&BlockNames::output_scale, "", "layer_output_scale.weight"},
+    {&BlockNames::canvas_output_scale},
     {&BlockNames::query_key_proj},
 });
 

@@ -171,7 +171,8 @@ struct CheckpointConfig : ModelConfig {
   bool use_bidirectional_attention = false;
   TokenId pad_token_id = 0;
   EncoderConfig encoder;
-  TokenId mask_token_id = -1;  // for diffusion language models
+  TokenId mask_token_id = -1;     // for diffusion language models
+  std::size_t canvas_length = 0;  // tokens of a canvas; 0: the model has masks instead of canvases
 
   ReformerConfig reformer;
   Seq2SeqConfig seq2seq;

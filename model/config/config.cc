@@ -410,7 +410,7 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   read_norms(fields, name, config);
   read_causality(fields, family, name, config);
   if (family.kind != ModelKind::decoder) read_encoder(fields, name, config);
-  if (family.kind == ModelKind::diffusion) read_mask_token(fields, name, config);
+  if (family.kind == ModelKind::diffusion) read_mask_or_canvas(fields, name, config);
   read_reformer(fields, config);
   fields.update({"mlp_bias", "mlp_fc1_bias", "use_bias", "enable_bias", "bias"}, config.mlp_bias);
   fields.update({"logit_scale", "output_multiplier", "lm_head_multiplier"}, config.logit_scale);

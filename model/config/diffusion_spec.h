@@ -20,10 +20,13 @@ struct DiffusionSpec {
   // then. no_fewer_than_schedule: like all, or the most confident positions if the schedule unmasks more.
   enum class Above : std::uint8_t { all, within_schedule, no_fewer_than_schedule };
 
-  TokenId mask_token = 0;
+  TokenId mask_token = 0;  // -1: the model has none
   // Block length in tokens, unless a request sets a different length. Tokens attend to their own block and to
   // earlier blocks. 0: tokens attend to all tokens.
   std::size_t block_length = 0;
+  // Blocks are canvases: they begin as random tokens after the text, and every pass proposes a token for each
+  // of their positions. Tokens of the text attend to earlier tokens only. A finished canvas becomes text.
+  bool canvas = false;
   bool shifted = false;              // logits predict the token at the next position
   bool filtered_confidence = false;  // confidences are computed after temperature, top-k and top-p
   Schedule schedule = Schedule::of_masks;

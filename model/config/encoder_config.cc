@@ -134,7 +134,15 @@ void read_encoder(const JsonNode& fields, const std::string& where, CheckpointCo
   read_labels(fields, where, config);
 }
 
-void read_mask_token(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+void read_mask_or_canvas(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  if (config.canvas_length != 0) {
+    constexpr std::size_t kMostTokens = 65536;  // as in a step, which computes a whole canvas
+    fields.update_size({"canvas_length"}, config.canvas_length);
+    require<ConfigError>(config.canvas_length <= kMostTokens,
+                         "{}: canvas_length must be at most {}, found {}; check config.json", where,
+                         kMostTokens, config.canvas_length);
+    return;
+  }
   if (fields.has("mask_token_id")) {
     const std::size_t id = fields.at("mask_token_id").count();
     config.mask_token_id = std::in_range<TokenId>(id) ? static_cast<TokenId>(id) : -1;

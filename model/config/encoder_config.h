@@ -46,7 +46,7 @@ struct EncoderConfig {
 
 // Call after reading sizes. `where` names the file in errors. Throws ConfigError or CheckpointError.
 void read_encoder(const JsonNode& fields, const std::string& where, CheckpointConfig& config);
-// Reads mask_token_id, which only diffusion language models have.
-void read_mask_token(const JsonNode& fields, const std::string& where, CheckpointConfig& config);
+// Reads mask_token_id or canvas_length, which only diffusion language models have.
+void read_mask_or_canvas(const JsonNode& fields, const std::string& where, CheckpointConfig& config);
 
 }  // namespace tp

@@ -133,6 +133,43 @@ void read_lengths(const JsonNode& fields, GenerationDefaults& defaults) {
   read_count(fields, "max_new_tokens", defaults.max_new_tokens);
 }
 
+// Reads a whole number of at least `least`.
+void read_whole(const JsonNode& fields, const char* name, int least, std::size_t& number) {
+  const std::optional<JsonNode> field = fields.find(name);
+  if (!field) return;
+  const int found = whole_number(*field);
+  require<ConfigError>(found >= least, "{}: {} must be a whole number from {}, found {}; check the file",
+                       fields.file(), name, least, found);
+  number = static_cast<std::size_t>(found);
+}
+
+// Reads how DiffusionGemma turns canvases into text.
+void read_canvas(const JsonNode& fields, CanvasDefaults& canvas) {
+  read_whole(fields, "max_denoising_steps", 1, canvas.max_denoising_steps);
+  read_whole(fields, "stability_threshold", 0, canvas.stability_threshold);
+  canvas.t_min = number_or(fields, "t_min", canvas.t_min);
+  canvas.t_max = number_or(fields, "t_max", canvas.t_max);
+  canvas.confidence_threshold = number_or(fields, "confidence_threshold", canvas.confidence_threshold);
+  if (const std::optional<JsonNode> sampler = fields.find("sampler_config")) {
+    const std::string name = sampler->string_or("_cls_name", "EntropyBoundSamplerConfig");
+    require<ConfigError>(
+        name == "EntropyBoundSamplerConfig",
+        "{}: sampler_config must be an EntropyBoundSamplerConfig, found \"{}\": other samplers "
+        "are not supported; remove the field to use this sampler",
+        fields.file(), name);
+    canvas.entropy_bound = number_or(*sampler, "entropy_bound", canvas.entropy_bound);
+  }
+  const auto is_positive = [](float number) { return std::isfinite(number) && number > 0.0F; };
+  require<ConfigError>(canvas.t_min >= 0.0F && canvas.t_max > canvas.t_min && std::isfinite(canvas.t_max),
+                       "{}: expected t_min >= 0 and a greater t_max, found {} and {}; check the file",
+                       fields.file(), canvas.t_min, canvas.t_max);
+  require<ConfigError>(
+      is_positive(canvas.confidence_threshold) && is_positive(canvas.entropy_bound),
+      "{}: expected confidence_threshold and entropy_bound above 0, found {} and {}; check the "
+      "file",
+      fields.file(), canvas.confidence_threshold, canvas.entropy_bound);
+}
+
 std::string notice_of(const JsonNode& fields, bool has_other_biases) {
   std::vector<std::string> unsupported = unsupported_generation_fields(fields);
   if (has_other_biases) unsupported.emplace_back("sequence_bias of several tokens");
@@ -144,6 +181,8 @@ std::string notice_of(const JsonNode& fields, bool has_other_biases) {
 void read_generation(const JsonNode& fields, GenerationConfig& config) {
   read_sampling(fields, config.sampling);
   read_lengths(fields, config.generation);
+  config.says_if_it_draws = fields.has("do_sample");
+  read_canvas(fields, config.generation.canvas);
   read_stop_texts(fields, config.generation.stop);
   read_ids(fields, "suppress_tokens", config.generation.suppressed);
   read_ids(fields, "begin_suppress_tokens", config.generation.suppressed_first);

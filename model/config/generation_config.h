@@ -11,6 +11,7 @@ namespace tp {
 
 struct GenerationConfig {
   SamplingParams sampling;             // greedy if do_sample is false or missing
+  bool says_if_it_draws = false;       // whether there is a do_sample
   std::vector<TokenId> eos_token_ids;  // may be empty
   GenerationDefaults generation;
   std::string notice;  // names unsupported fields that would change texts

@@ -99,10 +99,11 @@ void validate_unmasking(const Unmasking& unmasking) {
   require<RequestError>(unmasking.block_length >= 0,
                         "cannot unmask tokens: `block_length` is {}, expected >= 1, or 0 for the model's own",
                         unmasking.block_length);
-  require<RequestError>(unmasking.threshold >= 0.0F && unmasking.threshold <= 1.0F,
+  const float threshold = unmasking.threshold.value_or(0.0F);
+  require<RequestError>(threshold >= 0.0F && threshold <= 1.0F,
                         "cannot unmask tokens: `threshold` is {}, expected a probability in [0, 1]; use 1 to "
                         "unmask no more than the schedule says",
-                        unmasking.threshold);
+                        threshold);
 }
 
 // Rejects options that beam search cannot use: it chooses by sums of log-probabilities only.

@@ -201,7 +201,8 @@ struct BlockSpec {
   std::optional<AltUpSpec> altup{};
   std::optional<HyperConnectionSpec> hyper_connection{};
   std::optional<DepthAttentionSpec> depth_attention{};
-  bool output_scale = false;  // a learned factor of the stream after the block
+  bool output_scale = false;         // a learned factor of the stream after the block
+  bool canvas_output_scale = false;  // tokens of a canvas have another such factor
 
   bool operator==(const BlockSpec&) const = default;
 };
@@ -280,6 +281,17 @@ struct PerLayerInputsSpec {
   bool operator==(const PerLayerInputsSpec&) const = default;
 };
 
+// The input of a canvas's tokens: embedding_norm(vector of the token + mlp(norm(soft embedding))). The soft
+// embedding is the mean of all token vectors by the probabilities of the previous pass. Without a previous
+// pass, the addend is 0. Source: Gemma 4's DiffusionGemma.
+struct SelfConditioningSpec {
+  NormSpec norm;
+  GatedMlpSpec mlp;
+  NormSpec embedding_norm;
+
+  bool operator==(const SelfConditioningSpec&) const = default;
+};
+
 struct SequenceHeadSpec {
   Pooling pooling = Pooling::first;
   std::vector<PooledLayerSpec> layers;
@@ -307,6 +319,7 @@ struct ModelSpec {
   std::optional<NormSpec> embedding_norm;  // before the projection
   std::optional<RelativeBiasSpec> relative_bias;
   std::optional<PerLayerInputsSpec> per_layer_inputs{};
+  std::optional<SelfConditioningSpec> self_conditioning{};  // set if the model computes canvases
   std::vector<BlockSpec> blocks;
   std::optional<NormSpec> final_norm;  // nullopt: blocks norm the stream themselves
   // Tokens also attend to later tokens. Each sequence is computed in one step, and each layer needs keys and

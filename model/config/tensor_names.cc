@@ -42,6 +42,8 @@ TensorNames TensorNames::as_stored_in(const WeightSource& source) const {
         &names.per_layer_inputs.norm, &names.altup_streams.projections,
         &names.altup_streams.unembed_projections, &names.last_connection.fn, &names.last_connection.base,
         &names.last_connection.scale, &names.last_residual.norm, &names.last_residual.proj,
+        &names.self_conditioning.norm, &names.self_conditioning.gate_proj, &names.self_conditioning.up_proj,
+        &names.self_conditioning.down_proj,
         &names.final_norm}) {
     if (!name->empty()) *name = used.body + *name;
   }

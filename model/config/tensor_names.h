@@ -69,6 +69,7 @@ struct TensorNames {
   AltUpStreamNames altup_streams{};
   HyperConnectionNames last_connection{};
   DepthAttentionNames last_residual{};
+  SelfConditioningNames self_conditioning{};
   std::string final_norm;
   std::string lm_head;
   std::string lm_head_bias{};      // without ".bias"; empty: the name is lm_head

@@ -53,6 +53,7 @@ class Sight {
         keys_(span.keys()),
         is_causal_(pattern.causal && !span.bidirectional),
         causal_block_(span.causal_block),
+        canvas_(span.canvas),
         residues_{keys_, pattern.dilation} {
     if (span.key_bias == nullptr) return;
     has_key_bias_.assign((keys_ + layout.block_size - 1) / layout.block_size, 0);
@@ -86,6 +87,7 @@ class Sight {
 
   std::size_t visible_begin(std::size_t place) const {
     if (sees_near_blocks(place)) return (place / pattern_.block_size - 1) * pattern_.block_size;
+    place = std::min(place, canvas_);
     std::size_t begin = place + 1 - std::min(pattern_.reach().value_or(place + 1), place + 1);
     if (pattern_.chunk) {
       const std::size_t chunk = place / *pattern_.chunk;
@@ -96,6 +98,7 @@ class Sight {
   }
 
   std::size_t visible_end(std::size_t place) const {
+    if (place >= canvas_) return keys_;
     if (is_causal_) return std::min(keys_, (place / causal_block_ + 1) * causal_block_);
     std::size_t end = keys_;
     if (sees_near_blocks(place))
@@ -109,6 +112,7 @@ class Sight {
   std::size_t keys_;
   bool is_causal_;
   std::size_t causal_block_;
+  std::size_t canvas_;
   Residues residues_;
   std::vector<unsigned char> has_key_bias_;
   std::vector<std::size_t> far_splits_;

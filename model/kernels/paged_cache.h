@@ -105,11 +105,19 @@ struct AttentionSpan {
   std::size_t causal_block = 1;  // if causal: tokens see to the end of their block of this many tokens
   // Keys in the cache if they do not end with the span's last token; else 0.
   std::size_t context = 0;
+  // Position of the first token of a canvas, which ends the sequence; kNoCanvas: there is none. Each token of
+  // a canvas sees the whole canvas, and of the tokens before it those that the canvas's first token sees.
+  static constexpr std::size_t kNoCanvas = SIZE_MAX;
+  std::size_t canvas = kNoCanvas;
   // [keys], or null: added to the scores of a key, even for tokens that do not see it by the pattern.
   // -infinity for keys that only the pattern shows.
   const float* key_bias = nullptr;
 
   std::size_t keys() const { return context != 0 ? context : start_position + tokens; }
+  // Whether each token sees itself and earlier tokens only, if the pattern is causal.
+  bool sees_only_backwards() const {
+    return !bidirectional && causal_block == 1 && context == 0 && canvas == kNoCanvas && key_bias == nullptr;
+  }
 };
 
 // Writes the batch's keys [tokens, kv_heads * key_dim] and values [tokens, kv_heads * value_dim] to the

@@ -82,8 +82,7 @@ std::vector<OwnedSplit> owned_splits(const AttentionArgs& args, float* memory) {
 }  // namespace
 
 bool can_share_splits(const AttentionSpan& span, const AttentionArgs& args) {
-  return args.pattern == AttentionPattern{} && args.relative_bias.empty() && !span.bidirectional &&
-         span.causal_block == 1 && span.context == 0 && span.key_bias == nullptr &&
+  return args.pattern == AttentionPattern{} && args.relative_bias.empty() && span.sees_only_backwards() &&
          span.tokens <= tokens_per_tile(largest_group(args.kv_of_head));
 }
 

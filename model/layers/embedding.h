@@ -28,6 +28,11 @@ class VocabShard {
 
   // Writes row `id` to `out`, [hidden_size]. Returns false and writes nothing if another rank holds the row.
   bool copy_row(std::size_t id, float* out) const;
+  // This rank's addend in sums of vectors by the weights of their tokens, and of weights: see
+  // kernels::sum_weighted_rows. weights: [rows, local_vocab], sums: [rows, hidden_size + 1].
+  void sum_weighted(TensorView<const float> weights, TensorView<double> sums) const {
+    weight_.sum_weighted_rows(weights, sums);
+  }
 
  private:
   Range tokens_;

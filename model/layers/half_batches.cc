@@ -8,15 +8,11 @@ namespace {
 
 using kernels::AttentionSpan;
 
-bool sees_only_backwards(const AttentionSpan& span) {
-  return !span.bidirectional && span.causal_block == 1 && span.context == 0 && span.key_bias == nullptr;
-}
-
 bool can_be_divided(const Batch& batch) {
   if (batch.tokens.size() < 2 || batch.inputs || !batch.contexts.empty() || !batch.is_global.empty())
     return false;
   for (const std::vector<AttentionSpan>& group : batch.spans) {
-    if (!std::ranges::all_of(group, sees_only_backwards)) return false;
+    if (!std::ranges::all_of(group, &AttentionSpan::sees_only_backwards)) return false;
   }
   return std::ranges::is_sorted(batch.output_rows) && std::ranges::is_sorted(batch.hidden_rows);
 }

@@ -35,6 +35,7 @@ void Model::forward(Communicator& comm, const Batch& batch, const KvCache& cache
 
 Residual Model::begin(Communicator* comm, const StepContext& step, const StageLinks& links) const {
   if (next_token_) return {comm, (*next_token_)(comm, (*embedding_)(step), step), step};
+  if (self_conditioning_) return {comm, (*self_conditioning_)(comm, (*embedding_)(step), step), step};
   if (stage_.is_first())
     return {comm, (*embedding_)(step), embedding_norm_, embedding_projection_.get(), streams_, step};
   const TensorView<float> x = step.workspace.take(step.batch.tokens.size(), streams_ * hidden_size_);
@@ -121,7 +122,13 @@ void Model::run(Communicator* comm, const Batch& batch, const KvCache& cache, Wo
             }
             for_rows(x, batch.hidden_rows, step, on_hidden);
             for_rows(x, batch.output_rows, step, [&](std::size_t first, TensorView<const float> rows) {
-              on_logits(first, logits(rows, step));
+              const TensorView<float> shard = logits(rows, step);
+              // Room for the weights from which the caller computes soft embeddings, and for their sums.
+              if (comm == nullptr && self_conditioning_) {
+                workspace.take(shard.rows(), shard.columns());
+                workspace.take_doubles(shard.rows(), hidden_size_ + 1);
+              }
+              on_logits(first, shard);
             });
           });
 }

@@ -15,6 +15,7 @@
 #include "model/layers/linear/rope.h"
 #include "model/layers/next_token_input.h"
 #include "model/layers/per_layer_inputs.h"
+#include "model/layers/self_conditioning.h"
 #include "model/layers/sequence_head.h"
 #include "model/layers/vocab_tables.h"
 #include "model/memory/kv_cache.h"
@@ -62,12 +63,12 @@ class Model {
 
   // Runs one step. All-reduces: one for the embedding, one per parallel block, two per block of any other
   // kind, and one more for each cross-attention, ParallelExperts, ProjectionNorm, GroupNorm, NextTokenInput,
-  // Mamba1 and PerLayerInputs, for experts with a latent, and for gates with a cutoff. `on_logits` receives
-  // the logits of the output rows in groups of at most kLogitRows rows. Each call passes the index of the
-  // group's first output and this rank's shard of the logits, [rows, local_vocab]. `on_hidden` receives the
-  // hidden rows after the final norm, grouped the same way: [rows, state_size], the same on every rank. An
-  // encoder runs first, on Batch::inputs, and also passes the inputs' hidden rows to `on_hidden`. Collective;
-  // throws CommError.
+  // Mamba1, PerLayerInputs and SelfConditioning, for experts with a latent, and for gates with a cutoff.
+  // `on_logits` receives the logits of the output rows in groups of at most kLogitRows rows. Each call passes
+  // the index of the group's first output and this rank's shard of the logits, [rows, local_vocab].
+  // `on_hidden` receives the hidden rows after the final norm, grouped the same way: [rows, state_size], the
+  // same on every rank. An encoder runs first, on Batch::inputs, and also passes the inputs' hidden rows to
+  // `on_hidden`. Collective; throws CommError.
   using OnLogits = std::function<void(std::size_t first_output, TensorView<const float> local_logits)>;
   using OnHidden = std::function<void(std::size_t first_output, TensorView<const float> hidden)>;
   // Passes the residual stream, [tokens, hidden_size], from stage to stage, and after it the choice of shared
@@ -96,6 +97,8 @@ class Model {
 
   // Whether this is a multi-token prediction layer, which reads hidden states (Batch::states_before).
   bool reads_states() const { return next_token_.has_value(); }
+  // Whether this model computes canvases, whose tokens read soft embeddings (Batch::states_before).
+  bool reads_soft_embeddings() const { return self_conditioning_.has_value(); }
 
   // The tokens whose logits this rank computes; empty on all stages but the last.
   Range local_vocab() const { return output_tokens_ ? output_tokens_->tokens() : Range{}; }
@@ -161,6 +164,7 @@ class Model {
   // projects token vectors itself, or if the model has no projection.
   std::shared_ptr<const ColumnParallelLinear> embedding_projection_;
   std::optional<NextTokenInput> next_token_;  // set in a multi-token prediction layer
+  std::optional<SelfConditioning> self_conditioning_;
   std::optional<RelativeBias> relative_bias_;
   std::optional<PerLayerInputs> per_layer_inputs_;
   std::optional<AltUpProjections> altup_;

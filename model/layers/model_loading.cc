@@ -234,6 +234,9 @@ void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const
     if (!is_first) embedding_projection_ = projection;
     if (spec.next_token)
       next_token_.emplace(loader, names.block(0).next_token, hidden_size_, *spec.next_token);
+    if (spec.self_conditioning)
+      self_conditioning_.emplace(loader, *spec.self_conditioning, hidden_size_, spec.embedding_scale,
+                                 names.self_conditioning);
     sequence_head_ = load_sequence_head(loader, spec, names);
   }
   relative_bias_ = load_relative_bias(loader, spec, names.relative_bias);

@@ -4,6 +4,7 @@
 #include "model/kernels/matmul.h"
 #include "model/kernels/packed_weight.h"
 #include "model/kernels/scaled_weight.h"
+#include "model/kernels/weighted_rows.h"
 #include "model/memory/buffer.h"
 #include "model/memory/workspace.h"
 #include "tp/tensor.h"
@@ -80,6 +81,10 @@ class LocalWeight {
   // One row as float32, [in_features].
   void unpack_row(std::size_t row, float* out) const {
     kernels::unpack_row({layout_, elements_.data()}, row, out);
+  }
+  // See kernels::sum_weighted_rows.
+  void sum_weighted_rows(TensorView<const float> factors, TensorView<double> sums) const {
+    kernels::sum_weighted_rows({layout_, elements_.data()}, factors, sums);
   }
 
  private:

@@ -262,14 +262,19 @@ Field unmask_rule() {
         const std::optional<UnmaskRule> rule =
             value.is_string() ? find_unmask_rule(value.get<std::string>()) : std::nullopt;
         if (!rule) wrong_type(fmt::format("one of {}", fmt::join(unmask_rules(), ", ")), value);
-        settings.rule = *rule;
+        settings.rule = rule;
       },
-      [](const Unmasking& settings) { return std::string(name_of(settings.rule)); });
+      [](const Unmasking& settings) {
+        return settings.rule ? Json(std::string(name_of(*settings.rule))) : Json();
+      });
 }
 
 Field unmask_threshold() {
-  return of_unmasking([](const Json& value, Unmasking& settings) { read(value, settings.threshold); },
-                      [](const Unmasking& settings) { return rounded(settings.threshold); });
+  return of_unmasking(
+      [](const Json& value, Unmasking& settings) { read(value, settings.threshold.emplace()); },
+      [](const Unmasking& settings) {
+        return settings.threshold ? Json(rounded(*settings.threshold)) : Json();
+      });
 }
 
 // Without this setting, the engine's default applies, and nothing is written.

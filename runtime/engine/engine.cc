@@ -69,6 +69,9 @@ void complete(EngineInfo& info, const EnginePlan& plan) {
   const GenerationConfig defaults =
       plan.options.synthetic ? GenerationConfig{} : load_generation_config(folder_of(plan));
   info.default_sampling = defaults.sampling;
+  // Models of canvases draw tokens by a schedule of temperatures, which a temperature multiplies.
+  const std::optional<DiffusionSpec> diffusion = plan.spec().diffusion;
+  if (diffusion && diffusion->canvas && !defaults.says_if_it_draws) info.default_sampling.temperature = 1.0F;
   info.generation = defaults.generation;
   info.generation_notice = defaults.notice;
   info.eos_token_ids = defaults.eos_token_ids.empty() ? plan.config.eos_token_ids : defaults.eos_token_ids;

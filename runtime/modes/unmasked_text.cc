@@ -7,12 +7,14 @@
 namespace tp {
 
 UnmaskedText::UnmaskedText(const UnmaskingPlan& plan, std::vector<TokenId> prompt, std::size_t generated,
-                           std::size_t max_length)
-    : plan_(plan), prompt_(prompt.size()), tokens_(std::move(prompt)) {
+                           std::size_t max_length, RandomTokens random)
+    : plan_(plan), prompt_(prompt.size()), tokens_(std::move(prompt)), random_(std::move(random)) {
   const std::size_t block = plan_.block_length;
-  const bool aligned = plan_.spec.block_length != 0;
-  const std::size_t end = prompt_ + generated;
-  tokens_.resize(aligned ? std::min(max_length, (end + block - 1) / block * block) : end,
+  const bool aligned = plan_.spec.block_length != 0 && !plan_.spec.canvas;
+  const std::size_t before = aligned ? 0 : prompt_;  // blocks are counted from here
+  const std::size_t length = prompt_ + generated - before;
+  const std::size_t whole = before + (length + block - 1) / block * block;
+  tokens_.resize(plan_.spec.block_length != 0 ? std::min(max_length, whole) : prompt_ + generated,
                  plan_.spec.mask_token);
   masked_.assign(tokens_.size(), true);
   std::fill_n(masked_.begin(), prompt_, false);
@@ -26,12 +28,24 @@ void UnmaskedText::begin_block(std::size_t begin) {
   const auto masks = static_cast<std::size_t>(std::count(first, last, true));
   in_block_ = false;
   progress_ = {.length = block_.end - block_.begin, .masks_at_start = masks, .masks = masks};
+  if (plan_.spec.canvas && !done()) {
+    canvas_ = CanvasProgress(plan_.canvas, plan_.passes);
+    draw_canvas({});
+  }
   skip_idle_passes();
+}
+
+void UnmaskedText::draw_canvas(std::span<const std::size_t> kept) {
+  for (std::size_t position = block_.begin; position < block_.end; ++position) {
+    if (!std::ranges::binary_search(kept, position))
+      tokens_[position] = random_(draws_, position - block_.begin);
+  }
+  ++draws_;
 }
 
 // Skips passes for which the schedule unmasks nothing, because they would compute the same as the next pass.
 void UnmaskedText::skip_idle_passes() {
-  if (plan_.rule == UnmaskRule::threshold) return;
+  if (plan_.rule == UnmaskRule::threshold || plan_.spec.canvas) return;
   while (progress_.masks > 0 && scheduled(plan_, progress_) == 0) ++progress_.pass;
 }
 
@@ -47,9 +61,11 @@ std::size_t UnmaskedText::pass_begin() const {
   return block_.begin - (plan_.spec.shifted ? 1 : 0);
 }
 
-// The masked positions of the block, or all of its positions if the schedule unmasks more than are masked.
+// The masked positions of the block, or all of its positions if it is a canvas or if the schedule unmasks
+// more than are masked.
 std::vector<std::size_t> UnmaskedText::proposed_positions() const {
-  const bool all = scheduled(plan_, progress_) > progress_.masks && plan_.rule != UnmaskRule::sequential;
+  const bool all = plan_.spec.canvas ||
+                   (scheduled(plan_, progress_) > progress_.masks && plan_.rule != UnmaskRule::sequential);
   std::vector<std::size_t> positions;
   for (std::size_t position = block_.begin; position < block_.end; ++position) {
     if (all || masked_[position]) positions.push_back(position);
@@ -63,7 +79,27 @@ std::vector<std::size_t> UnmaskedText::pass_rows() const {
   return rows;
 }
 
+std::vector<UnmaskedToken> UnmaskedText::unmask_canvas(std::span<const Proposal> proposals) {
+  std::vector<UnmaskedToken> accepted;
+  std::vector<std::size_t> kept;
+  const bool draws = !canvas_.is_last_pass();
+  for (const std::size_t place : canvas_.take(proposals)) {
+    const std::size_t position = block_.begin + place;
+    accepted.push_back({position, proposals[place].id});
+    kept.push_back(position);
+    tokens_[position] = proposals[place].id;
+  }
+  if (draws) draw_canvas(kept);
+  ++passes_;
+  in_block_ = true;
+  if (!canvas_.ended()) return accepted;
+  std::ranges::copy(canvas_.best(), tokens_.begin() + static_cast<std::ptrdiff_t>(block_.begin));
+  begin_block(block_.end);
+  return accepted;
+}
+
 std::vector<UnmaskedToken> UnmaskedText::unmask(std::span<const Proposal> proposals) {
+  if (plan_.spec.canvas) return unmask_canvas(proposals);
   const std::vector<std::size_t> positions = proposed_positions();
   std::vector<double> confidences(progress_.length, -std::numeric_limits<double>::infinity());
   std::vector<TokenId> proposed(progress_.length);

@@ -6,6 +6,7 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <limits>
 #include <new>
 #include <string>
 #include <string_view>
@@ -22,7 +23,7 @@ struct Unmasker::Run {
   UnmaskedText text;
   Sequence sequence{};                // tokens that the sink has received
   std::vector<Proposal> proposals{};  // proposals of the current pass
-  RequestId cache = 0;                // PassCache::key of the current block; 0: none
+  RequestId block = 0;                // PassCache::key or PassCanvas::key of the current block; 0: none
   RequestId pass = 0;                 // number of the current pass; guarded by the mutex
   bool ended = false;
 };
@@ -71,6 +72,8 @@ Unmasker::Unmasker(Leader& leader, const LeaderOptions& options, const Tokenizer
     : leader_(leader),
       model_(options.model()),
       spec_(*options.diffusion),
+      canvas_(options.generation.canvas),
+      vocab_size_(options.vocab_size),
       cache_(options.engine.unmask_cache),
       max_length_(options.engine.max_length),
       max_canvas_(options.bidirectional ? options.indivisible_tokens() : options.engine.max_length),
@@ -99,7 +102,8 @@ std::shared_ptr<Unmasker::Job> Unmasker::make_job(Request request, EventSink sin
   settings.cache = settings.cache.value_or(cache_);
   check_cache(*settings.cache);
   const bool is_divided = settings.steps != 0 || settings.block_length != 0;
-  const UnmaskingPlan plan(spec_, settings, is_divided ? asked : possible);
+  const UnmaskingPlan plan(spec_, settings, is_divided ? asked : possible, canvas_);
+  check_canvases(settings, plan);
   const auto state = std::make_shared<RequestState>();
   state->seed = request.sampling.seed ? *request.sampling.seed : draw_seed();
   state->max_tokens = possible;
@@ -113,12 +117,38 @@ std::shared_ptr<Unmasker::Job> Unmasker::make_job(Request request, EventSink sin
   state->times.queued = Clock::now();
   const auto job = std::make_shared<Job>(Job{.state = state, .plan = plan});
   for (int sample = 0; sample < state->request.n; ++sample) {
-    Run& run = job->runs.emplace_back(UnmaskedText(plan, state->request.prompt, state->max_tokens, most));
+    Run& run = job->runs.emplace_back(
+        UnmaskedText(plan, state->request.prompt, state->max_tokens, most, random_tokens(*state, sample)));
     run.sequence.state = state;
     run.sequence.sample = sample;
     run.sequence.tokens = state->request.prompt;
   }
   return job;
+}
+
+void Unmasker::check_canvases(const Unmasking& asked, const UnmaskingPlan& plan) const {
+  const auto fits = [&](const std::vector<TokenId>& canvas) {
+    const auto is_token = [&](TokenId id) { return id >= 0 && static_cast<std::size_t>(id) < vocab_size_; };
+    return canvas.size() == plan.block_length && std::ranges::all_of(canvas, is_token);
+  };
+  require<RequestError>(asked.canvases.empty() || (spec_.canvas && std::ranges::all_of(asked.canvases, fits)),
+                        "cannot begin with `canvases`: expected a model of canvases, and {} tokens of the "
+                        "vocabulary (0 to {}) for "
+                        "each canvas, found others for {}; leave them out",
+                        plan.block_length, vocab_size_ - 1, model_);
+}
+
+// Passes draw their proposals with the seeds of the same numbers, and sample 0.
+UnmaskedText::RandomTokens Unmasker::random_tokens(const RequestState& state, int sample) const {
+  if (!spec_.canvas) return {};
+  const auto& given = state.request.unmasking;
+  return [=, seed = state.seed, vocab = std::uint64_t{vocab_size_},
+          canvases = given ? given->canvases : std::vector<std::vector<TokenId>>()](std::size_t draw,
+                                                                                    std::size_t position) {
+    if (draw < canvases.size()) return canvases[draw][position];
+    const RandomDraw random({.seed = seed_of_pass(seed, sample, draw), .sample = 1, .position = position});
+    return static_cast<TokenId>((random.bits(0) >> 32) * vocab >> 32);
+  };
 }
 
 void Unmasker::check_cache(UnmaskCache asked) const {
@@ -191,19 +221,20 @@ void Unmasker::start_pass(const std::shared_ptr<Job>& job, std::size_t index, bo
   pass.cache_prompt = asked.cache_prompt;
   pass.cache_salt = asked.cache_salt;
   pass.priority = asked.priority;
-  PassCache cache;
-  if (job->plan.cache != UnmaskCache::exact) {
-    if (run.cache == 0) run.cache = leader_.reserve_id();
-    cache = {.key = run.cache,
-             .is_filled = run.text.uses_cache(),
-             .begin = run.text.pass_begin(),
-             .tokens = run.text.size()};
+  Pass about{.place = is_first ? Pass::Place::first : Pass::Place::later,
+             .attention_block = job->plan.block_length};
+  const bool leaves_state = spec_.canvas || job->plan.cache != UnmaskCache::exact;
+  if (leaves_state && run.block == 0) run.block = leader_.reserve_id();
+  if (spec_.canvas) {
+    set_canvas(*job, run, pass, about);
+  } else if (leaves_state) {
+    about.cache = {.key = run.block,
+                   .is_filled = run.text.uses_cache(),
+                   .begin = run.text.pass_begin(),
+                   .tokens = run.text.size()};
   }
   const RequestId number = leader_.submit_pass(
-      std::move(pass), [this, job, index](const Event& event) { on_event(job, index, event); },
-      {.place = is_first ? Pass::Place::first : Pass::Place::later,
-       .attention_block = job->plan.block_length,
-       .cache = cache});
+      std::move(pass), [this, job, index](const Event& event) { on_event(job, index, event); }, about);
   bool is_late = false;
   {
     const std::lock_guard lock(mutex_);
@@ -211,6 +242,21 @@ void Unmasker::start_pass(const std::shared_ptr<Job>& job, std::size_t index, bo
     is_late = job->cancelled;
   }
   if (is_late) leader_.cancel(number);
+}
+
+// A request's temperature multiplies the schedule's. At 0, proposals are the most probable tokens, but
+// entropies and soft embeddings follow the schedule all the same.
+void Unmasker::set_canvas(const Job& job, Run& run, Request& request, Pass& pass) {
+  const float asked = job.state->request.sampling.temperature;
+  const CanvasProgress& canvas = run.text.canvas();
+  request.proposal->greedy = asked == 0.0F;
+  using Limits = std::numeric_limits<float>;
+  const float temperature = canvas.temperature() * (asked == 0.0F ? 1.0F : asked);
+  request.sampling.temperature = std::clamp(temperature, Limits::min(), Limits::max());  // 0 would be greedy
+  pass.canvas = {.begin = run.text.canvas_begin(),
+                 .key = run.block,
+                 .has_room = run.text.continues_block(),
+                 .has_next = !canvas.is_last_pass()};
 }
 
 void Unmasker::on_event(const std::shared_ptr<Job>& job, std::size_t index, const Event& event) {
@@ -241,7 +287,7 @@ void Unmasker::end_pass(const std::shared_ptr<Job>& job, std::size_t index) {
   Run& run = job->runs[index];
   try {
     if (!run.sequence.finished()) unmask(*job, run);
-    if (!run.text.uses_cache()) release_cache(run);
+    if (!run.text.continues_block()) release_block(run);
     if (!run.sequence.finished()) return start_pass(job, index, false);
   } catch (const std::bad_alloc&) {
     fail(*job, run, kOutOfMemory);
@@ -278,15 +324,15 @@ void Unmasker::fail(Job& job, Run& run, const std::string& error) {
   if (!run.sequence.finished()) job.state->sink(tp::fail(run.sequence, error));
 }
 
-// Releases the keys and values of the current block, if they are kept.
-void Unmasker::release_cache(Run& run) {
-  if (run.cache != 0) leader_.release_passes(std::exchange(run.cache, 0));
+// Releases what passes have left for the next pass over the current block, if there is anything.
+void Unmasker::release_block(Run& run) {
+  if (run.block != 0) leader_.release_passes(std::exchange(run.block, 0));
 }
 
 // Ends a continuation; the last one also ends the request.
 void Unmasker::end(const std::shared_ptr<Job>& job, Run& run) {
   run.ended = true;
-  release_cache(run);
+  release_block(run);
   RequestState& state = *job->state;
   const bool is_last = --state.open_samples == 0;
   {

@@ -37,17 +37,23 @@ class Unmasker : public Mode {
 
   std::shared_ptr<Job> make_job(Request request, EventSink sink) const;
   void check_cache(UnmaskCache asked) const;
+  // Throws RequestError.
+  void check_canvases(const Unmasking& asked, const UnmaskingPlan& plan) const;
+  UnmaskedText::RandomTokens random_tokens(const RequestState& state, int sample) const;
   void start_pass(const std::shared_ptr<Job>& job, std::size_t run, bool is_first);
+  void set_canvas(const Job& job, Run& run, Request& request, Pass& pass);
   void on_event(const std::shared_ptr<Job>& job, std::size_t run, const Event& event);
   void end_pass(const std::shared_ptr<Job>& job, std::size_t run);
   void unmask(Job& job, Run& run);
   void fail(Job& job, Run& run, const std::string& error);
-  void release_cache(Run& run);
+  void release_block(Run& run);
   void end(const std::shared_ptr<Job>& job, Run& run);
 
   Leader& leader_;
   std::string model_;
   DiffusionSpec spec_;
+  CanvasDefaults canvas_;
+  std::size_t vocab_size_;
   UnmaskCache cache_;
   std::size_t max_length_;
   std::size_t max_canvas_;  // most tokens of a text that is computed as a whole

@@ -96,13 +96,29 @@ std::vector<std::size_t> by_threshold(const UnmaskingPlan& plan, const BlockProg
   return above.size() >= least ? above : most_confident(confidences, least);
 }
 
+// Throws RequestError if canvases cannot do what the request asks.
+void check_canvas(const DiffusionSpec& model, const Unmasking& asked) {
+  require<RequestError>(!asked.rule && !asked.threshold,
+                        "cannot unmask tokens with `{}`: this model has no masks, and accepts tokens by the "
+                        "entropy_bound of its "
+                        "generation_config.json; leave it out",
+                        asked.rule ? "unmask" : "threshold");
+  require<RequestError>(static_cast<std::size_t>(asked.block_length) <= model.block_length,
+                        "cannot make canvases: `block_length` is {}, expected at most the model's {} "
+                        "(canvas_length); lower it, or leave it out",
+                        asked.block_length, model.block_length);
+}
+
 }  // namespace
 
-UnmaskingPlan::UnmaskingPlan(const DiffusionSpec& model, const Unmasking& asked, std::size_t max_tokens)
+UnmaskingPlan::UnmaskingPlan(const DiffusionSpec& model, const Unmasking& asked, std::size_t max_tokens,
+                             const CanvasDefaults& defaults)
     : spec(model),
-      rule(asked.rule),
-      threshold(static_cast<double>(asked.threshold)),
-      cache(asked.cache.value_or(UnmaskCache::exact)) {
+      rule(asked.rule.value_or(UnmaskRule::low_confidence)),
+      threshold(static_cast<double>(asked.threshold.value_or(0.9F))),
+      cache(asked.cache.value_or(UnmaskCache::exact)),
+      canvas(defaults) {
+  if (model.canvas) check_canvas(model, asked);
   const std::size_t usual = model.block_length != 0 ? model.block_length : max_tokens;
   block_length = asked.block_length != 0 ? static_cast<std::size_t>(asked.block_length) : usual;
   require<RequestError>(model.block_length != 0 || max_tokens % block_length == 0,
@@ -122,13 +138,14 @@ UnmaskingPlan::UnmaskingPlan(const DiffusionSpec& model, const Unmasking& asked,
       steps <= kMostPasses * max_tokens,
       "cannot unmask tokens: `steps` is {}, expected at most {} for each of {} tokens; use fewer", steps,
       kMostPasses, max_tokens);
-  passes = steps == 0 ? block_length : steps / blocks;
+  const std::size_t usual_passes = model.canvas ? defaults.max_denoising_steps : block_length;
+  passes = steps == 0 ? usual_passes : steps / blocks;
 }
 
 ProposalSettings UnmaskingPlan::proposal() const {
   ProposalSettings settings{.filtered = spec.filtered_confidence, .mask_token = spec.mask_token};
   if (rule == UnmaskRule::margin) settings.measure = ProposalMeasure::margin;
-  if (rule == UnmaskRule::entropy) settings.measure = ProposalMeasure::entropy;
+  if (rule == UnmaskRule::entropy || spec.canvas) settings.measure = ProposalMeasure::entropy;
   return settings;
 }
 

@@ -19,10 +19,13 @@ struct UnmaskingPlan {
   UnmaskRule rule = UnmaskRule::low_confidence;
   double threshold = 0.0;
   UnmaskCache cache = UnmaskCache::exact;
+  CanvasDefaults canvas{};  // used if blocks are canvases
 
-  // Plans a request for `max_tokens` tokens. Throws RequestError if blocks and passes cannot divide them
-  // evenly.
-  UnmaskingPlan(const DiffusionSpec& model, const Unmasking& asked, std::size_t max_tokens);
+  // Plans a request for `max_tokens` tokens. `defaults`: the model's settings of canvases. Throws
+  // RequestError if blocks and passes cannot divide the tokens evenly, or if canvases cannot do what the
+  // request asks.
+  UnmaskingPlan(const DiffusionSpec& model, const Unmasking& asked, std::size_t max_tokens,
+                const CanvasDefaults& defaults = {});
 
   // Settings of the proposals.
   ProposalSettings proposal() const;

@@ -17,6 +17,22 @@
 
 namespace tp {
 
+// The canvas at the end of a sequence, in a model of canvases.
+struct PassCanvas {
+  static constexpr std::uint64_t kNone = UINT64_MAX;
+
+  std::uint64_t begin = kNone;  // position of the canvas's first token; kNone: there is no canvas
+  // Identifies the canvas. Its tokens read the soft embeddings that the previous pass with this key has left,
+  // if there are any.
+  std::uint64_t key = 0;
+  // For rank 0: the ranks have room for the canvas's soft embeddings, which other canvases may be waiting
+  // for.
+  bool has_room = false;
+  bool has_next = false;  // the pass leaves soft embeddings for another pass
+
+  bool exists() const { return begin != kNone; }
+};
+
 // The facts about a sequence that ranks need to compute it and to choose its tokens.
 struct SequenceStart {
   SamplingParams sampling{};
@@ -30,6 +46,7 @@ struct SequenceStart {
   bool bidirectional = false;         // each token attends to all tokens of its chunk, including later tokens
   std::uint64_t attention_block = 1;  // each token also attends to the rest of its block of this many tokens
   std::uint64_t context = 0;  // number of tokens that each token sees; 0: up to the chunk's last token
+  PassCanvas canvas{};
 };
 
 // A chunk's use of the state cache, if layers are recurrent.
@@ -116,8 +133,9 @@ struct Forward {
   std::vector<std::uint8_t> is_global{};
   std::vector<SequenceChunk> chunks;
   std::vector<Output> outputs;
-  std::vector<SequenceId> ended;  // sequences that the ranks can drop
-  bool in_halves = false;         // compute two half-batches alternately, if the batch can be divided
+  std::vector<SequenceId> ended;                // sequences that the ranks can drop
+  std::vector<std::uint64_t> ended_canvases{};  // keys of canvases whose soft embeddings the ranks can drop
+  bool in_halves = false;  // compute two half-batches alternately, if the batch can be divided
   // For a multi-token prediction layer. True: a row reads the layer's own state after the previous position,
   // which ended a chunk of its sequence. False: a row reads the model's state at the row's position.
   bool reads_own_states = false;

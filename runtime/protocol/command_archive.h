@@ -34,6 +34,7 @@ void serialize(Archive& archive, tp::SequenceStart& start, unsigned /*version*/)
   archive& start.sampling& start.seed& start.sample& start.prefix& start.prompt_tokens& start
       .bidirectional& start.attention_block& start.context;
   archive& start.input.tokens& start.input.positions& start.input.blocks;
+  archive& start.canvas.begin& start.canvas.key& start.canvas.has_next;
 }
 
 template <class Archive>
@@ -63,7 +64,7 @@ void serialize(Archive& archive, tp::want::Candidates& want, unsigned /*version*
 
 template <class Archive>
 void serialize(Archive& archive, tp::want::Proposal& want, unsigned /*version*/) {
-  archive& want.settings.measure& want.settings.filtered& want.settings.mask_token;
+  archive& want.settings.measure& want.settings.filtered& want.settings.mask_token& want.settings.greedy;
 }
 
 template <class Archive>
@@ -79,7 +80,7 @@ void serialize(Archive& archive, tp::Output& output, unsigned /*version*/) {
 template <class Archive>
 void serialize(Archive& archive, tp::Forward& forward, unsigned /*version*/) {
   archive& forward.tokens& forward.token_types& forward.is_global& forward.chunks& forward.outputs& forward
-      .ended& forward.in_halves& forward.reads_own_states;
+      .ended& forward.ended_canvases& forward.in_halves& forward.reads_own_states;
 }
 
 template <class Archive>

@@ -25,7 +25,7 @@ void serialize(Archive& archive, tp::RowCandidates& row, unsigned /*version*/) {
 
 template <class Archive>
 void serialize(Archive& archive, tp::Proposal& proposal, unsigned /*version*/) {
-  archive& proposal.id& proposal.confidence;
+  archive& proposal.id& proposal.confidence& proposal.best;
 }
 
 template <class Archive>

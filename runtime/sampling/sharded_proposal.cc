@@ -1,6 +1,7 @@
 #include "runtime/sampling/sharded_proposal.h"
 
 #include "parallel/exchange/collectives.h"
+#include "runtime/sampling/exponential.h"
 #include "runtime/sampling/max_logit.h"
 #include "runtime/sampling/sampler.h"
 #include "runtime/sampling/vocab_cut.h"
@@ -20,6 +21,8 @@ constexpr float kNever = -std::numeric_limits<float>::infinity();
 float inverse_temperature_of(const SamplingParams& params) {
   return params.greedy() ? 1.0F : inverse_temperature(params.temperature);
 }
+
+bool is_greedy(const ProposalRow& row) { return row.params->greedy() || row.settings.greedy; }
 
 bool is_cut(const SamplingParams& params) { return params.top_k > 0 || params.top_p < 1.0F; }
 
@@ -52,7 +55,7 @@ void cut_rows(Communicator& comm, std::span<LocalProposal> locals) {
   std::vector<Cut> by_share;
   for (LocalProposal& local : locals) {
     const SamplingParams& params = *local.row->params;
-    if (params.greedy() && !local.row->settings.filtered) continue;
+    if (is_greedy(*local.row) && !local.row->settings.filtered) continue;
     if (params.top_k > 0) by_count.push_back({&local.part, static_cast<std::size_t>(params.top_k)});
     if (params.top_p < 1.0F) by_share.push_back({&local.part, 0, params.top_p});
   }
@@ -88,14 +91,23 @@ std::vector<float> distribution_of(const LocalProposal& local) {
   return scaled;
 }
 
+void write_weights(std::span<const float> scaled, std::span<float> weights) {
+  constexpr float kLeast = -22.180709F;  // ln 2^-32
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    weights[i] = scaled[i] >= kLeast ? exp_nonpositive(scaled[i]) : 0.0F;
+}
+
 ShardRow part_of(const LocalProposal& local) {
   ShardRow out;
-  local.row->params->greedy() ? propose_best(local, out) : propose_drawn(local, out);
+  is_greedy(*local.row) ? propose_best(local, out) : propose_drawn(local, out);
   const std::vector<float> scaled = distribution_of(local);
+  write_weights(scaled, local.row->weights);
   const ProposalMeasure measure = local.row->settings.measure;
   out.sums = exact_exp_sums(scaled, 0.0F, measure == ProposalMeasure::entropy);
   if (measure == ProposalMeasure::margin)
     out.best = best_candidates(scaled, local.part.first_id, kProposalSize.best);
+  if (measure == ProposalMeasure::entropy)
+    out.best = best_candidates(local.row->logits, local.part.first_id, 1);
   return out;
 }
 
@@ -114,6 +126,7 @@ std::vector<ShardRow> contribute_proposals(Communicator& comm, std::span<const P
                                            TokenId first_id) {
   if (rows.empty()) return {};
   const std::vector<float> maxima = maxima_of(comm, rows);
+  for (const ProposalRow& row : rows) std::ranges::fill(row.weights, 0.0F);
   std::vector<ShardRow> parts(rows.size(), ShardRow{.usable = false});
   std::vector<LocalProposal> locals;
   std::vector<std::size_t> places;
@@ -149,12 +162,22 @@ const ShardToken* best_proposal(const ProposalRow& row, std::span<const ShardRow
       continue;
     }
     const ShardToken& other = best->tokens.front();
-    const bool wins = row.params->greedy()
+    const bool wins = is_greedy(row)
                           ? more_likely({token.id, token.logit}, {other.id, other.logit})
                           : part.score > best->score || (part.score == best->score && token.id < other.id);
     if (wins) best = &part;
   }
   return best == nullptr ? nullptr : &best->tokens.front();
+}
+
+TokenId most_probable(std::span<const ShardRow> parts) {
+  const Candidate* best = nullptr;
+  for (const ShardRow& part : parts) {
+    for (const Candidate& candidate : part.best) {
+      if (best == nullptr || more_likely(candidate, *best)) best = &candidate;
+    }
+  }
+  return best == nullptr ? -1 : best->id;
 }
 
 double margin_of(std::span<const ShardRow> parts, double log_sum) {
@@ -177,7 +200,7 @@ Proposal conclude_proposal(const ProposalRow& row, std::span<const ShardRow> par
     case ProposalMeasure::margin:
       return {token->id, margin_of(parts, log_sum)};
     case ProposalMeasure::entropy:
-      return {token->id, -sums.entropy()};
+      return {token->id, -sums.entropy(), most_probable(parts)};
     case ProposalMeasure::probability:
       break;
   }

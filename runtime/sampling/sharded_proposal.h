@@ -19,6 +19,9 @@ struct ProposalRow {
   const SamplingParams* params = nullptr;  // valid; temperature, top_k and top_p apply
   DrawKey key{};
   ProposalSettings settings{};
+  // [local_vocab], or empty: room for the tokens' weights, exp(logit - largest logit) of the distribution by
+  // which confidence is measured. Weights below 2^-32 become 0, and so do all weights of an unusable row.
+  std::span<float> weights{};
 };
 
 // The maximum that a rank contributes to a row: its proposal, and its two most likely tokens.

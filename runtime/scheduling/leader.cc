@@ -52,6 +52,7 @@ RequestId Leader::submit_pass(Request request, EventSink sink, const Pass& pass)
 std::size_t Leader::complete_attention(Request& request, std::size_t block) const {
   if (options_.bidirectional) request.bidirectional = true;
   if (!options_.diffusion || options_.diffusion->block_length == 0 || request.bidirectional) return 1;
+  if (options_.diffusion->canvas) return 1;  // tokens of the text attend to earlier tokens
   if (block == 0) block = options_.diffusion->block_length;
   const std::size_t most = std::min(options_.engine.prefill_chunk, options_.step_tokens);
   require<RequestError>(block <= most,

@@ -29,10 +29,16 @@ bool lacks_one_token(const Sequence& sequence) {
 }
 
 // Rounds `tokens`, the number to grant to the sequence, down to whole attention blocks, with a minimum of one
-// block. Returns 0 if the result exceeds `room`.
-std::size_t in_whole_blocks(const Sequence& sequence, std::size_t tokens, std::size_t room) {
+// block. Returns 0 if the result exceeds `room`, or for a canvas `most`.
+std::size_t in_whole_blocks(const Sequence& sequence, std::size_t tokens, std::size_t most,
+                            std::size_t room) {
   const std::size_t block = sequence.attention_block();
   const std::size_t left = sequence.work() - sequence.planned_tokens;
+  if (sequence.has_canvas() && tokens < left) {  // ends before the canvas, or with it
+    const std::size_t text = sequence.text_end() - sequence.planned_tokens;
+    if (text > 0) return std::min(tokens, text);
+    return left <= std::min(most, room) ? left : 0;
+  }
   if (block == 1 || tokens >= left) return tokens;
   const std::size_t begin = sequence.planned_tokens;
   const std::size_t end = std::max((begin + tokens) / block, begin / block + 1) * block;
@@ -71,6 +77,7 @@ PlannedStep Scheduler::plan() {
     throw std::logic_error("the scheduler found no sequence that fits into the cache");
   }
   planned.forward.ended = std::exchange(ended_, {});  // not before: an empty step is not sent
+  planned.forward.ended_canvases = std::exchange(ended_canvases_, {});
   ++steps_in_flight_;
   return planned;
 }
@@ -147,8 +154,8 @@ std::size_t Scheduler::grantable(const Sequence& sequence) const {
 // in_whole_blocks(). Returns false if the cache or the step has no room.
 bool Scheduler::try_grant(const std::shared_ptr<Sequence>& shared, std::size_t tokens, Step& step) {
   Sequence& sequence = *shared;
-  tokens =
-      in_whole_blocks(sequence, std::min(tokens, grantable(sequence)), options_.step_tokens - step.tokens);
+  const std::size_t most = grantable(sequence);
+  tokens = in_whole_blocks(sequence, std::min(tokens, most), most, options_.step_tokens - step.tokens);
   if (tokens == 0 || !try_reserve(sequence, sequence.planned_tokens + tokens, step)) return false;
   if (sequence.granted == 0) step.sequences.push_back(shared);
   sequence.granted += tokens;
@@ -237,9 +244,11 @@ Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& seque
     step.failed.push_back(sequence);
     return Admission::failed;
   }
-  if (waits_for_prefix(*sequence) || waits_for_store(*sequence)) return Admission::waits;
+  if (waits_for_prefix(*sequence) || waits_for_store(*sequence) || waits_for_canvas(*sequence))
+    return Admission::waits;
   if (sequence->least_chunk() > 1) tokens = sequence->least_chunk();
-  const std::size_t least = std::min(sequence->work(), sequence->attention_block());
+  const std::size_t least = sequence->has_canvas() ? sequence->work() - sequence->text_end()
+                                                   : std::min(sequence->work(), sequence->attention_block());
   if (step.tokens + std::max(tokens, least) > options_.step_tokens) return Admission::no_room;
   begin(*sequence);
   if (!sequence->has_blocks_waiting() && !has_room_for_prompt(*sequence)) {
@@ -249,6 +258,7 @@ Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& seque
   }
   sequence->admission = ++admissions_;
   sequence->overtaken = 0;
+  take_canvas(sequence->state->pass.canvas);
   if (store_ != nullptr) note_restored(*sequence);
   running_.push_back(sequence);
   if (sequence->uses_prefix_cache()) {
@@ -333,6 +343,7 @@ std::vector<std::shared_ptr<Sequence>> Scheduler::remove_finished() {
   waiting_.remove_finished(removed);
   for (const auto& sequence : removed) {
     release(sequence->state->pass.cache.key);
+    release(sequence->state->pass.canvas.key);
     waiting_.leave(*sequence->state);
     if (store_ != nullptr) store_->leave(sequence->id);
   }

@@ -19,6 +19,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -81,6 +82,10 @@ struct PlannedStep {
 // cannot be recomputed, because other tokens of the text have changed since. Blocks are kept for a pass only
 // if every prompt is indivisible, so sequences that have started need no more blocks.
 //
+// Canvases: a pass over a canvas computes the canvas in one step, and shares only the text before it. The
+// ranks keep soft embeddings for the next pass until the canvas's key is released. If they keep those of
+// max_sequences canvases, passes over other canvases wait.
+//
 // Recomputation: if the model recomputes the whole sequence for every token, the sequence returns to the
 // front of the queue after each token.
 //
@@ -132,7 +137,7 @@ class Scheduler {
   // (Pass::cache). Sequences in flight stay until their steps are settled.
   std::vector<std::shared_ptr<Sequence>> remove_finished();
 
-  // Releases the blocks kept for a pass with this key. Call this after the last pass.
+  // Releases the blocks and the soft embeddings kept for a pass with this key. Call this after the last pass.
   void release(RequestId key);
 
   // Ends the request's running and waiting sequences with FinishReason::cancelled. Drops the samples that
@@ -191,6 +196,8 @@ class Scheduler {
   bool has_room_for_prompt(const Sequence& sequence) const;
   bool waits_for_prefix(Sequence& sequence);
   bool waits_for_store(const Sequence& sequence);
+  void take_canvas(PassCanvas& canvas);
+  bool waits_for_canvas(const Sequence& sequence) const;
   void note_restored(Sequence& sequence);
   bool can_store(const Sequence& sequence) const;
   std::size_t room_for_prompts() const;
@@ -212,6 +219,8 @@ class Scheduler {
   std::list<std::shared_ptr<Sequence>> running_;  // in order of admission
   std::vector<SequenceId> ended_;                 // ended sequences not yet reported to the ranks
   std::map<RequestId, SequenceId> kept_;          // ended sequences with kept blocks, by PassCache::key
+  std::set<std::uint64_t> canvases_;              // keys of canvases whose soft embeddings the ranks keep
+  std::vector<std::uint64_t> ended_canvases_;     // ended canvases not yet reported to the ranks
   std::uint64_t admissions_ = 0;
   std::uint64_t turns_ = 0;
   std::uint64_t queue_turn_ = 0;  // `turns_` at the queue's last turn

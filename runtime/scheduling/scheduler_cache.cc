@@ -116,24 +116,42 @@ bool Scheduler::can_store(const Sequence& sequence) const {
 
 // Adds the sequence's computed blocks to the prefix cache and to the store.
 void Scheduler::commit(const Sequence& sequence) {
-  blocks_.commit(sequence.id, sequence.tokens, sequence.computed_tokens);
-  if (can_store(sequence)) store_->add(text_of(sequence, sequence.tokens.size()), sequence.computed_tokens);
+  const std::size_t computed = std::min(sequence.computed_tokens, sequence.text_end());
+  blocks_.commit(sequence.id, sequence.tokens, computed);
+  if (can_store(sequence)) store_->add(text_of(sequence, sequence.text_end()), computed);
 }
 
 // Keeps an ended sequence's blocks if another pass over the same text may follow; otherwise releases them.
 void Scheduler::leave_blocks(const Sequence& sequence) {
   const RequestId key = sequence.state->pass.cache.key;
   ended_.push_back(sequence.id);
+  // Another canvas may take the place of a cancelled one at once.
+  if (sequence.finish_reason != FinishReason::length) release(sequence.state->pass.canvas.key);
   if (key != 0 && sequence.finish_reason == FinishReason::length) {
     kept_.emplace(key, sequence.id);
     return;
   }
-  if (can_store(sequence)) store_->end(text_of(sequence, sequence.tokens.size()));
+  if (can_store(sequence)) store_->end(text_of(sequence, sequence.text_end()));
   blocks_.end_sequence(sequence.id);
 }
 
 void Scheduler::release(RequestId key) {
   if (const auto kept = kept_.extract(key); !kept.empty()) blocks_.end_sequence(kept.mapped());
+  if (canvases_.erase(key) != 0) ended_canvases_.push_back(key);
+}
+
+// Lets the ranks keep the soft embeddings that the pass leaves.
+void Scheduler::take_canvas(PassCanvas& canvas) {
+  if (!canvas.has_next) return;
+  canvases_.insert(canvas.key);
+  canvas.has_room = true;
+}
+
+// Whether a pass over a canvas must wait until the ranks have room for its soft embeddings.
+bool Scheduler::waits_for_canvas(const Sequence& sequence) const {
+  const PassCanvas& canvas = sequence.state->pass.canvas;
+  return canvas.has_next && !canvases_.contains(canvas.key) &&
+         canvases_.size() >= options_.engine.max_sequences;
 }
 
 // Whether the cache has room for the whole prompt of a sequence that has just started, in addition to what is
@@ -175,7 +193,8 @@ bool Scheduler::waits_for_prefix(Sequence& sequence) {
   if (still_computing(sequence.ahead.lock().get())) return true;
   sequence.ahead.reset();
   sequence.shared_tokens = 0;
-  const std::size_t longest = sequence.work() - 1;  // the last token is always computed
+  // The last token and a canvas are always computed.
+  const std::size_t longest = std::min(sequence.work() - 1, sequence.text_end());
   for (auto next = running_.rbegin(); next != running_.rend(); ++next) {
     const Sequence& other = **next;
     if (other.admission <= sequence.compared_to) break;
@@ -184,7 +203,8 @@ bool Scheduler::waits_for_prefix(Sequence& sequence) {
     if (other.state->request.cache_salt != sequence.state->request.cache_salt) continue;
     const auto [end, other_end] = std::ranges::mismatch(sequence.tokens, other.tokens);
     const auto common = std::min(static_cast<std::size_t>(end - sequence.tokens.begin()), longest);
-    const std::size_t shared = common / blocks_.block_size() * blocks_.block_size();
+    const std::size_t of_text = std::min(common, other.text_end());
+    const std::size_t shared = of_text / blocks_.block_size() * blocks_.block_size();
     if (shared <= std::max(sequence.shared_tokens, other.computed_tokens)) continue;
     if (blocks_.keeps_states() && !will_keep_state(**next, shared)) continue;
     sequence.ahead = *next;

@@ -4,6 +4,7 @@
 #include "runtime/cache/block_manager.h"
 #include "runtime/cache/block_scores.h"
 #include "runtime/constraint/grammar/progress.h"
+#include "runtime/protocol/command.h"
 #include "runtime/protocol/encoded_input.h"
 #include "runtime/scheduling/pooler.h"
 #include "runtime/scheduling/token_bans.h"
@@ -11,6 +12,7 @@
 #include "tp/event.h"
 #include "tp/request.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -40,6 +42,7 @@ struct Pass {
   Place place = Place::none;
   std::size_t attention_block = 0;  // tokens per block of the attention mask; 0: the model's own length
   PassCache cache{};                // cache shared with other passes
+  PassCanvas canvas{};              // the canvas at the end of the pass's prompt, in a model of canvases
 };
 
 // The state shared by the samples of one request.
@@ -181,6 +184,9 @@ struct Sequence {
   bool indivisible() const { return state->indivisible; }
   // Number of consecutive tokens that must be computed in the same step.
   std::size_t attention_block() const { return state->attention_block; }
+  bool has_canvas() const { return state->pass.canvas.exists(); }
+  // The number of tokens of the text, which later sequences may share: all tokens but those of a canvas.
+  std::size_t text_end() const { return std::min<std::size_t>(tokens.size(), state->pass.canvas.begin); }
   // Minimum number of tokens in the next chunk: a whole indivisible sequence, a whole input to encode, or 1.
   std::size_t least_chunk() const {
     if (indivisible()) return work() - state->pass.cache.begin;

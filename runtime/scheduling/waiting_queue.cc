@@ -10,10 +10,11 @@
 namespace tp {
 namespace {
 
-// Sort key of the queue. Sequences with kept blocks come first, because only they can use these blocks, and
-// other sequences may be waiting for the room that the blocks take up.
+// Sort key of the queue. Sequences for which earlier passes have left something come first, because only they
+// can use it, and other sequences may be waiting for its room.
 std::pair<bool, int> rank_of(const std::shared_ptr<Sequence>& sequence) {
-  return {!sequence->has_blocks_waiting(), sequence->priority()};
+  const bool continues = sequence->has_blocks_waiting() || sequence->state->pass.canvas.has_room;
+  return {!continues, sequence->priority()};
 }
 
 }  // namespace

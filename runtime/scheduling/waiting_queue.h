@@ -1,5 +1,5 @@
-// The sequences waiting to be scheduled. Sequences with kept cache blocks come first. Apart from that,
-// sequences are ordered by priority, then by age.
+// The sequences waiting to be scheduled. Sequences with kept cache blocks or soft embeddings come first.
+// Apart from that, sequences are ordered by priority, then by age.
 #pragma once
 
 #include "runtime/scheduling/sequence.h"

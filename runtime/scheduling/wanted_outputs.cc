@@ -16,7 +16,8 @@ SequenceStart start_of(const Sequence& sequence, std::size_t position) {
                       .input = state.input,
                       .bidirectional = state.request.bidirectional,
                       .attention_block = state.attention_block,
-                      .context = state.pass.cache.tokens};
+                      .context = state.pass.cache.tokens,
+                      .canvas = state.pass.canvas};
   if (needs_history(start.sampling) && position > state.input.positions) {
     const auto first = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(state.input.positions);
     start.prefix.assign(first, sequence.tokens.begin() + static_cast<std::ptrdiff_t>(position));

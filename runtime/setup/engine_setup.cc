@@ -82,6 +82,11 @@ void check_model(const EngineOptions& options, const ModelSpec& spec, const std:
                        "cannot divide {} into {} pipeline stages: it needs a whole step for each output; "
                        "leave `pipeline` out, and the ranks divide every layer",
                        spec.bidirectional || spec.encoder ? "an encoder" : architecture, options.pipeline);
+  require<ConfigError>(
+      options.pipeline == 1 || !spec.self_conditioning,
+      "cannot divide {} into {} pipeline stages: its first layer reads what the last layer has "
+      "predicted; leave `pipeline` out, and the ranks divide every layer",
+      architecture, options.pipeline);
   require<ConfigError>(options.speculation.drafts == DraftKind::none ||
                            !(takes_whole_sequences(spec) || spec.encoder || spec.diffusion),
                        "cannot guess the tokens of {}: `speculation` needs a model that generates one token "
@@ -132,12 +137,15 @@ void choose_sizes(EnginePlan& plan, const ModelSpec& spec) {
     longest = std::min(longest, kUsualCanvas);
   options.max_length = options.max_length == 0 ? longest : std::min(longest, options.max_length);
   // Cached prefixes consist of whole cache blocks, which are therefore as large as the model's blocks.
-  if (spec.diffusion && spec.diffusion->block_length % options.block_size == 0 &&
+  const bool has_canvas = spec.diffusion && spec.diffusion->canvas;
+  if (spec.diffusion && !has_canvas && spec.diffusion->block_length % options.block_size == 0 &&
       spec.diffusion->block_length > 0)
     options.block_size = std::min<std::size_t>(spec.diffusion->block_length, kLargestBlock);
   // A step must hold the longest sequence as a whole.
   if (takes_whole_sequences(spec))
     options.prefill_chunk = std::max(options.prefill_chunk, options.max_length);
+  // A step must hold a canvas as a whole.
+  if (has_canvas) options.prefill_chunk = std::max(options.prefill_chunk, spec.diffusion->block_length);
   // A step must hold the longest input as a whole, in addition to other sequences' generated tokens.
   const std::size_t input = plan.longest_sequence() - options.max_length;
   if (plan.is_seq2seq())

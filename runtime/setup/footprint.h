@@ -17,8 +17,8 @@ namespace tp {
 struct MemoryNeed {
   std::uint64_t weights = 0;
   std::uint64_t workspace = 0;
-  std::uint64_t other = 0;        // an allowance for the tokenizer, messages and stacks
-  std::uint64_t states = 0;       // states of recurrent layers, for all sequences and snapshots
+  std::uint64_t other = 0;   // an allowance for the tokenizer, messages and stacks
+  std::uint64_t states = 0;  // states of recurrent layers and of canvases, for all sequences and snapshots
   std::uint64_t cache_block = 0;  // a block of the KV cache, in all layers of a group: this rank's part
   std::uint64_t whole_block = 0;  // address space of a block, with the parts of the host's other ranks
   std::uint64_t loading = 0;      // buffers while weights are loaded, before workspace and cache exist

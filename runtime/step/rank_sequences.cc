@@ -50,6 +50,7 @@ Batch RankSequences::begin(const Forward& forward) {
     append_positions(entry.start_position, chunk.tokens, part);
     row += chunk.tokens;
   }
+  if (!batch.is_canvas.empty()) batch.is_canvas.resize(batch.tokens.size());
   if (!inputs.tokens.empty()) batch.inputs = std::make_shared<Batch>(std::move(inputs));
   return batch;
 }
@@ -72,7 +73,13 @@ void RankSequences::lay_out(Entry& entry, const SequenceChunk& chunk, Batch& bat
                                   .block_table = entry.tables[group],
                                   .bidirectional = entry.start.bidirectional,
                                   .causal_block = entry.start.attention_block,
-                                  .context = entry.start.context});
+                                  .context = entry.start.context,
+                                  .canvas = entry.start.canvas.begin});
+  }
+  if (entry.start.canvas.exists()) {
+    batch.is_canvas.resize(entry.first_batch_row);
+    for (std::size_t i = 0; i < chunk.tokens; ++i)
+      batch.is_canvas.push_back(chunk.start_position + i >= entry.start.canvas.begin ? 1 : 0);
   }
   if (chunk.state.slot != kNoSlot) {
     StateSpan& states = batch.states.emplace_back();

@@ -112,6 +112,10 @@ void StepExecutor::read_states(const HiddenStates& states, std::size_t own_rows)
   kept_states_ = &*own_states_;
 }
 
+void StepExecutor::keep_soft_embeddings(SoftEmbeddings memory) {
+  canvases_.emplace(std::move(memory), model_.tables().embedding);
+}
+
 // Finds the state that each token reads. Missing states are replaced with zeros; the only effect is that
 // drafts are less accurate.
 void StepExecutor::find_states(const Forward& forward, Batch& batch) const {
@@ -170,6 +174,7 @@ std::vector<Result> StepExecutor::run(const Forward& forward) {
   if (forward.tokens.empty()) return {};
   restore_states(forward);
   if (model_.reads_states()) find_states(forward, batch);
+  if (canvases_) canvases_->begin(forward, sequences_, batch);
   if (!stage_.is_last()) {
     model_.forward(comm_, batch, cache_, workspace_, {}, {}, links_);
     return {};
@@ -226,8 +231,13 @@ void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const flo
     if (is_choice(*rows[i].output)) choices[choice++].row_max = maxima[i];
   }
   std::vector<ShardRow> chosen = choice_.contribute(comm_, choices, first_id);
-  const std::vector<ProposalRow> proposals = proposal_rows(rows, local_logits);
+  const Workspace::Frame frame(workspace_);
+  const std::vector<CanvasRow> canvas = canvas_rows(rows);
+  const TensorView<float> weights =
+      canvas.empty() ? TensorView<float>() : workspace_.take(canvas.size(), own.size());
+  const std::vector<ProposalRow> proposals = proposal_rows(rows, local_logits, weights);
   std::vector<ShardRow> proposed = contribute_proposals(comm_, proposals, first_id);
+  if (!canvas.empty()) canvases_->keep(comm_, canvas, weights, workspace_);
   std::vector<ShardRow> parts;
   std::vector<ShardRowSize> sizes;
   for (std::size_t i = 0, choice = 0, proposal = 0; i < rows.size(); ++i) {
@@ -320,9 +330,12 @@ std::vector<ChoiceRow> StepExecutor::choice_rows(std::span<const Row> rows,
   return choices;
 }
 
+// `weights`: see canvas_rows().
 std::vector<ProposalRow> StepExecutor::proposal_rows(std::span<const Row> rows,
-                                                     TensorView<const float> local_logits) const {
+                                                     TensorView<const float> local_logits,
+                                                     TensorView<float> weights) const {
   std::vector<ProposalRow> proposals;
+  std::size_t weighted = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Output& output = *rows[i].output;
     if (!is_proposal(output)) continue;
@@ -333,8 +346,22 @@ std::vector<ProposalRow> StepExecutor::proposal_rows(std::span<const Row> rows,
          .key = {start.seed, start.sample,
                  sequences_.position_after(output.sequence, output.rows.first + rows[i].offset)},
          .settings = std::get<want::Proposal>(output.want).settings});
+    if (start.canvas.has_next) proposals.back().weights = {weights.row(weighted++), weights.columns()};
   }
   return proposals;
+}
+
+// The rows that leave soft embeddings, in the order of proposal_rows(): a row of weights for each of them.
+std::vector<CanvasRow> StepExecutor::canvas_rows(std::span<const Row> rows) const {
+  std::vector<CanvasRow> found;
+  for (const Row& row : rows) {
+    const PassCanvas& canvas = sequences_.start(row.output->sequence).canvas;
+    if (!canvases_ || !canvas.has_next || !is_proposal(*row.output)) continue;
+    const std::size_t after =
+        sequences_.position_after(row.output->sequence, row.output->rows.first + row.offset);
+    found.push_back({canvas.key, after - 1 - canvas.begin});
+  }
+  return found;
 }
 
 void StepExecutor::append_row(std::size_t output, std::span<const float> row) {

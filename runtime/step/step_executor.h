@@ -7,6 +7,7 @@
 #include "runtime/protocol/outputs.h"
 #include "runtime/sampling/sharded_choice.h"
 #include "runtime/sampling/sharded_proposal.h"
+#include "runtime/step/canvas_states.h"
 #include "runtime/step/rank_sequences.h"
 #include "tp/communicator.h"
 #include "tp/token_mask.h"
@@ -33,6 +34,9 @@ class StepExecutor {
   // For a layer that reads the model's hidden states: sets the states to read, and how many of the
   // layer's own states to keep.
   void read_states(const HiddenStates& states, std::size_t own_rows);
+
+  // For a model of canvases: keeps the soft embeddings of passes in `memory`.
+  void keep_soft_embeddings(SoftEmbeddings memory);
 
   // For the last of several stages: sets the source of masks in place of Forward::masks, which only rank 0
   // has.
@@ -72,8 +76,9 @@ class StepExecutor {
   std::vector<std::optional<float>> row_maxima(std::span<const Row> rows,
                                                TensorView<const float> local_logits);
   std::vector<ChoiceRow> choice_rows(std::span<const Row> rows, TensorView<const float> local_logits);
-  std::vector<ProposalRow> proposal_rows(std::span<const Row> rows,
-                                         TensorView<const float> local_logits) const;
+  std::vector<ProposalRow> proposal_rows(std::span<const Row> rows, TensorView<const float> local_logits,
+                                         TensorView<float> weights) const;
+  std::vector<CanvasRow> canvas_rows(std::span<const Row> rows) const;
   void receive_masks(std::span<const Row> rows, const MaskSource& masks);
 
   Communicator& comm_;
@@ -90,6 +95,7 @@ class StepExecutor {
   HiddenStates* kept_states_ = nullptr;
   const HiddenStates* read_states_ = nullptr;  // the model's states; null if this model reads none
   std::optional<HiddenStates> own_states_;     // this layer's own states, each from the end of a chunk
+  std::optional<CanvasStates> canvases_;       // set for a model of canvases
   ShardedChoice choice_;
   MaskSource mask_source_;                  // set in the last of several stages
   std::vector<Result> results_;             // results of the current pass

@@ -308,6 +308,12 @@ Worker::Worker(Communicator& comm, EnginePlan& plan, const WorkerOptions& option
       statistics_(pipeline_.tensor()) {
   if (!pipeline_.stage().is_whole())
     executor_.receive_masks_from([&](std::size_t) { return pipeline_.receive_mask(vocab_size_); });
+  fail_together(comm_, [&] {
+    if (!loaded_->model.reads_soft_embeddings()) return;
+    executor_.keep_soft_embeddings(SoftEmbeddings(plan.options.max_sequences,
+                                                  plan.spec().diffusion->block_length,
+                                                  static_cast<std::size_t>(info_.state_size)));
+  });
 }
 
 Worker::~Worker() = default;

@@ -1,7 +1,7 @@
 // tp-infer generate, logits and inspect with diffusion language models.
 #include "tests/doc_example.h"
 #include "tests/launch/program.h"
-#include "tests/launch/text_model.h"
+#include "tests/launch/text_diffusion.h"
 #include "tests/reference/diffusion_fixture.h"
 #include "tests/reference/npy_array.h"
 #include "tests/serve/served_program.h"
@@ -30,14 +30,14 @@ Arguments generation_of(const DiffusionFixture& fixture, const DiffusionCase& on
                          prompt_of(fixture), "--json",
                          "--greedy",         "--ignore-eos",
                          "--max-tokens",     std::to_string(one.max_tokens),
-                         "--unmask",         std::string(name_of(one.settings.rule))};
+                         "--unmask",         std::string(name_of(*one.settings.rule))};
   const auto add = [&](const char* name, int value) {
     if (value != 0) arguments.insert(arguments.end(), {name, std::to_string(value)});
   };
   add("--steps", one.settings.steps);
   add("--block-length", one.settings.block_length);
   if (one.settings.rule == UnmaskRule::threshold)
-    arguments.insert(arguments.end(), {"--threshold", std::to_string(one.settings.threshold)});
+    arguments.insert(arguments.end(), {"--threshold", std::to_string(*one.settings.threshold)});
   if (one.settings.cache)
     arguments.insert(arguments.end(), {"--unmask-cache", std::string(name_of(*one.settings.cache))});
   return arguments;
@@ -52,36 +52,6 @@ void expect_success_of(const Arguments& arguments, Finished finished) {
   }
   expect_success(finished);
 }
-
-// A model with a tokenizer whose token i is two letters, and a chat template.
-class TextDiffusion {
- public:
-  explicit TextDiffusion(const std::string& fixture) {
-    for (const auto& entry :
-         std::filesystem::directory_iterator(reference::diffusion_fixture(fixture).folder))
-      std::filesystem::copy(entry.path(), directory_.path() / entry.path().filename());
-    json vocabulary;
-    for (int id = 0; id < 256; ++id)
-      vocabulary[{static_cast<char>('a' + id / 26), static_cast<char>('a' + id % 26)}] = id;
-    const json tokenizer = {{"version", "1.0"},
-                            {"added_tokens", json::array()},
-                            {"normalizer", nullptr},
-                            {"pre_tokenizer",
-                             {{"type", "Split"},
-                              {"pattern", {{"Regex", "[a-z]{2}"}}},
-                              {"behavior", "Isolated"},
-                              {"invert", false}}},
-                            {"post_processor", nullptr},
-                            {"decoder", {{"type", "Fuse"}}},
-                            {"model", {{"type", "WordLevel"}, {"vocab", vocabulary}, {"unk_token", "aa"}}}};
-    directory_.write("tokenizer.json", tokenizer.dump());
-    directory_.write("tokenizer_config.json", json{{"chat_template", kTemplate}}.dump());
-  }
-  std::string path() const { return directory_.path().string(); }
-
- private:
-  TemporaryDirectory directory_;
-};
 
 TEST(Diffusion, GeneratesWhatTheFamiliesOwnCodeDoesOnSeveralRanks) {
   for (const DiffusionFixture& fixture : reference::diffusion_fixtures()) {

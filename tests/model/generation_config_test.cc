@@ -118,6 +118,39 @@ TEST(GenerationConfig, HasBiasesOfSingleTokens) {
                   "sequence_bias of several tokens is not");
 }
 
+TEST(GenerationConfig, SaysHowCanvasesBecomeText) {
+  EXPECT_EQ(load("{}").generation.canvas, CanvasDefaults{});
+  const GenerationConfig config = load(R"({"max_denoising_steps": 12, "t_min": 0.25, "t_max": 0.5,
+      "sampler_config": {"_cls_name": "EntropyBoundSamplerConfig", "entropy_bound": 2.5},
+      "stability_threshold": 0, "confidence_threshold": 0.125, "max_new_tokens": 256})");
+  EXPECT_EQ(config.generation.canvas, (CanvasDefaults{.max_denoising_steps = 12,
+                                                      .t_min = 0.25F,
+                                                      .t_max = 0.5F,
+                                                      .entropy_bound = 2.5F,
+                                                      .stability_threshold = 0,
+                                                      .confidence_threshold = 0.125F}));
+  EXPECT_FALSE(config.says_if_it_draws);
+  EXPECT_TRUE(load(R"({"do_sample": false})").says_if_it_draws);
+}
+
+TEST(GenerationConfig, RefusesSettingsOfCanvasesThatCannotBe) {
+  const auto expect = [](const std::string& text, const std::string& part) {
+    const std::string error = refusal_of<ConfigError>(text);
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+  };
+  expect(R"({"max_denoising_steps": 0})", "max_denoising_steps must be a whole number from 1, found 0");
+  expect(R"({"stability_threshold": -1})", "stability_threshold must be a whole number from 0, found -1");
+  expect(R"({"t_min": 0.9})", "expected t_min >= 0 and a greater t_max, found 0.9 and 0.8");
+  expect(R"({"t_min": -0.1})", "t_min >= 0");
+  expect(R"({"t_max": 1e300})", "t_max");
+  expect(R"({"confidence_threshold": 0})", "confidence_threshold");
+  expect(R"({"sampler_config": {"entropy_bound": -1.0}})", "entropy_bound above 0");
+  expect(R"({"sampler_config": {"_cls_name": "OtherSamplerConfig"}})", "found \"OtherSamplerConfig\"");
+  for (const char* text : {R"({"sampler_config": 3})", R"({"sampler_config": {"entropy_bound": "high"}})",
+                           R"({"t_max": []})", R"({"max_denoising_steps": 2.5})"})
+    EXPECT_THROW(load(text), Error) << text;
+}
+
 std::string text_of(const GenerationConfig& config) {
   const auto list = [](const auto& values) { return fmt::format("{};", fmt::join(values, ",")); };
   const SamplingParams& sampling = config.sampling;

@@ -70,9 +70,47 @@ DiffusionFixture diffusion_fixture(const std::string& name) {
 
 std::vector<DiffusionFixture> diffusion_fixtures() {
   std::vector<DiffusionFixture> fixtures;
-  for (const auto& [name, architecture] : fixture_architectures("diffusion"))
-    fixtures.push_back(diffusion_fixture(name));
+  for (const auto& [name, architecture] : fixture_architectures("diffusion")) {
+    const bool has_masks = std::filesystem::exists(seeded_folder("diffusion", name) / "masked.json");
+    if (has_masks) fixtures.push_back(diffusion_fixture(name));
+  }
   return fixtures;
+}
+
+CanvasFixture canvas_fixture(const std::string& name) {
+  const std::filesystem::path folder = seeded_folder("diffusion", name);
+  const nlohmann::json expected = read_json(folder / "expected.json");
+  const nlohmann::json generated = read_json(folder / "generate.json");
+  CanvasFixture fixture;
+  fixture.folder = folder;
+  fixture.prompt = read_json(folder / "prompt.json").at("ids").get<std::vector<TokenId>>();
+  fixture.noise = generated.at("noise").get<std::vector<std::vector<TokenId>>>();
+  for (const nlohmann::json& step : read_json(folder / "canvases.json").at("steps"))
+    fixture.canvases.push_back(step.at("canvas").get<std::vector<TokenId>>());
+  for (std::size_t step = 0; step < fixture.canvases.size(); ++step) {
+    nlohmann::json rows = nlohmann::json::array();
+    for (const nlohmann::json& row : expected.at("logits")) {
+      if (row.at("step") == step) rows.push_back(row);
+    }
+    fixture.logits.emplace_back(
+        row_table(rows, fixture.canvases[step].size(), expected.at("vocab").get<std::size_t>()));
+  }
+  for (const nlohmann::json& entry : generated.at("cases")) {
+    CanvasCase& one = fixture.cases.emplace_back();
+    one.canvases = entry.at("canvases").get<std::size_t>();
+    one.settings = {.max_denoising_steps = entry.at("max_denoising_steps").get<std::size_t>(),
+                    .t_min = entry.at("t_min").get<float>(),
+                    .t_max = entry.at("t_max").get<float>(),
+                    .entropy_bound = entry.at("entropy_bound").get<float>(),
+                    .stability_threshold = entry.at("stability_threshold").get<std::size_t>(),
+                    .confidence_threshold = entry.at("confidence_threshold").get<float>()};
+    one.result = entry.at("new_ids").get<std::vector<TokenId>>();
+    for (const nlohmann::json& step : entry.at("steps")) {
+      one.accepted.push_back(step.at("accepted").get<std::vector<std::size_t>>());
+      one.best.push_back(step.at("argmax").get<std::vector<TokenId>>());
+    }
+  }
+  return fixture;
 }
 
 }  // namespace tp::reference

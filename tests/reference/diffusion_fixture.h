@@ -31,8 +31,28 @@ struct DiffusionFixture {
   std::vector<DiffusionCase> cached_cases;  // with approximate caches: calls are what each pass computes
 };
 
-// The fixtures of tests/data/seeded/diffusion.
+// One generation of a model of canvases.
+struct CanvasCase {
+  std::size_t canvases = 0;
+  CanvasDefaults settings;
+  std::vector<TokenId> result;                     // without the prompt
+  std::vector<std::vector<std::size_t>> accepted;  // [passes], positions in the canvas
+  std::vector<std::vector<TokenId>> best;          // [passes], the most probable tokens
+};
+
+struct CanvasFixture {
+  std::filesystem::path folder;
+  std::vector<TokenId> prompt;
+  // Three passes over given canvases, each of which reads the soft embeddings of the one before.
+  std::vector<std::vector<TokenId>> canvases;
+  std::vector<ExpectedRows> logits;         // [passes], each [canvas, vocab_size]
+  std::vector<std::vector<TokenId>> noise;  // the tokens in place of random ones, a canvas at a time
+  std::vector<CanvasCase> cases;
+};
+
+// The fixtures of tests/data/seeded/diffusion with masks.
 std::vector<DiffusionFixture> diffusion_fixtures();
+CanvasFixture canvas_fixture(const std::string& name);
 DiffusionFixture diffusion_fixture(const std::string& name);
 
 }  // namespace tp::reference

@@ -76,4 +76,8 @@ void Residual::scale(float factor) {
   if (comm_ != nullptr) kernels::scale(factor, x_);
 }
 
+void Residual::scale_row(std::size_t row, float factor) {
+  if (comm_ != nullptr) kernels::scale(factor, x_.rows_from(row, 1));
+}
+
 }  // namespace tp

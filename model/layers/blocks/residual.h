@@ -12,7 +12,7 @@ namespace tp {
 
 // [tokens, hidden_size], the same on every rank. Some models have several streams, stored side by side. This
 // class computes all of a step's sums over ranks except those in ProjectionNorm, GroupNorm, GatedMlp, Mamba1,
-// MixtureOfExperts (with a latent), PerLayerInputs and NextTokenInput.
+// MixtureOfExperts (with a latent), PerLayerInputs, SelfConditioning and NextTokenInput.
 class Residual {
  public:
   // Sets all streams to the embedding, after the model's norm and projection to hidden_size, if any
@@ -24,8 +24,8 @@ class Residual {
         x_(begin(comm, std::move(embedding), norm, projection, streams, step)),
         stream_size_(x_.columns() / streams),
         frame_(step.workspace) {}
-  // Starts with the previous stage's streams, [tokens, streams * hidden_size], or with one stream: a
-  // multi-token prediction layer's input, or the stream of a site.
+  // Starts with the previous stage's streams, [tokens, streams * hidden_size], or with one stream: the
+  // input that NextTokenInput or SelfConditioning computes, or the stream of a site.
   Residual(Communicator* comm, TensorView<float> x, const StepContext& step, std::size_t streams = 1)
       : comm_(comm), step_(step), x_(x), stream_size_(x.columns() / streams), frame_(step.workspace) {}
 
@@ -53,6 +53,8 @@ class Residual {
   void add(TensorView<float> whole, const std::optional<Norm>& post_norm, float scale = 1.0F);
   // x *= factor
   void scale(float factor);
+  // x[row] *= factor
+  void scale_row(std::size_t row, float factor);
   // For several streams: x[stream] += sum over ranks.
   void add_all_reduced(PartialSum sum, std::size_t stream);
 

@@ -31,6 +31,11 @@ std::optional<LayerInput> load_layer_input(WeightLoader& loader, const BlockSpec
   return LayerInput(loader, *spec.layer_input, hidden_size, names.layer_input);
 }
 
+// One factor, or nothing.
+std::vector<float> load_factor(WeightLoader& loader, bool exists, const std::string& name) {
+  return exists ? loader.whole_vector(name, 1, "one factor per layer") : std::vector<float>();
+}
+
 }  // namespace
 
 SequentialBlock::SequentialBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
@@ -51,8 +56,8 @@ SequentialBlock::SequentialBlock(WeightLoader& loader, const BlockSpec& spec, st
           load_if_present(loader, names.post_feed_forward_norm, hidden_size, spec.post_feed_forward_norm)),
       parallel_experts_(load_parallel_experts(loader, spec, hidden_size, names)),
       layer_input_(load_layer_input(loader, spec, hidden_size, names)),
-      output_scale_(spec.output_scale ? loader.whole_vector(names.output_scale, 1, "one factor per layer")
-                                      : std::vector<float>()),
+      output_scale_(load_factor(loader, spec.output_scale, names.output_scale)),
+      canvas_output_scale_(load_factor(loader, spec.canvas_output_scale, names.canvas_output_scale)),
       residual_scale_(spec.residual_scale) {}
 
 PartialSum SequentialBlock::attend(TensorView<const float> x, const StepContext& step,
@@ -83,7 +88,15 @@ void SequentialBlock::operator()(Residual& x, const StepContext& step,
                       residual_scale_);
   if (feed_forward_.exists()) add_feed_forward(x, step);
   if (layer_input_) x.add((*layer_input_)(x.rows(), step), layer_input_->norm());
-  if (!output_scale_.empty()) x.scale(output_scale_.front());
+  scale_output(x, step);
+}
+
+void SequentialBlock::scale_output(Residual& x, const StepContext& step) const {
+  if (output_scale_.empty()) return;
+  const std::vector<std::uint8_t>& is_canvas = step.batch.is_canvas;
+  if (canvas_output_scale_.empty() || is_canvas.empty()) return x.scale(output_scale_.front());
+  for (std::size_t row = 0; row < is_canvas.size(); ++row)
+    x.scale_row(row, (is_canvas[row] != 0 ? canvas_output_scale_ : output_scale_).front());
 }
 
 void SequentialBlock::add_feed_forward(Residual& x, const StepContext& step) const {

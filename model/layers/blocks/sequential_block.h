@@ -43,6 +43,8 @@ class SequentialBlock {
                     const kernels::PagedCache& cache) const;
   // x += feed_forward(norm(x)), with experts in addition if the block has them.
   void add_feed_forward(Residual& x, const StepContext& step) const;
+  // x *= the learned factor, if the block has one; tokens of a canvas may have another.
+  void scale_output(Residual& x, const StepContext& step) const;
 
   std::optional<Norm> input_norm_;
   AttentionPart attention_;
@@ -56,7 +58,8 @@ class SequentialBlock {
   std::optional<Norm> post_feed_forward_norm_;
   std::optional<ParallelExperts> parallel_experts_;
   std::optional<LayerInput> layer_input_;
-  std::vector<float> output_scale_;  // [1], or empty
+  std::vector<float> output_scale_;         // [1], or empty
+  std::vector<float> canvas_output_scale_;  // [1], or empty: tokens of a canvas have the same factor
   float residual_scale_;
 };
 

@@ -42,9 +42,11 @@ struct Batch {
   // encodes and caches first; null: nothing to encode.
   std::vector<kernels::AttentionSpan> contexts{};
   std::shared_ptr<Batch> inputs{};
-  // [tokens] Only for multi-token prediction layers: the previous token's hidden state, [hidden_size], the
-  // same on every rank; null means zeros.
+  // [tokens] Only for multi-token prediction layers: the previous token's hidden state, [hidden_size]. Only
+  // for models of canvases: the token's soft embedding, [hidden_size]. The same on every rank; null means
+  // zeros.
   std::vector<const float*> states_before{};
+  std::vector<std::uint8_t> is_canvas{};  // [tokens] 1 for tokens of a canvas; empty: no canvas
 };
 
 }  // namespace tp

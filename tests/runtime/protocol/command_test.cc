@@ -53,6 +53,7 @@ TEST(Command, BringsAForwardPassWithAllItSays) {
   start_sent.sample = 8;
   start_sent.prefix = {9, 10};
   start_sent.prompt_tokens = 11;
+  start_sent.canvas = {.begin = 21, .key = 1ULL << 50, .has_next = true};
   SamplingParams& sampling = start_sent.sampling;
   sampling.temperature = 0.5F;
   sampling.top_k = 3;
@@ -70,12 +71,17 @@ TEST(Command, BringsAForwardPassWithAllItSays) {
                      {4, {3, 4}, want::Logits{}},
                      {5, {0, 1}, want::Hidden{}}};
   forward.ended = {11, 12};
+  forward.ended_canvases = {13, 1ULL << 50};
 
   const Forward received = sent(forward);
   EXPECT_EQ(received.tokens, forward.tokens);
   ASSERT_EQ(received.chunks.size(), 2U);
   EXPECT_EQ(received.chunks[0].sequence, 1ULL << 40);
   EXPECT_EQ(received.chunks[0].start_position, 7U);
+  EXPECT_EQ(received.chunks[0].start->canvas.begin, 21U);
+  EXPECT_EQ(received.chunks[0].start->canvas.key, 1ULL << 50);
+  EXPECT_TRUE(received.chunks[0].start->canvas.has_next);
+  EXPECT_EQ(received.ended_canvases, forward.ended_canvases);
   EXPECT_EQ(received.chunks[0].tokens, 3U);
   EXPECT_EQ(received.chunks[0].new_blocks, (std::vector<BlockId>{4, 9}));
   EXPECT_EQ(received.chunks[0].state.slot, 3);

@@ -1,0 +1,118 @@
+// tp-infer generate, serve and inspect with a model of canvases.
+#include "tests/doc_example.h"
+#include "tests/launch/program.h"
+#include "tests/launch/text_diffusion.h"
+#include "tests/serve/served_program.h"
+
+#include <iomanip>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+using nlohmann::json;
+
+std::filesystem::path canvas_folder() { return reference::seeded_folder("diffusion", "diffusiongemma"); }
+
+// Their lengths are those of a model with canvases of 256 tokens; the fixture's have 8.
+TEST(Canvases, TheCommandsOfTheGuideRun) {
+  const TextDiffusion model("diffusiongemma");
+  const std::vector<std::string> lines = doc_example_lines("model/README.md", "### Canvases");
+  for (const std::string& line : lines) {
+    const std::string program = "tp-infer ";
+    std::istringstream words(line.substr(line.find(program) + program.size()));
+    Arguments arguments;
+    for (std::string word; words >> std::quoted(word);)
+      arguments.push_back(word == "DIR"                ? model.path()
+                          : word == "512"              ? "16"
+                          : word == "Once upon a time" ? "oncelu"
+                                                       : word);
+    expect_success(run(2, arguments));
+  }
+  EXPECT_EQ(lines.size(), 2U);
+}
+
+TEST(Canvases, DrawTheSameTextFromASeedOnSeveralRanks) {
+  const std::filesystem::path folder = canvas_folder();
+  std::vector<json> passes;
+  for (const std::size_t ranks : {0, 2, 3}) {
+    const Finished finished =
+        run(ranks, {"generate", "--model", folder, "--tokens", (folder / "prompt.json").string(), "--json",
+                    "--same-bits", "--seed", "5", "--ignore-eos", "--max-tokens", "12", "--steps", "12"});
+    expect_success(finished);
+    const std::vector<json> lines = json_lines(finished.out);
+    ASSERT_EQ(lines.size(), 13U);
+    EXPECT_EQ(lines.back().at("passes"), 12);
+    EXPECT_EQ(lines.back().at("token_ids").size(), 12U);
+    passes.push_back(lines.back().at("token_ids"));
+    for (std::size_t i = 0; i < 12; ++i) passes.back().push_back(lines[i].at("unmasked"));
+  }
+  EXPECT_EQ(passes[1], passes[0]);
+  EXPECT_EQ(passes[2], passes[0]);
+}
+
+TEST(Canvases, AServerAnswersWithThem) {
+  const TextDiffusion model("diffusiongemma");
+  ServedProgram server(2, {"--model", model.path(), "--same-bits"});
+  const json prompt = {
+      {"prompt", "fbepctgjitab"}, {"max_tokens", 12}, {"seed", 3}, {"ignore_eos", true}, {"steps", 8}};
+  json body = prompt;
+  const HttpReply whole = server.post("/v1/completions", body);
+  ASSERT_EQ(whole.status, 200) << whole.body;
+  const std::string text = whole.json().at("choices").at(0).at("text");
+  EXPECT_EQ(text.size(), 24U);
+  body["stream"] = true;
+  std::string streamed;
+  for (const json& chunk : server.post("/v1/completions", body).chunks()) {
+    if (!chunk.at("choices").empty()) streamed += chunk.at("choices").at(0).at("text").get<std::string>();
+  }
+  EXPECT_EQ(streamed, text);
+  for (const auto& [field, value] : json{{"unmask", "margin"}, {"threshold", 0.5}}.items()) {
+    body = prompt;
+    body[field] = value;
+    const HttpReply refused = server.post("/v1/completions", body);
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_NE(refused.body.find("this model has no masks"), std::string::npos) << refused.body;
+  }
+  const HttpReply chat =
+      server.post("/v1/chat/completions",
+                  {{"messages", {{{"role", "user"}, {"content", "fbep"}}}}, {"max_tokens", 4}, {"steps", 3}});
+  EXPECT_EQ(chat.status, 200) << chat.body;
+  EXPECT_TRUE(server.is_idle());
+  server.end();
+}
+
+TEST(Canvases, AConfigWithAnImpossibleCanvasIsOneError) {
+  for (const json& length : {json(0), json(-1), json(4294967296), json("long")}) {
+    const TextDiffusion model("diffusiongemma");
+    change_config(model.path(), {{"canvas_length", length}});
+    expect_one_error(run(1, {"generate", "--model", model.path(), "--prompt", "ab"}), 1, "canvas_length");
+  }
+}
+
+TEST(Canvases, OptionsThatDoNotFitSayWhichDo) {
+  const auto generate = [](Arguments more) {
+    more.insert(more.begin(), {"generate", "--model", canvas_folder(), "--tokens",
+                               (canvas_folder() / "prompt.json").string(), "--max-tokens", "16"});
+    return more;
+  };
+  expect_one_line(run(0, generate({"--unmask", "entropy"})), 1,
+                  "cannot unmask tokens with --unmask: this model has no masks");
+  expect_one_line(run(0, generate({"--block-length", "16"})), 1, "expected at most the model's 8");
+  expect_one_error(run(2, generate({"--pipeline", "2"})), 1,
+                   "into 2 pipeline stages: its first layer reads what the last layer has predicted");
+  expect_one_error(run(0, generate({"--unmask-cache", "dual"})), 1,
+                   "cannot approximate by --unmask-cache dual");
+}
+
+TEST(Canvases, InspectSaysWhatTheyAre) {
+  const Finished finished = run(0, {"inspect", "--model", canvas_folder(), "--ranks", "2"});
+  expect_success(finished);
+  EXPECT_NE(finished.out.find("canvas_length             8"), std::string::npos) << finished.out;
+  EXPECT_EQ(finished.out.find("mask_token_id"), std::string::npos) << finished.out;
+}
+
+}  // namespace
+}  // namespace tp::test

@@ -1,0 +1,84 @@
+// DiffusionGemma's configs: what the fixture does not cover, and what is refused.
+#include "model/config/architectures.h"
+#include "model/config/config.h"
+#include "model/layers/model.h"
+#include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "tests/reference/fixture.h"
+#include "tp/error.h"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+using nlohmann::json;
+
+std::filesystem::path diffusion_gemma_folder() {
+  return reference::seeded_folder("diffusion", "diffusiongemma");
+}
+
+// The fixture's model with these fields; null removes a field.
+ModelSpec diffusion_gemma_with(const json& fields, const json& text_fields = json::object()) {
+  json config = json::parse(std::ifstream(diffusion_gemma_folder() / "config.json"));
+  config.merge_patch(fields);
+  config["text_config"].merge_patch(text_fields);
+  return make_spec(parse_config(config.dump(), "config.json"));
+}
+
+TEST(DiffusionGemma, IsGemma4WithCanvases) {
+  const ModelSpec spec = diffusion_gemma_with({});
+  ASSERT_TRUE(spec.diffusion);
+  EXPECT_TRUE(spec.diffusion->canvas);
+  EXPECT_EQ(spec.diffusion->block_length, 8U);
+  EXPECT_EQ(spec.diffusion->mask_token, -1);
+  EXPECT_EQ(spec.logit_softcap, 30.0F);
+  ASSERT_TRUE(spec.self_conditioning);
+  EXPECT_EQ(spec.self_conditioning->mlp.intermediate_size, 80U);
+  EXPECT_FALSE(spec.self_conditioning->embedding_norm.gain);
+  for (const BlockSpec& block : spec.blocks) {
+    EXPECT_TRUE(block.output_scale && block.canvas_output_scale);
+    EXPECT_TRUE(block.parallel_experts);
+  }
+  EXPECT_TRUE(std::get<AttentionSpec>(spec.blocks[2].attention).values_are_keys);
+  EXPECT_FALSE(std::get<AttentionSpec>(spec.blocks[0].attention).values_are_keys);
+  const BlockNames names = spec.names.names_of_block("model.decoder.layers.3.");
+  EXPECT_EQ(names.canvas_output_scale, "model.decoder.layers.3.layer_scalar");
+  EXPECT_EQ(names.output_scale, "model.encoder.language_model.layers.3.layer_scalar");
+}
+
+TEST(DiffusionGemma, HasTheDefaultsOfItsClass) {
+  const ModelSpec spec = diffusion_gemma_with(
+      {{"canvas_length", nullptr}}, {{"final_logit_softcapping", nullptr}, {"layer_types", nullptr}});
+  EXPECT_EQ(spec.diffusion->block_length, 256U);
+  EXPECT_EQ(spec.logit_softcap, 30.0F);
+  EXPECT_FALSE(std::get<AttentionSpec>(spec.blocks.back().attention).pattern.window);
+}
+
+TEST(DiffusionGemma, RefusesWhatItsPartsCannotExpress) {
+  EXPECT_THROW(diffusion_gemma_with({{"tie_word_embeddings", false}}), ConfigError);
+  EXPECT_THROW(diffusion_gemma_with({}, {{"use_bidirectional_attention", "all"}}), ConfigError);
+  EXPECT_THROW(diffusion_gemma_with({}, {{"attention_k_eq_v", false}}), ConfigError);
+  EXPECT_THROW(diffusion_gemma_with({}, {{"enable_moe_block", false}}), ConfigError);
+  EXPECT_THROW(diffusion_gemma_with({}, {{"num_kv_shared_layers", 2}}), ConfigError);
+  EXPECT_THROW(diffusion_gemma_with({}, {{"hidden_size_per_layer_input", 16}}), ConfigError);
+  EXPECT_THROW(diffusion_gemma_with({}, {{"num_experts", nullptr}}), ConfigError);
+}
+
+TEST(DiffusionGemma, RefusesCanvasesThatNoStepCanHold) {
+  for (const json& length :
+       {json(0), json(-8), json(65537), json(4000000000), json("8"), json(8.5), json::array()})
+    EXPECT_THROW(diffusion_gemma_with({{"canvas_length", length}}), Error) << length;
+  EXPECT_NO_THROW(diffusion_gemma_with({{"canvas_length", 65536}}));
+}
+
+TEST(DiffusionGemma, CannotBeDividedIntoStages) {
+  const auto source = SafetensorsCheckpoint::open(diffusion_gemma_folder());
+  EXPECT_THROW(Model::shape_of(diffusion_gemma_with({}), *source, {0, 1}, {}, {0, 2}), ConfigError);
+  EXPECT_TRUE(Model::shape_of(diffusion_gemma_with({}), *source, {0, 1}, {}).reads_soft_embeddings());
+}
+
+}  // namespace
+}  // namespace tp
