@@ -121,9 +121,13 @@ void FilledCache::fill(std::size_t layer) {
 }
 
 Decoder::Decoder(Communicator& comm, const ModelSpec& spec, const FilledOptions& options)
+    : Decoder(comm, spec, options, SyntheticWeights(DType::bf16, 3), WeightType::bf16) {}
+
+Decoder::Decoder(Communicator& comm, const ModelSpec& spec, const FilledOptions& options,
+                 const WeightSource& weights, WeightType type)
     : comm_(comm),
       options_(options),
-      model_(spec, SyntheticWeights(DType::bf16, 3), {comm.rank(), comm.size()}, WeightType::bf16),
+      model_(spec, weights, {comm.rank(), comm.size()}, type),
       workspace_(model_.workspace_floats({.tokens = options.sequences,
                                           .outputs = options.sequences,
                                           .kv_type = KvType::bf16,
@@ -139,6 +143,7 @@ std::vector<float> Decoder::step(const FilledCache& cache) {
     batch.output_rows.push_back(sequence);
   }
   batch.states.resize(options_.sequences);
+  batch.adapters = adapters_;
   std::vector<float> logits;
   model_.forward(comm_, batch, cache.get(), workspace_, [&](std::size_t, TensorView<const float> rows) {
     for (std::size_t row = 0; row < rows.rows(); ++row)

@@ -4,10 +4,12 @@
 #include "model/layers/model.h"
 #include "model/memory/kv_cache.h"
 #include "model/memory/workspace.h"
+#include "model/weights/source/weight_source.h"
 #include "tp/communicator.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -55,8 +57,13 @@ class FilledCache {
 class Decoder {
  public:
   Decoder(Communicator& comm, const ModelSpec& spec, const FilledOptions& options);
+  // Other weights, in memory as `type`.
+  Decoder(Communicator& comm, const ModelSpec& spec, const FilledOptions& options,
+          const WeightSource& weights, WeightType type);
 
   const Model& model() const { return model_; }
+  // adapters: [sequences] index + 1 of each sequence's adapter in later steps, 0: none; or empty.
+  void use_adapters(std::vector<std::uint32_t> adapters) { adapters_ = std::move(adapters); }
   // Decodes one token of each sequence at the end of its context. Returns the rank's logits. Collective.
   std::vector<float> step(const FilledCache& cache);
   // Seconds of a step: of the clock, or of the processor on the rank that computes longest. Processor time is
@@ -68,6 +75,7 @@ class Decoder {
   FilledOptions options_;
   Model model_;
   Workspace workspace_;
+  std::vector<std::uint32_t> adapters_;
 };
 
 // Throws CommError unless both have the same bits.

@@ -32,6 +32,15 @@ struct DraftInfo {
   bool uses_head = false;
 };
 
+// An adapter beside the model.
+struct AdapterInfo {
+  std::string name;
+  // Digits of a hash of everything that determines its results: the bytes of its files, and its scale.
+  std::string identity;
+  // Whether it replaces tensors of the model (modules_to_save) for all requests, so that all must choose it.
+  bool is_exclusive = false;
+};
+
 // The loaded model, as seen by this rank.
 struct EngineInfo {
   // The options in use. Sizes, `kv_type`, `threads` and a measured `split` are filled in, and `cache_tokens`
@@ -58,9 +67,11 @@ struct EngineInfo {
   // Special tokens that the model's files name but its vocabulary lacks, such as "eos_token_id 261". The
   // engine ignores these tokens. Rank 0 only, usually empty.
   std::vector<std::string> unknown_token_ids;
-  std::size_t weight_bytes = 0;  // on this rank
-  std::size_t stored_bytes = 0;  // bytes of all tensors in the checkpoint's files
-  std::size_t bytes_used = 0;    // part of stored_bytes that this rank used
+  std::vector<AdapterInfo> adapters;  // in the order of EngineOptions::adapters
+  std::size_t weight_bytes = 0;       // on this rank, with adapters
+  std::size_t adapter_bytes = 0;      // the part of weight_bytes that adapters have
+  std::size_t stored_bytes = 0;       // bytes of all tensors in the checkpoint's files
+  std::size_t bytes_used = 0;         // part of stored_bytes that this rank used
   // Bytes that this rank read from storage while loading; see RankReport.
   std::optional<std::uint64_t> bytes_from_storage;
   bool from_packed_cache = false;  // whether weights were loaded from EngineOptions::packed_cache

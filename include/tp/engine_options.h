@@ -20,6 +20,20 @@
 
 namespace tp {
 
+// A low-rank adapter (LoRA) that requests can choose by its name.
+struct AdapterOptions {
+  std::string name;
+  std::filesystem::path path;  // a folder in PEFT's layout, or a GGUF file
+  double scale = 1.0;          // factor of what the adapter adds to the model's weights
+
+  bool operator==(const AdapterOptions&) const = default;
+
+  template <class Archive>
+  void serialize(Archive& archive, unsigned /*version*/) {
+    archive& name& path& scale;
+  }
+};
+
 // Rank 0's options apply to all ranks, except `packed_cache`, `threads`, and the paths of the model, the
 // draft model and the store. If a rank leaves one of these paths empty, it uses rank 0's. EngineInfo::options
 // has the options in use.
@@ -86,6 +100,11 @@ struct EngineOptions {
   // other names select an adapter that is stored with the weights ("retrieval.query"). Empty: the model's
   // own.
   std::string task{};
+  // Adapters beside the model, for Request::adapter. Names must differ.
+  std::vector<AdapterOptions> adapters{};
+  // The adapter of requests that leave Request::adapter unset; empty: the model alone; unset: with
+  // `adapters`, requests must choose.
+  std::optional<std::string> default_adapter{};
   // For measurements: each rank does as much work as if there were this many ranks, so results are
   // meaningless. 0: off.
   std::size_t pretend_ranks = 0;
@@ -107,7 +126,7 @@ struct EngineOptions {
     archive& model& synthetic& weights& kv_type& same_bits& wire& two_batch_overlap& kv_slices&
         favor_features& unmask_cache& prefill_chunk& max_sequences& max_length& block_size& cache_tokens&
             split& measured_split& pipeline& speculation& pretend_ranks& step_time& max_queue&
-                max_queue_tokens& kv_store& kv_store_size& kv_store_min& task;
+                max_queue_tokens& kv_store& kv_store_size& kv_store_min& task& adapters& default_adapter;
   }
 };
 

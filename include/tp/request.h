@@ -66,6 +66,9 @@ struct Request {
   std::vector<TokenId> prompt{};  // for encoder-decoders, the encoder's input
   // For encoder-decoders, the decoder's first tokens; empty: decoder_start_token_id.
   std::vector<TokenId> decoder_prompt{};
+  // The name of one of EngineOptions::adapters; empty: the model alone; unset:
+  // EngineOptions::default_adapter.
+  std::optional<std::string> adapter{};
   SamplingParams sampling{};
   int max_tokens = 256;  // maximum number of tokens to generate; 0: only evaluate the prompt
   // Set if the user did not specify max_tokens. Programs then replace max_tokens with a default from the

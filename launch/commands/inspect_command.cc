@@ -84,10 +84,11 @@ RankShare share_of(const ModelSpec& spec, const Footprint& footprint, std::size_
   return {.heads = owned_heads(shown_attention(spec), tp),
           .columns = columns_of(spec, shown_width(spec), tp),
           .vocab = shard_columns(spec.vocab_size, tp),
-          .weight_bytes = need.weights,
+          .weight_bytes = need.weights - need.adapters,
           .cache_bytes = cache_blocks * need.cache_block,
           .state_bytes = need.states,
-          .workspace_bytes = need.workspace};
+          .workspace_bytes = need.workspace,
+          .adapter_bytes = need.adapters};
 }
 
 // As the engine plans, with all ranks on this machine.
@@ -137,6 +138,7 @@ void add_inspect_command(CLI::App& app, int& /*status*/) {
       "Loads no weights and needs no mpirun. The workspace is for ranks that all run on this machine.\n"
       "Examples:\n"
       "  tp-infer inspect --model DIR --ranks 8 --context 4096\n"
+      "  tp-infer inspect --model DIR --ranks 8 --lora NAME=ADAPTER\n"
       "  tp-infer inspect --model bench/shapes/llama-1b.json --ranks 4 --json");
   command->callback(on_first_rank(*command, [flags] { inspect(*flags); }));
 }

@@ -6,6 +6,7 @@
 #include "launch/common/progress.h"
 #include "launch/common/progress_line.h"
 #include "launch/common/result_output.h"
+#include "launch/options/lora_flag.h"
 #include "launch/options/model_path.h"
 #include "launch/ranks/on_first_rank.h"
 #include "model/quantize/quantize_model.h"
@@ -31,6 +32,7 @@ biases stay f32, and the LM head gets Q6_K where other matrices have fewer bits.
 Examples:
   tp-infer quantize --model DIR --weights q4_k_m --output model-q4_k_m.gguf
   tp-infer quantize --model ORG/NAME --weights int8 --output model-int8.gguf
+  tp-infer quantize --model DIR --lora NAME=ADAPTER --weights bf16 --output merged-bf16.gguf
   tp-infer quantize --model model-bf16.gguf --weights q6_k --output model-q6_k.gguf --force
   mpirun -np 2 tp-infer generate --model model-q4_k_m.gguf --prompt "Once upon a time"
 )";
@@ -39,6 +41,7 @@ struct QuantizeFlags {
   std::string model;
   std::string weights;
   std::string output;
+  std::vector<AdapterOptions> adapters;
   bool force = false;
   std::size_t threads = 0;
   bool json = false;
@@ -100,7 +103,11 @@ QuantizeReport quantize(const QuantizeFlags& flags, const std::filesystem::path&
   const Interruptions interruptions;
   ProgressBar bar("quantizing");
   return quantize_model(
-      {.model = model, .name = name_of_model(flags.model), .weights = flags.weights, .output = flags.output},
+      {.model = model,
+       .name = name_of_model(flags.model),
+       .weights = flags.weights,
+       .output = flags.output,
+       .adapters = flags.adapters},
       [&](std::uint64_t done, std::uint64_t all) {
         require<Error>(!Interruptions::take(),
                        "cannot write {}: expected to run to the end, found an interruption; the unfinished "
@@ -152,6 +159,7 @@ void add_quantize_command(CLI::App& app, int& /*status*/) {
       .add("-o,--output", flags->output, "FILE.gguf", gguf_name(),
            "File to write; it appears once it is complete")
       ->required();
+  add_lora_option(*command, flags->adapters);
   command->add_flag("--force", flags->force, "Replace an existing file");
   options.add("--threads", flags->threads, "N", whole_number(1, kMostThreads),
               "Threads (default: OMP_NUM_THREADS, else one per core that the process may use)");

@@ -72,7 +72,10 @@ Completion GenerateRun::begin(const BatchText& prompt) const {
 
 Completion GenerateRun::begin(const ApiRequest& asked) {
   if (settings_.earlier != nullptr && asked.error.empty()) ids_.add(asked.facts.id);
-  return begin_completion(asked, settings_.defaults, engine_, asked.conversation ? &chat() : nullptr);
+  Completion completion =
+      begin_completion(asked, settings_.defaults, engine_, asked.conversation ? &chat() : nullptr);
+  if (!asked.settings.contains("adapter")) choose_model(asked.facts.model, engine_, completion.request);
+  return completion;
 }
 
 void GenerateRun::note_time(bool has_parts) {

@@ -2,6 +2,7 @@
 
 #include "launch/common/option_group.h"
 #include "launch/options/attention_flag.h"
+#include "launch/options/lora_flag.h"
 #include "launch/options/split_flag.h"
 #include "launch/options/unmasking_flags.h"
 #include "launch/options/wire_flag.h"
@@ -38,6 +39,7 @@ void add_described_options(CLI::App& command, EngineOptions& options) {
       "--kv-type", [&](const std::string& name) { options.kv_type = find_kv_type(name); }, "TYPE",
       {"auto", "f32", "bf16", "int8"}, "Type of the KV cache");
   add_kv_slices_option(command, options.kv_slices);
+  add_lora_option(command, options.adapters);
   group.add_flag("--same-bits", options.same_bits, "Plan for runs with --same-bits");
   add_split_option(command, options.split);
   group.add("--prefill-chunk", options.prefill_chunk, "N", whole_number(1, 65536),
@@ -63,6 +65,7 @@ void EngineFlags::add_to(CLI::App& command, WeightNames names) {
       "--kv-type", [this](const std::string& name) { options.kv_type = find_kv_type(name); }, "TYPE",
       {"auto", "f32", "bf16", "int8"},
       "Type of the KV cache: f32, bf16, int8; auto (f32 with f32 and f16 weights, else bf16)");
+  add_lora_options(command, options);
   command.add_flag("--same-bits", options.same_bits,
                    "Compute the same bits on any number of ranks, in any batch, with any chunks and threads");
   add_split_option(command, options.split, &options.measured_split);

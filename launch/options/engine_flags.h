@@ -14,7 +14,7 @@ namespace tp {
 enum class WeightNames : std::uint8_t { convertible, all };
 
 // Adds the options that decide a model's memory and speed to a command that opens no engine: --model,
-// --weights, --kv-type, --same-bits, --split and --prefill-chunk. `options` must outlive the command.
+// --weights, --kv-type, --lora, --same-bits, --split and --prefill-chunk. `options` must outlive the command.
 void add_described_options(CLI::App& command, EngineOptions& options);
 
 // What was given on the command line for the engine.

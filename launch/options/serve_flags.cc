@@ -10,6 +10,7 @@
 #include "runtime/http/http_call.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -54,6 +55,7 @@ void add_load_options(CLI::App& command, ServeFlags& flags) {
 ServeFlags::ServeFlags() {
   engine.options.step_time = kStepTime;
   engine.options.max_queue = 1024;
+  engine.options.default_adapter = "";  // clients name the model or an adapter
 }
 
 void ServeFlags::add_to(CLI::App& command) {
@@ -97,6 +99,13 @@ ServeOptions ServeFlags::options() const {
     std::filesystem::path name = (find_model(engine.options.model) / "").parent_path().filename();
     if (name.extension() == ".gguf") name = name.stem();
     options.model_names = {name.string()};
+  }
+  for (const AdapterOptions& adapter : engine.options.adapters) {
+    require<ConfigError>(
+        std::ranges::find(options.model_names, adapter.name) == options.model_names.end(),
+        "cannot serve the adapter {} of --lora: expected another name than the model's; change one "
+        "of both (--model-name)",
+        adapter.name);
   }
   if (!gateway().empty()) listen_for_gateway(options);
   options.log_json = log_json;

@@ -5,6 +5,7 @@
 #include "model/weights/quantized/quantization_config.h"
 #include "model/weights/safetensors/safetensors_files.h"
 #include "model/weights/unused_tensors.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -22,6 +23,14 @@ std::unique_ptr<WeightSource> find_weights(const std::filesystem::path& model,
   return open_checkpoint(model, config);
 }
 
+void require_weights(const EngineOptions& options, bool exist) {
+  require<CheckpointError>(
+      options.adapters.empty() || exist,
+      "cannot look at adapters: expected the weights of {}, found only its config; download "
+      "them, or leave the adapters out",
+      options.model.string());
+}
+
 // Quantized models that do not say it have the rest in bf16, as gpt-oss.
 DType dtype_of_rest(const std::filesystem::path& model, DType configured) {
   const std::optional<QuantizationConfig> quantization = find_quantization_config(model);
@@ -36,6 +45,8 @@ DescribedModel::DescribedModel(const EngineOptions& options, std::size_t ranks)
       source_(find_weights(options.model, plan_.config)),
       configured_(source_ ? plan_.config.torch_dtype : dtype_of_rest(options.model, plan_.config.torch_dtype),
                   source_ ? std::vector<QuantizedLayers>() : find_quantized_layers(options.model)) {
+  require_weights(options, source_ != nullptr);
+  if (source_) source_ = with_adapters(plan_, std::move(source_));
   if (source_)
     stored_ = {source_->stored_bytes(), source_->types(),
                count_next_token_tensors(spec_.names.as_stored_in(*source_), *source_)};

@@ -196,7 +196,9 @@ std::string rank_table(const Inspection& found) {
   const bool has_states = found.cache.recurrent_layers != 0;
   std::vector<std::string> columns = {"rank",       "q heads", "kv heads", "mlp columns",
                                       "vocabulary", "weights", "cache",    "workspace"};
+  const bool has_adapters = !found.model.plan().options.adapters.empty();
   if (has_states) columns.insert(columns.end() - 1, "states");
+  if (has_adapters) columns.emplace_back("adapters");
   Table table(columns);
   for (const RankShare& share : found.shares) {
     std::vector<std::string> cells = {fmt::to_string(&share - found.shares.data()),
@@ -208,6 +210,7 @@ std::string rank_table(const Inspection& found) {
                                       format_bytes(share.cache_bytes),
                                       format_bytes(share.workspace_bytes)};
     if (has_states) cells.insert(cells.end() - 1, format_bytes(share.state_bytes));
+    if (has_adapters) cells.push_back(format_bytes(share.adapter_bytes));
     table.add(cells);
   }
   return table.text();
@@ -224,7 +227,8 @@ nlohmann::json ranks_json(const std::vector<RankShare>& shares) {
                      {"weight_bytes", share.weight_bytes},
                      {"cache_bytes", share.cache_bytes},
                      {"state_bytes", share.state_bytes},
-                     {"workspace_bytes", share.workspace_bytes}});
+                     {"workspace_bytes", share.workspace_bytes},
+                     {"adapter_bytes", share.adapter_bytes}});
   }
   return ranks;
 }

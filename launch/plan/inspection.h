@@ -21,6 +21,7 @@ struct RankShare {
   std::size_t cache_bytes = 0;
   std::size_t state_bytes = 0;
   std::size_t workspace_bytes = 0;
+  std::size_t adapter_bytes = 0;  // not part of weight_bytes
 };
 
 // A cache for one sequence.

@@ -41,8 +41,8 @@ bool has_file(const fs::path& path) {
 void refuse_other_folders(const fs::path& folder) {
   if (const fs::path adapter = folder / "adapter_config.json"; has_file(adapter)) {
     throw_error<CheckpointError>(
-        "{}: expected a model, found an adapter ({}) without its model; merge the two, with merge_and_unload "
-        "of the Python package peft, and give the folder of the result",
+        "{}: expected a model, found an adapter ({}) without its model; give its model, and the "
+        "adapter as one of `adapters` (--lora NAME=FOLDER)",
         folder.string(), adapter_text(adapter));
   }
   require<CheckpointError>(!has_file(folder / "model_index.json"),

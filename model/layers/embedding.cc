@@ -40,8 +40,12 @@ PartialSum VocabParallelEmbedding::operator()(const StepContext& step) const {
   for (std::size_t row = 0; row < tokens.size() && !vectors.empty(); ++row) {
     const bool owned = tokens_->copy_row(static_cast<std::size_t>(tokens[row]), vectors.row(row));
     if (!owned) std::fill_n(vectors.row(row), vectors.columns(), 0.0F);
+  }
+  adapters_.apply(step, vectors);
+  for (std::size_t row = 0; row < tokens.size() && !vectors.empty(); ++row) {
     for (std::size_t i = 0; i < vectors.columns(); ++i) vectors(row, i) *= scale_;
     // Sinusoids have no table, so the rank that owns the token's vector adds them.
+    const bool owned = tokens_->tokens().contains(static_cast<std::size_t>(tokens[row]));
     if (sinusoidal_ && owned) add_sinusoids(step.batch.positions[row], vectors.row(row), vectors.columns());
   }
   const TensorView<float> out = projection_ ? (*projection_)(vectors, step) : vectors;
@@ -57,8 +61,9 @@ PartialSum VocabParallelEmbedding::operator()(const StepContext& step) const {
   return PartialSum(out);
 }
 
-TensorView<float> LmHead::operator()(TensorView<const float> hidden, Workspace& workspace) const {
-  const TensorView<float> logits = shard_->weight().multiply(hidden, workspace);
+TensorView<float> LmHead::operator()(TensorView<const float> hidden, const StepContext& step) const {
+  const TensorView<float> logits = shard_->weight().multiply(hidden, step.workspace);
+  adapters_.apply(hidden, step, logits);
   if (!bias_.empty()) kernels::add_bias(bias_, logits);
   if (scale_ != 1.0F) kernels::scale(scale_, logits);
   if (softcap_) kernels::softcap(*softcap_, logits);

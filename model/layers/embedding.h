@@ -4,6 +4,7 @@
 #include "model/layers/axial_positions.h"
 #include "model/layers/linear/linear.h"
 #include "model/layers/linear/step_context.h"
+#include "model/layers/vocab_adapters.h"
 #include "model/memory/workspace.h"
 #include "parallel/shard/partial_sum.h"
 #include "parallel/shard/shard.h"
@@ -45,12 +46,13 @@ class VocabParallelEmbedding {
  public:
   // `scale` multiplies token vectors. `positions`, `types` and `projection` may be null; `projection` must
   // have no bias. `first_position`: the table row of position 0. `axial`: set only on the rank that adds
-  // axial positions. `sinusoidal`: whether to add sines and cosines of positions.
+  // axial positions. `sinusoidal`: whether to add sines and cosines of positions. `adapters`: of `tokens`.
   VocabParallelEmbedding(std::shared_ptr<const VocabShard> tokens, float scale,
                          std::shared_ptr<const VocabShard> positions, std::size_t first_position = 0,
                          std::shared_ptr<const VocabShard> types = nullptr,
                          std::shared_ptr<const ColumnParallelLinear> projection = nullptr,
-                         std::optional<AxialPositions> axial = std::nullopt, bool sinusoidal = false)
+                         std::optional<AxialPositions> axial = std::nullopt, bool sinusoidal = false,
+                         EmbeddingAdapters adapters = {})
       : tokens_(std::move(tokens)),
         scale_(scale),
         positions_(std::move(positions)),
@@ -58,7 +60,8 @@ class VocabParallelEmbedding {
         types_(std::move(types)),
         projection_(std::move(projection)),
         axial_(std::move(axial)),
-        sinusoidal_(sinusoidal) {}
+        sinusoidal_(sinusoidal),
+        adapters_(std::move(adapters)) {}
 
   // Embeds the step's tokens -> this rank's addend, [tokens, vector size]
   PartialSum operator()(const StepContext& step) const;
@@ -72,6 +75,7 @@ class VocabParallelEmbedding {
   std::shared_ptr<const ColumnParallelLinear> projection_;  // whole on every rank
   std::optional<AxialPositions> axial_;
   bool sinusoidal_;
+  EmbeddingAdapters adapters_;
 };
 
 // Logits stay sharded: each rank computes the logits for its own part of the vocabulary.
@@ -80,19 +84,24 @@ class LmHead {
   // `bias`: [local_vocab], or empty. `scale` multiplies logits. With a softcap, they then become softcap *
   // tanh(logit / softcap).
   LmHead(std::shared_ptr<const VocabShard> shard, std::vector<float> bias, float scale,
-         std::optional<float> softcap)
-      : shard_(std::move(shard)), bias_(std::move(bias)), scale_(scale), softcap_(softcap) {}
+         std::optional<float> softcap, HeadAdapters adapters = {})
+      : shard_(std::move(shard)),
+        bias_(std::move(bias)),
+        scale_(scale),
+        softcap_(softcap),
+        adapters_(std::move(adapters)) {}
 
   Range tokens() const { return shard_->tokens(); }
 
   // hidden: [rows, hidden_size] -> [rows, local_vocab]
-  TensorView<float> operator()(TensorView<const float> hidden, Workspace& workspace) const;
+  TensorView<float> operator()(TensorView<const float> hidden, const StepContext& step) const;
 
  private:
   std::shared_ptr<const VocabShard> shard_;
   std::vector<float> bias_;
   float scale_;
   std::optional<float> softcap_;
+  HeadAdapters adapters_;
 };
 
 }  // namespace tp

@@ -55,6 +55,7 @@ template <class Use>
 void Model::compute(Communicator* comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
                     const StageLinks& links, SumTally* tally, const Use& use) const {
   const Workspace::Frame frame(workspace);
+  const AdapterRows adapters(batch.adapters);
   std::vector<RopeAngles> angles;
   for (const Rope& rope : ropes_) angles.push_back(rope(batch.positions, workspace));
   StepContext step{.batch = batch,
@@ -63,7 +64,8 @@ void Model::compute(Communicator* comm, const Batch& batch, const KvCache& cache
                    .tracer = comm != nullptr ? &comm->tracer() : nullptr,
                    .comm = comm,
                    .relative_bias = relative_bias_ ? &*relative_bias_ : nullptr,
-                   .tally = tally};
+                   .tally = tally,
+                   .adapters = comm != nullptr ? &adapters : nullptr};
   TensorView<float> inputs;  // inputs of all layers, [tokens, layers * size]
   if (per_layer_inputs_) inputs = workspace.take(batch.tokens.size(), per_layer_inputs_->columns());
   if (first_values_ != 0) step.first_values = workspace.take(batch.tokens.size(), first_values_);
@@ -102,7 +104,9 @@ void Model::encode(Communicator* comm, const Batch& inputs, const KvCache& cache
       const CrossAttention* const reader = cross_attention_of(*blocks_[layer]);
       if (reader != nullptr) reader->remember(states, step, cache.layer(layer));
     }
-    encoder_->for_rows(x, inputs.hidden_rows, step, on_hidden);
+    encoder_->for_rows(
+        x, inputs.hidden_rows, step,
+        [&](std::size_t first, TensorView<const float> rows, const StepContext&) { on_hidden(first, rows); });
   };
   encoder_->compute(comm, inputs, cache, workspace, {}, nullptr, keep);
 }
@@ -120,16 +124,21 @@ void Model::run(Communicator* comm, const Batch& batch, const KvCache& cache, Wo
               if (sends_choice(batch)) links.send(step.chosen);
               return;
             }
-            for_rows(x, batch.hidden_rows, step, on_hidden);
-            for_rows(x, batch.output_rows, step, [&](std::size_t first, TensorView<const float> rows) {
-              const TensorView<float> shard = logits(rows, step);
-              // Room for the weights from which the caller computes soft embeddings, and for their sums.
-              if (comm == nullptr && self_conditioning_) {
-                workspace.take(shard.rows(), shard.columns());
-                workspace.take_doubles(shard.rows(), hidden_size_ + 1);
-              }
-              on_logits(first, shard);
-            });
+            for_rows(x, batch.hidden_rows, step,
+                     [&](std::size_t first, TensorView<const float> rows, const StepContext&) {
+                       on_hidden(first, rows);
+                     });
+            for_rows(x, batch.output_rows, step,
+                     [&](std::size_t first, TensorView<const float> rows, const StepContext& own) {
+                       const TensorView<float> shard = logits(rows, own);
+                       // Room for the weights from which the caller computes soft embeddings, and for their
+                       // sums.
+                       if (comm == nullptr && self_conditioning_) {
+                         workspace.take(shard.rows(), shard.columns());
+                         workspace.take_doubles(shard.rows(), hidden_size_ + 1);
+                       }
+                       on_logits(first, shard);
+                     });
           });
 }
 
@@ -148,14 +157,18 @@ void Model::for_rows(TensorView<const float> x, std::span<const std::size_t> wan
     const std::size_t rows = std::min(kLogitRows, wanted.size() - first);
     const TensorView<float> streams = step.workspace.take(rows, x.columns());
     kernels::gather_rows(x, wanted.subspan(first, rows), streams);
-    const TensorView<float> last = end(streams, step);
-    on_rows(first, final_norm_ ? (*final_norm_)(last, step.workspace) : last);
+    StepContext own = step;
+    const AdapterRows adapters =
+        step.adapters != nullptr ? step.adapters->of(wanted.subspan(first, rows)) : AdapterRows();
+    if (step.adapters != nullptr) own.adapters = &adapters;
+    const TensorView<float> last = end(streams, own);
+    on_rows(first, final_norm_ ? (*final_norm_)(last, step.workspace) : last, own);
   }
 }
 
 TensorView<float> Model::logits(TensorView<const float> x, const StepContext& step) const {
   const TraceSpan span(step.tracer, Activity::logits, x.rows());
-  return (*lm_head_)(head_transform_ ? (*head_transform_)(x, step) : x, step.workspace);
+  return (*lm_head_)(head_transform_ ? (*head_transform_)(x, step) : x, step);
 }
 
 std::vector<kernels::KvLayout> Model::kv_layouts(KvType type, std::size_t block_size) const {

@@ -107,7 +107,9 @@ class Model {
   const SequenceHead* sequence_head() const { return sequence_head_ ? &*sequence_head_ : nullptr; }
   // Number of weights and biases on this rank, and their size in bytes.
   std::size_t parameters() const { return all_loaded_.elements; }
-  std::size_t weight_bytes() const { return all_loaded_.bytes; }
+  std::size_t weight_bytes() const { return all_loaded_.bytes + all_loaded_.adapter_bytes; }
+  // The part of weight_bytes that adapters have.
+  std::size_t adapter_bytes() const { return all_loaded_.adapter_bytes; }
   // Workspace size, in floats, that is sufficient for any step within the limits, given OpenMP's current
   // number of threads. Measured with shape-only steps.
   std::size_t workspace_floats(const StepLimits& limits) const;
@@ -130,7 +132,7 @@ class Model {
   // The input of the final norm. streams: [rows, streams * hidden_size] -> [rows, state_size]
   TensorView<float> end(TensorView<float> streams, const StepContext& step) const;
   // Passes the wanted rows of the residual streams, after the final norm, to on_rows(first, [rows,
-  // state_size]) in groups of at most kLogitRows.
+  // state_size], their step) in groups of at most kLogitRows.
   template <class OnRows>
   void for_rows(TensorView<const float> x, std::span<const std::size_t> wanted, const StepContext& step,
                 const OnRows& on_rows) const;

@@ -1,4 +1,6 @@
+#include "model/files/printable.h"
 #include "model/layers/model.h"
+#include "model/weights/adapters/adapter.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "model/weights/unused_tensors.h"
 #include "tp/internal/require.h"
@@ -169,8 +171,9 @@ std::optional<HeadTransform> load_transform(WeightLoader& loader, const ModelSpe
 std::optional<LmHead> load_lm_head(WeightLoader& loader, const ModelSpec& spec, const TensorNames& names,
                                    std::shared_ptr<const VocabShard> tokens) {
   if (!spec.has_lm_head) return std::nullopt;
+  HeadAdapters adapters(loader, {names.lm_head, {spec.vocab_size, head_size(spec)}, tokens->tokens()});
   return LmHead(std::move(tokens), load_lm_head_bias(loader, spec, names), spec.logit_scale,
-                spec.logit_softcap);
+                spec.logit_softcap, std::move(adapters));
 }
 
 // Only the first rank loads the head, because only the first rank pools hidden states.
@@ -188,6 +191,22 @@ std::size_t elements_of_first_values(const ModelSpec& spec, TpRank tp) {
   const auto* const mix = first_part<Rwkv7Spec>(spec);
   if (mix == nullptr) return 0;
   return shard_heads_of_some(mix->num_heads, mix->num_heads, tp).local_heads() * mix->head_dim;
+}
+
+// Throws ConfigError if an adapter changes a layer that the model lacks, or that cannot have adapters.
+void require_adapters_are_used(const WeightLoader& loader) {
+  if (loader.adapters() == nullptr) return;
+  for (const Adapter& adapter : loader.adapters()->all()) {
+    const auto require_used = [&](const AdapterMatrix& matrix) {
+      require<ConfigError>(
+          loader.used().contains(&matrix),
+          "{}: the adapter {} has {}, but the model has no such layer, or its layer cannot have "
+          "adapters; choose an adapter of this model, or merge it (tp-infer quantize --lora)",
+          printable(adapter.place), printable(adapter.name), printable(matrix.name));
+    };
+    for (const auto& [name, factors] : adapter.layers) require_used(factors.a);
+    for (const auto& [name, tensor] : adapter.tensors) require_used(tensor);
+  }
 }
 
 }  // namespace
@@ -228,9 +247,12 @@ void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const
         load_if_present(loader, names.embedding_norm, embedding_size(spec), spec.embedding_norm);
     const auto projection = load_projection(loader, spec, names.embedding_projection);
     const bool is_first = spec.adds_behind_projection;
-    embedding_.emplace(embed_tokens_, spec.embedding_scale, positions, spec.first_learned_position, types,
-                       is_first ? projection : nullptr, load_axial(loader, spec, names.axial_positions),
-                       spec.sinusoidal_positions);
+    embedding_.emplace(
+        embed_tokens_, spec.embedding_scale, positions, spec.first_learned_position, types,
+        is_first ? projection : nullptr, load_axial(loader, spec, names.axial_positions),
+        spec.sinusoidal_positions,
+        EmbeddingAdapters(
+            loader, {names.embed_tokens, {spec.vocab_size, embedding_size(spec)}, embed_tokens_->tokens()}));
     if (!is_first) embedding_projection_ = projection;
     if (spec.next_token)
       next_token_.emplace(loader, names.block(0).next_token, hidden_size_, *spec.next_token);
@@ -267,6 +289,7 @@ void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const
   }
   const bool is_part = others.embedding != nullptr || spec.next_token;
   if (!is_part) {
+    if (stage.is_whole()) require_adapters_are_used(loader);
     unused_tensors_ = loader.unread_tensors();
     if (stage.is_whole()) unused_tensors_ = find_unused_tensors(names, loader.source(), unused_tensors_);
   }

@@ -11,6 +11,7 @@
 #include "model/tokenizer/embed_vocabulary.h"
 #include "model/tokenizer/gguf_vocabulary.h"
 #include "model/tokenizer/tokenizer_files.h"
+#include "model/weights/adapters/merged_checkpoint.h"
 #include "model/weights/open_checkpoint.h"
 #include "tp/internal/require.h"
 
@@ -50,7 +51,9 @@ void reorder(std::span<const std::size_t> places, float* row) {
 
 }  // namespace
 
-CheckpointInput::CheckpointInput(const std::filesystem::path& folder, const std::string& name) : name_(name) {
+CheckpointInput::CheckpointInput(const std::filesystem::path& folder, const std::string& name,
+                                 std::span<const AdapterOptions> adapters)
+    : name_(name) {
   CheckpointConfig config = load_config(folder);
   if (const auto fold = family_of(config.architecture).gguf.fold_factors) factors_ = fold(config);
   spec_ = make_spec(config);
@@ -58,9 +61,13 @@ CheckpointInput::CheckpointInput(const std::filesystem::path& folder, const std:
   values_.text("general.name", name);
   write_hyperparameters(config, spec_, name, values_);
   source_ = open_checkpoint(folder);
+  const std::string& architecture = family_of(config.architecture).gguf.architecture_of(config);
+  if (!adapters.empty())
+    source_ = std::make_unique<MergedCheckpoint>(std::move(source_), Adapters(adapters, spec_, architecture),
+                                                 spec_);
   const GgufHeads heads = heads_of(spec_);
   const GgufNames names(spec_.names.as_stored_in(*source_), heads);
-  facts_ = {.architecture = family_of(config.architecture).gguf.architecture_of(config),
+  facts_ = {.architecture = architecture,
             .layers = spec_.blocks.size(),
             .experts = config.num_experts,
             .has_lm_head = !spec_.tied_embeddings,

@@ -7,9 +7,11 @@
 #include "model/quantize/quantize_input.h"
 #include "model/weights/gguf_names.h"
 #include "model/weights/source/weight_source.h"
+#include "tp/engine_options.h"
 
 #include <map>
 #include <memory>
+#include <span>
 
 namespace tp {
 
@@ -18,7 +20,8 @@ namespace tp {
 class CheckpointInput final : public QuantizeInput {
  public:
   // Throws CheckpointError or ConfigError if the checkpoint cannot become a GGUF file.
-  CheckpointInput(const std::filesystem::path& folder, const std::string& name);
+  CheckpointInput(const std::filesystem::path& folder, const std::string& name,
+                  std::span<const AdapterOptions> adapters);
 
   const GgufValues& values() const override { return values_; }
   const ModelFacts& facts() const override { return facts_; }

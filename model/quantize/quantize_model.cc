@@ -140,9 +140,14 @@ std::vector<QuantizedTensors> types_of(const std::vector<GgufOutput>& outputs) {
 }
 
 std::unique_ptr<QuantizeInput> open_input(const QuantizeOptions& options) {
-  if (const std::optional<std::filesystem::path> gguf = find_gguf(options.model))
-    return std::make_unique<GgufInput>(*gguf);
-  return std::make_unique<CheckpointInput>(options.model, options.name);
+  const std::optional<std::filesystem::path> gguf = find_gguf(options.model);
+  require<ConfigError>(
+      !gguf || options.adapters.empty(),
+      "cannot merge adapters into {}: expected a Hugging Face folder, found a GGUF file; give the "
+      "model that the file was made of, or use the adapters beside the file",
+      options.name);
+  if (gguf) return std::make_unique<GgufInput>(*gguf);
+  return std::make_unique<CheckpointInput>(options.model, options.name, options.adapters);
 }
 
 }  // namespace
@@ -159,7 +164,10 @@ QuantizeReport quantize_model(const QuantizeOptions& options, const QuantizeProg
   input->check_header(writer.unfinished());  // before the slow conversion
   conversion.write_matrices();
   writer.finish();
-  return {.types = types_of(writer.tensors()), .file_bytes = writer.size(), .notices = input->notices()};
+  std::vector<std::string> notices = input->notices();
+  if (!options.adapters.empty() && options.weights != "f32")
+    notices.push_back(fmt::format("the sums of weights and adapters are rounded to {}", options.weights));
+  return {.types = types_of(writer.tensors()), .file_bytes = writer.size(), .notices = std::move(notices)};
 }
 
 }  // namespace tp

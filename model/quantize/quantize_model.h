@@ -1,6 +1,8 @@
 // Writes a model as a GGUF file of quantized weights.
 #pragma once
 
+#include "tp/engine_options.h"
+
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -14,6 +16,7 @@ struct QuantizeOptions {
   std::string name;             // the model's name in errors and the metadata
   std::string weights;          // one of TypeChoice::names()
   std::filesystem::path output;
+  std::vector<AdapterOptions> adapters{};  // merged into the weights; only with a Hugging Face folder
 };
 
 // The tensors of one type.

@@ -1,5 +1,6 @@
 #include "model/weights/adapted_checkpoint.h"
 
+#include "model/weights/source/low_rank.h"
 #include "parallel/machine/hash.h"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ struct Factor {
   std::vector<float> values;
   std::size_t columns;
 
-  const float* row(std::size_t index) const { return values.data() + index * columns; }
+  TensorView<const float> view() const { return {values.data(), values.size() / columns, columns}; }
 };
 
 }  // namespace
@@ -83,15 +84,7 @@ void AdaptedCheckpoint::add_adapter(const std::string& layer, MatrixShape shape,
   const std::array<FactorPlace, 2> factors = factors_of(layer, shape);
   const Factor left = read_factor(factors[0], slice.rows, ranks);
   const Factor right = read_factor(factors[1], ranks, slice.columns);
-  const double scale = choice_.alpha / static_cast<double>(choice_.rank);
-  for (std::size_t row = 0; row < out.rows(); ++row) {
-    for (std::size_t column = 0; column < out.columns(); ++column) {
-      double sum = 0.0;
-      for (std::size_t i = 0; i < choice_.rank; ++i)
-        sum += static_cast<double>(left.row(row)[i]) * right.row(i)[column];
-      out(row, column) = static_cast<float>(out(row, column) + scale * sum);
-    }
-  }
+  add_low_rank(left.view(), right.view(), choice_.alpha / static_cast<double>(choice_.rank), out);
 }
 
 std::uint64_t AdaptedCheckpoint::fingerprint() const {

@@ -11,11 +11,14 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace tp {
+
+struct AdapterMatrix;
 
 // Called after each tensor with the number of elements loaded so far on this rank.
 using LoadProgress = std::function<void(std::size_t elements)>;
@@ -52,17 +55,19 @@ struct LoadedWeights {
   std::size_t bytes = 0;            // bytes in memory
   std::size_t expert_elements = 0;  // elements of routed experts
   std::size_t expert_bytes = 0;
+  std::size_t adapter_bytes = 0;  // bytes of adapters, not part of `bytes`
 
   LoadedWeights& operator+=(const LoadedWeights& more) {
     elements += more.elements;
     bytes += more.bytes;
     expert_elements += more.expert_elements;
     expert_bytes += more.expert_bytes;
+    adapter_bytes += more.adapter_bytes;
     return *this;
   }
   LoadedWeights operator-(const LoadedWeights& less) const {
     return {elements - less.elements, bytes - less.bytes, expert_elements - less.expert_elements,
-            expert_bytes - less.expert_bytes};
+            expert_bytes - less.expert_bytes, adapter_bytes - less.adapter_bytes};
   }
 };
 
@@ -90,7 +95,18 @@ class WeightLoader {
   const WeightSource& source() const { return source_; }
   bool reads() const { return mode_ == Mode::weights; }
   // Whether it loads only shapes, and these do not depend on names.
-  bool is_uniform() const { return !reads() && (type_ || source_.names().empty()); }
+  bool is_uniform() const { return !reads() && (type_ || source_.names().empty()) && adapters() == nullptr; }
+  // Whether results must have the same bits on any number of ranks.
+  bool has_same_bits() const { return leaf_heads_ != 0; }
+
+  // The adapters beside the weights; null: none. Layers load their own factors, and report them by use() and
+  // count_adapter().
+  const Adapters* adapters() const { return source_.adapters(); }
+  void use(const AdapterMatrix& matrix) { used_.insert(&matrix); }
+  const std::set<const AdapterMatrix*>& used() const { return used_; }
+  void count_adapter(std::size_t bytes) { loaded_.adapter_bytes += bytes; }
+  // The type in memory of an adapter's matrix that is stored in a type like `stored`.
+  WeightType adapter_type(WeightType stored) const { return type_ == WeightType::f32 ? *type_ : stored; }
 
   // Leaf size of a row-parallel layer's input (see PackedLayout): the size of a head, or leaf_of. 0 without
   // leaves.
@@ -211,6 +227,7 @@ class WeightLoader {
   std::size_t leaf_heads_;
   PackedCache* cache_;
   LoadedWeights loaded_;
+  std::set<const AdapterMatrix*> used_;
   std::size_t largest_columns_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -81,6 +82,20 @@ void compile_constraint(const Engine& engine, const Completion& completion) {
 }
 
 }  // namespace
+
+void choose_model(const std::string& model, const Engine& engine, Request& request) {
+  const std::vector<AdapterInfo>& adapters = engine.info().adapters;
+  if (model.empty() || adapters.empty()) return;
+  if (std::ranges::find(adapters, model, &AdapterInfo::name) != adapters.end()) {
+    request.adapter = model;
+    return;
+  }
+  const std::filesystem::path& path = engine.info().options.model;
+  const std::string own = (path / "").parent_path().filename().string();
+  require<RequestError>(
+      model == own, "`model`: expected one of the adapters or {}, found {}; choose one of them", own, model);
+  request.adapter = "";
+}
 
 int default_max_tokens(const EngineInfo& info, const Request& request, int otherwise) {
   if (info.kind == ModelKind::diffusion) return otherwise;

@@ -21,6 +21,10 @@ std::vector<TokenId> encode_prompt(const std::string& text, const Engine& engine
 // maximum of new tokens by the model's. Throws RequestError.
 void complete_request(Completion& completion, const Engine& engine);
 
+// Chooses the adapter that has the name of a request's model. Throws RequestError if the engine has adapters,
+// and the name belongs neither to one of them nor to the model's folder or file.
+void choose_model(const std::string& model, const Engine& engine, Request& request);
+
 // Begins the completion of a client's request: its prompt, and `defaults` overridden by its settings. The
 // caller adds the continuations. `chat` renders conversations, and may be null for other requests. Throws
 // RequestError.

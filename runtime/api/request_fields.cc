@@ -79,6 +79,11 @@ void read(const Json& value, std::string& target) {
   target = value.get<std::string>();
 }
 
+void read(const Json& value, std::optional<std::string>& target) {
+  if (!value.is_string()) wrong_type("a text", value);
+  target = value.get<std::string>();
+}
+
 void read(const Json& value, std::vector<std::string>& target) {
   const Json list = value.is_string() ? Json::array({value}) : value;
   const bool texts = list.is_array() &&
@@ -126,6 +131,7 @@ Json written(const T& value) {
 
 Json written(float value) { return rounded(value); }
 
+Json written(const std::optional<std::string>& value) { return value ? Json(*value) : Json(); }
 Json written(const std::optional<TokenId>& value) { return value ? Json(*value) : Json(); }
 Json written(const std::optional<std::uint64_t>& value) { return value ? Json(*value) : Json(); }
 
@@ -301,6 +307,7 @@ const std::map<std::string, Field>& all_fields() {
       {"ignore_eos", of_request(&Request::ignore_eos)},
       {"stop", of_request(&Request::stop)},
       {"cache_prompt", rare(of_request(&Request::cache_prompt))},
+      {"adapter", rare(of_request(&Request::adapter))},
       {"cache_salt", rare(of_request(&Request::cache_salt))},
       {"priority", rare(of_request(&Request::priority, std::numeric_limits<int>::min()))},
       {"speculate", rare(of_request(&Request::speculate))},

@@ -33,7 +33,8 @@ LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info) {
           .cache_blocks = plan.cache_blocks,
           .cache = plan.cache_shape(plan.cache_groups(spec)),
           .step_tokens = plan.step_limits().tokens,
-          .generates = !takes_whole_sequences(spec)};
+          .generates = !takes_whole_sequences(spec),
+          .adapters = info.adapters};
 }
 
 StoreSettings store_settings(const EnginePlan& plan, const Sha256Digest& fingerprint, std::size_t ranks) {

@@ -68,6 +68,7 @@ Request BeamRun::request_of(const Beam& beam, std::size_t candidates) const {
   request.candidates_at = {text.size() - 1};
   request.candidates = static_cast<int>(candidates);
   request.cache_salt = asked.cache_salt;
+  request.adapter = asked.adapter;
   if (!asked.cache_prompt) {  // shares the cache only within this search
     request.cache_salt += "\nsearch ";
     request.cache_salt += std::to_string(setup_.id);

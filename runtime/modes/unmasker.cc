@@ -220,6 +220,7 @@ void Unmasker::start_pass(const std::shared_ptr<Job>& job, std::size_t index, bo
   pass.proposal = job->plan.proposal();
   pass.cache_prompt = asked.cache_prompt;
   pass.cache_salt = asked.cache_salt;
+  pass.adapter = asked.adapter;
   pass.priority = asked.priority;
   Pass about{.place = is_first ? Pass::Place::first : Pass::Place::later,
              .attention_block = job->plan.block_length};

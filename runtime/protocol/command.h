@@ -47,6 +47,7 @@ struct SequenceStart {
   std::uint64_t attention_block = 1;  // each token also attends to the rest of its block of this many tokens
   std::uint64_t context = 0;  // number of tokens that each token sees; 0: up to the chunk's last token
   PassCanvas canvas{};
+  std::uint32_t adapter = 0;  // index + 1 among the engine's adapters; 0: none
 };
 
 // A chunk's use of the state cache, if layers are recurrent.

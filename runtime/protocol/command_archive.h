@@ -32,7 +32,7 @@ void serialize(Archive& archive, tp::LogitBias& bias, unsigned /*version*/) {
 template <class Archive>
 void serialize(Archive& archive, tp::SequenceStart& start, unsigned /*version*/) {
   archive& start.sampling& start.seed& start.sample& start.prefix& start.prompt_tokens& start
-      .bidirectional& start.attention_block& start.context;
+      .bidirectional& start.attention_block& start.context& start.adapter;
   archive& start.input.tokens& start.input.positions& start.input.blocks;
   archive& start.canvas.begin& start.canvas.key& start.canvas.has_next;
 }

@@ -3,6 +3,7 @@
 #include "runtime/constraint/request_constraint.h"
 #include "runtime/scheduling/accept.h"
 #include "runtime/scheduling/answer_counts.h"
+#include "runtime/scheduling/request_adapter.h"
 #include "runtime/scheduling/request_check.h"
 #include "runtime/scheduling/seq2seq_request.h"
 #include "runtime/scheduling/step_masks.h"
@@ -37,9 +38,11 @@ RequestId Leader::submit(Request request, EventSink sink) {
 RequestId Leader::submit_pass(Request request, EventSink sink, const Pass& pass) {
   const std::size_t block = complete_attention(request, pass.attention_block);
   check_request(request, options_, tokenizer_ != nullptr);
+  const std::size_t adapter = choose_adapter(options_, request);
   try {
     const std::shared_ptr<RequestState> state = make_state(std::move(request), std::move(sink), block);
     state->pass = pass;
+    state->adapter = adapter;
     return pass.place == Pass::Place::later ? inbox_.submit_again(state) : inbox_.submit(state);
   } catch (const std::bad_alloc&) {
     throw OverloadedError(kOutOfMemory);

@@ -3,6 +3,7 @@
 
 #include "model/config/diffusion_spec.h"
 #include "runtime/cache/cache_shape.h"
+#include "tp/engine_info.h"
 #include "tp/engine_options.h"
 #include "tp/generation_defaults.h"
 #include "tp/model_kind.h"
@@ -29,8 +30,9 @@ struct LeaderOptions {
   std::optional<DiffusionSpec> diffusion{};  // set for diffusion language models
   std::size_t cache_blocks = 0;
   CacheShape cache{};
-  std::size_t step_tokens = 512;  // maximum tokens per step, across all sequences
-  bool generates = true;          // whether sequences can generate token by token
+  std::size_t step_tokens = 512;        // maximum tokens per step, across all sequences
+  bool generates = true;                // whether sequences can generate token by token
+  std::vector<AdapterInfo> adapters{};  // in the order of EngineOptions::adapters
 
   std::string model() const { return engine.model.string(); }
   // Maximum length of an indivisible sequence, in tokens. The step that computes such a sequence must also

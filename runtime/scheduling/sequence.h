@@ -49,6 +49,7 @@ struct Pass {
 struct RequestState {
   RequestId id = 0;
   Request request;
+  std::size_t adapter = 0;       // index + 1 of the request's adapter; 0: none
   std::uint64_t seed = 0;        // the request's seed, or a random seed
   std::size_t max_tokens = 0;    // maximum tokens to generate, capped by the maximum sequence length
   std::vector<TokenId> end_ids;  // tokens that end a continuation, including the model's end tokens

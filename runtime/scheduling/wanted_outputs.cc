@@ -17,7 +17,8 @@ SequenceStart start_of(const Sequence& sequence, std::size_t position) {
                       .bidirectional = state.request.bidirectional,
                       .attention_block = state.attention_block,
                       .context = state.pass.cache.tokens,
-                      .canvas = state.pass.canvas};
+                      .canvas = state.pass.canvas,
+                      .adapter = static_cast<std::uint32_t>(state.adapter)};
   if (needs_history(start.sampling) && position > state.input.positions) {
     const auto first = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(state.input.positions);
     start.prefix.assign(first, sequence.tokens.begin() + static_cast<std::ptrdiff_t>(position));

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <ctime>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -31,6 +32,22 @@ std::string model_asked_for(const Json& body) {
   const Json name = body.value("model", Json());
   return name.is_string() ? name.get<std::string>() : std::string();
 }
+
+// The model that a request asks for.
+struct AskedModel {
+  AskedModel(const Service& service, const Json& body)
+      : name(model_asked_for(body)), adapter(service.adapter_of(name)) {
+    if (name.empty()) name = service.model_name();
+  }
+
+  std::vector<Request> with_adapter(std::vector<Request> requests) const {
+    for (Request& request : requests) request.adapter = adapter;
+    return requests;
+  }
+
+  std::string name;  // for answers
+  std::optional<std::string> adapter;
+};
 
 // Returns a whole number of at least 1, or 0 if the member is absent.
 std::size_t size_or_none(const Json& body, const char* name) {
@@ -174,17 +191,18 @@ std::size_t tokens_of(const std::vector<Request>& requests) {
   return tokens;
 }
 
-Json score_answer(const Service& service, const std::vector<double>& scores, std::size_t tokens) {
+Json score_answer(const AskedModel& asked, const std::vector<double>& scores, std::size_t tokens) {
   Json data = Json::array();
   for (const double score : scores)
     data.push_back({{"index", data.size()}, {"object", "score"}, {"score", score}});
-  return {{"id", new_response_id("score-")}, {"object", "list"},        {"created", std::time(nullptr)},
-          {"model", service.model_name()},   {"data", std::move(data)}, {"usage", usage_of(tokens)}};
+  return {{"id", new_response_id("score-")}, {"object", "list"},
+          {"created", std::time(nullptr)},   {"model", asked.name},
+          {"data", std::move(data)},         {"usage", usage_of(tokens)}};
 }
 
 // Scores of a model that reads both texts together. One text with each of a list is a query with its
 // documents.
-void score_together(Service& service, const Exchange& exchange, const Json& body) {
+void score_together(Service& service, const Exchange& exchange, const Json& body, const AskedModel& asked) {
   const bool activated = is_activated(body);
   const Pairs pairs = pairs_of(body);
   Ranking ranking(*service.model.engine);
@@ -197,14 +215,14 @@ void score_together(Service& service, const Exchange& exchange, const Json& body
   std::vector<Request> requests = std::move(ranking.requests());
   const std::size_t tokens = tokens_of(requests);
   PooledCall::start(
-      service, exchange, std::move(requests), "text_2",
-      [&service, ranking = std::move(ranking), tokens, activated](std::vector<std::vector<float>> states) {
-        return score_answer(service, shown_scores(ranking, std::move(states), activated), tokens);
+      service, exchange, asked.with_adapter(std::move(requests)), "text_2",
+      [asked, ranking = std::move(ranking), tokens, activated](std::vector<std::vector<float>> states) {
+        return score_answer(asked, shown_scores(ranking, std::move(states), activated), tokens);
       });
 }
 
 // Similarities of embeddings: the cosine of their angle.
-void score_apart(Service& service, const Exchange& exchange, const Json& body) {
+void score_apart(Service& service, const Exchange& exchange, const Json& body, const AskedModel& asked) {
   const Embedder& embedder = embedder_of(service);
   Pairs pairs = pairs_of(body);
   std::vector<Request> requests;
@@ -217,14 +235,14 @@ void score_apart(Service& service, const Exchange& exchange, const Json& body) {
     }
   }
   PooledCall::start(
-      service, exchange, std::move(requests), "text_2",
-      [&service, &embedder, tokens, pairs = std::move(pairs)](std::vector<std::vector<float>> states) {
+      service, exchange, asked.with_adapter(std::move(requests)), "text_2",
+      [asked, &embedder, tokens, pairs = std::move(pairs)](std::vector<std::vector<float>> states) {
         std::vector<std::vector<float>> embeddings;
         for (std::vector<float>& state : states) embeddings.push_back(embedder.embedding(std::move(state)));
         std::vector<double> scores;
         for (std::size_t i = 0; i < pairs.second.size(); ++i)
           scores.push_back(cosine(embeddings[pairs.first_of(i)], embeddings[pairs.first.size() + i]));
-        return score_answer(service, scores, tokens);
+        return score_answer(asked, scores, tokens);
       });
 }
 
@@ -232,7 +250,7 @@ void score_apart(Service& service, const Exchange& exchange, const Json& body) {
 
 void embeddings(Service& service, const Exchange& exchange) {
   const Json body = parse_body(exchange->take_body());
-  service.require_model(model_asked_for(body));
+  const AskedModel asked(service, body);
   const Embedder& embedder = embedder_of(service);
   const bool as_base64 = encoding_of(body) == "base64";
   const std::size_t dimensions = size_or_none(body, "dimensions");
@@ -245,8 +263,8 @@ void embeddings(Service& service, const Exchange& exchange) {
     requests.push_back(embedder.make_request(std::move(input)));
   }
   PooledCall::start(
-      service, exchange, std::move(requests), "input",
-      [&service, &embedder, as_base64, dimensions, tokens](std::vector<std::vector<float>> states) {
+      service, exchange, asked.with_adapter(std::move(requests)), "input",
+      [asked, &embedder, as_base64, dimensions, tokens](std::vector<std::vector<float>> states) {
         Json data = Json::array();
         for (std::vector<float>& state : states) {
           const std::vector<float> embedding = embedder.embedding(std::move(state), dimensions);
@@ -255,14 +273,14 @@ void embeddings(Service& service, const Exchange& exchange) {
         }
         return Json{{"object", "list"},
                     {"data", std::move(data)},
-                    {"model", service.model_name()},
+                    {"model", asked.name},
                     {"usage", usage_of(tokens)}};
       });
 }
 
 void rerank(Service& service, const Exchange& exchange) {
   const Json body = parse_body(exchange->take_body());
-  service.require_model(model_asked_for(body));
+  const AskedModel asked(service, body);
   const EngineInfo& info = service.model.engine->info();
   refuse(body, kNotHere);
   require<RequestError>(
@@ -283,8 +301,8 @@ void rerank(Service& service, const Exchange& exchange) {
   std::vector<Request> requests = std::move(ranking.requests());
   const std::size_t tokens = tokens_of(requests);
   PooledCall::start(
-      service, exchange, std::move(requests), "documents",
-      [&service, ranking = std::move(ranking), documents, top, with_texts, activated,
+      service, exchange, asked.with_adapter(std::move(requests)), "documents",
+      [asked, ranking = std::move(ranking), documents, top, with_texts, activated,
        tokens](std::vector<std::vector<float>> states) {
         const std::vector<double> relevance = shown_scores(ranking, std::move(states), activated);
         std::vector<std::size_t> order(relevance.size());
@@ -297,7 +315,7 @@ void rerank(Service& service, const Exchange& exchange) {
           if (with_texts) results.back()["document"] = {{"text", documents[i]}};
         }
         return Json{{"id", new_response_id("rerank-")},
-                    {"model", service.model_name()},
+                    {"model", asked.name},
                     {"results", std::move(results)},
                     {"usage", usage_of(tokens)}};
       });
@@ -305,10 +323,10 @@ void rerank(Service& service, const Exchange& exchange) {
 
 void score(Service& service, const Exchange& exchange) {
   const Json body = parse_body(exchange->take_body());
-  service.require_model(model_asked_for(body));
+  const AskedModel asked(service, body);
   refuse(body, kNotHere);
-  if (can_rank(service.model.engine->info())) return score_together(service, exchange, body);
-  score_apart(service, exchange, body);
+  if (can_rank(service.model.engine->info())) return score_together(service, exchange, body, asked);
+  score_apart(service, exchange, body, asked);
 }
 
 }  // namespace tp::endpoints

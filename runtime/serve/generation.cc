@@ -60,7 +60,7 @@ ApiError Generation::error_of(const std::exception& error) const {
 std::vector<Request> Generation::make_requests(ApiCall call) {
   const AnswerFacts& facts = call.prompts.front().facts;
   const bool is_chat = facts.form == AnswerFacts::Form::chat_completion;
-  service_.require_model(facts.model);
+  const std::optional<std::string> adapter = service_.adapter_of(facts.model);
   require<RequestError>(!is_chat || service_.model.chat.has_value(), "{}", service_.model.chat_error);
   fix_identity(call, is_chat ? format_->id_prefix() : "cmpl-");
   answer_.model = facts.model.empty() ? service_.model_name() : facts.model;
@@ -68,6 +68,7 @@ std::vector<Request> Generation::make_requests(ApiCall call) {
   std::size_t choices = 0;
   for (const ApiRequest& prompt : call.prompts) {
     Completion& completion = answer_.completions.emplace_back(begin(call, prompt));
+    if (adapter && !prompt.settings.contains("adapter")) completion.request.adapter = adapter;
     const auto samples = static_cast<std::size_t>(completion.request.n);
     choices += samples;
     require<RequestError>(choices <= kMaxChoices,

@@ -8,6 +8,7 @@
 #include "tp/error.h"
 
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -121,6 +122,10 @@ void Server::announce(const HttpUrl& gateway, std::size_t ranks,
   const EngineInfo& info = service_.model.engine->info();
   char machine[256] = "";
   ::gethostname(machine, sizeof(machine) - 1);
+  std::string names;
+  for (const AdapterInfo& adapter : info.adapters)
+    names += fmt::format("{} {}\n", adapter.name, adapter.identity);
+  const std::string adapters = names.empty() ? "" : fmt::format(" {:016x}", std::hash<std::string>()(names));
   const Announcement announcement{
       .host = service_.options.host,
       .port = port(),
@@ -128,8 +133,8 @@ void Server::announce(const HttpUrl& gateway, std::size_t ranks,
       .machine = machine,
       .isa = std::string(kernels::name_of(kernels::active_isa())),
       .card = json_text(endpoints::model_card(service_, model_name())),
-      .model = fmt::format("{} {} {} {} {}", model_name(), info.config.architecture, info.parameters,
-                           info.config.vocab_size, name_of(info.weights)),
+      .model = fmt::format("{} {} {} {} {}{}", model_name(), info.config.architecture, info.parameters,
+                           info.config.vocab_size, name_of(info.weights), adapters),
       .ranks = ranks,
       .origins = service_.options.access.origins};
   HttpCallRequest request{.server = gateway,

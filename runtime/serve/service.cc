@@ -12,14 +12,19 @@
 
 namespace tp {
 
-void Service::require_model(const std::string& asked) const {
+std::optional<std::string> Service::adapter_of(const std::string& asked) const {
   const std::vector<std::string>& names = options.model_names;
-  if (asked.empty() || std::ranges::find(names, asked) != names.end()) return;
-  throw ApiException(
-      {.status = 404,
-       .message = fmt::format("there is no model `{}` here; this server has {}", asked, names.front()),
-       .param = "model",
-       .code = "model_not_found"});
+  const std::vector<AdapterInfo>& adapters = model.engine->info().adapters;
+  if (asked.empty()) return std::nullopt;
+  if (std::ranges::find(names, asked) != names.end()) return "";
+  if (std::ranges::find(adapters, asked, &AdapterInfo::name) != adapters.end()) return asked;
+  const std::string with_adapters =
+      adapters.empty() ? "" : fmt::format(" and its adapters, which /v1/models lists");
+  throw ApiException({.status = 404,
+                      .message = fmt::format("there is no model `{}` here; this server has {}{}", asked,
+                                             names.front(), with_adapters),
+                      .param = "model",
+                      .code = "model_not_found"});
 }
 
 HttpHeaders Service::headers_for(const HttpRequest& request) const {

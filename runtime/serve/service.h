@@ -86,8 +86,9 @@ struct Service {
   OpenModel model{};
 
   const std::string& model_name() const { return options.model_names.front(); }
-  // Throws ApiException if a request asks for a different model. An empty name accepts any model.
-  void require_model(const std::string& asked) const;
+  // The adapter that a request asks for by the name of its model: unset if the name is empty, and empty for
+  // the model itself. Throws ApiException if there is no such model.
+  std::optional<std::string> adapter_of(const std::string& asked) const;
   // Headers of every response to this request.
   HttpHeaders headers_for(const HttpRequest& request) const;
   void respond_json(HttpExchange& exchange, int status, const nlohmann::ordered_json& body) const;

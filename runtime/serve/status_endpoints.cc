@@ -84,6 +84,7 @@ Json model_card(const Service& service, const std::string& name) {
   const EngineInfo& info = service.model.engine->info();
   const auto age = std::chrono::duration_cast<std::chrono::seconds>(Service::Clock::now() - service.started);
   const std::time_t created = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() - age);
+  const bool is_adapter = !service.adapter_of(name).value_or("").empty();
   return {{"id", name},
           {"object", "model"},
           {"created", created},
@@ -93,7 +94,7 @@ Json model_card(const Service& service, const std::string& name) {
           {"created_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(created))},
           {"max_input_tokens", info.options.max_length},
           {"root", service.model_name()},
-          {"parent", nullptr},
+          {"parent", is_adapter ? Json(service.model_name()) : Json()},
           {"max_model_len", info.options.max_length},
           {"capabilities",
            {{"completion", info.options.max_length > 0}, {"chat", service.model.chat.has_value()}}},
@@ -107,8 +108,9 @@ Json model_card(const Service& service, const std::string& name) {
 
 void models(Service& service, const Exchange& exchange) {
   Json list = Json::array();
-  for (const std::string& name : service.options.model_names) list.push_back(model_card(service, name));
-  const std::vector<std::string>& names = service.options.model_names;
+  std::vector<std::string> names = service.options.model_names;
+  for (const AdapterInfo& adapter : service.model.engine->info().adapters) names.push_back(adapter.name);
+  for (const std::string& name : names) list.push_back(model_card(service, name));
   service.respond_json(*exchange, 200,
                        {{"object", "list"},
                         {"data", std::move(list)},
@@ -121,7 +123,7 @@ void model(Service& service, const Exchange& exchange) {
   const std::string_view path = exchange->request().path();
   constexpr std::string_view kBefore = "/models/";
   const std::string name = percent_decoded(path.substr(path.find(kBefore) + kBefore.size()));
-  service.require_model(name);
+  service.adapter_of(name);  // throws if there is no such model
   service.respond_json(*exchange, 200, model_card(service, name));
 }
 

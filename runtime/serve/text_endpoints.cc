@@ -43,7 +43,7 @@ Json piece_of(const std::string& bytes) {
 
 std::vector<TokenId> chat_tokens(const Service& service, const ApiCall& call) {
   const ApiRequest& asked = call.prompts.front();
-  service.require_model(asked.facts.model);
+  service.adapter_of(asked.facts.model);  // throws if there is no such model
   const OpenModel& model = service.model;
   return begin_completion(asked, model.defaults, *model.engine, &chat_of(service)).request.prompt;
 }

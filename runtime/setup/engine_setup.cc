@@ -4,7 +4,9 @@
 #include "model/config/config.h"
 #include "model/config/favor_spec.h"
 #include "model/files/has_file.h"
+#include "model/files/printable.h"
 #include "model/kernels/attention_scratch.h"
+#include "model/weights/adapters/merged_checkpoint.h"
 #include "model/weights/open_checkpoint.h"
 #include "model/weights/synthetic/synthetic_blocks.h"
 #include "model/weights/synthetic/synthetic_scaled.h"
@@ -16,6 +18,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -67,6 +70,32 @@ void check_options(const EngineOptions& options) {
       name_of(options.weights.value_or(WeightType::f32)));
 }
 
+void check_adapters(const EngineOptions& options) {
+  constexpr std::size_t kMost = 1024;
+  std::set<std::string> names;
+  for (const AdapterOptions& adapter : options.adapters) {
+    const bool is_plain = !adapter.name.empty() && printable(adapter.name) == adapter.name;
+    require<ConfigError>(
+        is_plain && names.insert(adapter.name).second,
+        "cannot name an adapter \"{}\": expected a name of its own, of at most 160 printable "
+        "characters; choose another one",
+        printable(adapter.name));
+    require<ConfigError>(std::isfinite(adapter.scale),
+                         "the adapter {} has the scale {}, expected a number; leave it out", adapter.name,
+                         adapter.scale);
+  }
+  require<ConfigError>(options.adapters.size() <= kMost, "cannot open {} adapters: expected at most {}",
+                       options.adapters.size(), kMost);
+  require<ConfigError>(
+      options.adapters.empty() || !options.synthetic,
+      "cannot use adapters with generated weights: `synthetic` has no layers with names; leave one "
+      "of the two out");
+  require<ConfigError>(
+      options.default_adapter.value_or("").empty() || names.contains(*options.default_adapter),
+      "there is no adapter {}: expected one of `adapters` ({}); choose another one",
+      printable(options.default_adapter.value_or("")), fmt::join(names, ", "));
+}
+
 void check_split(const std::vector<double>& split, std::size_t ranks) {
   if (split.empty()) return;
   const auto is_share = [](double share) { return std::isfinite(share) && share > 0.0; };
@@ -92,6 +121,15 @@ void check_model(const EngineOptions& options, const ModelSpec& spec, const std:
                        "cannot guess the tokens of {}: `speculation` needs a model that generates one token "
                        "after another from a cache; leave it out",
                        architecture);
+  const bool has_global_projections = std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {
+    const auto* attention = std::get_if<AttentionSpec>(&block.attention);
+    return attention != nullptr && attention->global_projections;
+  });
+  require<ConfigError>(
+      options.adapters.empty() || !has_global_projections,
+      "cannot use adapters with {}: global tokens have projections of their own; merge the adapter "
+      "into the model with PEFT",
+      architecture);
   require<ConfigError>(options.unmask_cache == UnmaskCache::exact || (spec.diffusion && spec.bidirectional),
                        "cannot approximate by `unmask_cache` {}: expected a diffusion language model that "
                        "computes the whole text "
@@ -240,6 +278,7 @@ CacheShape EnginePlan::cache_shape(const CacheGroups& groups) const {
 
 EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
   check_options(options);
+  check_adapters(options);
   require<CheckpointError>(
       has_file(options.model),
       "cannot open the model \"{}\": expected a folder, a GGUF file or, with `synthetic`, a config.json, "
@@ -295,13 +334,33 @@ WeightType usual_weight_type(const EnginePlan& plan, const WeightSource& source)
   return known ? *stored.front().held_as : lossless_type(plan.config.torch_dtype);
 }
 
-std::unique_ptr<WeightSource> open_weights(const EnginePlan& plan) {
+namespace {
+
+std::unique_ptr<WeightSource> open_tensors(const EnginePlan& plan) {
   if (const auto type = plan.synthetic_blocks()) {
     if (kernels::is_scaled(*type)) return std::make_unique<SyntheticScaled>(*type);
     return std::make_unique<SyntheticBlocks>(*type);
   }
   if (plan.options.synthetic) return std::make_unique<SyntheticWeights>(plan.config.torch_dtype);
   return open_checkpoint(plan.options.model, plan.config);
+}
+
+}  // namespace
+
+// A multi-token prediction layer guesses without adapters: the model checks its guesses anyway.
+std::unique_ptr<WeightSource> with_adapters(const EnginePlan& plan, std::unique_ptr<WeightSource> weights) {
+  if (plan.options.adapters.empty() || plan.next_token) return weights;
+  const std::string& architecture = family_of(plan.config.architecture).gguf.architecture_of(plan.config);
+  const ModelSpec spec = plan.spec();
+  auto adapters = std::make_shared<Adapters>(plan.options.adapters, spec, architecture);
+  if (std::optional<Adapter> replaced = adapters->take_replaced(spec.names.as_stored_in(*weights)))
+    weights = std::make_unique<MergedCheckpoint>(std::move(weights), Adapters({*std::move(replaced)}), spec);
+  weights->use_adapters(std::move(adapters));
+  return weights;
+}
+
+std::unique_ptr<WeightSource> open_weights(const EnginePlan& plan) {
+  return with_adapters(plan, open_tensors(plan));
 }
 
 }  // namespace tp

@@ -73,7 +73,11 @@ void share_caches(EnginePlan& plan, std::vector<std::uint64_t> host_of);
 // The in-memory type of most weights.
 WeightType usual_weight_type(const EnginePlan& plan, const WeightSource& source);
 
-// Opens the checkpoint's files, or creates generated weights. Throws CheckpointError.
+// Opens the plan's adapters beside these weights, if there are any. An adapter's own tensors replace those of
+// the weights. Throws CheckpointError, and ConfigError for adapters that the program does not support.
+std::unique_ptr<WeightSource> with_adapters(const EnginePlan& plan, std::unique_ptr<WeightSource> weights);
+
+// Opens the checkpoint's files and the adapters, or creates generated weights. Throws like with_adapters.
 std::unique_ptr<WeightSource> open_weights(const EnginePlan& plan);
 
 }  // namespace tp

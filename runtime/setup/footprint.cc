@@ -30,7 +30,8 @@ MemoryNeed Footprint::of(TpRank tp, std::optional<WeightType> weights, Stage sta
                     soft_embedding_bytes(spec_, plan_),
           .cache_block = block_bytes(layouts, groups, slices),
           .whole_block = host_block_bytes(layouts, groups, slices),
-          .loading = model.largest_columns() + 2 * TwoPhaseReader::kRoundBytes};
+          .loading = model.largest_columns() + 2 * TwoPhaseReader::kRoundBytes,
+          .adapters = model.adapter_bytes()};
 }
 
 }  // namespace tp

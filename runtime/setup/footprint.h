@@ -22,6 +22,7 @@ struct MemoryNeed {
   std::uint64_t cache_block = 0;  // a block of the KV cache, in all layers of a group: this rank's part
   std::uint64_t whole_block = 0;  // address space of a block, with the parts of the host's other ranks
   std::uint64_t loading = 0;      // buffers while weights are loaded, before workspace and cache exist
+  std::uint64_t adapters = 0;     // the part of `weights` that adapters have
 
   // The peak with a cache of this many blocks.
   std::uint64_t with_blocks(std::uint64_t blocks) const {
@@ -35,6 +36,7 @@ struct MemoryNeed {
     cache_block += more.cache_block;
     whole_block += more.whole_block;
     loading += more.loading;
+    adapters += more.adapters;
     return *this;
   }
 };

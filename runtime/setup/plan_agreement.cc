@@ -1,6 +1,7 @@
 #include "runtime/setup/plan_agreement.h"
 
 #include "model/kernels/simd/isa.h"
+#include "model/weights/adapters/adapter.h"
 #include "parallel/exchange/agreement.h"
 #include "parallel/exchange/archive.h"
 #include "parallel/exchange/collectives.h"
@@ -118,6 +119,17 @@ void require_same_build(Communicator& comm, const std::string& own) {
         "and {} on rank {}; start the same program on every host",
         first, own, comm.rank());
   });
+}
+
+void agree_on_adapters(Communicator& comm, const EnginePlan& plan, const WeightSource& weights) {
+  const Adapters* const adapters = weights.adapters();
+  if (plan.options.adapters.empty() || plan.next_token) return;
+  fail_together(comm, [&] {
+    require_agreement(comm, adapters->fingerprint(), "the adapters' files",
+                      "copy the same files to every host");
+  });
+  // A stage has only some layers, so each rank looks at the shape of all.
+  fail_together(comm, [&] { Model::shape_of(plan.spec(), weights, plan.tp(0), plan.weights()); });
 }
 
 EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {

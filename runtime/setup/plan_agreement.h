@@ -31,4 +31,8 @@ EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options);
 // selects an instruction set that all ranks support. Collective; throws AgreedError.
 void agree_on_arithmetic(Communicator& comm, const EnginePlan& plan);
 
+// Checks that all ranks have the same adapters, and that the model has all layers that they change. Does
+// nothing without adapters. Collective; throws AgreedError.
+void agree_on_adapters(Communicator& comm, const EnginePlan& plan, const WeightSource& weights);
+
 }  // namespace tp

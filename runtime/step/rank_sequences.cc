@@ -12,6 +12,13 @@ void append_positions(std::size_t first, std::size_t count, Batch& batch) {
   for (std::size_t token = 0; token < count; ++token) batch.positions.push_back(first + token);
 }
 
+// Batch::adapters stays empty until a sequence has an adapter.
+void append_adapter(std::uint32_t adapter, std::size_t tokens, Batch& batch) {
+  if (adapter == 0 && batch.adapters.empty()) return;
+  batch.adapters.resize(batch.positions.size() - tokens);
+  batch.adapters.resize(batch.positions.size(), adapter);
+}
+
 }  // namespace
 
 Batch RankSequences::begin(const Forward& forward) {
@@ -48,6 +55,7 @@ Batch RankSequences::begin(const Forward& forward) {
         lay_out(entry, chunk, batch);
     }
     append_positions(entry.start_position, chunk.tokens, part);
+    append_adapter(entry.start.adapter, chunk.tokens, part);
     row += chunk.tokens;
   }
   if (!batch.is_canvas.empty()) batch.is_canvas.resize(batch.tokens.size());

@@ -5,6 +5,7 @@
 #include "model/layers/model.h"
 #include "model/memory/kv_cache.h"
 #include "model/memory/workspace.h"
+#include "model/weights/adapters/adapter.h"
 #include "model/weights/two_phase_reader.h"
 #include "parallel/exchange/agreement.h"
 #include "parallel/exchange/all_reduce.h"
@@ -20,6 +21,7 @@
 #include "runtime/setup/missing_kernels.h"
 #include "runtime/setup/model_identity.h"
 #include "runtime/setup/packed_weights.h"
+#include "runtime/setup/plan_agreement.h"
 #include "runtime/setup/rank_report.h"
 #include "runtime/step/draft_model.h"
 #include "runtime/step/stage_tensors.h"
@@ -57,6 +59,10 @@ EngineInfo describe(const EnginePlan& plan, const ModelSpec& spec, const WeightS
   info.parameters = count_parameters(spec);
   info.weights = usual_weight_type(plan, source);
   if (!plan.weights()) info.rounded = text_of_rounded(source.types());
+  if (source.adapters() != nullptr) {
+    for (const Adapter& adapter : source.adapters()->all())
+      info.adapters.push_back({adapter.name, adapter.identity, adapter.is_exclusive});
+  }
   info.state_size = state_size(spec);
   info.stored_bytes = source.stored_bytes();
   info.bytes_used = source.bytes_read();
@@ -178,6 +184,7 @@ std::unique_ptr<Worker::Loaded> Worker::load(EnginePlan& plan, const WorkerOptio
   fail_together(comm_, [&] { spec = plan.spec(); });
   std::unique_ptr<WeightSource> source;
   fail_together(comm_, [&] { source = open_weights(plan); });
+  agree_on_adapters(comm_, plan, *source);
   ModelIdentity identity(comm_, *source, plan.options.model.string());
   const bool in_two_phases = agree_on_two_phases(comm_, tensor);
   if (in_two_phases) source->read_exactly(columns);
@@ -290,6 +297,7 @@ void Worker::describe_own_part(const Loaded& loaded, const ModelSpec& spec, cons
                                                     loaded.model.unused_tensors());
   if (const SequenceHead* head = loaded.model.sequence_head()) info_.head_pooling = head->pooling();
   info_.weight_bytes = loaded.model.weight_bytes();
+  info_.adapter_bytes = loaded.model.adapter_bytes();
   info_.cache_bytes = loaded.cache.capacity_bytes();
   info_.states = loaded.cache.states().slots();
   info_.state_bytes = loaded.cache.states().capacity_bytes();

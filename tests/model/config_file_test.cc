@@ -53,7 +53,7 @@ TEST(Config, SaysWhatAFolderIsThatHoldsNoModel) {
   const test::TemporaryDirectory adapter;
   adapter.write("adapter_config.json", R"({"peft_type": "LORA", "base_model_name_or_path": "org/base"})");
   EXPECT_CONTAINS(error_of<CheckpointError>([&] { load_config(adapter.path()); }),
-                  "expected a model, found an adapter (LORA of org/base) without its model; merge the two");
+                  "expected a model, found an adapter (LORA of org/base) without its model; give its model");
   const test::TemporaryDirectory pipeline;
   pipeline.write("model_index.json", "{}");
   EXPECT_CONTAINS(error_of<CheckpointError>([&] { load_config(pipeline.path()); }),

@@ -35,6 +35,7 @@ class ModelUnderTest {
     bool in_halves = false;               // steps are computed as two half-batches in turns
     bool kv_slices = true;                // ranks of a host keep one copy of the cache
     bool bidirectional = false;           // the request asks for attention to all positions
+    std::uint32_t adapter = 0;            // of all tokens, index + 1
     std::size_t hosts = 1;                // imitated hosts, among which the ranks are divided in order
   };
 
@@ -185,6 +186,7 @@ class ModelUnderTest {
     batch.spans[0].push_back({0, tokens.size(), length_, table_});
     batch.spans[0].back().bidirectional = options_.bidirectional;
     batch.states.push_back({.slot = 1, .saves = {}});
+    if (options_.adapter != 0) batch.adapters.assign(tokens.size(), options_.adapter);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       batch.positions.push_back(length_ + i);
       if (with_logits) batch.output_rows.push_back(i);

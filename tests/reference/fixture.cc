@@ -121,6 +121,25 @@ std::vector<std::string> names_with_few_heads() { return {"rwkv7"}; }
 
 Fixture fixture(const std::string& name) { return load(seeded_folder("logits", name)); }
 
+AdapterFixture adapter_fixture(const std::string& name) {
+  AdapterFixture fixture{load(seeded_folder("lora", name)), {}};
+  const auto base = read_json(fixture.folder / "base.json").at("fixture").get<std::string>();
+  fixture.base = std::filesystem::path(TP_SEEDED_FIXTURES) / base;
+  return fixture;
+}
+
+std::vector<std::string> adapter_fixtures() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(seeded_folder("lora")))
+    names.push_back(entry.path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::filesystem::path gguf_adapter(const std::string& name) {
+  return std::filesystem::path(TP_TEST_DATA) / "gguf_lora" / name / "adapter.gguf";
+}
+
 std::map<std::string, std::string> fixture_architectures(const std::string& kind) {
   std::map<std::string, std::string> architectures;
   for (const auto& [name, about] : listed(kind)) architectures[name] = about.architecture;

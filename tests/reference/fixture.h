@@ -40,6 +40,14 @@ std::vector<Fixture> quantized_fixtures_of(const std::vector<std::string>& archi
 Fixture fixture(const std::string& name);
 // The names of the fixtures with few heads.
 std::vector<std::string> names_with_few_heads();
+// A fixture with an adapter, in its folder `adapter`. `base`: the folder of the model.
+struct AdapterFixture : Fixture {
+  std::filesystem::path base;
+};
+AdapterFixture adapter_fixture(const std::string& name);
+std::vector<std::string> adapter_fixtures();
+// A GGUF adapter of tests/data with the same numbers as the fixture of this name.
+std::filesystem::path gguf_adapter(const std::string& name);
 
 // The architecture of every seeded fixture, by the kind (logits, encoders, seq2seq, diffusion) and the name.
 std::map<std::string, std::string> fixture_architectures(const std::string& kind);

@@ -165,8 +165,10 @@ void write_seeded_fixtures(const std::filesystem::path& folder, const std::files
     if (entry.is_directory()) continue;
     const std::filesystem::path target = output / std::filesystem::relative(entry.path(), folder);
     std::filesystem::create_directories(target.parent_path());
+    const bool is_adapter = std::filesystem::exists(entry.path().parent_path() / "adapter_config.json");
     if (target.filename() == "weights.json")
-      write_seeded_weights(entry.path(), target.parent_path() / "model.safetensors");
+      write_seeded_weights(entry.path(), target.parent_path() / (is_adapter ? "adapter_model.safetensors"
+                                                                            : "model.safetensors"));
     else
       std::filesystem::copy_file(entry.path(), target);
     if (target.filename() == "expected.json") write_greedy_ids(target.parent_path());

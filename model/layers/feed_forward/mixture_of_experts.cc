@@ -72,8 +72,17 @@ TensorView<float> Expert::activated(TensorView<const float> x, const StepContext
 
 void Expert::add_to(PartialSum& sum, TensorView<const float> x, const ExpertTokens& tokens,
                     const StepContext& step) const {
+  if (tokens.rows.empty()) return;
+  if (step.adapters == nullptr || step.adapters->empty()) return add_rows_to(sum, x, tokens, step);
+  const AdapterRows adapters = step.adapters->of(tokens.rows);
+  StepContext own = step;
+  own.adapters = &adapters;
+  add_rows_to(sum, x, tokens, own);
+}
+
+void Expert::add_rows_to(PartialSum& sum, TensorView<const float> x, const ExpertTokens& tokens,
+                         const StepContext& step) const {
   const std::size_t count = tokens.rows.size();
-  if (count == 0) return;
   const Workspace::Frame frame(step.workspace);
   const TensorView<float> expert_in = step.workspace.take(count, x.columns());  // [count, hidden_size]
   kernels::gather_rows(x, tokens.rows, expert_in);

@@ -45,6 +45,9 @@ class Expert {
  private:
   Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert& stored, Range columns);
 
+  // Like add_to. step: of the expert's tokens.
+  void add_rows_to(PartialSum& sum, TensorView<const float> x, const ExpertTokens& tokens,
+                   const StepContext& step) const;
   // activation(gate(x)) * up(x), or activation(up(x)). x: [count, hidden_size] -> [count, local_size]
   TensorView<float> activated(TensorView<const float> x, const StepContext& step) const;
 

@@ -31,6 +31,8 @@ struct Batch {
   // [tokens] 1 for global tokens, which see and are seen by all tokens (only in models with windows); empty:
   // no global tokens.
   std::vector<std::uint8_t> is_global{};
+  // [tokens] index + 1 of each token's adapter, 0: none; empty: no token has an adapter.
+  std::vector<std::uint32_t> adapters{};
   // Layers that share block tables form a group. Each group has one span per sequence, in order; its spans
   // cover all tokens.
   std::vector<std::vector<kernels::AttentionSpan>> spans{{}};  // [groups][sequences]

@@ -2,6 +2,7 @@
 // [out_features, in_features], and y = x . weight^T + bias.
 #pragma once
 
+#include "model/layers/linear/layer_adapters.h"
 #include "model/layers/linear/step_context.h"
 #include "model/weights/local_weight.h"
 #include "model/weights/weight_loader.h"
@@ -39,9 +40,14 @@ class ColumnParallelLinear {
 
  private:
   std::size_t out_features() const;
+  // Whether one matmul computes the output, so that it can also apply a gate.
+  bool is_one_product(const StepContext& step) const {
+    return bias_.empty() && weights_.size() == 1 && !adapters_.change(step);
+  }
 
   std::vector<LocalWeight> weights_;  // stacked vertically
   std::vector<float> bias_;           // [local out_features], or empty
+  LayerAdapters adapters_;
 };
 
 // A layer that is small, and therefore whole on every rank. Throws CheckpointError.
@@ -66,8 +72,10 @@ class RowParallelLinear {
   // zeros if it is empty.
   PartialSum nothing_but(std::span<const float> bias, std::size_t tokens, const StepContext& step) const;
 
-  // Whether an input of this many tokens may be tiled.
-  bool takes_tiles(std::size_t tokens) const { return weight_.takes_tiles(tokens); }
+  // Whether an input of this many tokens may be tiled. Adapters need floats.
+  bool takes_tiles(std::size_t tokens, const StepContext& step) const {
+    return weight_.takes_tiles(tokens) && !adapters_.change(step);
+  }
 
  private:
   // Multiplies, then calls add_bias(product) if this rank holds the bias.
@@ -76,6 +84,7 @@ class RowParallelLinear {
 
   LocalWeight weight_;
   std::vector<float> bias_;  // [out_features], or empty
+  LayerAdapters adapters_;
 };
 
 }  // namespace tp

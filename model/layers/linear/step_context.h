@@ -1,5 +1,6 @@
 #pragma once
 
+#include "model/layers/linear/adapter_rows.h"
 #include "model/layers/linear/batch.h"
 #include "model/layers/linear/rope.h"
 #include "model/memory/shared_layer.h"
@@ -54,6 +55,8 @@ struct StepContext {
   TensorView<float> first_values{};
   // The current layer's cache on the whole host; null: the cache is private.
   const SharedLayer* shared_cache = nullptr;
+  // The adapters of the rows that layers get; null in shape-only steps.
+  const AdapterRows* adapters = nullptr;
 
   // Counts a sum over ranks that a shape-only step skips.
   void count_sum(const PartialSum& sum) const {

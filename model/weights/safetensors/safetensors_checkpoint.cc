@@ -3,7 +3,6 @@
 #include "model/files/content_hash.h"
 #include "model/files/printable.h"
 #include "model/files/similar_name.h"
-#include "model/weights/safetensors/safetensors_files.h"
 #include "model/weights/source/slice_check.h"
 #include "model/weights/source/widen.h"
 #include "parallel/machine/hash.h"
@@ -55,11 +54,18 @@ Range bytes_of_columns(std::size_t element_bytes, const TensorSlice& slice) {
 }  // namespace
 
 std::unique_ptr<SafetensorsCheckpoint> SafetensorsCheckpoint::open(const std::filesystem::path& directory) {
-  return std::unique_ptr<SafetensorsCheckpoint>(new SafetensorsCheckpoint(directory));
+  return std::unique_ptr<SafetensorsCheckpoint>(
+      new SafetensorsCheckpoint(directory, find_safetensors_files(directory)));
 }
 
-SafetensorsCheckpoint::SafetensorsCheckpoint(const std::filesystem::path& directory) : directory_(directory) {
-  const SafetensorsFiles found = find_safetensors_files(directory);
+std::unique_ptr<SafetensorsCheckpoint> SafetensorsCheckpoint::open_file(const std::filesystem::path& file) {
+  return std::unique_ptr<SafetensorsCheckpoint>(
+      new SafetensorsCheckpoint(file.parent_path(), {.names = {file.filename().string()}, .file_of = {}}));
+}
+
+SafetensorsCheckpoint::SafetensorsCheckpoint(const std::filesystem::path& directory,
+                                             const SafetensorsFiles& found)
+    : directory_(directory) {
   for (const std::string& name : found.names) {
     files_.push_back(std::make_unique<MappedFile>(directory / name));
     add_file(*files_.back(), found.file_of);

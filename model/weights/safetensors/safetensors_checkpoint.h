@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/files/mapped_file.h"
+#include "model/weights/safetensors/safetensors_files.h"
 #include "model/weights/safetensors/safetensors_header.h"
 #include "model/weights/source/weight_source.h"
 
@@ -24,6 +25,8 @@ class SafetensorsCheckpoint final : public WeightSource {
   // Opens `model.safetensors`, or the files that `model.safetensors.index.json` names, and checks all
   // headers. Throws CheckpointError if a file is missing or damaged.
   static std::unique_ptr<SafetensorsCheckpoint> open(const std::filesystem::path& directory);
+  // Opens one file. Throws like open().
+  static std::unique_ptr<SafetensorsCheckpoint> open_file(const std::filesystem::path& file);
 
   bool contains(const std::string& name) const override;
   std::vector<std::string> names() const override;
@@ -83,7 +86,7 @@ class SafetensorsCheckpoint final : public WeightSource {
     mutable std::atomic<std::size_t> bytes_read = 0;
   };
 
-  explicit SafetensorsCheckpoint(const std::filesystem::path& directory);
+  SafetensorsCheckpoint(const std::filesystem::path& directory, const SafetensorsFiles& found);
   void add_file(const MappedFile& file, const std::map<std::string, std::string>& file_of);
   void check_index(const std::map<std::string, std::string>& file_of) const;
   const Entry& find(const std::string& name) const;

@@ -13,16 +13,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tp {
 
 // Whether ranks take rows or columns of a stored matrix.
 enum class Sharded : std::uint8_t { rows, columns };
+
+class Adapters;
 
 // Named matrices. Any slice can be read, widened to float32. An element has the same value in every slice and
 // each time it is read.
@@ -116,6 +120,13 @@ class WeightSource {
 
   // Hints that the tensor has been read for the last time, so that its pages need not stay in memory.
   virtual void done_with(const std::string& name) const = 0;
+
+  // The adapters that are used with these weights; null: none. They do not change the tensors.
+  void use_adapters(std::shared_ptr<const Adapters> adapters) { adapters_ = std::move(adapters); }
+  const Adapters* adapters() const { return adapters_.get(); }
+
+ private:
+  std::shared_ptr<const Adapters> adapters_;
 };
 
 }  // namespace tp

@@ -1,0 +1,200 @@
+#include "model/layers/linear/layer_adapters.h"
+
+#include "model/files/printable.h"
+#include "model/kernels/elementwise.h"
+#include "model/kernels/experts.h"
+#include "model/layers/linear/adapter_weight.h"
+#include "model/weights/adapters/adapter.h"
+#include "tp/internal/require.h"
+#include "tp/internal/threads.h"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace tp {
+namespace {
+
+// Rows that are computed at once, which limits the memory for B (A x).
+constexpr std::size_t kAdaptedRows = 128;
+
+void check_factors_of_layer(const Adapter& adapter, const AdapterLayer& found, const StoredLayer& layer) {
+  require<CheckpointError>(!found.is_embedding && found.a.shape.columns == layer.shape.columns &&
+                               found.b.shape.rows == layer.shape.rows,
+                           "{}: the adapter {} has factors [{}, {}] and [{}, {}] of {}, expected [rank, {}] "
+                           "and [{}, rank] ({}, {}); "
+                           "choose an adapter of this model",
+                           printable(adapter.place), printable(adapter.name), found.a.shape.rows,
+                           found.a.shape.columns, found.b.shape.rows, found.b.shape.columns,
+                           printable(layer.name), layer.shape.columns, layer.shape.rows, layer.in_reason,
+                           layer.out_reason);
+}
+
+// The factors of an adapter for a layer, or null. Weights of stacks have no names of their own.
+const AdapterLayer* factors_of(WeightLoader& loader, const Adapter& adapter, const StoredLayer& layer) {
+  if (layer.stack.matrices != 0) return nullptr;
+  const AdapterLayer* const found = adapter.find(layer.name);
+  if (found == nullptr) return nullptr;
+  check_factors_of_layer(adapter, *found, layer);
+  loader.use(found->a);
+  return found;
+}
+
+}  // namespace
+
+LayerAdapters::LayerAdapters(WeightLoader& loader, std::span<const OwnedRows> parts) {
+  const Adapters* const adapters = loader.adapters();
+  for (std::size_t index = 0; adapters != nullptr && index < adapters->all().size(); ++index) {
+    const Adapter& adapter = adapters->all()[index];
+    if (parts.empty()) continue;
+    const std::size_t columns = parts.front().layer.shape.columns;
+    StackedRows a(loader, columns);
+    Factors factors{.adapter = index + 1, .a = {}, .scaled = {}, .ups = {}};
+    std::size_t first = 0;             // output feature
+    std::vector<std::string> stacked;  // the layers of factors.scaled
+    for (std::size_t begin = 0, end = 0; begin < parts.size(); begin = end) {
+      // Consecutive rows of a stored layer are rows of one B.
+      const StoredLayer& layer = parts[begin].layer;
+      const AdapterLayer* const found = factors_of(loader, adapter, layer);
+      StackedRows b(loader, found != nullptr ? found->rank() : 0);
+      std::size_t rows = 0;
+      for (; end < parts.size() && parts[end].layer.name == layer.name &&
+             parts[end].layer.stack.index == layer.stack.index;
+           ++end) {
+        const OwnedRows& part = parts[end];
+        rows += part.rows.size();
+        const std::size_t run = part.apart == 1 ? part.rows.size() : 1;
+        for (std::size_t row = part.rows.begin; found != nullptr && row < part.rows.end; row += run) {
+          const std::size_t stored = part.first + row * part.apart;
+          b.append(found->b, {{stored, stored + run}, {0, found->rank()}});
+        }
+      }
+      if (found != nullptr && rows != 0) {
+        const auto place = static_cast<std::size_t>(std::ranges::find(stacked, layer.name) - stacked.begin());
+        if (place == stacked.size()) {
+          const std::size_t before = a.rows();
+          a.append(found->a, TensorSlice::whole(found->a.shape));
+          stacked.push_back(layer.name);
+          factors.scaled.push_back({{before, a.rows()}, found->scale});
+        }
+        factors.ups.push_back({factors.scaled[place].ranks, first, b.packed(loader, {0, found->rank()})});
+      }
+      first += rows;
+    }
+    if (factors.ups.empty()) continue;
+    factors.a.push_back(a.packed(loader, {0, columns}));
+    all_.push_back(std::move(factors));
+  }
+}
+
+LayerAdapters::LayerAdapters(WeightLoader& loader, const StoredLayer& layer, Range columns, std::size_t leaf)
+    : leaf_(leaf) {
+  const Adapters* const adapters = loader.adapters();
+  for (std::size_t index = 0; adapters != nullptr && index < adapters->all().size(); ++index) {
+    const AdapterLayer* const found = factors_of(loader, adapters->all()[index], layer);
+    if (found == nullptr) continue;
+    StackedRows a(loader, columns.size());
+    a.append(found->a, {{0, found->rank()}, columns});
+    StackedRows b(loader, found->rank());
+    b.append(found->b, TensorSlice::whole(found->b.shape));
+    const Range ranks{0, found->rank()};
+    Factors factors{.adapter = index + 1, .a = {}, .scaled = {{ranks, found->scale}}, .ups = {}};
+    const std::size_t step = leaf == 0 ? columns.size() : leaf;
+    for (std::size_t begin = 0; begin < columns.size(); begin += step)
+      factors.a.push_back(a.packed(loader, {begin, std::min(begin + step, columns.size())}));
+    // With leaves, the product with B is the result of one leaf.
+    factors.ups.push_back({ranks, 0, b.packed(loader, ranks, leaf == 0 ? 0 : found->rank())});
+    if (!factors.a.empty()) all_.push_back(std::move(factors));
+  }
+}
+
+const LayerAdapters::Factors* LayerAdapters::find(std::size_t adapter) const {
+  const auto found = std::ranges::find(all_, adapter, &Factors::adapter);
+  return found == all_.end() ? nullptr : &*found;
+}
+
+bool LayerAdapters::change(const StepContext& step) const {
+  if (empty() || step.adapters == nullptr) return !empty();
+  return std::ranges::any_of(step.adapters->groups(),
+                             [&](const auto& group) { return find(group.adapter) != nullptr; });
+}
+
+void LayerAdapters::add_to(TensorView<const float> x, const StepContext& step, TensorView<float> y) const {
+  add(x, step, y);
+}
+
+void LayerAdapters::add_to(TensorView<const float> x, const StepContext& step, TensorView<double> y) const {
+  add(x, step, y);
+}
+
+template <class T>
+void LayerAdapters::add(TensorView<const float> x, const StepContext& step, TensorView<T> y) const {
+  if (empty() || x.rows() == 0 || !change(step)) return;
+  if (step.adapters == nullptr) {
+    // A shape-only step needs as much memory as any step: with few rows, products take other paths.
+    std::vector<std::size_t> rows(std::min(x.rows(), kAdaptedRows));
+    std::iota(rows.begin(), rows.end(), std::size_t{0});
+    for (const Factors& factors : all_) {
+      add_rows(factors, x, rows, true, step, y);
+      for (std::size_t few = 1; few <= std::min(rows.size(), kernels::kMostFewTokens); ++few)
+        add_rows(factors, x, std::span(rows).first(few), true, step, y);
+    }
+    return;
+  }
+  require<std::logic_error>(step.adapters->rows() == x.rows(),
+                            "a layer with adapters has {} rows, and the adapters of {} rows are known",
+                            x.rows(), step.adapters->rows());
+  for (const AdapterRows::Group& group : step.adapters->groups()) {
+    const Factors* const factors = find(group.adapter);
+    if (factors == nullptr) continue;
+    const std::span<const std::size_t> rows(group.rows);
+    for (std::size_t begin = 0; begin < rows.size(); begin += kAdaptedRows)
+      add_rows(*factors, x, rows.subspan(begin, std::min(kAdaptedRows, rows.size() - begin)),
+               !group.is_contiguous(), step, y);
+  }
+}
+
+template <class T>
+void LayerAdapters::add_rows(const Factors& factors, TensorView<const float> x,
+                             std::span<const std::size_t> rows, bool gathers, const StepContext& step,
+                             TensorView<T> y) const {
+  Workspace& workspace = step.workspace;
+  const Workspace::Frame frame(workspace);
+  TensorView<const float> in = x.rows_from(rows.front(), gathers ? 1 : rows.size());
+  if (gathers) {
+    const TensorView<float> gathered = workspace.take(rows.size(), x.columns());
+    kernels::gather_rows(x, rows, gathered);
+    in = gathered;
+  }
+  std::size_t first_column = 0;
+  for (const LocalWeight& a : factors.a) {
+    const Workspace::Frame frame_of_leaf(workspace);
+    const TensorView<float> inner = a.multiply(in.columns_from(first_column, a.in_features()), workspace);
+    first_column += a.in_features();
+    for (const Scaled& part : factors.scaled)
+      kernels::scale(part.scale, inner.columns_from(part.ranks.begin, part.ranks.size()));
+    for (const Up& up : factors.ups) {
+      const Workspace::Frame frame_of_up(workspace);
+      const TensorView<float> own = inner.columns_from(up.ranks.begin, up.ranks.size());
+      TensorView<T> out;
+      if constexpr (std::is_same_v<T, double>) {
+        out = workspace.take_doubles(rows.size(), up.b.out_features());
+        up.b.multiply_leaves(own, workspace, out);
+      } else {
+        out = up.b.multiply(own, workspace);
+      }
+      if (out.empty()) continue;
+      for_thread_parts(rows.size(), out.size(), [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) {
+          T* const sum = y.row(rows[i]) + up.first;
+          for (std::size_t feature = 0; feature < out.columns(); ++feature) sum[feature] += out(i, feature);
+        }
+      });
+    }
+  }
+}
+
+}  // namespace tp
