@@ -18,7 +18,8 @@
 
 namespace tp {
 
-// A draft model (SpeculationOptions::model) or multi-token prediction layer. Byte counts are for rank 0.
+// A draft model or trained drafter (SpeculationOptions::model), or a multi-token prediction layer. Byte
+// counts are for rank 0.
 struct DraftInfo {
   ModelConfig config;
   std::size_t parameters = 0;
@@ -27,7 +28,10 @@ struct DraftInfo {
   std::size_t cache_bytes = 0;
   std::size_t workspace_bytes = 0;
   bool is_layer = false;  // whether the draft model is a layer of the model's own checkpoint (DraftKind::mtp)
-  // Whether this layer shares the model's embedding and LM head to save memory.
+  std::string drafter{};  // the kind of a trained drafter: "EAGLE-3"; empty: none
+  // The model's residual streams that the drafter reads: the number of layers before each of them.
+  std::vector<std::size_t> captured_places{};
+  // Whether this layer or drafter shares the model's embedding and LM head to save memory.
   bool uses_embedding = false;
   bool uses_head = false;
 };

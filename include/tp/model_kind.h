@@ -14,8 +14,9 @@ enum class ModelKind : std::uint8_t {
   classifier,     // an encoder that scores a sequence, one score per label
   list_reranker,  // a decoder's body that compares the documents of a list with a query
   diffusion,      // fills in masked tokens, in any order
-  seq2seq,    // an encoder, and a decoder that attends to the encoder's states and predicts the next token
-  non_causal  // a decoder whose tokens also attend to later tokens, so that it cannot predict them
+  seq2seq,     // an encoder, and a decoder that attends to the encoder's states and predicts the next token
+  non_causal,  // a decoder whose tokens also attend to later tokens, so that it cannot predict them
+  drafter      // guesses another model's tokens from this model's hidden states
 };
 
 // "a decoder", "a masked language model", ... for error messages.

@@ -55,6 +55,8 @@ DescribedModel::DescribedModel(const EngineOptions& options, std::size_t ranks)
 }
 
 const WeightSource& DescribedModel::weights() const {
+  // Drafters may lack tables that they have from their targets.
+  if (spec_.drafter) return configured_;
   const auto is_readable = [](const TypeUse& use) { return use.held_as.has_value(); };
   if (stored_ && !stored_->types.empty() && std::ranges::all_of(stored_->types, is_readable)) return *source_;
   return configured_;

@@ -78,6 +78,10 @@ void add_kind(const Inspection& found, Lines& lines) {
   const CheckpointConfig& config = found.config();
   lines.add("architecture", config.architecture);
   lines.add("kind", kind_name(config));
+  if (const DrafterConfig& drafter = config.drafter; drafter.kind != DrafterKind::none) {
+    lines.add("drafter", name_of(drafter.kind));
+    lines.add("captured streams", describe_places(drafter));
+  }
   lines.add("parameters", found.parameters.all);
   if (config.num_experts == 0) return;
   lines.add("active parameters", found.parameters.active);
@@ -150,6 +154,7 @@ void add_shape(const Inspection& found, Lines& lines) {
   lines.add_unless_0("num_global_kv_heads", config.num_global_key_value_heads);
   lines.add_unless_0("num_kv_shared_layers", config.num_kv_shared_layers);
   lines.add("vocab_size", config.vocab_size);
+  lines.add_unless_0("draft_vocab_size", config.drafter.draft_vocab_size);
   lines.add("max_position_embeddings", config.max_position_embeddings);
   lines.add("rope_theta", config.rope_theta);
   lines.add("rope_scaling", rope_text(config.rope_scaling));
@@ -247,6 +252,11 @@ nlohmann::json types_json(const StoredWeights& stored) {
 nlohmann::json config_json(const CheckpointConfig& config) {
   return {{"architecture", config.architecture},
           {"kind", kind_name(config)},
+          {"drafter", config.drafter.kind == DrafterKind::none
+                          ? nlohmann::json()
+                          : nlohmann::json({{"kind", name_of(config.drafter.kind)},
+                                            {"captured_places", config.drafter.places},
+                                            {"draft_vocab_size", config.drafter.draft_vocab_size}})},
           {"num_experts", config.num_experts},
           {"num_experts_per_tok", config.experts.num_experts_per_tok},
           {"kv_lora_rank", config.latent.kv_lora_rank},

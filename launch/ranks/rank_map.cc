@@ -9,7 +9,7 @@
 #include "parallel/machine/binding.h"
 #include "runtime/text/format_bytes.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace tp {
 
@@ -44,6 +44,13 @@ std::string text_of_tables(const DraftInfo& draft) {
   return fmt::format("; it uses the model's {}", tables);
 }
 
+std::string kind_of(const DraftInfo& draft) {
+  if (draft.is_layer) return "layer for multi-token prediction of";
+  if (draft.drafter.empty()) return "draft model";
+  return fmt::format("{} drafter, which reads the streams after {} layers,", draft.drafter,
+                     fmt::join(draft.captured_places, ", "));
+}
+
 }  // namespace
 
 void print_rank_map(Engine& engine) {
@@ -63,8 +70,7 @@ void print_rank_map(Engine& engine) {
       info.options.max_length));
   if (info.draft) {
     print_note(fmt::format("{} {}, {} parameters, on {}; on rank 0 weights {}, cache {}, workspace {}{}\n",
-                           info.draft->is_layer ? "layer for multi-token prediction of" : "draft model",
-                           info.draft->config.architecture, info.draft->parameters,
+                           kind_of(*info.draft), info.draft->config.architecture, info.draft->parameters,
                            info.draft->ranks == 1 ? "rank 0" : fmt::format("all {} ranks", info.draft->ranks),
                            format_bytes(info.draft->weight_bytes), format_bytes(info.draft->cache_bytes),
                            format_bytes(info.draft->workspace_bytes), text_of_tables(*info.draft)));

@@ -68,7 +68,8 @@ struct AttentionSpec {
   std::size_t num_attention_heads = 0;
   std::size_t num_key_value_heads = 0;
   std::size_t head_dim = 0;
-  float scale = 1.0F;  // factor of query . key
+  std::size_t input_size = 0;  // size of the input of queries, keys and values; 0: hidden_size
+  float scale = 1.0F;          // factor of query . key
   bool qkv_bias = false;
   bool o_bias = false;
   std::optional<RopeSpec> rope;            // nullopt: no RoPE

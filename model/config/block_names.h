@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/config/delta_net_part.h"
+#include "model/config/drafters/drafter_names.h"
 #include "model/config/experts_part.h"
 #include "model/config/latent_attention_part.h"
 #include "model/config/layer_input_part.h"
@@ -79,6 +80,7 @@ struct BlockNames {
   Rwkv7Names rwkv7{};
   CrossAttentionNames cross_attention{};
   NextTokenNames next_token{};
+  DrafterNames drafter{};
   bool transposed = false;  // weights are stored as [in_features, out_features]
   // Each query head and key head has its own gain tensor, named q_norm or k_norm plus the head's number:
   // "norms.3".

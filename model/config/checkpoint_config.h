@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/config/delta_net_part.h"
+#include "model/config/drafters/drafter_config.h"
 #include "model/config/encoder_config.h"
 #include "model/config/experts_part.h"
 #include "model/config/latent_attention_part.h"
@@ -176,6 +177,7 @@ struct CheckpointConfig : ModelConfig {
 
   ReformerConfig reformer;
   Seq2SeqConfig seq2seq;
+  DrafterConfig drafter;
 
   bool operator==(const CheckpointConfig&) const = default;
 };

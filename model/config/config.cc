@@ -2,6 +2,7 @@
 
 #include "model/config/architectures.h"
 #include "model/config/config_limits.h"
+#include "model/config/drafters/drafter_config.h"
 #include "model/config/encoder_config.h"
 #include "model/config/gguf_config.h"
 #include "model/config/layer_config.h"
@@ -343,6 +344,7 @@ void read_norms(const JsonNode& fields, const std::string& where, CheckpointConf
 void read_causality(const JsonNode& fields, const Family& family, const std::string& where,
                     CheckpointConfig& config) {
   const ModelKind kind = family.kind;
+  if (kind == ModelKind::drafter) return;  // see drafter_fields
   if (kind == ModelKind::decoder) {
     fields.update({"is_causal"}, config.is_causal);
   } else {
@@ -376,7 +378,7 @@ void require_fixed(const JsonNode& fields, const FixedField& fixed, const std::s
 
 CheckpointConfig read_config(const nlohmann::json& document, const std::string& name,
                              const std::filesystem::path& folder = {}) {
-  nlohmann::json language_model = language_model_of(document);
+  nlohmann::json language_model = drafter_fields(language_model_of(document), name);
   const std::string architecture = language_model_class(JsonNode(language_model, name), name, folder);
   const Family& family = family_in(name, architecture, folder);
   const char* const ties = "tie_word_embeddings";
@@ -409,7 +411,10 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   read_experts(fields, config);
   read_norms(fields, name, config);
   read_causality(fields, family, name, config);
-  if (family.kind != ModelKind::decoder) read_encoder(fields, name, config);
+  if (family.kind == ModelKind::drafter)
+    read_drafter(fields, name, config.drafter);
+  else if (family.kind != ModelKind::decoder)
+    read_encoder(fields, name, config);
   if (family.kind == ModelKind::diffusion) read_mask_or_canvas(fields, name, config);
   read_reformer(fields, config);
   fields.update({"mlp_bias", "mlp_fc1_bias", "use_bias", "enable_bias", "bias"}, config.mlp_bias);

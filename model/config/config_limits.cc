@@ -13,6 +13,8 @@ void require_countable_parts(const std::string& where, const CheckpointConfig& c
                          most, found);
   };
   require_most(std::size_t{1} << 24, "hidden_size", config.hidden_size);
+  require_most(std::size_t{1} << 24, "target_hidden_size", config.drafter.target_hidden_size);
+  require_most(config.vocab_size, "draft_vocab_size", config.drafter.draft_vocab_size);
   require_most(kMostParts, "num_hidden_layers", config.num_hidden_layers);
   require_most(kMostParts, "encoder_layers", config.seq2seq.encoder_layers);
   require_most(kMostParts, "num_nextn_predict_layers", config.num_nextn_predict_layers);

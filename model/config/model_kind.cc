@@ -22,6 +22,8 @@ std::string_view describe(ModelKind kind) {
       return "an encoder-decoder";
     case ModelKind::non_causal:
       return "a decoder without causal attention (is_causal is false)";
+    case ModelKind::drafter:
+      return "a trained drafter";
   }
   return "a model";
 }
@@ -44,6 +46,8 @@ std::vector<Task> tasks_of(ModelKind kind) {
       return {Task::generate, Task::logits, Task::hidden};
     case ModelKind::non_causal:
       return {Task::logits, Task::hidden, Task::embed};
+    case ModelKind::drafter:
+      return {};
   }
   return {};
 }

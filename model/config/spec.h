@@ -9,6 +9,7 @@
 #include "model/kernels/simd/vector/activation.h"
 #include "model/kernels/situ.h"
 #include "tp/model_kind.h"
+#include "tp/token_id.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -184,6 +185,8 @@ struct BlockSpec {
 
   Wiring wiring = Wiring::sequential;
   std::optional<NormSpec> input_norm;  // nullopt: only the outputs of the halves are normed
+  // Attention reads the layer's own input (StepContext::layer_input), followed by the normed stream.
+  bool joins_layer_input = false;
   AttentionPartSpec attention;
   std::optional<MambaSpec> parallel_mixer{};    // reads attention's input, and is added to its output
   std::optional<NormSpec> post_attention_norm;  // norm of attention's output
@@ -271,6 +274,49 @@ struct NextTokenSpec {
   bool operator==(const NextTokenSpec&) const = default;
 };
 
+// A head that adds output . input[token before] to the logits of a block's rows, one after the other, and may
+// estimate how likely each draft token is accepted. Source: DeepSeek-AI, DSpark, 2026.
+struct MarkovSpec {
+  std::size_t rank = 0;  // size of vectors of tokens
+  bool has_confidence = false;
+  bool confidence_reads_token = false;  // the estimate depends on the token before, too
+
+  bool operator==(const MarkovSpec&) const = default;
+};
+
+// A block of tokens that are drafted at once: a known token and mask tokens, which see each other and the
+// context.
+struct DraftBlockSpec {
+  std::size_t size = 0;
+  TokenId mask_token = 0;
+  bool samples_from_anchor = false;  // each row drafts the token after its own, also the known token's row
+  std::optional<MarkovSpec> markov{};
+
+  bool operator==(const DraftBlockSpec&) const = default;
+};
+
+// How a trained drafter reads its target's residual streams.
+//
+// EAGLE-3 drafts one token after another. A token's state is projection(the streams at the position before
+// it), or the drafter's own output there, if the token before is a draft token. The block's stream begins
+// with the state, and the layer's own input is norm(vector of the token). Source: Li et al., EAGLE-3, 2025.
+//
+// Drafters of blocks (DFlash, DSpark) make the keys and values of all layers from norm(projection(the streams
+// at the same position)), and compute only blocks of draft tokens. Source: z-lab, DFlash, 2025.
+struct DrafterSpec {
+  std::size_t streams = 0;                // streams of the target, side by side
+  std::size_t stream_size = 0;            // the target's hidden_size
+  NormSpec norm;                          // used for all norms; each norm has its own gain
+  bool norms_streams = false;             // norms each stream before the projection
+  bool norms_all_streams = false;         // norms all streams as one vector before the projection
+  bool norms_state = false;               // the stream begins with norm(state), which attention also reads
+  bool keeps_normed_output = false;       // the output is the state after the final norm
+  std::size_t draft_vocab_size = 0;       // rows of the LM head; 0: vocab_size
+  std::optional<DraftBlockSpec> block{};  // nullopt: EAGLE-3
+
+  bool operator==(const DrafterSpec&) const = default;
+};
+
 // Inputs of all layers: (scale * row of the token + norm(projection(embedding))) / sqrt(2). Each layer gets
 // `size` elements. The projection's result is divided by sqrt(hidden_size). Source: Gemma 3n.
 struct PerLayerInputsSpec {
@@ -333,6 +379,7 @@ struct ModelSpec {
   std::optional<SequenceHeadSpec> sequence_head;
   std::optional<DiffusionSpec> diffusion;
   std::optional<NextTokenSpec> next_token{};  // set for multi-token prediction layers
+  std::optional<DrafterSpec> drafter{};       // set for trained drafters
   bool tied_embeddings = false;
   // Parameters of tensors that the original code has and never uses. Published numbers of parameters include
   // them.

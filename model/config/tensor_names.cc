@@ -9,7 +9,8 @@
 namespace tp {
 
 BlockNames TensorNames::block(std::size_t layer) const {
-  BlockNames names = names_of_block(fmt::format("{}{}.", blocks, stored_block(layer)));
+  BlockNames names =
+      names_of_block(has_lone_block ? blocks : fmt::format("{}{}.", blocks, stored_block(layer)));
   if (uses_qkv_proj) names.q_proj = names.k_proj = names.v_proj = names.qkv_proj;
   return names;
 }
@@ -49,6 +50,10 @@ TensorNames TensorNames::as_stored_in(const WeightSource& source) const {
   }
   if (blocks_have_prefix && !blocks.empty()) names.blocks = used.body + blocks;
   names.lm_head = used.head + lm_head;
+  if (!lone_block.empty() && has(names_of_block(lone_block).o_proj)) {
+    names.blocks = lone_block;
+    names.has_lone_block = true;
+  }
   const std::string qkv_proj = names.block(0).qkv_proj;
   names.uses_qkv_proj = !qkv_proj.empty() && has(qkv_proj);
   return names;

@@ -76,7 +76,10 @@ struct TensorNames {
   std::string lm_head_bias_row{};  // alternative to lm_head_bias: a tensor [1, vocab_size], not a layer
   std::string head_dense{};        // before the LM head, followed by head_norm
   std::string head_norm{};
-  std::string blocks;              // followed by a block's number
+  std::string draft_ids{};  // a tensor: token minus row of the LM head, for each row
+  std::string blocks;       // followed by a block's number
+  // Replaces `blocks` in checkpoints that store their only block without a number: "midlayer.".
+  std::string lone_block{};
   bool blocks_have_prefix = true;  // false: names of blocks do not begin with `prefix`
   BlockNames (*names_of_block)(const std::string& prefix) = nullptr;
   std::vector<std::string> buffers = {"rotary_emb.inv_freq"};  // name endings of tensors without weights
@@ -86,7 +89,8 @@ struct TensorNames {
   std::vector<std::size_t> stored_blocks{};     // [layers]; empty: the layer's number
   std::string body{};                           // set by as_stored_in: prefix of all names outside the heads
   GgufTensorNames gguf{};
-  bool uses_qkv_proj = false;  // the checkpoint stores BlockNames::qkv_proj
+  bool uses_qkv_proj = false;   // the checkpoint stores BlockNames::qkv_proj
+  bool has_lone_block = false;  // set by as_stored_in: `blocks` is the name of the only block
 
   // The number of the block that stores a layer.
   std::size_t stored_block(std::size_t layer) const {

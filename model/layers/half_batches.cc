@@ -85,6 +85,7 @@ std::optional<HalfBatches> halves_of(const Batch& batch) {
   divide(batch.positions, cut, first.positions, second.positions);
   divide(batch.types, cut, first.types, second.types);
   divide(batch.adapters, cut, first.adapters, second.adapters);
+  divide(batch.captured, cut, first.captured, second.captured);
   divide_rows(batch.output_rows, cut, first.output_rows, second.output_rows);
   divide_rows(batch.hidden_rows, cut, first.hidden_rows, second.hidden_rows);
   first.spans.resize(batch.spans.size());

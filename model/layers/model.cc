@@ -33,7 +33,9 @@ void Model::forward(Communicator& comm, const Batch& batch, const KvCache& cache
   run(&comm, batch, cache, workspace, on_logits, on_hidden, links);
 }
 
-Residual Model::begin(Communicator* comm, const StepContext& step, const StageLinks& links) const {
+Residual Model::begin(Communicator* comm, const StepContext& step, const StageLinks& links,
+                      TensorView<float> inputs) const {
+  if (drafter_input_) return {comm, (*drafter_input_)(comm, (*embedding_)(step), step, inputs), step};
   if (next_token_) return {comm, (*next_token_)(comm, (*embedding_)(step), step), step};
   if (self_conditioning_) return {comm, (*self_conditioning_)(comm, (*embedding_)(step), step), step};
   if (stage_.is_first())
@@ -44,6 +46,14 @@ Residual Model::begin(Communicator* comm, const StepContext& step, const StageLi
     if (sends_choice(step.batch)) links.receive(step.chosen);
   }
   return {comm, x, step, streams_};
+}
+
+void Model::capture(std::size_t layers, TensorView<const float> stream, const Batch& batch) const {
+  for (std::size_t i = 0; i < captured_.size(); ++i) {
+    if (captured_[i] != layers) continue;
+    for (std::size_t row = 0; row < batch.captured.size(); ++row)
+      std::copy_n(stream.row(row), stream.columns(), batch.captured[row] + i * stream.columns());
+  }
 }
 
 // A token at position p sees p + 1 positions.
@@ -69,10 +79,12 @@ void Model::compute(Communicator* comm, const Batch& batch, const KvCache& cache
   TensorView<float> inputs;  // inputs of all layers, [tokens, layers * size]
   if (per_layer_inputs_) inputs = workspace.take(batch.tokens.size(), per_layer_inputs_->columns());
   if (first_values_ != 0) step.first_values = workspace.take(batch.tokens.size(), first_values_);
+  if (drafter_input_) inputs = workspace.take(batch.tokens.size(), hidden_size_);
   if (most_chosen_ != 0) step.chosen = workspace.take(batch.tokens.size(), most_chosen_);
-  Residual residual = begin(comm, step, links);
+  Residual residual = begin(comm, step, links, inputs);
   if (per_layer_inputs_) per_layer_inputs_->compute(comm, residual.stream(0), step, inputs);
   if (altup_) altup_->begin(residual, step);
+  capture(0, residual.rows(), batch);
   const std::size_t input_size = inputs.columns() / std::max<std::size_t>(1, blocks_.size());
   SumTally of_block;
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
@@ -89,6 +101,7 @@ void Model::compute(Communicator* comm, const Batch& batch, const KvCache& cache
     step.states = cache.states().layer(cached);
     step.layer_input = inputs.columns_from(layer * input_size, input_size);
     std::visit([&](const auto& block) { block(residual, step, cache.layer(cached)); }, *blocks_[layer]);
+    capture(layer + 1, residual.rows(), batch);
     if (tally != nullptr) of_block = *tally - before;
     if (comm != nullptr && links.progress) links.progress();
   }
@@ -111,11 +124,33 @@ void Model::encode(Communicator* comm, const Batch& inputs, const KvCache& cache
   encoder_->compute(comm, inputs, cache, workspace, {}, nullptr, keep);
 }
 
+void Model::remember(Communicator* comm, const Batch& context, const KvCache& cache,
+                     Workspace& workspace) const {
+  const Workspace::Frame frame(workspace);
+  std::vector<RopeAngles> angles;
+  for (const Rope& rope : ropes_) angles.push_back(rope(context.positions, workspace));
+  StepContext step{.batch = context,
+                   .workspace = workspace,
+                   .ropes = angles,
+                   .tracer = comm != nullptr ? &comm->tracer() : nullptr,
+                   .comm = comm};
+  const TensorView<const float> states = (*draft_context_)(comm, step);
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    step.cache_group = cache.group(layer);
+    step.shared_cache = cache.shared(layer);
+    std::visit([&](const auto& block) { block.attention().remember(states, step, cache.layer(layer)); },
+               *blocks_[layer]);
+  }
+}
+
 void Model::run(Communicator* comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
                 const OnLogits& on_logits, const OnHidden& on_hidden, const StageLinks& links,
                 SumTally* tally) const {
-  if (batch.inputs) encode(comm, *batch.inputs, cache, workspace, on_hidden);
-  if (batch.tokens.empty()) return;  // a step that only runs the encoder
+  if (batch.inputs && draft_context_)
+    remember(comm, *batch.inputs, cache, workspace);
+  else if (batch.inputs)
+    encode(comm, *batch.inputs, cache, workspace, on_hidden);
+  if (batch.tokens.empty()) return;  // a step that only runs the encoder, or caches a context
   compute(comm, batch, cache, workspace, links, tally,
           [&](TensorView<const float> x, const StepContext& step) {
             if (!stage_.is_last()) {
@@ -125,6 +160,7 @@ void Model::run(Communicator* comm, const Batch& batch, const KvCache& cache, Wo
               return;
             }
             for_rows(x, batch.hidden_rows, step,
+                     final_norm_ && !gives_state_before_norm_ ? &*final_norm_ : nullptr,
                      [&](std::size_t first, TensorView<const float> rows, const StepContext&) {
                        on_hidden(first, rows);
                      });
@@ -151,7 +187,7 @@ TensorView<float> Model::end(TensorView<float> streams, const StepContext& step)
 
 template <class OnRows>
 void Model::for_rows(TensorView<const float> x, std::span<const std::size_t> wanted, const StepContext& step,
-                     const OnRows& on_rows) const {
+                     const Norm* norm, const OnRows& on_rows) const {
   for (std::size_t first = 0; first < wanted.size(); first += kLogitRows) {
     const Workspace::Frame frame(step.workspace);
     const std::size_t rows = std::min(kLogitRows, wanted.size() - first);
@@ -162,13 +198,14 @@ void Model::for_rows(TensorView<const float> x, std::span<const std::size_t> wan
         step.adapters != nullptr ? step.adapters->of(wanted.subspan(first, rows)) : AdapterRows();
     if (step.adapters != nullptr) own.adapters = &adapters;
     const TensorView<float> last = end(streams, own);
-    on_rows(first, final_norm_ ? (*final_norm_)(last, step.workspace) : last, own);
+    on_rows(first, norm != nullptr ? (*norm)(last, step.workspace) : last, own);
   }
 }
 
 TensorView<float> Model::logits(TensorView<const float> x, const StepContext& step) const {
   const TraceSpan span(step.tracer, Activity::logits, x.rows());
-  return (*lm_head_)(head_transform_ ? (*head_transform_)(x, step) : x, step);
+  const TensorView<float> rows = (*lm_head_)(head_transform_ ? (*head_transform_)(x, step) : x, step);
+  return draft_vocabulary_ ? draft_vocabulary_->spread(rows, step.workspace) : rows;
 }
 
 std::vector<kernels::KvLayout> Model::kv_layouts(KvType type, std::size_t block_size) const {
@@ -216,7 +253,7 @@ std::size_t Model::whole_workspace_floats(const StepLimits& limits) const {
     batch.is_global.assign(tokens, 1);
     batch.hidden_rows.resize(std::min({tokens, limits.outputs, kLogitRows}));
     if (lm_head_) batch.output_rows = batch.hidden_rows;
-    if (encoder_) add_inputs(table, batch);
+    if (encoder_ || draft_context_) add_inputs(table, batch);
     const auto ignore = [](std::size_t, TensorView<const float>) {};
     run(nullptr, batch, cache, workspace, ignore, ignore, {});
   };

@@ -9,10 +9,14 @@
 #include "model/layers/blocks/depth_attention.h"
 #include "model/layers/blocks/hyper_connection.h"
 #include "model/layers/blocks/residual.h"
+#include "model/layers/draft_context.h"
+#include "model/layers/draft_vocabulary.h"
+#include "model/layers/drafter_input.h"
 #include "model/layers/embedding.h"
 #include "model/layers/head_transform.h"
 #include "model/layers/linear/batch.h"
 #include "model/layers/linear/rope.h"
+#include "model/layers/markov_head.h"
 #include "model/layers/next_token_input.h"
 #include "model/layers/per_layer_inputs.h"
 #include "model/layers/self_conditioning.h"
@@ -95,13 +99,29 @@ class Model {
   // [layers on this rank], without an encoder: the parts of each layer's state.
   std::vector<std::vector<StatePart>> state_parts() const;
 
-  // Whether this is a multi-token prediction layer, which reads hidden states (Batch::states_before).
-  bool reads_states() const { return next_token_.has_value(); }
+  // Whether this is a multi-token prediction layer or a drafter, which reads hidden states
+  // (Batch::states_before).
+  bool reads_states() const { return next_token_ || drafter_input_ || draft_context_; }
   // Whether this model computes canvases, whose tokens read soft embeddings (Batch::states_before).
   bool reads_soft_embeddings() const { return self_conditioning_.has_value(); }
+  // Whether this is a drafter of blocks. Batch::inputs are then positions of its context, with the target's
+  // streams as states: the step caches their keys and values first.
+  bool has_draft_context() const { return draft_context_.has_value(); }
+  // The head that corrects a block's logits row by row; null: none.
+  const MarkovHead* markov_head() const { return markov_head_ ? &*markov_head_ : nullptr; }
+  // The position of the token that is drafted in a row, counted from the token after the row's token.
+  std::ptrdiff_t draft_offset() const { return draft_offset_; }
+  // From now on, steps copy these residual streams of all tokens to Batch::captured: for each of `places`,
+  // the stream after so many layers; 0 is the embedding. For models with one stream and one stage.
+  void capture(std::vector<std::size_t> places) { captured_ = std::move(places); }
+  bool captures() const { return !captured_.empty(); }
 
   // The tokens whose logits this rank computes; empty on all stages but the last.
   Range local_vocab() const { return output_tokens_ ? output_tokens_->tokens() : Range{}; }
+  // Divides the vocabulary instead of local_vocab; null: the LM head has all tokens.
+  const DraftVocabulary* draft_vocabulary() const {
+    return draft_vocabulary_ ? &*draft_vocabulary_ : nullptr;
+  }
   VocabTables tables() const { return {embed_tokens_, output_tokens_}; }
   // The head for pooled hidden states; null on every rank but the first, or if the model has none.
   const SequenceHead* sequence_head() const { return sequence_head_ ? &*sequence_head_ : nullptr; }
@@ -135,7 +155,13 @@ class Model {
   // state_size], their step) in groups of at most kLogitRows.
   template <class OnRows>
   void for_rows(TensorView<const float> x, std::span<const std::size_t> wanted, const StepContext& step,
-                const OnRows& on_rows) const;
+                const OnRows& on_rows) const {
+    for_rows(x, wanted, step, final_norm_ ? &*final_norm_ : nullptr, on_rows);
+  }
+  // After `norm` instead; null: no norm.
+  template <class OnRows>
+  void for_rows(TensorView<const float> x, std::span<const std::size_t> wanted, const StepContext& step,
+                const Norm* norm, const OnRows& on_rows) const;
   std::size_t whole_workspace_floats(const StepLimits& limits) const;
   // x: [rows, state_size] after the final norm -> [rows, local_vocab]
   TensorView<float> logits(TensorView<const float> x, const StepContext& step) const;
@@ -151,7 +177,13 @@ class Model {
   // Runs the encoder, and caches the keys and values of its final states for cross-attention.
   void encode(Communicator* comm, const Batch& inputs, const KvCache& cache, Workspace& workspace,
               const OnHidden& on_hidden) const;
-  Residual begin(Communicator* comm, const StepContext& step, const StageLinks& links) const;
+  // Caches the keys and values of a drafter's context.
+  void remember(Communicator* comm, const Batch& context, const KvCache& cache, Workspace& workspace) const;
+  // `inputs`: the layers' own inputs, which a drafter's input fills in.
+  Residual begin(Communicator* comm, const StepContext& step, const StageLinks& links,
+                 TensorView<float> inputs) const;
+  // Copies the stream after `layers` layers if it is captured.
+  void capture(std::size_t layers, TensorView<const float> stream, const Batch& batch) const;
   // Whether a stage also sends the positions that indexers have chosen, which the next stage may need.
   bool sends_choice(const Batch& batch) const;
 
@@ -167,6 +199,12 @@ class Model {
   std::shared_ptr<const ColumnParallelLinear> embedding_projection_;
   std::optional<NextTokenInput> next_token_;  // set in a multi-token prediction layer
   std::optional<SelfConditioning> self_conditioning_;
+  std::optional<DrafterInput> drafter_input_;
+  std::optional<DraftContext> draft_context_;
+  std::optional<MarkovHead> markov_head_;
+  std::ptrdiff_t draft_offset_ = 0;
+  bool gives_state_before_norm_ = false;  // hidden rows are those before the final norm
+  std::vector<std::size_t> captured_;     // places of the captured streams
   std::optional<RelativeBias> relative_bias_;
   std::optional<PerLayerInputs> per_layer_inputs_;
   std::optional<AltUpProjections> altup_;
@@ -180,6 +218,7 @@ class Model {
   std::shared_ptr<const Model> encoder_;  // null: the model has no encoder
   std::optional<Norm> final_norm_;
   std::shared_ptr<const VocabShard> output_tokens_;  // embed_tokens_ if tied, or without an LM head
+  std::optional<DraftVocabulary> draft_vocabulary_;
   std::optional<HeadTransform> head_transform_;
   std::optional<LmHead> lm_head_;
   std::optional<SequenceHead> sequence_head_;

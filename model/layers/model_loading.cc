@@ -54,6 +54,35 @@ std::shared_ptr<const VocabShard> load_vocab(WeightLoader& loader, const ModelSp
   return std::make_shared<VocabShard>(loader, layer, spec.vocab_size, size);
 }
 
+// Rows of the LM head.
+std::size_t head_rows(const ModelSpec& spec) {
+  const bool lacks_tokens = spec.drafter && spec.drafter->draft_vocab_size != 0;
+  return lacks_tokens ? spec.drafter->draft_vocab_size : spec.vocab_size;
+}
+
+std::optional<DraftVocabulary> load_draft_vocabulary(WeightLoader& loader, const ModelSpec& spec,
+                                                     const TensorNames& names) {
+  if (head_rows(spec) == spec.vocab_size) return std::nullopt;
+  return DraftVocabulary(loader, names.draft_ids, head_rows(spec), spec.vocab_size);
+}
+
+// A decoder that reads states does not see a sequence's first token, so its positions are smaller by one. A
+// row of a block drafts its own token, or the token after it.
+std::ptrdiff_t draft_offset_of(const ModelSpec& spec) {
+  if (spec.drafter && spec.drafter->block) return spec.drafter->block->samples_from_anchor ? 0 : -1;
+  return spec.next_token || spec.drafter ? 1 : 0;
+}
+
+// Throws CheckpointError if a drafter's checkpoint has tensors that the drafter does not use: they belong to
+// a variant that computes something else.
+void require_all_used(const ModelSpec& spec, const std::vector<std::string>& unused) {
+  if (!spec.drafter || unused.empty()) return;
+  throw_error<CheckpointError>(
+      "cannot use this drafter: expected the tensors that its config.json describes, found {} besides, which "
+      "a variant needs that is not supported; use another drafter",
+      printable(unused.front()));
+}
+
 TensorNames names_of(const ModelSpec& spec, const WeightSource& source) {
   const TensorNames names = spec.names.as_stored_in(source);
   return spec.next_token ? names.of_next_token_layer(source) : names;
@@ -259,6 +288,11 @@ void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const
     if (spec.self_conditioning)
       self_conditioning_.emplace(loader, *spec.self_conditioning, hidden_size_, spec.embedding_scale,
                                  names.self_conditioning);
+    if (spec.drafter && spec.drafter->block)
+      draft_context_.emplace(loader, names.block(0).drafter, hidden_size_, *spec.drafter);
+    else if (spec.drafter)
+      drafter_input_.emplace(loader, names.block(0), hidden_size_, *spec.drafter);
+    draft_offset_ = draft_offset_of(spec);
     sequence_head_ = load_sequence_head(loader, spec, names);
   }
   relative_bias_ = load_relative_bias(loader, spec, names.relative_bias);
@@ -276,7 +310,15 @@ void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const
           DepthAttention(loader, depth->norm, depth->sums, false, hidden_size_, names.last_residual);
     final_norm_ = load_if_present(loader, names.final_norm, state_size(spec), spec.final_norm);
     output_tokens_ = predicts_with_embedding ? embed_tokens_ : others.head;
-    if (!output_tokens_) output_tokens_ = load_vocab(loader, spec, names.lm_head, head_size(spec));
+    if (!output_tokens_)
+      output_tokens_ = std::make_shared<VocabShard>(
+          loader, names.lm_head, head_rows(spec), head_size(spec),
+          head_rows(spec) == spec.vocab_size ? "vocab_size" : "draft_vocab_size");
+    draft_vocabulary_ = load_draft_vocabulary(loader, spec, names);
+    if (spec.drafter && spec.drafter->block && spec.drafter->block->markov)
+      markov_head_.emplace(loader, names.block(0).drafter, spec.vocab_size, hidden_size_,
+                           *spec.drafter->block->markov);
+    gives_state_before_norm_ = spec.drafter && !spec.drafter->keeps_normed_output;
     head_transform_ = load_transform(loader, spec, names);
     lm_head_ = load_lm_head(loader, spec, names, output_tokens_);
   }
@@ -287,11 +329,12 @@ void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const
     encoder.load(*spec.encoder, loader, stage, {.embedding = embed_tokens_});
     encoder_ = std::make_shared<const Model>(std::move(encoder));
   }
-  const bool is_part = others.embedding != nullptr || spec.next_token;
+  const bool is_part = (others.embedding != nullptr && !spec.drafter) || spec.next_token;
   if (!is_part) {
     if (stage.is_whole()) require_adapters_are_used(loader);
     unused_tensors_ = loader.unread_tensors();
     if (stage.is_whole()) unused_tensors_ = find_unused_tensors(names, loader.source(), unused_tensors_);
+    require_all_used(spec, unused_tensors_);
   }
   all_loaded_ = loader.loaded();
   largest_columns_ = loader.largest_columns();

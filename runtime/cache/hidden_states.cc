@@ -13,14 +13,19 @@ HiddenStates::HiddenStates(std::size_t rows, std::size_t hidden_size)
       newest_(std::bit_ceil(rows), kNone) {}
 
 void HiddenStates::keep(SequenceId sequence, std::size_t position, std::span<const float> state) noexcept {
+  std::ranges::copy(state, place_for(sequence, position));
+}
+
+float* HiddenStates::place_for(SequenceId sequence, std::size_t position) noexcept {
   forget(next_);
   const Key key{sequence, position};
   std::size_t& newest = newest_[bucket_of(key)];
   keys_[next_] = key;
   older_[next_] = newest;
   newest = next_;
-  std::ranges::copy(state, states_.data() + next_ * hidden_size_);
+  float* const place = states_.data() + next_ * hidden_size_;
   next_ = (next_ + 1) % keys_.size();
+  return place;
 }
 
 // Does nothing if the row does not hold a state yet.

@@ -1,4 +1,4 @@
-// The model's most recent hidden states, for a multi-token prediction layer that reads them.
+// The model's most recent hidden states, for a multi-token prediction layer or a drafter that reads them.
 #pragma once
 
 #include "model/memory/buffer.h"
@@ -24,6 +24,8 @@ class HiddenStates {
 
   // Replaces an earlier state at this position. state: [hidden_size]
   void keep(SequenceId sequence, std::size_t position, std::span<const float> state) noexcept;
+  // Like keep(), but returns the memory of the state, [hidden_size], to be filled in before the next find().
+  float* place_for(SequenceId sequence, std::size_t position) noexcept;
   // Returns [hidden_size], valid until `rows` further states are kept; null if the state was never kept or
   // has been overwritten.
   const float* find(SequenceId sequence, std::size_t position) const;

@@ -15,9 +15,11 @@
 #include "runtime/engine/measured_rows.h"
 #include "runtime/engine/rank_zero.h"
 #include "runtime/engine/unknown_ids.h"
+#include "runtime/setup/drafter_plan.h"
 #include "runtime/setup/engine_plan_archive.h"
 #include "runtime/setup/engine_setup.h"
 #include "runtime/setup/internal_hooks.h"
+#include "runtime/setup/next_token_plan.h"
 #include "runtime/setup/overlap_choice.h"
 #include "runtime/setup/plan_agreement.h"
 #include "runtime/speculation/answer_history.h"
@@ -169,7 +171,7 @@ std::unique_ptr<Speculator> Engine::Impl::create_speculator(const EngineHooks& h
                                                             std::optional<RowCosts> costs) {
   DraftSources sources{.custom = hooks.draft_source,
                        .wrap = draft_wrapper(hooks),
-                       .follows_prompts = draft_plan_ && draft_plan_->plan.next_token};
+                       .follows_prompts = draft_plan_ && reads_states(draft_plan_->plan)};
   if (DraftModel* const draft = worker_.draft()) {
     ModelSource::Run run = [draft](Forward forward) {
       return draft->worker().run(Command(std::move(forward))).results;
@@ -177,6 +179,10 @@ std::unique_ptr<Speculator> Engine::Impl::create_speculator(const EngineHooks& h
     if (draft_plan_->on_all_ranks)
       run = [this](Forward forward) { return loop_.run(DraftForward{std::move(forward)}).results; };
     DraftModelLimits limits = draft->limits();
+    if (is_drafter(draft_plan_->plan))
+      limits.has_state = [this](SequenceId sequence, std::size_t position) {
+        return worker_.has_state(sequence, position);
+      };
     // A wrapping source may translate ids.
     if (!draft_wrapper(hooks)) limits.known_ids = plan_.config.vocab_size;
     sources.model = [limits, run] { return std::make_unique<ModelSource>(limits, run); };

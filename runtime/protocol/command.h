@@ -140,6 +140,8 @@ struct Forward {
   // For a multi-token prediction layer. True: a row reads the layer's own state after the previous position,
   // which ended a chunk of its sequence. False: a row reads the model's state at the row's position.
   bool reads_own_states = false;
+  // For a drafter of blocks: rows are positions of the context, whose keys and values are cached.
+  bool gives_context = false;
   MaskSource masks{};  // rank 0 only; not sent to other ranks
 };
 

@@ -80,7 +80,7 @@ void serialize(Archive& archive, tp::Output& output, unsigned /*version*/) {
 template <class Archive>
 void serialize(Archive& archive, tp::Forward& forward, unsigned /*version*/) {
   archive& forward.tokens& forward.token_types& forward.is_global& forward.chunks& forward.outputs& forward
-      .ended& forward.ended_canvases& forward.in_halves& forward.reads_own_states;
+      .ended& forward.ended_canvases& forward.in_halves& forward.reads_own_states& forward.gives_context;
 }
 
 template <class Archive>

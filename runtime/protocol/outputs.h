@@ -28,6 +28,9 @@ struct Chosen {
   float logprob = 0.0F;                      // as in TokenLogprob
   std::vector<TokenLogprob> top_logprobs{};  // SamplingParams::logprobs entries, most likely first
   ChoiceError error = ChoiceError::none;     // if set, no token was chosen
+  // A drafter's own estimate that the target accepts the token: the logit of its probability. Only on the
+  // rank that chose the token.
+  std::optional<float> confidence{};
 };
 
 // The most likely tokens of a row, most likely first. Empty if logits are NaN or infinite.

@@ -12,6 +12,7 @@
 #include "model/weights/synthetic/synthetic_scaled.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "runtime/cache/state_slots.h"
+#include "runtime/setup/drafter_plan.h"
 #include "runtime/setup/task_config.h"
 #include "tp/internal/require.h"
 
@@ -342,6 +343,7 @@ std::unique_ptr<WeightSource> open_tensors(const EnginePlan& plan) {
     return std::make_unique<SyntheticBlocks>(*type);
   }
   if (plan.options.synthetic) return std::make_unique<SyntheticWeights>(plan.config.torch_dtype);
+  if (plan.target) return open_drafter(plan);
   return open_checkpoint(plan.options.model, plan.config);
 }
 

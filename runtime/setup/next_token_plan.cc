@@ -2,6 +2,7 @@
 
 #include "model/config/architectures.h"
 #include "runtime/cache/hidden_states.h"
+#include "runtime/setup/drafter_plan.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -62,15 +63,22 @@ EnginePlan next_token_plan(std::size_t ranks, const EnginePlan& model) {
   return plan;
 }
 
-std::size_t states_read_by_next_token(const EnginePlan& layer) {
+bool reads_states(const EnginePlan& draft) { return draft.next_token || is_drafter(draft); }
+
+std::size_t states_read(const EnginePlan& draft) {
   constexpr std::uint64_t kOfSequence = 64;
   constexpr std::uint64_t kMost = 4096;  // 117 MB for DeepSeek-V3
-  return layer.step_limits().tokens + std::min(kOfSequence * layer.options.max_sequences, kMost);
+  return draft.step_limits().tokens + std::min(kOfSequence * draft.options.max_sequences, kMost);
 }
 
-std::uint64_t bytes_of_states(const EnginePlan& layer) {
-  const std::size_t rows = states_read_by_next_token(layer) + layer.options.max_sequences;
-  return HiddenStates::bytes_of(rows, state_size(layer.spec()));
+std::size_t size_of_read_state(const EnginePlan& draft) {
+  const ModelSpec spec = draft.spec();
+  return spec.drafter ? spec.drafter->streams * spec.drafter->stream_size : state_size(spec);
+}
+
+std::uint64_t bytes_of_states(const EnginePlan& draft) {
+  return HiddenStates::bytes_of(states_read(draft), size_of_read_state(draft)) +
+         HiddenStates::bytes_of(draft.options.max_sequences, state_size(draft.spec()));
 }
 
 }  // namespace tp

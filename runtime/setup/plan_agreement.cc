@@ -1,5 +1,6 @@
 #include "runtime/setup/plan_agreement.h"
 
+#include "model/config/architectures.h"
 #include "model/kernels/simd/isa.h"
 #include "model/weights/adapters/adapter.h"
 #include "parallel/exchange/agreement.h"
@@ -145,6 +146,11 @@ EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
   fail_together(comm, [&] {
     if (!comm.is_root()) return;
     plan = make_plan(options, comm.size());
+    require<ConfigError>(
+        kind_of(plan.config) != ModelKind::drafter,
+        "cannot run {}: expected a model, found a trained drafter ({}), which only guesses for its target; "
+        "use the target as the model, and the drafter for `speculation`",
+        options.model.string(), name_of(plan.config.drafter.kind));
     plan.overlaps = plan_overlap(options, plan, comm.placement().hosts.size(), can_overlap_everywhere);
     if (measures) plan.options.split = measured;
     plan_caches(comm.placement(), not_shared_because, plan);

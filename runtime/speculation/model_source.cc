@@ -29,6 +29,12 @@ SequenceStart start_of(const DraftQuery& query, std::size_t position) {
   return start;
 }
 
+// How likely the target chooses a draft token, before calibration.
+double probability_of(const Chosen& chosen) {
+  if (chosen.confidence) return 1.0 / (1.0 + std::exp(-static_cast<double>(*chosen.confidence)));
+  return std::exp(static_cast<double>(chosen.logprob));
+}
+
 }  // namespace
 
 ModelSource::ModelSource(const DraftModelLimits& limits, Run run)
@@ -41,7 +47,7 @@ ModelSource::ModelSource(const DraftModelLimits& limits, Run run)
 std::vector<DraftQuery> ModelSource::own_queries(std::span<const DraftQuery> queries) const {
   std::vector<DraftQuery> own(queries.begin(), queries.end());
   for (DraftQuery& query : own) {
-    if (!limits_.next_token) break;
+    if (!limits_.reads_states) break;
     query.tokens = query.tokens.subspan(1);
     --query.prompt_tokens;
   }
@@ -57,12 +63,18 @@ std::vector<Draft> ModelSource::draft(std::span<const DraftQuery> all) {
     if (query.tokens.empty() || is_behind(query)) continue;
     Text& text = follow(query, all[i].tokens.front());
     const std::size_t most = most_of(query);
-    const bool follows = limits_.next_token && query.tokens.size() <= limits_.max_length;
-    if ((most > 0 || follows) && !text.has_unknown) members.push_back({&query, &text, most});
+    const bool follows = limits_.follows() && query.tokens.size() <= limits_.max_length;
+    const std::size_t needed = query.tokens.size() - (limits_.drafts_blocks() ? 1 : 0);
+    if ((most > 0 || follows) && !text.has_unknown) members.push_back({&query, &text, most, needed});
   }
   const Stopwatch watch;
   catch_up(members);
-  while (!members.empty() && pays(members, watch.seconds())) {
+  if (limits_.drafts_blocks() && !members.empty() && block_pays(members, watch.seconds())) {
+    const Stopwatch pass;
+    guess_block(members);
+    pass_seconds_.add(pass.seconds());
+  }
+  while (!limits_.drafts_blocks() && !members.empty() && pays(members, watch.seconds())) {
     const Stopwatch pass;
     guess_next(members);
     pass_seconds_.add(pass.seconds());
@@ -88,6 +100,10 @@ void ModelSource::end(std::uint64_t sequence) {
 // max_length.
 std::size_t ModelSource::most_of(const DraftQuery& query) const {
   const std::size_t size = query.tokens.size();
+  if (limits_.drafts_blocks()) {
+    if (size - 1 + limits_.block.size > limits_.max_length) return 0;  // all rows of a block are computed
+    return std::min(query.most, limits_.block.size - (limits_.block.samples_from_anchor ? 0 : 1));
+  }
   if (size > limits_.max_length) return 0;
   return std::min(query.most, limits_.max_length - size + 1);
 }
@@ -107,9 +123,9 @@ ModelSource::Text& ModelSource::follow(const DraftQuery& query, TokenId first_to
     const bool shares = query.request == nullptr || query.request->cache_prompt;
     std::string salt = query.request == nullptr ? "" : query.request->cache_salt;
     // The model's states also depend on the first token, which the layer's sequences lack.
-    if (limits_.next_token) salt += fmt::format(":{}", first_token);
+    if (limits_.reads_states) salt += fmt::format(":{}", first_token);
     if (shares)
-      text.computed = blocks_.begin_sequence(query.sequence, query.tokens, salt);
+      text.computed = text.complete = blocks_.begin_sequence(query.sequence, query.tokens, salt);
     else
       blocks_.begin_unshared_sequence(query.sequence);
     try {
@@ -139,8 +155,8 @@ void ModelSource::learn(Text& text, const DraftQuery& query) {
     calibration_.add(text.probabilities[i], is_right);
     right += is_right ? 1 : 0;
   }
-  if (!guessed.empty() && !limits_.next_token) text.computed += std::min(right, guessed.size() - 1);
-  // The last token is always computed, because its logits are needed.
+  if (!guessed.empty() && !limits_.follows()) text.computed += std::min(right, guessed.size() - 1);
+  // The last token is always computed, because its logits are needed. Blocks begin with it.
   text.computed = std::min(text.computed, query.tokens.size() - 1);
   text.guessed = Draft();
   text.probabilities.clear();
@@ -177,7 +193,10 @@ void ModelSource::add_chunk(Member& member, std::size_t first, std::span<const T
   SequenceChunk chunk{.sequence = query.sequence,
                       .start_position = first,
                       .tokens = static_cast<std::uint32_t>(tokens.size())};
-  if (!member.text->announced) chunk.start = start_of(query, first);
+  if (!member.text->announced) {
+    chunk.start = start_of(query, first);
+    chunk.start->bidirectional = limits_.drafts_blocks();
+  }
   chunk.new_blocks = take_unsent_blocks(query, *member.text);
   member.text->announced = true;
   forward.tokens.insert(forward.tokens.end(), tokens.begin(), tokens.end());
@@ -188,21 +207,32 @@ void ModelSource::add_chunk(Member& member, std::size_t first, std::span<const T
   forward.chunks.push_back(std::move(chunk));
 }
 
+// Counts the tokens that a chunk computes from the target's states.
+void ModelSource::note_states(Member& member, std::size_t first, std::size_t count) const {
+  std::size_t& complete = member.text->complete;
+  const std::size_t end = first + count;
+  if (!limits_.has_state) complete = end;
+  while (complete >= first && complete < end && limits_.has_state(member.query->sequence, complete))
+    ++complete;
+}
+
 // Computes tokens that the cache lacks, as many as fit in a pass, beginning with the members that lack the
 // fewest. Then keeps only members that lack no tokens and want drafts. They have their first draft token.
 void ModelSource::catch_up(std::vector<Member>& members) {
   std::ranges::stable_sort(members, {}, &Member::missing);
   Forward forward;
+  forward.gives_context = limits_.drafts_blocks();
   std::vector<Member*> choosing;
   for (Member& member : members) {
     const std::size_t room = limits_.step_tokens - forward.tokens.size();
     // Windowed groups have enough blocks for only one chunk.
     const std::size_t count = std::min({member.missing(), room, limits_.cache.chunk});
-    const bool chooses = count == member.missing() && member.most > 0;
+    const bool chooses = count == member.missing() && member.most > 0 && !limits_.drafts_blocks();
     const std::size_t first = member.text->computed;
     if (count == 0 || !reserve(member.query->sequence, first + count)) continue;
     add_chunk(member, first, member.query->tokens.subspan(first, count), chooses, forward);
     member.text->computed += count;
+    note_states(member, first, count);
     if (chooses) choosing.push_back(&member);
   }
   constexpr std::size_t kFew = 4;  // tokens of a sequence that take as long as one token
@@ -212,7 +242,7 @@ void ModelSource::catch_up(std::vector<Member>& members) {
   if (is_short) pass_seconds_.add(pass.seconds());
   for (const Member& member : members) {
     Text& text = *member.text;
-    text.committed = std::max(text.committed, text.computed);
+    text.committed = std::max(text.committed, std::min(text.computed, text.complete));
     blocks_.commit(member.query->sequence, member.query->tokens, text.committed);
   }
   std::erase_if(members, [](const Member& member) { return member.most == 0 || member.missing() > 0; });
@@ -222,7 +252,7 @@ void ModelSource::catch_up(std::vector<Member>& members) {
 // tokens.
 void ModelSource::guess_next(std::vector<Member>& members) {
   Forward forward;
-  forward.reads_own_states = limits_.next_token;
+  forward.reads_own_states = limits_.reads_states;
   std::vector<Member*> choosing;
   for (Member& member : members) {
     const std::vector<TokenId>& guessed = member.text->guessed.tokens;
@@ -239,6 +269,27 @@ void ModelSource::guess_next(std::vector<Member>& members) {
   std::erase_if(members, [](const Member& member) { return member.most == 0; });
 }
 
+// Drafts all tokens of every member in one pass.
+void ModelSource::guess_block(std::vector<Member>& members) {
+  const auto& [size, mask_token, samples_from_anchor] = limits_.block;
+  Forward forward;
+  std::vector<Member*> choosing;
+  for (Member& member : members) {
+    const std::size_t position = member.query->tokens.size() - 1;
+    const std::size_t row = forward.tokens.size();
+    const bool has_room = row + size <= limits_.step_tokens;
+    if (!has_room || !reserve(member.query->sequence, position + size)) continue;
+    std::vector<TokenId> block(size, mask_token);
+    block.front() = member.query->tokens.back();
+    add_chunk(member, position, block, false, forward);
+    const RowRange rows = {static_cast<std::uint32_t>(row + (samples_from_anchor ? 0 : 1)),
+                           static_cast<std::uint32_t>(member.most)};
+    forward.outputs.push_back({member.query->sequence, rows, want::Choose{}});
+    choosing.push_back(&member);
+  }
+  if (!forward.tokens.empty()) run(std::move(forward), choosing);
+}
+
 // `choosing`: the members of the pass's outputs, in order.
 void ModelSource::run(Forward forward, std::span<Member*> choosing) {
   forward.ended = ended_;
@@ -246,20 +297,40 @@ void ModelSource::run(Forward forward, std::span<Member*> choosing) {
   ended_.clear();
   for (std::size_t i = 0; i < choosing.size(); ++i) {
     Member& member = *choosing[i];
-    const Chosen& chosen = std::get<std::vector<Chosen>>(results[i]).front();
-    // Rows that only the draft model has are not tokens of the target.
-    if (chosen.error != ChoiceError::none || static_cast<std::size_t>(chosen.id) >= limits_.known_ids) {
-      member.most = 0;
-      continue;
+    for (const Chosen& chosen : std::get<std::vector<Chosen>>(results[i])) {
+      // Rows that only the draft model has are not tokens of the target.
+      if (chosen.error != ChoiceError::none || static_cast<std::size_t>(chosen.id) >= limits_.known_ids) {
+        member.most = 0;
+        break;
+      }
+      Draft& draft = member.text->guessed;
+      const double probability = probability_of(chosen);
+      const double before = draft.chances.empty() ? 1.0 : draft.chances.back();
+      draft.tokens.push_back(chosen.id);
+      draft.chances.push_back(before * calibration_.chance(probability));
+      member.text->probabilities.push_back(probability);
+      --member.most;
     }
-    Draft& draft = member.text->guessed;
-    const double probability = std::exp(static_cast<double>(chosen.logprob));
-    const double before = draft.chances.empty() ? 1.0 : draft.chances.back();
-    draft.tokens.push_back(chosen.id);
-    draft.chances.push_back(before * calibration_.chance(probability));
-    member.text->probabilities.push_back(probability);
-    --member.most;
   }
+}
+
+// Whether a pass that drafts a block for each member is expected to raise the tokens per second.
+bool ModelSource::block_pays(std::span<const Member> members, double seconds) const {
+  const DraftQuery& any = *members.front().query;
+  if (any.token_seconds == 0.0) return true;
+  const auto count = static_cast<double>(members.size());
+  double more = 0.0;
+  double rows = 0.0;
+  for (const Member& member : members) {
+    double chance = 1.0;
+    for (std::size_t i = 0; i < member.most; ++i) {
+      chance *= calibration_.mean();
+      more += chance;
+      rows += chance > 0.1 ? 1.0 : 0.0;  // later ones are hardly verified
+    }
+  }
+  const double plain = seconds + count * any.token_seconds;
+  return (count + more) * plain > count * (plain + pass_seconds_.value() + rows * any.row_seconds);
 }
 
 // Whether drafting one more token for each member is expected to raise the tokens per second. `seconds`: time

@@ -26,9 +26,26 @@ struct DraftModelLimits {
   std::size_t step_tokens = 0;       // most tokens of a pass
   std::size_t cache_blocks = 0;
   CacheShape cache;
-  // Whether this is not a model but the target's multi-token prediction layer. The layer's sequences lack
-  // their first token: at each position, it reads the target's state and the target's next token.
-  bool next_token = false;
+  // Whether this is not a model but the target's multi-token prediction layer, or an EAGLE-3 drafter. Its
+  // sequences lack their first token: at each position, it reads the target's state and the target's next
+  // token.
+  bool reads_states = false;
+  // A drafter of blocks (DFlash): a pass caches the states of the target at all tokens but the last one, and
+  // another pass drafts from a block of the last token and mask tokens.
+  struct Block {
+    std::size_t size = 0;  // 0: this is not a drafter of blocks
+    TokenId mask_token = 0;
+    bool samples_from_anchor = false;  // the last token's row drafts a token, too
+  };
+  Block block{};
+
+  // Whether the target's state at a position of a sequence is there to be read. Sequences do not share what was
+  // computed after a missing state. Empty: they share everything.
+  std::function<bool(SequenceId sequence, std::size_t position)> has_state{};
+
+  bool drafts_blocks() const { return block.size != 0; }
+  // Whether it follows a text while the target's states exist.
+  bool follows() const { return reads_states || drafts_blocks(); }
 };
 
 // Plans the draft model's passes, like the scheduler plans the model's. The first pass computes the new
@@ -40,8 +57,8 @@ struct DraftModelLimits {
 // meanwhile. A sequence also has no draft after the draft model's maximum length, after tokens that the draft
 // model lacks, or if the cache stays full although sequences without a query were forgotten.
 //
-// A multi-token prediction layer drafts from its own states, and later computes these tokens again from the
-// target's states. Queries for 0 tokens let the layer follow a text while the target's states exist.
+// A multi-token prediction layer or drafter drafts from its own states, and later computes these tokens again
+// from the target's states. Queries for 0 tokens let it follow a text while the target's states exist.
 // Otherwise its drafts are worse.
 class ModelSource : public DraftSource {
  public:
@@ -58,6 +75,7 @@ class ModelSource : public DraftSource {
     std::size_t seen = 0;       // tokens of the last query
     std::size_t computed = 0;   // number of these tokens in the cache
     std::size_t committed = 0;  // number of tokens that other sequences may share
+    std::size_t complete = 0;   // number of tokens before the first one whose state was missing
     Draft guessed{};            // draft after the seen tokens; the cache contains all but its last token
     std::vector<double> probabilities{};  // [guessed.tokens], from the draft model
     bool announced = false;               // the ranks have block tables for the sequence
@@ -68,9 +86,10 @@ class ModelSource : public DraftSource {
   struct Member {
     const DraftQuery* query = nullptr;  // contains only the tokens that the draft model has
     Text* text = nullptr;
-    std::size_t most = 0;  // number of tokens that may still be drafted
+    std::size_t most = 0;    // number of tokens that may still be drafted
+    std::size_t needed = 0;  // number of tokens that the cache must have before drafts
 
-    std::size_t missing() const { return query->tokens.size() - text->computed; }
+    std::size_t missing() const { return needed - text->computed; }
   };
 
   std::vector<DraftQuery> own_queries(std::span<const DraftQuery> queries) const;
@@ -83,9 +102,12 @@ class ModelSource : public DraftSource {
   void add_chunk(Member& member, std::size_t first, std::span<const TokenId> tokens, bool chooses,
                  Forward& forward);
   void catch_up(std::vector<Member>& members);
+  void note_states(Member& member, std::size_t first, std::size_t count) const;
   void guess_next(std::vector<Member>& members);
+  void guess_block(std::vector<Member>& members);
   void run(Forward forward, std::span<Member*> choosing);
   bool pays(std::span<const Member> members, double seconds) const;
+  bool block_pays(std::span<const Member> members, double seconds) const;
 
   DraftModelLimits limits_;
   Run run_;

@@ -6,6 +6,7 @@
 #include "model/tokenizer/tokenizer_files.h"
 #include "parallel/exchange/archive.h"
 #include "parallel/exchange/fail_together.h"
+#include "runtime/setup/drafter_plan.h"
 #include "runtime/setup/engine_plan_archive.h"
 #include "runtime/setup/internal_hooks.h"
 #include "runtime/setup/next_token_plan.h"
@@ -66,8 +67,8 @@ void require_same_vocabulary(const EnginePlan& draft, const EnginePlan& target) 
 void require_can_draft(const EnginePlan& plan) {
   const ModelSpec spec = plan.spec();
   require<ConfigError>(
-      kind_of(plan.config) == ModelKind::decoder && !takes_whole_sequences(spec) && !spec.encoder &&
-          !spec.diffusion,
+      (kind_of(plan.config) == ModelKind::decoder || is_drafter(plan)) && !takes_whole_sequences(spec) &&
+          !spec.encoder && !spec.diffusion,
       "cannot guess tokens with {}: expected a model that generates one token after the other from a cache, "
       "found {}; use another draft model",
       plan.options.model.string(), plan.config.architecture);
@@ -89,7 +90,9 @@ EnginePlan plan_on(std::size_t ranks, const EngineOptions& options, const Engine
                     .max_length = models.max_length,
                     .block_size = models.block_size};
   if (ranks > 1 && models.split.size() == ranks) own.split = models.split;
-  return make_plan(own, ranks);
+  EnginePlan plan = make_plan(own, ranks);
+  if (is_drafter(plan)) plan.target = std::make_shared<EnginePlan>(target);
+  return plan;
 }
 
 // Whether to divide a draft model among all ranks. `plan`: the plan for one rank.
@@ -110,6 +113,7 @@ DraftPlan plan_draft(const Communicator& comm, const EngineOptions& options, con
   DraftPlan draft{.plan = plan_on(1, options, target)};
   EnginePlan& plan = draft.plan;
   require_can_draft(plan);
+  if (is_drafter(plan)) require_fits(plan, target);
   const std::unique_ptr<WeightSource> source = open_weights(plan);
   draft.on_all_ranks = divides(plan, *source, comm, options.speculation.ranks, target);
   if (draft.on_all_ranks) {
@@ -132,13 +136,14 @@ DraftPlan plan_next_token(const Communicator& comm, const EngineOptions& options
   return draft;
 }
 
-// The tables that the multi-token prediction layer shares with the model on this rank: none if the layer and
-// the model are divided differently.
+// The tables that the multi-token prediction layer or drafter shares with the model on this rank: none if it
+// and the model are divided differently.
 SameTables tables_of_both(const Communicator& comm, const DraftPlan& draft, const EnginePlan& target) {
   const EnginePlan& layer = draft.plan;
   const bool is_divided_alike =
       layer.ranks == target.ranks && layer.options.split == target.options.split && !target.pretends();
-  if (!layer.next_token || !is_divided_alike) return {};
+  if (!reads_states(layer) || !is_divided_alike) return {};
+  if (is_drafter(layer)) return tables_of_target(layer);
   return same_tables(layer.spec(), *open_weights(layer), layer.tp(comm.rank()));
 }
 
@@ -176,6 +181,12 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
     is_there = is_model || is_layer;
     if (is_model) {
       draft = plan_draft(comm, options, target);
+      require<ConfigError>(
+          !is_drafter(draft.plan) || !draft_wrapper(hooks),
+          "cannot guess tokens of recorded texts with {}: expected a draft model, which needs only the text, "
+          "found a trained drafter, which reads the hidden states of the model that wrote it; use a draft "
+          "model",
+          draft.plan.options.model.string());
       if (!draft_wrapper(hooks)) require_same_vocabulary(draft.plan, target);
     }
     if (is_layer) draft = plan_next_token(comm, options, target);
@@ -190,6 +201,7 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
     own.model = target.options.model;
   else
     own.model = target.options.speculation.model;
+  if (is_drafter(draft.plan)) draft.plan.target = std::make_shared<EnginePlan>(target);
   if (draft.on_all_ranks) agree_on_arithmetic(comm, draft.plan);
   fail_together(comm, [&] { draft.same = tables_of_both(comm, draft, target); });
   return draft;
@@ -206,7 +218,7 @@ MemoryNeed draft_need(const Communicator& comm, const DraftPlan& draft, const En
   need.other = 0;  // already included in the target's need
   need.cache_block *= blocks_beside(draft.plan, target);
   need.whole_block *= blocks_beside(draft.plan, target);
-  if (draft.plan.next_token) need.workspace += bytes_of_states(draft.plan);
+  if (reads_states(draft.plan)) need.workspace += bytes_of_states(draft.plan);
   return need;
 }
 
@@ -217,17 +229,26 @@ DraftModel::DraftModel(const Communicator& comm, const std::vector<std::size_t>&
       others_(others),
       worker_(comm_, plan_, {.cache_is_planned = true, .others = others}, {}) {}
 
-std::size_t DraftModel::kept_states() const {
-  return plan_.next_token ? states_read_by_next_token(plan_) : 0;
+std::size_t DraftModel::kept_states() const { return reads_states(plan_) ? states_read(plan_) : 0; }
+
+std::size_t DraftModel::size_of_kept_state() const { return size_of_read_state(plan_); }
+
+std::vector<std::size_t> DraftModel::captured_places() const {
+  return is_drafter(plan_) ? tp::captured_places(plan_) : std::vector<std::size_t>();
 }
 
 DraftModelLimits DraftModel::limits() const {
+  const std::optional<DrafterSpec> drafter = plan_.spec().drafter;
+  DraftModelLimits::Block block;
+  if (drafter && drafter->block)
+    block = {drafter->block->size, drafter->block->mask_token, drafter->block->samples_from_anchor};
   return {.vocab_size = plan_.config.vocab_size,
           .max_length = plan_.options.max_length,
           .step_tokens = plan_.step_limits().tokens,
           .cache_blocks = plan_.cache_blocks,
           .cache = plan_.cache_shape(plan_.cache_groups(plan_.spec())),
-          .next_token = plan_.next_token};
+          .reads_states = reads_states(plan_) && block.size == 0,
+          .block = block};
 }
 
 DraftInfo DraftModel::info() const {
@@ -237,8 +258,10 @@ DraftInfo DraftModel::info() const {
           .ranks = comm_.size(),
           .weight_bytes = info.weight_bytes,
           .cache_bytes = info.cache_bytes,
-          .workspace_bytes = info.workspace_bytes + (plan_.next_token ? bytes_of_states(plan_) : 0),
+          .workspace_bytes = info.workspace_bytes + (reads_states(plan_) ? bytes_of_states(plan_) : 0),
           .is_layer = plan_.next_token,
+          .drafter = is_drafter(plan_) ? std::string(name_of(plan_.config.drafter.kind)) : std::string(),
+          .captured_places = captured_places(),
           .uses_embedding = others_.embedding != nullptr,
           .uses_head = others_.head != nullptr};
 }

@@ -1,4 +1,5 @@
-// A draft model, or the model's own multi-token prediction layer, on all ranks or only on the first rank.
+// A draft model, a trained drafter, or the model's own multi-token prediction layer, on all ranks or only on
+// the first rank.
 #pragma once
 
 #include "runtime/setup/engine_setup.h"
@@ -18,7 +19,7 @@ namespace tp {
 struct DraftPlan {
   EnginePlan plan;
   bool on_all_ranks = false;
-  SameTables same{};  // tables that the multi-token prediction layer shares with the model
+  SameTables same{};  // tables that the multi-token prediction layer or drafter shares with the model
 };
 
 // Returns rank 0's plan, or nullopt if the options name no draft model and the multi-token prediction layer
@@ -41,7 +42,13 @@ class DraftModel {
   Worker& worker() { return worker_; }
   // How many of the target's hidden states to keep for this draft model; 0 if it reads none.
   std::size_t kept_states() const;
-  void read_states(const HiddenStates& states) { worker_.read_states(states, plan_.options.max_sequences); }
+  std::size_t size_of_kept_state() const;
+  // The target's residual streams that a drafter reads (Model::capture). Empty: it reads final hidden states.
+  std::vector<std::size_t> captured_places() const;
+  void read_states(const HiddenStates& states) {
+    worker_.read_states(states, plan_.options.max_sequences,
+                        static_cast<std::size_t>(worker_.info().state_size));
+  }
   DraftModelLimits limits() const;
   DraftInfo info() const;
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -71,6 +72,13 @@ double score_of(std::span<const ShardRow> parts) {
   return owner->tokens.front().raw - sums_of(parts).log_sum_exp();
 }
 
+// A batch that has only inputs.
+Batch as_inputs(Batch batch) {
+  Batch outer;
+  outer.inputs = std::make_shared<Batch>(std::move(batch));
+  return outer;
+}
+
 // Stores the result of a row with candidates or a score.
 void conclude(const Output& output, std::size_t offset, std::span<const ShardRow> parts, Result& result) {
   if (const auto* wanted = std::get_if<want::Candidates>(&output.want))
@@ -106,9 +114,9 @@ void StepExecutor::restore_states(const Forward& forward) const {
   }
 }
 
-void StepExecutor::read_states(const HiddenStates& states, std::size_t own_rows) {
+void StepExecutor::read_states(const HiddenStates& states, std::size_t own_rows, std::size_t own_size) {
   read_states_ = &states;
-  own_states_.emplace(own_rows, states.hidden_size());
+  own_states_.emplace(own_rows, own_size);
   kept_states_ = &*own_states_;
 }
 
@@ -119,7 +127,9 @@ void StepExecutor::keep_soft_embeddings(SoftEmbeddings memory) {
 // Finds the state that each token reads. Missing states are replaced with zeros; the only effect is that
 // drafts are less accurate.
 void StepExecutor::find_states(const Forward& forward, Batch& batch) const {
+  if (model_.has_draft_context() && !forward.gives_context) return;  // a block
   batch.states_before.assign(batch.tokens.size(), nullptr);
+  batch.own_states = forward.reads_own_states;
   if (read_states_ == nullptr) return;
   std::size_t row = 0;
   for (const SequenceChunk& chunk : forward.chunks) {
@@ -131,11 +141,19 @@ void StepExecutor::find_states(const Forward& forward, Batch& batch) const {
   }
 }
 
+void StepExecutor::keep_streams(const Forward& forward, Batch& batch) const {
+  if (kept_states_ == nullptr || !model_.captures()) return;
+  for (const SequenceChunk& chunk : forward.chunks) {
+    for (std::size_t i = 0; i < chunk.tokens; ++i)
+      batch.captured.push_back(kept_states_->place_for(chunk.sequence, chunk.start_position + i));
+  }
+}
+
 // The rows whose states are kept. A model keeps the states of all rows. A multi-token prediction layer keeps
 // only the state of each chunk's last row, because the next chunk may start from it.
 std::vector<StepExecutor::HiddenRow> StepExecutor::kept_rows(const Forward& forward) const {
   std::vector<HiddenRow> rows;
-  if (kept_states_ == nullptr) return rows;
+  if (kept_states_ == nullptr || model_.captures() || model_.has_draft_context()) return rows;
   std::size_t row = 0;
   for (const SequenceChunk& chunk : forward.chunks) {
     for (std::size_t i = 0; i < chunk.tokens; ++i, ++row) {
@@ -175,29 +193,40 @@ std::vector<Result> StepExecutor::run(const Forward& forward) {
   restore_states(forward);
   if (model_.reads_states()) find_states(forward, batch);
   if (canvases_) canvases_->begin(forward, sequences_, batch);
+  if (forward.gives_context) batch = as_inputs(std::move(batch));
+  keep_streams(forward, batch);
   if (!stage_.is_last()) {
     model_.forward(comm_, batch, cache_, workspace_, {}, {}, links_);
     return {};
   }
   std::vector<HiddenRow> hidden = kept_rows(forward);
+  if (model_.markov_head() != nullptr) batch_tokens_ = batch.tokens;
   // Hidden states requested from an encoder-decoder belong to its input.
   std::vector<std::size_t>& hidden_rows = batch.inputs ? batch.inputs->hidden_rows : batch.hidden_rows;
   const std::vector<Row> rows = begin_outputs(forward, batch, hidden);
+  for (std::size_t i = 0; model_.markov_head() != nullptr && i < rows.size(); ++i)
+    hidden.push_back({.row = batch.output_rows[i], .chained = i});
+  chain_states_.resize(rows.size());
   // Sorted on every rank, even if the rank keeps no states: unsorted rows rule out half-batches (halves_of),
   // and all ranks must divide a step in the same way.
   std::ranges::stable_sort(hidden, {}, &HiddenRow::row);
   for (const HiddenRow& row : hidden) hidden_rows.push_back(row.row);
   const auto on_logits = [&](std::size_t first, TensorView<const float> local_logits) {
     const Stopwatch watch;
-    collect(std::span(rows).subspan(first, local_logits.rows()), local_logits,
-            mask_source_ ? mask_source_ : forward.masks);
+    const std::span<const Row> some = std::span(rows).subspan(first, local_logits.rows());
+    if (model_.markov_head() != nullptr)
+      collect_chain(first, some, local_logits);
+    else
+      collect(some, local_logits, mask_source_ ? mask_source_ : forward.masks);
     collecting_seconds_ += watch.seconds();
   };
   const auto on_hidden = [&](std::size_t first, TensorView<const float> states) {
     for (std::size_t i = 0; i < states.rows(); ++i) {
       const std::span<const float> state(states.row(i), states.columns());
       const HiddenRow& row = hidden[first + i];
-      if (row.output)
+      if (row.chained)
+        chain_states_[*row.chained].assign(state.begin(), state.end());
+      else if (row.output)
         append_row(*row.output, state);
       else
         kept_states_->keep(row.sequence, row.position, state);
@@ -218,6 +247,46 @@ void StepExecutor::collect(std::span<const Row> rows, TensorView<const float> lo
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (whole(rows[i])) collect_whole(rows[i], local_logits.rows_from(i, 1));
   }
+}
+
+void StepExecutor::collect_chain(std::size_t first, std::span<const Row> rows,
+                                 TensorView<const float> local_logits) {
+  const MarkovHead& head = *model_.markov_head();
+  if (!chain_workspace_) chain_workspace_.emplace(head.workspace_floats());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Row& row = rows[i];
+    const Output& output = *row.output;
+    // The block's known token is in the first drafting row, or in the row before it.
+    const std::size_t begin = sequences_.batch_row(output.sequence, output.rows.first);
+    if (row.offset == 0) drafted_ = batch_tokens_[begin - (model_.draft_offset() < 0 ? 1 : 0)];
+    std::vector<float> own(local_logits.row(i), local_logits.row(i) + local_logits.columns());
+    const TensorView<float> corrected(own.data(), 1, own.size());
+    const std::optional<float> confidence =
+        head.correct(comm_, drafted_, chain_states_[first + i], corrected, *chain_workspace_);
+    if (is_whole(output))
+      collect_whole(row, corrected);
+    else
+      collect_parts({&row, 1}, corrected);
+    if (comm_.is_root() && is_choice(output))
+      std::get<std::vector<Chosen>>(results_[row.index])[row.offset].confidence = confidence;
+    drafted_ = drafted_in(row);
+  }
+}
+
+// The most likely token stands for a row whose logits are wanted.
+TokenId StepExecutor::drafted_in(const Row& row) {
+  TokenId id = 0;
+  if (comm_.is_root()) {
+    const Result& result = results_[row.index];
+    if (const auto* const chosen = std::get_if<std::vector<Chosen>>(&result)) {
+      id = (*chosen)[row.offset].id;
+    } else if (const auto* const whole = std::get_if<WholeRows>(&result)) {
+      const auto last = std::span(whole->values).last(whole->columns);
+      id = static_cast<TokenId>(std::ranges::max_element(last) - last.begin());
+    }
+  }
+  broadcast_bytes(comm_, std::as_writable_bytes(std::span(&id, 1)));
+  return id;
 }
 
 // Collects every row in a single gather, except the rows of want::Logits (see collect_whole).
@@ -317,9 +386,9 @@ std::vector<ChoiceRow> StepExecutor::choice_rows(std::span<const Row> rows,
     ChoiceRow& choice = choices.emplace_back();
     choice.logits = {local_logits.row(i), vocab_shards_[comm_.rank()].size()};
     choice.params = &start.sampling;
-    // A decoder that reads states does not see a sequence's first token, so its positions are smaller by one.
-    const std::size_t position = sequences_.position_after(output.sequence, row);
-    choice.key = {start.seed, start.sample, model_.reads_states() ? position + 1 : position};
+    const std::size_t position =
+        sequences_.position_after(output.sequence, row) + static_cast<std::size_t>(model_.draft_offset());
+    choice.key = {start.seed, start.sample, position};
     const auto& choose = std::get<want::Choose>(output.want);
     choice.ops = {.params = &start.sampling, .bias = start.sampling.logit_bias, .banned = choose.banned};
     if (choose.masked) choice.ops.allowed = &masks_.at(rows[i].index);

@@ -29,11 +29,11 @@ class StepExecutor {
                std::size_t vocab_size, std::vector<Range> vocab_shards, Stage stage, Model::StageLinks links,
                bool same_bits = false);
 
-  // From now on, keeps the hidden states of all rows in `states`.
+  // From now on, keeps the hidden states of all rows in `states`, or the streams that the model captures.
   void keep_states(HiddenStates& states) { kept_states_ = &states; }
-  // For a layer that reads the model's hidden states: sets the states to read, and how many of the
-  // layer's own states to keep.
-  void read_states(const HiddenStates& states, std::size_t own_rows);
+  // For a layer or drafter that reads the model's hidden states: sets the states to read, and how many of its
+  // own states to keep, of `own_size` floats.
+  void read_states(const HiddenStates& states, std::size_t own_rows, std::size_t own_size);
 
   // For a model of canvases: keeps the soft embeddings of passes in `memory`.
   void keep_soft_embeddings(SoftEmbeddings memory);
@@ -62,16 +62,24 @@ class StepExecutor {
     std::size_t row = 0;  // row of the batch
     SequenceId sequence = 0;
     std::size_t position = 0;
-    std::optional<std::size_t> output{};  // index of the output; nullopt: the state is kept
+    std::optional<std::size_t> output{};   // index of the output; nullopt: the state is kept
+    std::optional<std::size_t> chained{};  // index of the row of logits that a Markov head corrects
   };
 
   std::vector<HiddenRow> kept_rows(const Forward& forward) const;
   void restore_states(const Forward& forward) const;
   void find_states(const Forward& forward, Batch& batch) const;
+  // Gives the streams that the model captures their places among the kept states.
+  void keep_streams(const Forward& forward, Batch& batch) const;
   std::vector<Row> begin_outputs(const Forward& forward, Batch& batch, std::vector<HiddenRow>& hidden);
   void collect(std::span<const Row> rows, TensorView<const float> local_logits, const MaskSource& masks);
   void collect_parts(std::span<const Row> rows, TensorView<const float> local_logits);
   void collect_whole(const Row& row, TensorView<const float> local_row);
+  // Corrects the rows of blocks and collects them one after the other, because the logits of each row depend
+  // on the token that was drafted before it. `first`: index of the first row among all rows of the pass.
+  void collect_chain(std::size_t first, std::span<const Row> rows, TensorView<const float> local_logits);
+  // The token of a row that was collected last, on every rank.
+  TokenId drafted_in(const Row& row);
   void append_row(std::size_t output, std::span<const float> row);
   std::vector<std::optional<float>> row_maxima(std::span<const Row> rows,
                                                TensorView<const float> local_logits);
@@ -100,6 +108,11 @@ class StepExecutor {
   MaskSource mask_source_;                  // set in the last of several stages
   std::vector<Result> results_;             // results of the current pass
   std::map<std::size_t, TokenMask> masks_;  // masks of the current pass, by output index
+  // For a Markov head: the tokens of the current pass, and the states of its rows with logits.
+  std::vector<TokenId> batch_tokens_;
+  std::vector<std::vector<float>> chain_states_;  // [rows][hidden_size]
+  TokenId drafted_ = 0;                           // token of the last row
+  std::optional<Workspace> chain_workspace_;
   double collecting_seconds_ = 0.0;
 };
 

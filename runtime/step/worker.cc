@@ -132,10 +132,12 @@ bool use_packed_cache(Communicator& comm, const EnginePlan& plan) {
 }
 
 // Each rank's range of token ids.
-std::vector<Range> vocab_shards(const EnginePlan& plan, std::size_t ranks) {
+std::vector<Range> vocab_shards(const EnginePlan& plan, const Model& model, std::size_t ranks) {
   std::vector<Range> shards;
+  const DraftVocabulary* const draft = model.draft_vocabulary();
   for (std::size_t rank = 0; rank < ranks; ++rank)
-    shards.push_back(shard_columns(plan.config.vocab_size, plan.tp(rank)));
+    shards.push_back(draft != nullptr ? draft->tokens_of(plan.tp(rank))
+                                      : shard_columns(plan.config.vocab_size, plan.tp(rank)));
   return shards;
 }
 
@@ -311,8 +313,8 @@ Worker::Worker(Communicator& comm, EnginePlan& plan, const WorkerOptions& option
       vocab_size_(plan.config.vocab_size),
       loaded_(load(plan, options, progress)),
       executor_(pipeline_.tensor(), loaded_->model, loaded_->cache, loaded_->workspace,
-                plan.config.vocab_size, vocab_shards(plan, pipeline_.tensor().size()), pipeline_.stage(),
-                pipeline_.links(), plan.options.same_bits),
+                plan.config.vocab_size, vocab_shards(plan, loaded_->model, pipeline_.tensor().size()),
+                pipeline_.stage(), pipeline_.links(), plan.options.same_bits),
       statistics_(pipeline_.tensor()) {
   if (!pipeline_.stage().is_whole())
     executor_.receive_masks_from([&](std::size_t) { return pipeline_.receive_mask(vocab_size_); });
@@ -330,7 +332,8 @@ void Worker::add_draft(std::unique_ptr<DraftModel> draft) {
   draft_ = std::move(draft);
   fail_together(comm_, [&] {
     if (draft_ == nullptr || draft_->kept_states() == 0) return;
-    states_.emplace(draft_->kept_states(), static_cast<std::size_t>(info_.state_size));
+    loaded_->model.capture(draft_->captured_places());
+    states_.emplace(draft_->kept_states(), draft_->size_of_kept_state());
     executor_.keep_states(*states_);
     draft_->read_states(*states_);
   });

@@ -46,8 +46,13 @@ class Worker {
   void add_draft(std::unique_ptr<DraftModel> draft);
   DraftModel* draft() { return draft_.get(); }
   // See StepExecutor::read_states.
-  void read_states(const HiddenStates& states, std::size_t own_rows) {
-    executor_.read_states(states, own_rows);
+  void read_states(const HiddenStates& states, std::size_t own_rows, std::size_t own_size) {
+    executor_.read_states(states, own_rows, own_size);
+  }
+
+  // Whether a state of this model is kept for the draft model.
+  bool has_state(SequenceId sequence, std::size_t position) const {
+    return states_ && states_->find(sequence, position) != nullptr;
   }
 
   // Fields that only rank 0 knows are not set.

@@ -88,6 +88,14 @@ class ModelUnderTest {
       step(tokens.subspan(begin, std::min(options_.chunk, tokens.size() - begin)), false, none);
   }
 
+  // From now on, keeps the residual streams at these places (Model::capture) of all tokens: streams(),
+  // [tokens, places * hidden_size].
+  void capture(const std::vector<std::size_t>& places) {
+    stream_columns_ = places.size() * spec_.hidden_size;
+    model_.capture(places);
+  }
+  const std::vector<float>& streams() const { return streams_; }
+
   void restart() {
     length_ = 0;
     recomputed_.clear();
@@ -191,6 +199,9 @@ class ModelUnderTest {
       batch.positions.push_back(length_ + i);
       if (with_logits) batch.output_rows.push_back(i);
     }
+    streams_.resize(streams_.size() + tokens.size() * stream_columns_);
+    for (std::size_t i = 0; stream_columns_ != 0 && i < tokens.size(); ++i)
+      batch.captured.push_back(streams_.data() + (length_ + i) * stream_columns_);
     const std::size_t before = logits.size();
     const auto on_logits = [&](std::size_t first, TensorView<const float> rows) {
       EXPECT_EQ(before + first * rows.columns(), logits.size());
@@ -216,6 +227,8 @@ class ModelUnderTest {
   std::vector<std::int32_t> table_;
   std::size_t length_ = 0;
   std::vector<TokenId> recomputed_;  // of a model that does
+  std::size_t stream_columns_ = 0;
+  std::vector<float> streams_;
 };
 
 }  // namespace tp::test

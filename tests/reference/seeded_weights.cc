@@ -72,6 +72,13 @@ std::string bytes_of(const nlohmann::json& entry, const ElementHash& hash, std::
     return elements(count,
                     [&](std::uint64_t i) { return static_cast<std::uint8_t>(base + (hash(i) >> 62)); });
   }
+  if (formula == "values") {
+    const nlohmann::json& values = entry.at("values");
+    if (entry.at("dtype") == "I64")
+      return elements(count, [&](std::uint64_t i) { return values.at(i).get<std::int64_t>(); });
+    if (entry.at("dtype") == "BOOL")
+      return elements(count, [&](std::uint64_t i) { return values.at(i).get<std::uint8_t>(); });
+  }
   throw Error("unknown formula " + formula);
 }
 
@@ -115,7 +122,10 @@ SeededTensor seeded_tensor(const nlohmann::json& entry, const std::string& salt)
                       .dtype = entry.at("dtype").get<std::string>(),
                       .shape = entry.at("shape").get<std::vector<std::size_t>>(),
                       .bytes = {}};
-  tensor.bytes = bytes_of(entry, ElementHash(tensor.name, salt), elements_of(tensor.shape));
+  // A copy of another checkpoint's tensor has that tensor's text.
+  const ElementHash hash = entry.contains("text") ? ElementHash(entry.at("text").get<std::string>(), "")
+                                                  : ElementHash(tensor.name, salt);
+  tensor.bytes = bytes_of(entry, hash, elements_of(tensor.shape));
   return tensor;
 }
 

@@ -30,7 +30,7 @@ class ElementHash {
 
 struct SeededTensor {
   std::string name;
-  std::string dtype;  // as in safetensors: F32, BF16, U8, I64
+  std::string dtype;  // as in safetensors: F32, BF16, U8, I64, BOOL
   std::vector<std::size_t> shape;
   std::string bytes;  // little-endian
 };

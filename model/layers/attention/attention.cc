@@ -23,7 +23,7 @@ Range features_of(Range heads, std::size_t head_dim) {
 
 std::vector<OwnedRows> qkv_rows(const AttentionSpec& spec, std::size_t hidden_size, const BlockNames& names,
                                 const HeadShard& shard) {
-  const StoredQkv stored = stored_qkv(names, spec, hidden_size);
+  const StoredQkv stored = stored_qkv(names, spec, spec.input_size != 0 ? spec.input_size : hidden_size);
   std::vector<OwnedRows> rows;
   stored.query.append_rows(features_of(shard.query_heads, spec.head_dim), rows);
   if (!spec.shared_kv_layer) {
@@ -192,6 +192,21 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
   if (gates_ != 0) apply_gates(qkv.columns_from(qkv.columns() - gates_, gates_), attended);
   if (output_scale_ != 1.0F) kernels::scale(output_scale_, attended);
   return o_proj_(attended, step);
+}
+
+void Attention::remember(TensorView<const float> x, const StepContext& step,
+                         const kernels::PagedCache& cache) const {
+  const Workspace::Frame frame(step.workspace);
+  const TensorView<float> qkv = qkv_proj_(x, step);
+  const TensorView<float> key = qkv.columns_from(query_size_, own_kv_size_);  // [tokens, own_kv_size]
+  const TensorView<float> value = values_of(qkv, key, step);                  // [tokens, own_kv_size]
+  if (key_norm_) key_norm_->apply_in_place(key);
+  if (rope_) {
+    const RopeAngles& angles = step.angles(*rope_);
+    const auto rotate = interleaved_rope_ ? kernels::rotate_pairs : kernels::rotate;
+    rotate(key, head_dim_, angles.cosine, angles.sine);
+  }
+  kernels::store_keys_values(key, value, step.spans(), cache);
 }
 
 void Attention::apply_gates(TensorView<const float> gates, TensorView<float> attended) const {

@@ -32,6 +32,10 @@ class Attention {
   PartialSum operator()(TensorView<const float> x, const StepContext& step,
                         const kernels::PagedCache& cache) const;
 
+  // Writes the keys and values that these vectors, [tokens, hidden_size], give at the step's positions to the
+  // cache, and computes nothing else.
+  void remember(TensorView<const float> x, const StepContext& step, const kernels::PagedCache& cache) const;
+
   // Cache layout on this rank; empty if random features approximate attention.
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
   // Size of one sequence's state on this rank, in floats; 0 for exact attention.

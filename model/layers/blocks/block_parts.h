@@ -45,6 +45,11 @@ class AttentionPart {
   PartialSum operator()(TensorView<const float> x, const StepContext& step,
                         const kernels::PagedCache& cache) const;
 
+  // See Attention::remember. Nothing for other parts, which no drafter has.
+  void remember(TensorView<const float> x, const StepContext& step, const kernels::PagedCache& cache) const {
+    if (const auto* const attention = std::get_if<Attention>(&part_)) attention->remember(x, step, cache);
+  }
+
   // Cache layout on this rank; empty if the part caches nothing.
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
   // Size of one sequence's state on this rank, in floats; 0 if the part is not recurrent.

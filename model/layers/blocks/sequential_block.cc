@@ -2,6 +2,7 @@
 
 #include "model/kernels/elementwise.h"
 
+#include <algorithm>
 #include <numbers>
 
 namespace tp {
@@ -41,6 +42,7 @@ std::vector<float> load_factor(WeightLoader& loader, bool exists, const std::str
 SequentialBlock::SequentialBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
                                  const BlockNames& names)
     : input_norm_(load_if_present(loader, names.input_norm, hidden_size, spec.input_norm)),
+      joins_layer_input_(spec.joins_layer_input),
       attention_(loader, spec.attention, hidden_size, names),
       parallel_mixer_(load_parallel_mixer(loader, spec, hidden_size, names)),
       laurel_(load_laurel(loader, spec, hidden_size, names)),
@@ -70,9 +72,21 @@ PartialSum SequentialBlock::attend(TensorView<const float> x, const StepContext&
   return sum;
 }
 
+TensorView<const float> SequentialBlock::attention_input(const Residual& x, const StepContext& step) const {
+  const TensorView<const float> normed = x.normed(input_norm_);
+  if (!joins_layer_input_) return normed;
+  const TensorView<const float> own = step.layer_input;
+  const TensorView<float> both = step.workspace.take(normed.rows(), own.columns() + normed.columns());
+  for (std::size_t row = 0; row < both.rows() && !both.empty(); ++row) {
+    float* const end = std::copy_n(own.row(row), own.columns(), both.row(row));
+    std::copy_n(normed.row(row), normed.columns(), end);
+  }
+  return both;
+}
+
 void SequentialBlock::add_attention(Residual& x, const StepContext& step,
                                     const kernels::PagedCache& cache) const {
-  const TensorView<const float> input = x.normed(input_norm_);
+  const TensorView<const float> input = attention_input(x, step);
   if (!laurel_) return x.add_all_reduced(attend(input, step, cache), post_attention_norm_, residual_scale_);
   const TensorView<float> addend = (*laurel_)(input, step);
   kernels::add(x.reduced(attend(input, step, cache), post_attention_norm_), addend);

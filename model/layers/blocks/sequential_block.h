@@ -36,6 +36,8 @@ class SequentialBlock {
   const CrossAttention* cross_attention() const { return cross_attention_ ? &*cross_attention_ : nullptr; }
 
  private:
+  // Attention's input: norm(x), after the layer's own input if the block joins both.
+  TensorView<const float> attention_input(const Residual& x, const StepContext& step) const;
   // x += attention(norm(x)), or with Laurel (x + attention(norm(x)) + laurel(norm(x))) / sqrt(2).
   void add_attention(Residual& x, const StepContext& step, const kernels::PagedCache& cache) const;
   // The outputs of attention and of the mixer beside it.
@@ -47,6 +49,7 @@ class SequentialBlock {
   void scale_output(Residual& x, const StepContext& step) const;
 
   std::optional<Norm> input_norm_;
+  bool joins_layer_input_;
   AttentionPart attention_;
   std::optional<Mamba> parallel_mixer_;
   std::optional<Laurel> laurel_;

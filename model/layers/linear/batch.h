@@ -44,10 +44,13 @@ struct Batch {
   // encodes and caches first; null: nothing to encode.
   std::vector<kernels::AttentionSpan> contexts{};
   std::shared_ptr<Batch> inputs{};
-  // [tokens] Only for multi-token prediction layers: the previous token's hidden state, [hidden_size]. Only
-  // for models of canvases: the token's soft embedding, [hidden_size]. The same on every rank; null means
-  // zeros.
+  // [tokens] Only for multi-token prediction layers and drafters: the previous token's hidden state,
+  // [hidden_size], or the streams of the target that a drafter reads, side by side. Only for models of
+  // canvases: the token's soft embedding, [hidden_size]. The same on every rank; null means zeros.
   std::vector<const float*> states_before{};
+  bool own_states = false;  // for drafters: states_before are the drafter's own, not the target's streams
+  // [tokens] Memory for the streams that the model captures (Model::capture), side by side; empty: no memory.
+  std::vector<float*> captured{};
   std::vector<std::uint8_t> is_canvas{};  // [tokens] 1 for tokens of a canvas; empty: no canvas
 };
 

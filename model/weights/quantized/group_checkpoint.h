@@ -48,6 +48,10 @@ class GroupCheckpoint final : public WeightSource {
                    const kernels::ScaledRows& out) const override;
   StoredScales scales_of(const std::string& name) const override;
   std::vector<TypeUse> types() const override;
+  std::vector<std::int64_t> whole_numbers(const std::string& name, std::size_t size,
+                                          const std::string& reason) const override {
+    return plain_->whole_numbers(name, size, reason);
+  }
   std::size_t stored_bytes() const override { return plain_->stored_bytes(); }
   std::size_t bytes_read() const override { return plain_->bytes_read(); }
   std::vector<std::string> unread() const override { return plain_->unread(); }

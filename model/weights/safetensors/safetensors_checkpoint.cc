@@ -219,6 +219,27 @@ std::optional<StoredRows> SafetensorsCheckpoint::stored_rows(const std::string& 
   return StoredRows{type, place.data, slice.rows.size(), slice.columns.size(), place.stride};
 }
 
+std::vector<std::int64_t> SafetensorsCheckpoint::whole_numbers(const std::string& name, std::size_t size,
+                                                               const std::string& reason) const {
+  const Entry& entry = find_matrix(name, {1, size}, reason);
+  const bool is_long = entry.tensor.type.name == "I64";
+  if (!is_long && entry.tensor.type.name != "I32") {
+    throw_error<CheckpointError>("{}: {} has the type {}, expected I64 or I32; download the checkpoint again",
+                                 entry.file.name(), printable(name), entry.tensor.type.name);
+  }
+  std::vector<std::int64_t> numbers(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    std::int32_t small = 0;
+    if (is_long)
+      std::memcpy(&numbers[i], entry.data() + i * sizeof(std::int64_t), sizeof(std::int64_t));
+    else
+      std::memcpy(&small, entry.data() + i * sizeof(small), sizeof(small));
+    if (!is_long) numbers[i] = small;
+  }
+  count_read(entry, entry.tensor.bytes.size());
+  return numbers;
+}
+
 void SafetensorsCheckpoint::count_read(const Entry& entry, std::size_t bytes) const {
   entry.bytes_read.fetch_add(bytes, std::memory_order_relaxed);
   bytes_read_.fetch_add(bytes, std::memory_order_relaxed);

@@ -199,7 +199,7 @@ class FakeWorker {
     }
     Chosen chosen = choice(std::get<want::Choose>(output.want), next_token(tokens));
     if (sequence.spoilt) chosen.error = ChoiceError::not_numbers;
-    return std::vector<Chosen>{chosen};
+    return std::vector<Chosen>(output.rows.count, chosen);
   }
 
   // The next token, or the first after it that is possible; of those above, only what a mask leaves alone.

@@ -133,7 +133,7 @@ TEST(ModelSource, IsRightWhateverComesOfItsGuesses) {
 
 DraftModelLimits limits_of_layer() {
   DraftModelLimits limits = limits_of();
-  limits.next_token = true;
+  limits.reads_states = true;
   return limits;
 }
 
@@ -183,6 +183,58 @@ TEST(ModelSource, KeepsSequencesOfALayerApartByTheFirstToken) {
   EXPECT_EQ(begin_of(1, 1), 0U);
   EXPECT_EQ(begin_of(2, 9), 0U);
   EXPECT_EQ(begin_of(3, 1), 4U);
+}
+
+// A prefix that the model found in its cache has left no states, and what is computed without them is bad.
+TEST(ModelSource, SharesOnlyWhatWasComputedFromStates) {
+  DraftModelLimits limits = limits_of_layer();
+  std::size_t missing = SIZE_MAX;  // position without a state
+  limits.has_state = [&](SequenceId, std::size_t position) { return position != missing; };
+  Drafting drafting(limits);
+  const auto begin_of = [&](std::uint64_t sequence) {
+    drafting.passes.clear();
+    drafting.draft(sequence, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 1);
+    drafting.source().end(sequence);
+    return drafting.passes.front().chunks.front().start_position;
+  };
+  missing = 5;
+  EXPECT_EQ(begin_of(1), 0U);
+  EXPECT_EQ(begin_of(2), 4U) << "the first block is complete";
+  missing = SIZE_MAX;
+  EXPECT_EQ(begin_of(3), 4U);
+  EXPECT_EQ(begin_of(4), 8U);
+}
+
+DraftModelLimits limits_of_blocks(bool samples_from_anchor) {
+  DraftModelLimits limits = limits_of();
+  limits.block = {.size = 4, .mask_token = 96, .samples_from_anchor = samples_from_anchor};
+  return limits;
+}
+
+TEST(ModelSource, GivesADrafterOfBlocksItsContextAndThenABlock) {
+  for (const bool from_anchor : {false, true}) {
+    Drafting drafting(limits_of_blocks(from_anchor));
+    EXPECT_EQ(drafting.draft(1, {1, 2}, 0).tokens, Tokens());
+    Tokens text = {1, 2, 3, 4, 5};
+    EXPECT_EQ(drafting.draft(1, text, 8).tokens.size(), from_anchor ? 4U : 3U);
+    ASSERT_EQ(drafting.passes.size(), 3U);
+    EXPECT_EQ(drafting.passes[0].tokens, Tokens{1});
+    EXPECT_EQ(drafting.passes[1].tokens, Tokens({2, 3, 4}));
+    EXPECT_TRUE(drafting.passes[1].gives_context);
+    EXPECT_TRUE(drafting.passes[1].outputs.empty());
+    const Forward& block = drafting.passes[2];
+    EXPECT_EQ(block.tokens, Tokens({5, 96, 96, 96}));
+    EXPECT_FALSE(block.gives_context);
+    EXPECT_EQ(block.chunks.front().start_position, 4U);
+    EXPECT_EQ(block.outputs.front().rows.first, from_anchor ? 0U : 1U);
+    // Two tokens come. Blocks leave nothing in the cache.
+    drafting.passes.clear();
+    drafting.draft(1, joined(text, {6, 7}), 2);
+    ASSERT_EQ(drafting.passes.size(), 2U);
+    EXPECT_EQ(drafting.passes[0].tokens, Tokens({5, 6}));
+    EXPECT_EQ(drafting.passes[0].chunks.front().start_position, 4U);
+    EXPECT_EQ(drafting.passes[1].outputs.front().rows.count, 2U);
+  }
 }
 
 TEST(ModelSource, ComputesLongPromptsInSeveralSteps) {
