@@ -47,7 +47,18 @@ constexpr const char* kServeFooter =
     "process id in --pid-file. A second signal stops the server after the current step.\n"
     "Exit status: 0 ended by a signal, 1 error, 2 usage error";
 
-constexpr std::chrono::milliseconds kTimeOfMpirun{600};
+// What the server does after mpirun's SIGTERM, before mpirun kills it: Open MPI 4 waits a second, and Open
+// MPI 5 a quarter of a second.
+struct TimesOfMpirun {
+  std::chrono::milliseconds until_loss = 300ms;  // without a step: a rank was lost
+  std::chrono::milliseconds drain = 600ms;
+};
+
+TimesOfMpirun times_of_mpirun() {
+  const std::optional<Launcher> launcher = find_launcher();
+  if (launcher && launcher->name == "prterun") return {.until_loss = 80ms, .drain = 150ms};
+  return {};
+}
 
 constexpr const char* kNoChat =
     "this model has no chat template: start the server with --chat-template FILE, or send texts to "
@@ -110,19 +121,20 @@ void obey_signals(ServePreparation& prepared, std::chrono::milliseconds drain_ti
                                           : prepared.signals.emplace();
   Server& server = prepared.server;
   const bool by_mpirun = launched_rank().by_mpirun;
+  const TimesOfMpirun times = times_of_mpirun();
   auto count = std::make_shared<int>(0);
-  server.when_readable(signals.descriptor(), [&signals, &prepared, &server, drain_time, by_mpirun, count] {
+  server.when_readable(signals.descriptor(), [&signals, &prepared, &server, drain_time, by_mpirun, times,
+                                              count] {
     while (const std::optional<ShutdownSignals::Signal> signal = signals.take()) {
       if (signal->number == SIGHUP) {
         reload_keys(server);
         continue;
       }
-      // mpirun ends what is left of a job a second after this.
       const bool job_ends = by_mpirun && signal->sender == ::getppid() && signal->number == SIGTERM;
-      if (job_ends) server.suspect_loss(300ms);
+      if (job_ends) server.suspect_loss(times.until_loss);
       if (++*count == 1) {
         print_message("tp-infer: the server ends when its requests are done; a second signal ends it now");
-        server.drain(job_ends ? std::min(drain_time, kTimeOfMpirun) : drain_time);
+        server.drain(job_ends ? std::min(drain_time, times.drain) : drain_time);
       } else {
         ShutdownSignals::restore();
         server.leave([&prepared] {

@@ -91,10 +91,10 @@ Line read_line(std::string_view line, std::size_t number, const std::string& fil
   const bool has_three = last != line.npos && first < last;
   const std::optional<std::string> bytes =
       has_three ? bytes_of_literal(line.substr(first + 1, last - first - 1)) : std::nullopt;
-  const auto size = has_three ? parse_number<std::size_t>(line.substr(last + 1)) : std::nullopt;
+  const std::size_t size = has_three ? parse_number<std::size_t>(line.substr(last + 1)).value_or(0) : 0;
   require<CheckpointError>(
-      id && *id >= 1 && *id < kMaxVocabularySize && bytes && size == bytes->size() && *size >= 1 &&
-          *size <= kLongestToken,
+      id && *id >= 1 && *id < kMaxVocabularySize && bytes && size == bytes->size() && size >= 1 &&
+          size <= kLongestToken,
       "{}: line {} must be an id from 1 to {}, a token in quotes, and its 1 to {} bytes, found {} characters "
       "that are not; the file may be damaged, get it again",
       file, number, kMaxVocabularySize - 1, kLongestToken, line.size());

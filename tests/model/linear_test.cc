@@ -269,7 +269,8 @@ TEST(LmHead, GivesTheLogitsOfThisRanksTokens) {
   Random random(7);
   const RandomTensor x(random, 3, 24);
   Workspace workspace(10000);
-  const TensorView<float> logits = head(x.view(), workspace);
+  const StepContext step{{}, workspace};
+  const TensorView<float> logits = head(x.view(), step);
   EXPECT_CLOSE(logits, columns_of(unsharded(source, "head", shape, Matrix(x.view()), false), head.tokens()),
                kTolerance);
 }
@@ -287,7 +288,8 @@ TEST(LmHead, AddsTheBiasesOfItsTokensBeforeItScales) {
   Workspace workspace(10000);
   Matrix expected = columns_of(unsharded(source, "head", shape, Matrix(x.view()), true), head.tokens());
   for (double& logit : expected.values) logit *= 0.25;
-  EXPECT_CLOSE(head(x.view(), workspace), expected, kTolerance);
+  const StepContext step{{}, workspace};
+  EXPECT_CLOSE(head(x.view(), step), expected, kTolerance);
 }
 
 }  // namespace

@@ -11,22 +11,22 @@
 namespace tp {
 namespace {
 
-constexpr std::size_t kRows = 150;
+constexpr std::size_t kProbabilityRows = 150;
 constexpr std::size_t kSize = 37;
 
 struct WeightedRows {
-  std::vector<float> weight;   // [kRows, kSize]
-  std::vector<float> factors;  // [3, kRows]
+  std::vector<float> weight;   // [kProbabilityRows, kSize]
+  std::vector<float> factors;  // [3, kProbabilityRows]
 };
 
 WeightedRows weighted_rows() {
   std::mt19937 random(4);
   std::normal_distribution<float> normal(0.0F, 0.5F);
-  WeightedRows made{std::vector<float>(kRows * kSize), std::vector<float>(3 * kRows)};
+  WeightedRows made{std::vector<float>(kProbabilityRows * kSize), std::vector<float>(3 * kProbabilityRows)};
   for (float& element : made.weight) element = normal(random);
   for (float& factor : made.factors) factor = std::exp(-10.0F * std::abs(normal(random)));
-  std::fill_n(made.factors.begin() + kRows, kRows, 0.0F);  // a row without factors
-  made.factors[kRows + 80] = 0.5F;
+  std::fill_n(made.factors.begin() + kProbabilityRows, kProbabilityRows, 0.0F);  // a row without factors
+  made.factors[kProbabilityRows + 80] = 0.5F;
   return made;
 }
 
@@ -38,7 +38,7 @@ std::vector<double> sums_over(const WeightedRows& made, std::size_t begin, std::
   std::vector<std::byte> packed(layout.bytes());
   const TensorView<const float> rows(own.data(), end - begin, kSize);
   kernels::pack_rows(layout, 0, StoredRows::of(rows), packed.data());
-  const TensorView<const float> factors(made.factors.data() + begin, 3, end - begin, kRows);
+  const TensorView<const float> factors(made.factors.data() + begin, 3, end - begin, kProbabilityRows);
   std::vector<double> sums(3 * (kSize + 1), 99.0);
   kernels::sum_weighted_rows({layout, packed.data()}, factors, TensorView<double>(sums.data(), 3, kSize + 1));
   return sums;
@@ -46,25 +46,26 @@ std::vector<double> sums_over(const WeightedRows& made, std::size_t begin, std::
 
 TEST(WeightedRows, AddUpToTheProducts) {
   const WeightedRows made = weighted_rows();
-  const std::vector<double> sums = sums_over(made, 0, kRows);
+  const std::vector<double> sums = sums_over(made, 0, kProbabilityRows);
   for (std::size_t i = 0; i < 3; ++i) {
     for (std::size_t column = 0; column <= kSize; ++column) {
       double expected = 0.0;
-      for (std::size_t row = 0; row < kRows; ++row) {
+      for (std::size_t row = 0; row < kProbabilityRows; ++row) {
         const double element = column == kSize ? 1.0 : made.weight[row * kSize + column];
-        expected += made.factors[i * kRows + row] * element;
+        expected += made.factors[i * kProbabilityRows + row] * element;
       }
-      EXPECT_NEAR(sums[i * (kSize + 1) + column], expected, kRows * 0x1p-31) << i << ", " << column;
+      EXPECT_NEAR(sums[i * (kSize + 1) + column], expected, kProbabilityRows * 0x1p-31)
+          << i << ", " << column;
     }
   }
 }
 
 TEST(WeightedRows, HaveTheSameBitsForAnyDivisionOfTheRows) {
   const WeightedRows made = weighted_rows();
-  const std::vector<double> whole = sums_over(made, 0, kRows);
+  const std::vector<double> whole = sums_over(made, 0, kProbabilityRows);
   for (const std::size_t cut : {1, 63, 64, 65, 149}) {
     const std::vector<double> first = sums_over(made, 0, cut);
-    const std::vector<double> second = sums_over(made, cut, kRows);
+    const std::vector<double> second = sums_over(made, cut, kProbabilityRows);
     for (std::size_t i = 0; i < whole.size(); ++i)
       EXPECT_EQ(first[i] + second[i], whole[i]) << cut << ", " << i;
   }
