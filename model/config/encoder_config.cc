@@ -125,7 +125,6 @@ void read_encoder(const JsonNode& fields, const std::string& where, CheckpointCo
   fields.update({"classifier_activation"}, config.encoder.classifier_activation);
   fields.update_size({"max_length"}, config.encoder.max_length);
   fields.update_size({"projector_dim"}, config.encoder.projector_dim);
-  fields.update({"separate_gate"}, config.encoder.separate_gate);
   config.matryoshka_dimensions = fields.list_or_empty("matryoshka_dimensions", &JsonNode::size);
   read_nomic(fields, where, config);
   read_adapters(fields, where, config);

@@ -26,8 +26,7 @@ struct EncoderConfig {
   std::string classifier_activation = "gelu";
   std::size_t max_length = 0;             // NeoBERT's max_position_embeddings; 0: none
   std::size_t max_trained_positions = 0;  // longer sequences would scale RoPE; 0: RoPE is never scaled
-  bool separate_gate = false;  // the file stores gates and ups as two tensors, unlike others of the family
-  std::size_t moe_every_n_layers = 0;  // layers 1, n + 1, 2 n + 1, ... have experts; 0: none
+  std::size_t moe_every_n_layers = 0;     // layers 1, n + 1, 2 n + 1, ... have experts; 0: none
   // The tokens that stand for no and yes, if the LM head's logits for them are a classifier; else empty.
   std::vector<TokenId> classifier_token_ids{};
   // Rows of the layer for scores, if the file has only the LM head's rows for these tokens, and the tokens

@@ -18,8 +18,9 @@ namespace tp {
 // A request for two texts together: in the model's template, or joined by its tokenizer. Throws RequestError,
 // or CheckpointError if there is no template and the tokenizer does not support pairs.
 Request pair_request(const Engine& engine, std::string_view first, std::string_view second);
-// The same for programs of vLLM, which write the template themselves. If `first` begins with the template's
-// first line, it is the beginning of the prompt, `second` is the rest, and both may write control tokens.
+// A request for two texts of a program of vLLM, which may have written the template itself. If `first` begins
+// with the template's first line, it is the beginning of the prompt, `second` is the rest, and both may write
+// control tokens.
 Request prompt_or_pair_request(const Engine& engine, std::string_view first, std::string_view second);
 
 // Whether a model ranks documents: a classifier with one label, or a listwise reranker.
@@ -75,7 +76,7 @@ class Ranking {
   std::optional<Marks> marks_{};  // unset: the model reads one document at a time
   std::vector<Request> requests_{};
   std::vector<std::size_t> first_documents_{};  // [requests]
-  std::vector<std::size_t> prompts_{};          // of each query's list, for a listwise reranker
+  std::vector<std::size_t> prompts_{};          // number of prompts for each list, if it reads lists
   std::size_t documents_ = 0;
 };
 

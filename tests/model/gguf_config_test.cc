@@ -20,19 +20,19 @@ using test::TemporaryDirectory;
 using Kind = RopeScaling::Kind;
 using Change = std::function<void(GgufBuilder&)>;
 
-std::string zeros(std::size_t elements) { return std::string(elements * sizeof(float), 0); }
+std::string zero_bytes(std::size_t elements) { return std::string(elements * sizeof(float), 0); }
 
 GgufBuilder& add_number(GgufBuilder& file, const std::string& key, float value) {
   return file.value("llama.rope." + key, GgufKind::f32, le(value));
 }
 
-struct Model {
+struct FileHeading {
   std::string architecture = "llama";
   std::uint32_t blocks = 1;
 };
 
 // Heads of 8 elements, and 20 tokens.
-CheckpointConfig config_with(const Change& change, const Model& model = {}) {
+CheckpointConfig config_with(const Change& change, const FileHeading& model = {}) {
   GgufBuilder file;
   file.text("general.architecture", model.architecture);
   for (const auto& [key, number] : {std::pair{".context_length", 64U},
@@ -41,7 +41,7 @@ CheckpointConfig config_with(const Change& change, const Model& model = {}) {
                                     {".feed_forward_length", 8U},
                                     {".attention.head_count", 2U}})
     file.whole(model.architecture + key, number);
-  file.tensor("token_embd.weight", {20, 16}, "F32", zeros(20 * 16));
+  file.tensor("token_embd.weight", {20, 16}, "F32", zero_bytes(20 * 16));
   change(file);
   const TemporaryDirectory directory;
   return load_config(directory.write("model.gguf", file.file()));
@@ -67,7 +67,7 @@ TEST(GgufConfig, ReadsWhetherTokensAttendToEarlierTokensOnly) {
 
 // Families list the layers, so the number is refused before any of them does.
 TEST(GgufConfig, RefusesMoreBlocksThanAProgramCanHold) {
-  const auto refusal_of = [](const Model& model) {
+  const auto refusal_of = [](const FileHeading& model) {
     return error_of<ConfigError>([&] { config_with([](GgufBuilder&) {}, model); });
   };
   EXPECT_EQ(config_with([](GgufBuilder&) {}, {.blocks = 65536}).num_hidden_layers, 65536U);
@@ -88,8 +88,8 @@ TEST(GgufConfig, CountsTheRowsOfVectorsAsOne) {
     return config_with(
         [&](GgufBuilder& file) {
           file.whole("bert.pooling_type", 4);
-          file.tensor("token_types.weight", types, "F32", zeros(elements(types)));
-          file.tensor("cls.output.weight", scores, "F32", zeros(elements(scores)));
+          file.tensor("token_types.weight", types, "F32", zero_bytes(elements(types)));
+          file.tensor("cls.output.weight", scores, "F32", zero_bytes(elements(scores)));
         },
         {.architecture = "bert"});
   };

@@ -3,6 +3,8 @@
 #include "model/config/families/encoders.h"
 #include "tp/internal/require.h"
 
+#include <utility>
+
 namespace tp::families {
 namespace {
 
@@ -20,19 +22,21 @@ void set_symmetric_alibi(const CheckpointConfig& config, ModelSpec& spec) {
   for (BlockSpec& block : spec.blocks) attention_of(block).relative_bias = true;
 }
 
+// Older GGUF files store the halves of gated_layers apart.
 BlockNames jina_block(const std::string& prefix) {
   BlockNames names = bert_block(prefix);
-  names.gate_proj = names.up_proj = prefix + "mlp.gated_layers";
+  names.gate_up_proj = prefix + "mlp.gated_layers";
+  names.gate_proj = prefix + "mlp.gate";
+  names.up_proj = prefix + "mlp.up";
   names.down_proj = prefix + "mlp.wo";
   names.post_feed_forward_norm = prefix + "mlp.layernorm";
   return names;
 }
 
-// Older GGUF files store the halves of gated_layers apart.
-BlockNames jina_block_in_halves(const std::string& prefix) {
+// Newer GGUF files store gated_layers as ffn_up.
+BlockNames jina_block_in_gguf(const std::string& prefix) {
   BlockNames names = jina_block(prefix);
-  names.gate_proj = prefix + "mlp.gate";
-  names.up_proj = prefix + "mlp.up";
+  names.gate_proj = names.up_proj = std::exchange(names.gate_up_proj, {});
   return names;
 }
 
@@ -45,20 +49,11 @@ ModelSpec jina_body(const CheckpointConfig& config) {
                                       .activation = activation_of(config),
                                       .down_bias = true};
   }
-  if (config.encoder.separate_gate) spec.names.names_of_block = jina_block_in_halves;
   return spec;
 }
 
-bool has_halves(const ModelMetadata& model) { return model.has_tensor("blk.0.ffn_gate.weight"); }
-
 void adapt_jina_names(const ModelMetadata& model, TensorNames& names) {
-  if (has_halves(model)) names.names_of_block = jina_block_in_halves;
-}
-
-nlohmann::json jina_in_gguf(const ModelMetadata& model) {
-  nlohmann::json config = gguf_encoder(model);
-  config["separate_gate"] = has_halves(model);
-  return config;
+  if (!model.has_tensor("blk.0.ffn_gate.weight")) names.names_of_block = jina_block_in_gguf;
 }
 
 Family jina_like() {
@@ -78,7 +73,7 @@ Family jina_like() {
 }  // namespace
 
 std::vector<Family> jina_bert() {
-  GgufFamily gguf = gguf_embedder("jina-bert-v2", jina_in_gguf);
+  GgufFamily gguf = gguf_embedder("jina-bert-v2", gguf_encoder);
   gguf.adapt_names = adapt_jina_names;
   return encoder_classes(
       jina_like(),

@@ -1,8 +1,11 @@
 // Encoders' GGUF files: the embeddings and scores of the checkpoints from which others converted them, and
 // the tokens of their vocabularies.
 #include "model/config/config.h"
+#include "model/weights/gguf/gguf_files.h"
 #include "runtime/text/embedder.h"
 #include "tests/model/weights/checkpoint_files.h"
+#include "tests/model/weights/gguf_builder.h"
+#include "tests/model/weights/gguf_copy.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/json_file.h"
 #include "tests/runtime/engine/engine_run.h"
@@ -118,6 +121,43 @@ TEST_P(GgufEncoder, JoinsPairsLikeTheOriginalTokenizer) {
     if (!is_roberta) std::fill(types.begin() + static_cast<std::ptrdiff_t>(both.size()), types.end(), 1);
     EXPECT_EQ(pair.token_types, types);
   });
+}
+
+// Jina's fixture with gates and ups in tensors of their own, as older files have them.
+std::string jina_with_separate_gates(const std::filesystem::path& file) {
+  const GgufFiles files(file);
+  test::GgufBuilder builder;
+  test::copy_metadata(files, builder);
+  for (const auto& [name, entry] : files.tensors()) {
+    const std::size_t place = name.find("ffn_up");
+    if (place == std::string::npos) {
+      test::copy_tensor(entry, builder);
+      continue;
+    }
+    const std::string bytes = test::bytes_in(entry);
+    const std::vector<std::uint64_t> half = {entry.tensor.shape[0] / 2, entry.tensor.shape[1]};
+    builder.tensor(std::string(name).replace(place, 6, "ffn_gate"), half, "F32",
+                   bytes.substr(0, bytes.size() / 2));
+    builder.tensor(name, half, "F32", bytes.substr(bytes.size() / 2));
+  }
+  return builder.file();
+}
+
+TEST(GgufJina, MayStoreGatesApart) {
+  const std::filesystem::path folder = std::filesystem::path(TP_TEST_DATA) / "gguf_encoders" / "jina-bert-v2";
+  const test::TemporaryDirectory directory;
+  const std::filesystem::path file =
+      directory.write("model.gguf", jina_with_separate_gates(folder / "model.gguf"));
+  if (load_config(file).num_attention_heads < test::world().size()) GTEST_SKIP() << "too few heads";
+  run_engine(
+      test::world(), {.model = file, .weights = WeightType::f32, .block_size = 8}, [&](Engine& engine) {
+        EXPECT_EQ(engine.info().unused_tensors, std::vector<std::string>());
+        const Embedder embedder(engine, file, {});
+        const auto rows = reference::read_json(folder / "input.json").at("rows").get<Sequences>();
+        const auto expected = reference::read_json(folder / "expected.json").at("embedding").get<Vectors>();
+        expect_near(embedder.embedding(pooled_of(engine, embedder.make_request({rows[0]}))), expected[0],
+                    1e-4);
+      });
 }
 
 std::vector<std::string> gguf_encoders() {
