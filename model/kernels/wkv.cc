@@ -7,20 +7,24 @@
 #include <cassert>
 #include <cmath>
 
+#include <omp.h>
+
 namespace tp::kernels {
 namespace {
 
 // Some columns of a head's matrix in one run.
 class ColumnScan {
  public:
-  // `block`: among those of all heads.
-  ColumnScan(const WkvScan& scan, const RecurrentRun& run, std::size_t block)
+  // `blocks`: of the head's columns.
+  ColumnScan(const WkvScan& scan, const RecurrentRun& run, std::size_t head, std::size_t first_block,
+             std::size_t blocks)
       : scan_(scan),
         run_(run),
-        floats_(scan.head_dim * kWkvColumns),
-        begin_(block * floats_),
-        row_(block / blocks() * scan.head_dim),
-        column_(block % blocks() * kWkvColumns) {}
+        floats_(blocks * scan.head_dim * kWkvColumns),
+        begin_(head * wkv_head_floats(scan.head_dim) + first_block * scan.head_dim * kWkvColumns),
+        row_(head * scan.head_dim),
+        column_(first_block * kWkvColumns),
+        columns_(std::min(blocks * kWkvColumns, scan.head_dim - column_)) {}
 
   void run() const {
     if (run_.begins()) std::fill_n(run_.state + begin_, floats_, 0.0F);
@@ -34,8 +38,6 @@ class ColumnScan {
   }
 
  private:
-  std::size_t blocks() const { return padded(scan_.head_dim) / kWkvColumns; }
-
   void advance(std::size_t begin, std::size_t end) const {
     if (begin == end) return;
     const std::size_t token = run_.first_token + begin;
@@ -44,7 +46,7 @@ class ColumnScan {
     };
     simd().scan_wkv({.state = run_.state + begin_,
                      .head_dim = scan_.head_dim,
-                     .columns = std::min(kWkvColumns, scan_.head_dim - column_),
+                     .columns = columns_,
                      .tokens = end - begin,
                      .receptance = rows_of(scan_.receptance, row_),
                      .decay = rows_of(scan_.decay, row_),
@@ -62,7 +64,15 @@ class ColumnScan {
   std::size_t begin_;   // the first float
   std::size_t row_;     // the head's first element in a token's row
   std::size_t column_;  // the first column
+  std::size_t columns_;
 };
+
+// Blocks of a task: all of a head's, unless some threads would have no head.
+std::size_t blocks_of_task(std::size_t blocks, std::size_t heads, std::size_t work) {
+  const std::size_t threads = work < kMinParallelWork ? 1 : static_cast<std::size_t>(omp_get_max_threads());
+  const std::size_t parts = std::clamp<std::size_t>((threads + heads - 1) / heads, 1, blocks);
+  return (blocks + parts - 1) / parts;
+}
 
 float sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
 
@@ -82,13 +92,19 @@ void for_heads(TensorView<const float> x, std::size_t head_dim, const Body& body
 void wkv_scan(const WkvScan& scan, std::span<const RecurrentRun> runs) {
   assert(scan.out.columns() == scan.value.columns() && scan.out.columns() % scan.head_dim == 0);
   if (scan.out.empty() || runs.empty()) return;
-  const std::size_t blocks = scan.out.columns() / scan.head_dim * (padded(scan.head_dim) / kWkvColumns);
   constexpr std::size_t kWork = 5;  // multiplications for each element of a matrix
-  for_thread_parts(runs.size() * blocks, scan.out.size() * scan.head_dim * kWork,
-                   [&](std::size_t begin, std::size_t end) {
-                     for (std::size_t i = begin; i < end; ++i)
-                       ColumnScan(scan, runs[i / blocks], i % blocks).run();
-                   });
+  const std::size_t work = scan.out.size() * scan.head_dim * kWork;
+  const std::size_t heads = scan.out.columns() / scan.head_dim;
+  const std::size_t blocks = padded(scan.head_dim) / kWkvColumns;
+  const std::size_t per_task = blocks_of_task(blocks, runs.size() * heads, work);
+  const std::size_t parts = (blocks + per_task - 1) / per_task;
+  for_thread_parts(runs.size() * heads * parts, work, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::size_t head = i / parts;
+      const std::size_t first = i % parts * per_task;
+      ColumnScan(scan, runs[head / heads], head % heads, first, std::min(per_task, blocks - first)).run();
+    }
+  });
 }
 
 void wkv_inputs(const WkvInputs& inputs) {

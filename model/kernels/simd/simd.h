@@ -168,11 +168,11 @@ struct WkvRows {
   std::size_t stride;
 };
 
-// Up to 16 columns of a head's matrix through consecutive tokens of RWKV-7's recurrence.
+// Columns of a head's matrix through consecutive tokens of RWKV-7's recurrence.
 struct WkvColumnScan {
-  float* state;  // [head_dim, 16]
+  float* state;  // [blocks of 16 columns, head_dim, 16]
   std::size_t head_dim;
-  std::size_t columns;  // 1 to 16
+  std::size_t columns;  // the last block may not be whole
   std::size_t tokens;
   WkvRows receptance;  // [tokens, head_dim], as the next four
   WkvRows decay;

@@ -28,26 +28,42 @@ inline const float* wkv_row(const WkvRows& rows, std::size_t token) {
   return rows.first + token * rows.stride;
 }
 
-// A column's results don't depend on its lane.
+// Rows of the next token: a batch's rows are far apart, so the processor doesn't fetch them by itself.
+inline void fetch_wkv_rows(const WkvColumnScan& scan, std::size_t token) {
+  constexpr std::size_t kLine = 16;  // floats of a cache line
+  for (std::size_t i = 0; i < scan.head_dim; i += kLine) {
+    __builtin_prefetch(wkv_row(scan.receptance, token) + i);
+    __builtin_prefetch(wkv_row(scan.decay, token) + i);
+    __builtin_prefetch(wkv_row(scan.key, token) + i);
+    __builtin_prefetch(wkv_row(scan.removal, token) + i);
+    __builtin_prefetch(wkv_row(scan.correction, token) + i);
+  }
+}
+
+// A column's results don't depend on its lane, nor on the other columns.
 void scan_wkv(const WkvColumnScan& scan) {
   for (std::size_t token = 0; token < scan.tokens; ++token) {
+    if (token + 1 < scan.tokens) fetch_wkv_rows(scan, token + 1);
     const float* const receptance = wkv_row(scan.receptance, token);
     const float* const decay = wkv_row(scan.decay, token);
     const float* const key = wkv_row(scan.key, token);
     const float* const removal = wkv_row(scan.removal, token);
     const float* const correction = wkv_row(scan.correction, token);
-    const Vector read = wkv_sum(scan.head_dim, [&](std::size_t j, Vector& sum) {
-      multiply_add(load(scan.state + j * kLanes), removal[j], sum);
-    });
-    const Vector value = load_some(wkv_row(scan.value, token), scan.columns);
-    const Vector out = wkv_sum(scan.head_dim, [&](std::size_t j, Vector& sum) {
-      Vector row = load(scan.state + j * kLanes);
-      for (std::size_t i = 0; i < kParts; ++i)
-        row.part[i] = row.part[i] * decay[j] - read.part[i] * correction[j] + value.part[i] * key[j];
-      store(row, scan.state + j * kLanes);
-      multiply_add(row, receptance[j], sum);
-    });
-    store_some(out, scan.columns, scan.out + token * scan.out_stride);
+    for (std::size_t column = 0; column < scan.columns; column += kLanes) {
+      float* const state = scan.state + column * scan.head_dim;
+      const Vector read = wkv_sum(scan.head_dim, [&](std::size_t j, Vector& sum) {
+        multiply_add(load(state + j * kLanes), removal[j], sum);
+      });
+      const Vector value = load_some(wkv_row(scan.value, token) + column, scan.columns - column);
+      const Vector out = wkv_sum(scan.head_dim, [&](std::size_t j, Vector& sum) {
+        Vector row = load(state + j * kLanes);
+        for (std::size_t i = 0; i < kParts; ++i)
+          row.part[i] = row.part[i] * decay[j] - read.part[i] * correction[j] + value.part[i] * key[j];
+        store(row, state + j * kLanes);
+        multiply_add(row, receptance[j], sum);
+      });
+      store_some(out, scan.columns - column, scan.out + token * scan.out_stride + column);
+    }
   }
 }
 
