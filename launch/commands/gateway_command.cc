@@ -5,8 +5,10 @@
 #include "launch/options/access_flags.h"
 #include "launch/ranks/on_first_rank.h"
 #include "launch/ranks/shutdown_signals.h"
+#include "model/files/printable.h"
 #include "runtime/gateway/config.h"
 #include "runtime/gateway/gateway.h"
+#include "runtime/gateway/message_output.h"
 #include "runtime/http/http_call.h"
 #include "runtime/serve/page.h"
 #include "tp/internal/require.h"
@@ -44,6 +46,12 @@ constexpr const char* kGatewayFooter =
 constexpr std::size_t kMostConnections = 4096;
 constexpr int kUsageError = 2;
 
+// Prints a message on the gateway's thread, which must not wait for a reader of the log.
+void say(const std::string& line) {
+  constexpr std::size_t kLongest = 4000;
+  write_or_drop(printable(line, kLongest) + "\n");
+}
+
 struct GatewayFlags {
   std::string host = "127.0.0.1";
   int port = 8080;
@@ -75,7 +83,7 @@ struct GatewayFlags {
                           .drain_time = std::chrono::seconds(drain_seconds)};
     options.requests = {.max_queue = max_queue, .ping_time = std::chrono::seconds(ping_seconds)};
     options.page = page_response;
-    options.log = [](const std::string& line) { print_message(line); };
+    options.log = say;
     return options;
   }
 };
@@ -86,16 +94,16 @@ void reload(Gateway& gateway, const GatewayFlags& flags) {
   try {
     if (const auto read_keys = flags.access.key_reader()) {
       ApiKeys keys = read_keys();
-      print_message(fmt::format("tp-infer gateway: {} API keys are valid now", keys.size()));
+      say(fmt::format("tp-infer gateway: {} API keys are valid now", keys.size()));
       gateway.set_keys(std::move(keys));
     }
   } catch (const ConfigError& error) {
-    print_message(fmt::format("tp-infer gateway: keeps its API keys: {}", error.what()));
+    say(fmt::format("tp-infer gateway: keeps its API keys: {}", error.what()));
   }
   try {
     gateway.reload(flags.models());
   } catch (const ConfigError& error) {
-    print_message(fmt::format("tp-infer gateway: keeps its configuration: {}", error.what()));
+    say(fmt::format("tp-infer gateway: keeps its configuration: {}", error.what()));
   }
 }
 

@@ -10,7 +10,7 @@
 namespace tp {
 
 struct ApiKey {
-  std::string name{};  // of the client; empty: none
+  std::string name{};  // the client; empty: unknown
   std::string key{};
 };
 

@@ -70,7 +70,7 @@ bool TrustedProxies::contains(std::string_view text) const {
 std::string TrustedProxies::client_of(const HttpRequest& request) const {
   std::string client = request.client;
   if (!contains(client)) return client;
-  std::string list;  // of all headers, in order
+  std::string list;  // values of all headers, in order
   for (const auto& [name, value] : request.headers) {
     if (name == "x-forwarded-for") list += (list.empty() ? "" : ",") + value;
   }

@@ -173,7 +173,7 @@ HttpResponse Gateway::refuse(const HttpRequest& head, const ApiError& error) con
 
 // The reason why a request for any model cannot be kept.
 std::optional<ApiError> Gateway::refusal(const HttpRequest& head) const {
-  const ServedModel& first = *models_->all().front();
+  const GatewayModel& first = *models_->all().front();
   if (models_->is_ending()) return first.unavailable();
   if (models_->is_unnamed() && first.is_failing()) return first.unavailable();
   const std::size_t length = parse_number<std::size_t>(head.header("content-length")).value_or(0);
@@ -187,7 +187,7 @@ std::optional<ApiError> Gateway::refusal(const HttpRequest& head) const {
 }
 
 // The reason why a request for this model cannot be kept.
-std::optional<ApiError> Gateway::refusal(const ServedModel& model, bool only_reads) const {
+std::optional<ApiError> Gateway::refusal(const GatewayModel& model, bool only_reads) const {
   if (models_->is_ending() || model.is_failing()) return model.unavailable();
   if (only_reads && model.supervisor->state() == JobState::stopped) return model.unavailable();
   return model.dispatcher->refusal();
@@ -199,7 +199,7 @@ void Gateway::take(const Exchange& exchange) {
   const bool reads = only_reads(head);
   RequestMembers members = reads ? RequestMembers{} : members_of(body);
   if (members.model.empty()) members.model = query_value(head.target, "model");
-  ServedModel* const model = models_->find(members.model, reads);
+  GatewayModel* const model = models_->find(members.model, reads);
   if (model == nullptr) return exchange->respond(refuse(head, no_such_model(members.model, *models_)));
   if (const std::optional<ApiError> error = refusal(*model, reads))
     return exchange->respond(refuse(head, *error));
@@ -211,7 +211,7 @@ void Gateway::take(const Exchange& exchange) {
 // With several models, the gateway is well if one of them can answer.
 void Gateway::answer_health(const Exchange& exchange) {
   const HttpRequest& head = exchange->request();
-  const ServedModel& first = *models_->all().front();
+  const GatewayModel& first = *models_->all().front();
   if (models_->is_unnamed()) {
     if (!first.supervisor->is_ready()) return exchange->respond(refuse(head, first.unavailable()));
     return exchange->respond({.body = json_text({{"status", "ok"}, {"state", name_of(JobState::ready)}})});
@@ -228,7 +228,7 @@ void Gateway::answer_health(const Exchange& exchange) {
 
 void Gateway::answer_metrics(const Exchange& exchange) {
   const std::string name = query_value(exchange->request().target, "model");
-  const ServedModel& first = *models_->all().front();
+  const GatewayModel& first = *models_->all().front();
   if (models_->is_unnamed() && first.supervisor->is_ready()) {
     first.dispatcher->add(std::make_shared<KeptRequest>(exchange, "", RequestMembers{}, HttpHeaders{}),
                           [this] { return own_metrics(); });
@@ -258,7 +258,7 @@ void Gateway::answer_models(const Exchange& exchange) {
   if (!path.starts_with(kModelPath))
     return exchange->respond({.body = json_text(models_report(*models_)), .headers = std::move(headers)});
   const std::string name = percent_decoded(path.substr(kModelPath.size()));
-  const ServedModel* const model = models_->find(name, true);
+  const GatewayModel* const model = models_->find(name, true);
   if (model == nullptr || name.empty()) return exchange->respond(refuse(head, no_such_model(name, *models_)));
   exchange->respond({.body = json_text(model_report(*model)), .headers = std::move(headers)});
 }

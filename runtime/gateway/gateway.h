@@ -70,7 +70,7 @@ class Gateway {
   HttpHeaders origin_headers(const HttpRequest& head) const;
   HttpResponse refuse(const HttpRequest& head, const ApiError& error) const;
   std::optional<ApiError> refusal(const HttpRequest& head) const;
-  std::optional<ApiError> refusal(const ServedModel& model, bool only_reads) const;
+  std::optional<ApiError> refusal(const GatewayModel& model, bool only_reads) const;
   void take(const Exchange& exchange);
   void answer_health(const Exchange& exchange);
   void answer_metrics(const Exchange& exchange);

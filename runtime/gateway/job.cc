@@ -1,11 +1,11 @@
 #include "runtime/gateway/job.h"
 
+#include "runtime/gateway/message_output.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -19,7 +19,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/close_range.h>
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -111,17 +110,6 @@ std::vector<std::string> environment_with(const std::vector<std::string>& variab
     if (!is_replaced) all.emplace_back(*variable);
   }
   return all;
-}
-
-// Writes to standard error, unless nobody reads it: that must not stop the gateway.
-void write_or_drop(std::string_view text) {
-  while (!text.empty()) {
-    pollfd stream{STDERR_FILENO, POLLOUT, 0};
-    if (::poll(&stream, 1, 0) <= 0 || (stream.revents & POLLOUT) == 0) return;
-    const ssize_t written = ::write(STDERR_FILENO, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
-    if (written <= 0) return;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
 }
 
 // Passes on what is in the pipe. Returns false at its end. `lines` may be null.

@@ -58,7 +58,7 @@ std::string label_text(const std::string& text) {
   return result;
 }
 
-OrderedJson model_report(const ServedModel& model) {
+OrderedJson model_report(const GatewayModel& model) {
   static const std::time_t kStarted = std::time(nullptr);
   const std::string& name = model.entry.name;
   OrderedJson report = OrderedJson::parse(model.supervisor->announcement().card, nullptr, false);
@@ -100,19 +100,19 @@ std::string names_of(const Models& models) {
 std::string metrics_report(const Models& models) {
   MetricsText text(models);
   text.add("ready", "gauge", "Whether a job is ready.",
-           [](const ServedModel& model) { return model.supervisor->is_ready() ? 1 : 0; });
+           [](const GatewayModel& model) { return model.supervisor->is_ready() ? 1 : 0; });
   text.add("starts_total", "counter", "Jobs that were started.",
-           [](const ServedModel& model) { return model.supervisor->starts(); });
+           [](const GatewayModel& model) { return model.supervisor->starts(); });
   text.add("restarts_total", "counter", "Jobs that were ready and then lost.",
-           [](const ServedModel& model) { return model.supervisor->restarts(); });
+           [](const GatewayModel& model) { return model.supervisor->restarts(); });
   text.add("resumed_answers_total", "counter", "Answers continued after tokens of an earlier job.",
-           [](const ServedModel& model) { return model.dispatcher->resumed(); });
+           [](const GatewayModel& model) { return model.dispatcher->resumed(); });
   text.add("lost_seconds_total", "counter", "Seconds between a loss and the next ready job.",
-           [](const ServedModel& model) { return model.supervisor->lost_seconds(); });
+           [](const GatewayModel& model) { return model.supervisor->lost_seconds(); });
   text.add("kept_requests", "gauge", "Requests that wait or are in progress.",
-           [](const ServedModel& model) { return model.dispatcher->kept_requests(); });
+           [](const GatewayModel& model) { return model.dispatcher->kept_requests(); });
   text.add("kept_bytes", "gauge", "Bytes of kept requests and their records.",
-           [](const ServedModel& model) { return model.dispatcher->kept_bytes(); });
+           [](const GatewayModel& model) { return model.dispatcher->kept_bytes(); });
   return text.take() +
          fmt::format(
              "# HELP tpinfer:gateway_switches_total Jobs that were drained for another model of their "

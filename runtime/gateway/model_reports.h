@@ -1,4 +1,4 @@
-// What the gateway itself says about its models.
+// The gateway's own reports about its models.
 #pragma once
 
 #include "runtime/gateway/models.h"
@@ -11,7 +11,7 @@ namespace tp {
 
 // A model as a member of /v1/models, with the members of OpenAI's, Anthropic's and llama.cpp's lists. What a
 // server says about itself is known once a job has been ready.
-nlohmann::ordered_json model_report(const ServedModel& model);
+nlohmann::ordered_json model_report(const GatewayModel& model);
 // The body of /v1/models.
 nlohmann::ordered_json models_report(const Models& models);
 // The gateway's metrics in the text format of Prometheus. A model without a name has no label.

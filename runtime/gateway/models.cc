@@ -16,15 +16,15 @@ using namespace std::chrono_literals;
 
 constexpr auto kArrangeEvery = 100ms;
 
-std::string quoted(const ServedModel& model) { return fmt::format("`{}`", printable(model.entry.name)); }
+std::string quoted(const GatewayModel& model) { return fmt::format("`{}`", printable(model.entry.name)); }
 
 // Whether the model waits for a job to start.
-bool wants_start(const ServedModel& model) {
+bool wants_start(const GatewayModel& model) {
   return model.supervisor->state() == JobState::stopped && model.dispatcher->waits_since();
 }
 
 // Whether the job may be ended for another model, which has waited since `since`.
-bool must_yield(const ServedModel& holder, Supervisor::Clock::time_point since) {
+bool must_yield(const GatewayModel& holder, Supervisor::Clock::time_point since) {
   if (!holder.dispatcher->has_work()) return true;
   if (!holder.supervisor->is_ready()) return false;
   const auto began = std::max(since, holder.supervisor->active_since());
@@ -33,7 +33,7 @@ bool must_yield(const ServedModel& holder, Supervisor::Clock::time_point since) 
 
 }  // namespace
 
-ApiError ServedModel::unavailable() const {
+ApiError GatewayModel::unavailable() const {
   const JobState state = supervisor->state();
   const bool is_ending = supervisor->is_ending();
   std::string message = fmt::format("no job is ready: {}", name_of(state));
@@ -53,7 +53,7 @@ Models::Models(HttpServer& http, ModelsOptions options) : http_(http), options_(
 }
 
 Models::ModelPointer Models::make(ModelEntry entry) {
-  auto model = std::make_unique<ServedModel>(ServedModel{.entry = std::move(entry)});
+  auto model = std::make_unique<GatewayModel>(GatewayModel{.entry = std::move(entry)});
   SupervisorOptions jobs = options_.jobs;
   jobs.commands = model->entry.named_commands();
   model->supervisor = std::make_unique<Supervisor>(http_, std::move(jobs), events_of(*model));
@@ -64,7 +64,7 @@ Models::ModelPointer Models::make(ModelEntry entry) {
   return model;
 }
 
-Supervisor::Events Models::events_of(ServedModel& model) {
+Supervisor::Events Models::events_of(GatewayModel& model) {
   Supervisor::Events events;
   events.on_ready = [&model] { model.dispatcher->dispatch(); };
   events.on_lost = [&model](bool is_failure) { model.dispatcher->on_lost(is_failure); };
@@ -85,7 +85,7 @@ Supervisor::Events Models::events_of(ServedModel& model) {
   return events;
 }
 
-void Models::log(const ServedModel& model, const std::string& line) const {
+void Models::log(const GatewayModel& model, const std::string& line) const {
   if (!options_.log) return;
   options_.log(model.entry.name.empty() ? line : fmt::format("{}: {}", printable(model.entry.name), line));
 }
@@ -108,7 +108,7 @@ bool Models::announced(std::string_view secret, const Announcement& announcement
   });
 }
 
-ServedModel* Models::find(std::string_view name, bool only_reads) const {
+GatewayModel* Models::find(std::string_view name, bool only_reads) const {
   if (is_unnamed()) return models_.front().get();
   const auto is_asked = [&](const ModelPointer& model) {
     return name.empty() ? only_reads && model->supervisor->is_ready() : model->entry.has_name(name);
@@ -143,7 +143,7 @@ void Models::arrange_soon() {
 void Models::arrange() {
   is_arranging_soon_ = false;
   if (ends_) return;
-  std::map<std::string, std::vector<ServedModel*>> groups;
+  std::map<std::string, std::vector<GatewayModel*>> groups;
   for (const ModelPointer& model : models_) {
     stop_idle(*model);
     if (model->entry.group.empty())
@@ -158,7 +158,7 @@ void Models::arrange() {
   for (const auto& [name, group] : groups) arrange_group(group);
 }
 
-void Models::stop_idle(ServedModel& model) {
+void Models::stop_idle(GatewayModel& model) {
   if (model.entry.start == ModelStart::always || model.dispatcher->has_work()) return;
   const auto idle = Clock::now() - std::max(model.dispatcher->last_used(), model.supervisor->active_since());
   const bool is_long = model.entry.idle_stop && idle >= *model.entry.idle_stop;
@@ -167,17 +167,17 @@ void Models::stop_idle(ServedModel& model) {
 
 // Starts the model of the group that has waited longest, or the one that always runs, if the group is free.
 // Drains the job that takes the group if it must yield.
-void Models::arrange_group(const std::vector<ServedModel*>& group) {
-  std::vector<ServedModel*> holders;
-  ServedModel* next = nullptr;
-  for (ServedModel* const model : group) {
+void Models::arrange_group(const std::vector<GatewayModel*>& group) {
+  std::vector<GatewayModel*> holders;
+  GatewayModel* next = nullptr;
+  for (GatewayModel* const model : group) {
     if (model->supervisor->is_active()) holders.push_back(model);
     if (!wants_start(*model)) continue;
     if (next == nullptr || *model->dispatcher->waits_since() < *next->dispatcher->waits_since()) next = model;
   }
   // A reload can put running models into one group: the least recently used ones end.
-  std::ranges::sort(holders, {}, [](const ServedModel* model) { return model->dispatcher->last_used(); });
-  for (ServedModel* const holder : holders) {
+  std::ranges::sort(holders, {}, [](const GatewayModel* model) { return model->dispatcher->last_used(); });
+  for (GatewayModel* const holder : holders) {
     const bool is_last = holder == holders.back();
     const auto since = next == nullptr ? Clock::time_point::max() : *next->dispatcher->waits_since();
     const bool yields = is_last ? next != nullptr && must_yield(*holder, since)
@@ -190,7 +190,7 @@ void Models::arrange_group(const std::vector<ServedModel*>& group) {
   }
   if (!holders.empty()) return;
   if (next == nullptr) {
-    const auto always = std::ranges::find_if(group, [](const ServedModel* model) {
+    const auto always = std::ranges::find_if(group, [](const GatewayModel* model) {
       return model->entry.start == ModelStart::always && model->supervisor->state() == JobState::stopped;
     });
     if (always == group.end()) return;
@@ -203,7 +203,7 @@ void Models::arrange_group(const std::vector<ServedModel*>& group) {
 
 // A model that was part of the gateway's first configuration and always runs is worth the gateway's end: its
 // operator is watching. Other models must not end the service of those that work.
-void Models::on_hopeless(ServedModel& model) {
+void Models::on_hopeless(GatewayModel& model) {
   const std::string& reason = model.supervisor->hopeless();
   model.dispatcher->fail_all(model.unavailable());
   if (model.entry.start != ModelStart::always || !model.is_original) {
@@ -245,7 +245,7 @@ void Models::reload(GatewayConfig config) {
 }
 
 // Returns whether there is a change.
-bool Models::change(ServedModel& model, ModelEntry entry) {
+bool Models::change(GatewayModel& model, ModelEntry entry) {
   const bool is_same = entry == model.entry;
   model.entry = std::move(entry);
   if (model.supervisor->reload(model.entry.named_commands())) {

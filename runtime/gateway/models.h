@@ -18,7 +18,7 @@
 namespace tp {
 
 // A model, its jobs and its requests.
-struct ServedModel {
+struct GatewayModel {
   ModelEntry entry;
   bool is_original = true;  // the gateway has started with it
   std::unique_ptr<Supervisor> supervisor{};
@@ -50,12 +50,12 @@ class Models {
   bool announced(std::string_view secret, const Announcement& announcement, const std::string& client);
 
   // In the order of the configuration.
-  const std::vector<std::unique_ptr<ServedModel>>& all() const { return models_; }
+  const std::vector<std::unique_ptr<GatewayModel>>& all() const { return models_; }
   // Whether the configuration has only a model without a name.
   bool is_unnamed() const { return models_.front()->entry.name.empty(); }
   // Null if no model has the name. Without a name: the first model, or for a request that only reads
   // something, the first model that is ready, if there is one.
-  ServedModel* find(std::string_view name, bool only_reads) const;
+  GatewayModel* find(std::string_view name, bool only_reads) const;
 
   // Takes a changed configuration, and logs what it changes. Models that are no longer part of it finish
   // their answers and end.
@@ -72,19 +72,19 @@ class Models {
 
  private:
   using Clock = Supervisor::Clock;
-  using ModelPointer = std::unique_ptr<ServedModel>;
+  using ModelPointer = std::unique_ptr<GatewayModel>;
 
   ModelPointer make(ModelEntry entry);
-  Supervisor::Events events_of(ServedModel& model);
-  void log(const ServedModel& model, const std::string& line) const;
+  Supervisor::Events events_of(GatewayModel& model);
+  void log(const GatewayModel& model, const std::string& line) const;
   void tick();
   void arrange_soon();
   void arrange();
-  void stop_idle(ServedModel& model);
-  void arrange_group(const std::vector<ServedModel*>& group);
-  void on_hopeless(ServedModel& model);
+  void stop_idle(GatewayModel& model);
+  void arrange_group(const std::vector<GatewayModel*>& group);
+  void on_hopeless(GatewayModel& model);
   void on_ended();
-  bool change(ServedModel& model, ModelEntry entry);
+  bool change(GatewayModel& model, ModelEntry entry);
 
   HttpServer& http_;
   ModelsOptions options_;

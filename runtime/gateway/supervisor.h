@@ -84,7 +84,7 @@ class Supervisor {
   const HttpUrl& server() const { return server_; }
   const std::string& secret() const { return secret_; }
   const std::string& model() const { return announcement_.model; }
-  // What the last job that was ready has announced; empty before it.
+  // The announcement of the last job that was ready; empty before it.
   const Announcement& announcement() const { return announcement_; }
   // Whether the job computes the same bits as all jobs before it.
   bool is_exact() const { return options_.same_bits && announcement_.isa == isa_; }

@@ -43,6 +43,18 @@ TEST(GatewayLosses, LeaveMpirunTheTimeToNameTheLostRank) {
   EXPECT_EQ(log.find("SIGTERM came"), std::string::npos) << log;
 }
 
+// The job fills the pipe of the gateway's standard error, which the test reads at the end.
+TEST(GatewayLosses, AreLoggedWithoutWaitingForAReader) {
+  GatewayProgram gateway({"sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x >&2; exec " TP_FAKE_JOB});
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(gateway.is_ready());
+    EXPECT_EQ(gateway.post(kPath, {{"tokens", 3}}).events().size(), 4U);
+    send_signal(gateway.member("fake_job"), SIGKILL);
+    ASSERT_TRUE(comes_true([&] { return gateway.metric("restarts_total") == i + 1; }));
+  }
+  gateway.end();
+}
+
 TEST(GatewayLosses, AreNoneIfTheGatewayAndItsJobWereSuspendedTogether) {
   GatewayProgram gateway(fake_command(), {"--hang-seconds", "2"});
   ASSERT_TRUE(gateway.is_ready());
