@@ -85,8 +85,7 @@ GroupQuantization compressed_tensors(const QuantizationConfig& config, const Jso
       const std::size_t usual = format.starts_with("mxfp4") ? 32 : 16;
       const std::size_t size = weights.size_or("group_size", usual);
       if (bits == 4 && size != usual)
-        refuse_field(config, "group_size", fmt::format("{} for 4-bit floats in {}", usual, format),
-                     std::to_string(size));
+        refuse_field(config, "group_size", fmt::format("{} for 4-bit floats", usual), std::to_string(size));
       return take_block(config, weights, "block_structure", out);
     }
     has_several = has_several || (out.bits != 0 && out.bits != bits);

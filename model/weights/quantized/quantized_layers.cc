@@ -176,8 +176,8 @@ std::vector<QuantizedLayers> listed_layers(const JsonNode& fields) {
   return all;
 }
 
-// A member of config_groups.
-QuantizedLayers layers_of_group(const JsonNode& group) {
+// A member of config_groups. `fields`: quantization_config.
+QuantizedLayers layers_of_group(const JsonNode& fields, const JsonNode& group) {
   const JsonNode weights = group.at("weights");
   QuantizedLayers layers{.targets = patterns(group, {"targets"}),
                          .is_e4m3 = weights.string_or("type", "int") == "float",
@@ -185,7 +185,8 @@ QuantizedLayers layers_of_group(const JsonNode& group) {
                          .has_zero_points = !weights.boolean_or("symmetric", true)};
   if (layers.is_e4m3 && layers.bits == 4) {
     layers.is_e4m3 = false;
-    const bool is_mxfp4 = weights.size_or("group_size", 16) == 32;
+    const std::string format = group.string_or("format", fields.string_or("format", ""));
+    const bool is_mxfp4 = format.starts_with("mxfp4");
     layers.layout = is_mxfp4 ? Layout::mxfp4 : Layout::nvfp4;
     if (is_mxfp4) layers.columns = 32;
     return layers;
@@ -208,7 +209,7 @@ std::vector<QuantizedLayers> all_groups(const JsonNode& fields) {
   groups->for_each_member([&](const std::string& name, const nlohmann::json& value) {
     const JsonNode group(value, fields.file() + ": config_groups." + name);
     if (!group.has("weights")) return;
-    all.push_back(layers_of_group(group));
+    all.push_back(layers_of_group(fields, group));
     all.back().exempt = patterns(fields, {"ignore"});
   });
   return all;

@@ -68,6 +68,9 @@ TEST(QuantizedLayers, AreKnownOfEveryMethodThatCanBeRead) {
       {compressed({{"num_bits", 4}, {"type", "float"}, {"strategy", "tensor_group"}, {"group_size", 16}},
                   "nvfp4-pack-quantized"),
        "NVFP4: nvfp4"},
+      {compressed({{"num_bits", 4}, {"type", "float"}, {"strategy", "group"}, {"group_size", 32}},
+                  "mxfp4-pack-quantized"),
+       "MXFP4: mxfp4"},
       {{{"load_in_4bit", true}, {"bnb_4bit_quant_type", "nf4"}}, "bitsandbytes nf4, groups of 64: nf4"},
       {compressed({{"num_bits", 4}, {"strategy", "group"}, {"group_size", 64}}, "pack-quantized"),
        "compressed-tensors int4, groups of 64: int4_g64"},
@@ -126,8 +129,8 @@ TEST(QuantizedLayers, OfEveryOtherMethodAreRefusedByName) {
        "expected quantized_layers or config_groups with the layers of MIXED_PRECISION, found none; inspect "
        "the "
        "model's folder with its weights or hf_quant_config.json instead"},
-      {compressed({{"num_bits", 4}, {"type", "float"}}, "mxfp4-pack-quantized"),
-       "found mxfp4-pack-quantized"}};
+      {compressed({{"num_bits", 4}, {"type", "float"}}, "mxfp8-pack-quantized"),
+       "found mxfp8-pack-quantized"}};
   for (const auto& [quantization, expected] : cases)
     EXPECT_CONTAINS(error_of<ConfigError>([&, &of = quantization] { BareConfig(of).layers(); }), expected);
   const TemporaryDirectory mlx;
