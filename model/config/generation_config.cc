@@ -133,14 +133,32 @@ void read_lengths(const JsonNode& fields, GenerationDefaults& defaults) {
   read_count(fields, "max_new_tokens", defaults.max_new_tokens);
 }
 
-// Reads a whole number of at least `least`.
+// Reads a whole number from `least` on.
 void read_whole(const JsonNode& fields, const char* name, int least, std::size_t& number) {
+  constexpr int kMost = 1 << 20;  // as for the steps of a request
   const std::optional<JsonNode> field = fields.find(name);
   if (!field) return;
   const int found = whole_number(*field);
-  require<ConfigError>(found >= least, "{}: {} must be a whole number from {}, found {}; check the file",
-                       fields.file(), name, least, found);
+  require<ConfigError>(found >= least && found <= kMost,
+                       "{}: {} must be a whole number from {} to {}, found {}; check the file", fields.file(),
+                       name, least, kMost, found);
   number = static_cast<std::size_t>(found);
+}
+
+// Reads DiffusionGemma's sampler. Throws ConfigError if it is another one, or has other settings.
+void read_canvas_sampler(const JsonNode& sampler, const std::string& file, CanvasDefaults& canvas) {
+  constexpr std::string_view kClass = "_cls_name";
+  constexpr std::string_view kSupported = "EntropyBoundSamplerConfig";
+  constexpr std::string_view kBound = "entropy_bound";
+  const std::string name = sampler.string_or(kClass, std::string(kSupported));
+  require<ConfigError>(
+      name == kSupported,
+      "{}: sampler_config must be of the class {}, found \"{}\"; remove the field to use this sampler", file,
+      kSupported, name);
+  for (const auto& [member, value] : sampler.value().items())
+    require<ConfigError>(member == kClass || member == kBound,
+                         "{}: sampler_config has {}, expected only {}; remove it", file, member, kBound);
+  canvas.entropy_bound = number_or(sampler, "entropy_bound", canvas.entropy_bound);
 }
 
 // Reads how DiffusionGemma turns canvases into text.
@@ -150,24 +168,16 @@ void read_canvas(const JsonNode& fields, CanvasDefaults& canvas) {
   canvas.t_min = number_or(fields, "t_min", canvas.t_min);
   canvas.t_max = number_or(fields, "t_max", canvas.t_max);
   canvas.confidence_threshold = number_or(fields, "confidence_threshold", canvas.confidence_threshold);
-  if (const std::optional<JsonNode> sampler = fields.find("sampler_config")) {
-    const std::string name = sampler->string_or("_cls_name", "EntropyBoundSamplerConfig");
-    require<ConfigError>(
-        name == "EntropyBoundSamplerConfig",
-        "{}: sampler_config must be an EntropyBoundSamplerConfig, found \"{}\": other samplers "
-        "are not supported; remove the field to use this sampler",
-        fields.file(), name);
-    canvas.entropy_bound = number_or(*sampler, "entropy_bound", canvas.entropy_bound);
-  }
+  if (const std::optional<JsonNode> sampler = fields.find("sampler_config"))
+    read_canvas_sampler(*sampler, fields.file(), canvas);
   const auto is_positive = [](float number) { return std::isfinite(number) && number > 0.0F; };
   require<ConfigError>(canvas.t_min >= 0.0F && canvas.t_max > canvas.t_min && std::isfinite(canvas.t_max),
                        "{}: expected t_min >= 0 and a greater t_max, found {} and {}; check the file",
                        fields.file(), canvas.t_min, canvas.t_max);
-  require<ConfigError>(
-      is_positive(canvas.confidence_threshold) && is_positive(canvas.entropy_bound),
-      "{}: expected confidence_threshold and entropy_bound above 0, found {} and {}; check the "
-      "file",
-      fields.file(), canvas.confidence_threshold, canvas.entropy_bound);
+  require<ConfigError>(is_positive(canvas.confidence_threshold) && is_positive(canvas.entropy_bound),
+                       "{}: expected confidence_threshold and entropy_bound above 0, found {} and {}; check "
+                       "the file",
+                       fields.file(), canvas.confidence_threshold, canvas.entropy_bound);
 }
 
 std::string notice_of(const JsonNode& fields, bool has_other_biases) {
@@ -181,8 +191,6 @@ std::string notice_of(const JsonNode& fields, bool has_other_biases) {
 void read_generation(const JsonNode& fields, GenerationConfig& config) {
   read_sampling(fields, config.sampling);
   read_lengths(fields, config.generation);
-  config.says_if_it_draws = fields.has("do_sample");
-  read_canvas(fields, config.generation.canvas);
   read_stop_texts(fields, config.generation.stop);
   read_ids(fields, "suppress_tokens", config.generation.suppressed);
   read_ids(fields, "begin_suppress_tokens", config.generation.suppressed_first);
@@ -220,10 +228,13 @@ GenerationConfig load_generation_config(const std::filesystem::path& directory) 
     read_tokens(fields, config.generation);
     if (has_own && path != own) continue;
     read_generation(fields, config);
-    if (has_own)
+    if (has_own) {
       read_ids(fields, "eos_token_id", config.eos_token_ids);
-    else
+      config.says_if_it_draws = fields.has("do_sample");
+      read_canvas(fields, config.generation.canvas);
+    } else {
       leave_out_habits(config);
+    }
     validate(config.sampling, path);
   }
   return config;

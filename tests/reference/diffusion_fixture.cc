@@ -85,7 +85,8 @@ CanvasFixture canvas_fixture(const std::string& name) {
   fixture.folder = folder;
   fixture.prompt = read_json(folder / "prompt.json").at("ids").get<std::vector<TokenId>>();
   fixture.noise = generated.at("noise").get<std::vector<std::vector<TokenId>>>();
-  for (const nlohmann::json& step : read_json(folder / "canvases.json").at("steps"))
+  const nlohmann::json given = read_json(folder / "canvases.json");
+  for (const nlohmann::json& step : given.at("steps"))
     fixture.canvases.push_back(step.at("canvas").get<std::vector<TokenId>>());
   for (std::size_t step = 0; step < fixture.canvases.size(); ++step) {
     nlohmann::json rows = nlohmann::json::array();
