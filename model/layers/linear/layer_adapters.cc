@@ -90,8 +90,8 @@ LayerAdapters::LayerAdapters(WeightLoader& loader, std::span<const OwnedRows> pa
   }
 }
 
-LayerAdapters::LayerAdapters(WeightLoader& loader, const StoredLayer& layer, Range columns, std::size_t leaf)
-    : leaf_(leaf) {
+LayerAdapters::LayerAdapters(WeightLoader& loader, const StoredLayer& layer, Range columns,
+                             std::size_t leaf) {
   const Adapters* const adapters = loader.adapters();
   for (std::size_t index = 0; adapters != nullptr && index < adapters->all().size(); ++index) {
     const AdapterLayer* const found = factors_of(loader, adapters->all()[index], layer);
@@ -134,6 +134,7 @@ template <class T>
 void LayerAdapters::add(TensorView<const float> x, const StepContext& step, TensorView<T> y) const {
   if (empty() || x.rows() == 0 || !change(step)) return;
   if (step.adapters == nullptr) {
+    require<std::logic_error>(y.empty(), "a step does not say which rows have adapters");
     // A shape-only step needs as much memory as any step: with few rows, products take other paths.
     std::vector<std::size_t> rows(std::min(x.rows(), kAdaptedRows));
     std::iota(rows.begin(), rows.end(), std::size_t{0});

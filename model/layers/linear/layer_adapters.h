@@ -66,7 +66,6 @@ class LayerAdapters {
   void add_rows(const Factors& factors, TensorView<const float> x, std::span<const std::size_t> rows,
                 bool gathers, const StepContext& step, TensorView<T> y) const;
 
-  std::size_t leaf_ = 0;      // input features of a leaf; 0: no leaves
   std::vector<Factors> all_;  // in the order of adapters
 };
 
