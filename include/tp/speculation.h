@@ -17,7 +17,9 @@ inline constexpr std::size_t kMaxDraftTokens = 15;
 enum class DraftKind : std::uint8_t {
   none,
   ngram,  // tokens that followed an earlier occurrence of the latest tokens, in the prompt or answer
-  model,  // a smaller model with the same vocabulary (SpeculationOptions::model)
+  // A smaller model with the same vocabulary, or a drafter that was trained for the model and reads its
+  // residual streams: EAGLE-3, DFlash or DSpark (SpeculationOptions::model).
+  model,
   // The multi-token prediction layer in the model's own checkpoint (DeepSeek-V3, GLM-4.5, Qwen3-Next). It
   // reads the model's hidden states.
   mtp,
@@ -43,8 +45,9 @@ struct SpeculationOptions {
   // Verifies all drafts. By default, a step verifies only drafts that are expected to save time, judging by
   // past acceptance and by step times for 1 to 32 rows, which are measured when the engine opens.
   bool always = false;
-  // The draft model for DraftKind::model and DraftKind::automatic, as in EngineOptions::model. Each rank may
-  // read its own copy. The draft model uses the request's random draws, so more draft tokens are accepted.
+  // The draft model or drafter for DraftKind::model and DraftKind::automatic, as in EngineOptions::model.
+  // Each rank may read its own copy. The draft model uses the request's random draws, so more draft tokens
+  // are accepted.
   std::filesystem::path model{};
   DraftRanks ranks = DraftRanks::automatic;  // with several pipeline stages, always the first rank
   // Capacity of the answer history in tokens; 0: no history, otherwise at least 2. DraftKind::ngram and

@@ -54,7 +54,7 @@ const std::vector<Renamed> kRenamed = {
     {{"--guided-regex"}, {"--regex"}},
     {{"--guided-choice"}, {"--choice"}},
     {{"--chat-template-file", "--custom-chat-template"}, {"--chat-template", "--template"}},
-    {{"-md", "--model-draft", "--draft-model", "--speculative-model", "--speculative-config", "--assistant-model"},
+    {{"-md", "--model-draft", "--speculative-model", "--speculative-config", "--assistant-model"},
      {"--speculate draft:DIR"}},
     {{"--draft", "--draft-max", "--draft-n", "--num-speculative-tokens", "--num-assistant-tokens"}, {"--speculate KIND:N"}},
     {{"--reasoning-budget", "--thinking-budget"}, {"--max-thinking-tokens"}},

@@ -51,6 +51,19 @@ std::optional<SpeculationOptions> parse_speculation(std::string_view text) {
   return options;
 }
 
+// Takes the model for --speculate auto, or else drafts with it alone.
+void set_draft_model(const std::string& folder, SpeculationOptions& options) {
+  const bool is_other = options.drafts == DraftKind::ngram || options.drafts == DraftKind::mtp;
+  if (is_other || !options.model.empty())
+    throw CLI::ValidationError(
+        "--draft-model",
+        fmt::format("expected --speculate auto beside it, or no --speculate, found another {}; "
+                    "leave one of the two out",
+                    is_other ? "kind of drafts" : "draft model"));
+  options.model = folder;
+  if (options.drafts == DraftKind::none) options.drafts = DraftKind::model;
+}
+
 }  // namespace
 
 void add_speculate_option(CLI::App& command, SpeculationOptions& options) {
@@ -61,6 +74,9 @@ void add_speculate_option(CLI::App& command, SpeculationOptions& options) {
         "expected off, ngram, draft:DIR, mtp, auto or auto:DIR, optionally followed by :N or :N:always with "
         "N from 1 to {}, found {}; change it, or leave it out",
         kMaxDraftTokens, text.empty() ? "an empty text" : text);
+  };
+  const auto is_named = [](const std::string& folder) -> std::string {
+    return folder.empty() ? "expected the folder of a draft model, found an empty text; name one" : "";
   };
   group
       .add(
@@ -73,11 +89,17 @@ void add_speculate_option(CLI::App& command, SpeculationOptions& options) {
           "off|ngram|draft:DIR|mtp|auto[:DIR]", CLI::Validator(check, ""),
           "Verify up to N draft tokens per step if that is faster; the text stays the same. ngram drafts "
           "what followed the same tokens earlier; draft:DIR drafts with a small model of the same "
-          "vocabulary; mtp drafts with the multi-token prediction layer of the model's checkpoint; auto "
-          "combines ngram with the model in DIR, else with the model in the folder `draft` of the model's "
-          "folder, else with mtp. Append :N for a number other than 8, and :N:always to draft even if it is "
-          "slower")
+          "vocabulary, or with a drafter that was trained for the model (EAGLE-3, DFlash, DSpark); mtp "
+          "drafts with the multi-token prediction layer of the model's checkpoint; auto combines ngram with "
+          "the model in DIR, else with the model in the folder `draft` of the model's folder, else with mtp. "
+          "Append :N for a number other than 8, and :N:always to draft even if it is slower")
       ->default_str("off");
+  // Runs after the callback of --speculate, which comes first here.
+  group.add(
+      "--draft-model", [&options](const std::string& folder) { set_draft_model(folder, options); }, "DIR",
+      CLI::Validator(is_named, ""),
+      "Draft with the model in DIR, or with the drafter that was trained for the model; the same as "
+      "--speculate draft:DIR");
   group
       .add("--draft-history", options.draft_history, "N", whole_number(0, 1 << 30),
            "With ngram and auto: also draft from the last N tokens of earlier answers; each reserves "

@@ -26,6 +26,8 @@ void add_value(const CLI::Option& option, const std::string& value, UsedFiles& f
     files.models.front() = value;
   else if (name == "--speculate")
     files.models.push_back(draft_model_of(value));
+  else if (name == "--draft-model")
+    files.models.push_back(value);
   else if (name == "--packed-cache")
     files.folders.push_back(value);
 }

@@ -60,7 +60,7 @@ std::vector<Draft> ModelSource::draft(std::span<const DraftQuery> all) {
   std::vector<Member> members;
   for (std::size_t i = 0; i < queries.size(); ++i) {
     const DraftQuery& query = queries[i];
-    if (query.tokens.empty() || is_behind(query)) continue;
+    if (query.tokens.empty() || is_behind(query) || is_early(query)) continue;
     Text& text = follow(query, all[i].tokens.front());
     const std::size_t most = most_of(query);
     const bool follows = limits_.follows() && query.tokens.size() <= limits_.max_length;
@@ -112,6 +112,14 @@ std::size_t ModelSource::most_of(const DraftQuery& query) const {
 bool ModelSource::is_behind(const DraftQuery& query) const {
   const auto found = texts_.find(query.sequence);
   return found != texts_.end() && query.tokens.size() < found->second.seen;
+}
+
+// Whether the sequence is new and the target has computed nothing of it yet, because it found the beginning
+// in its cache. Later, more of this beginning may be found in the draft model's cache.
+bool ModelSource::is_early(const DraftQuery& query) const {
+  const std::size_t needed = query.tokens.size() - (limits_.drafts_blocks() ? 1 : 0);
+  return limits_.has_state && needed > 0 && !texts_.contains(query.sequence) &&
+         !limits_.has_state(query.sequence, needed - 1);
 }
 
 // Begins the sequence if it is new, and records its new tokens.

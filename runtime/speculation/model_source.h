@@ -39,8 +39,8 @@ struct DraftModelLimits {
   };
   Block block{};
 
-  // Whether the target's state at a position of a sequence is there to be read. Sequences do not share what was
-  // computed after a missing state. Empty: they share everything.
+  // Whether the target's state at a position of a sequence is there to be read. Sequences do not share what
+  // was computed after a missing state. Empty: they share everything.
   std::function<bool(SequenceId sequence, std::size_t position)> has_state{};
 
   bool drafts_blocks() const { return block.size != 0; }
@@ -96,6 +96,7 @@ class ModelSource : public DraftSource {
   Text& follow(const DraftQuery& query, TokenId first_token);
   void learn(Text& text, const DraftQuery& query);
   bool is_behind(const DraftQuery& query) const;
+  bool is_early(const DraftQuery& query) const;
   std::size_t most_of(const DraftQuery& query) const;
   bool reserve(std::uint64_t sequence, std::size_t tokens);
   std::vector<BlockId> take_unsent_blocks(const DraftQuery& query, Text& text) const;

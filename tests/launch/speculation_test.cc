@@ -3,9 +3,12 @@
 #include "tests/launch/program.h"
 #include "tests/launch/run_line.h"
 #include "tests/launch/text_model.h"
+#include "tests/reference/drafter_fixture.h"
 
+#include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -55,6 +58,33 @@ TEST(Speculate, TheExampleOfEarlierAnswersGuessesWhatHasBeenAnsweredBefore) {
     EXPECT_EQ(lines[repeated].at("token_ids"), lines[repeated - 2].at("token_ids"));
     EXPECT_GE(timings.at("accepted_tokens").get<double>(), 0.8 * lines[repeated].at("token_ids").size());
   }
+}
+
+TEST(Speculate, InspectNamesADrafterAndTheStreamsThatItReads) {
+  const auto inspected = [](const std::string& fixture, bool json) {
+    const std::filesystem::path folder = reference::drafter_fixture(fixture).draft;
+    std::vector<std::string> arguments = {"inspect", "--model", folder.string(), "--ranks", "2"};
+    if (json) arguments.emplace_back("--json");
+    const Finished finished = run(kNoMpirun, arguments);
+    EXPECT_EQ(finished.status, 0) << finished.err;
+    return finished.out;
+  };
+  const std::string usual = inspected("eagle3-llama", false);
+  EXPECT_NE(usual.find("EAGLE-3"), std::string::npos) << usual;
+  EXPECT_NE(usual.find("after 2, L / 2 and L - 3 of the target's L layers"), std::string::npos) << usual;
+  const std::string listed = inspected("dspark-qwen3", false);
+  EXPECT_NE(listed.find("DSpark"), std::string::npos) << listed;
+  EXPECT_NE(listed.find("after 2, 5, 7 layers of the target"), std::string::npos) << listed;
+  const json drafter = json::parse(inspected("dflash-qwen3", true)).at("drafter");
+  EXPECT_EQ(drafter.at("kind"), "DFlash");
+  EXPECT_EQ(drafter.at("captured_places"), json({2, 4, 6}));
+}
+
+TEST(Speculate, ADrafterIsNoModel) {
+  const std::string folder = reference::drafter_fixture("eagle3-llama").draft.string();
+  const Finished finished = run(1, {"generate", "--model", folder, "--prompt", "x"});
+  EXPECT_NE(finished.status, 0);
+  EXPECT_NE(finished.err.find("found a trained drafter (EAGLE-3)"), std::string::npos) << finished.err;
 }
 
 TEST(Speculate, GivesTheSameTextsOnAnyRanks) {

@@ -1,6 +1,7 @@
 // The seeded fixtures: the formula of their weights, how rows are compared, and that every family has one.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
+#include "tests/reference/drafter_fixture.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/seeded_weights.h"
 #include "tp/error.h"
@@ -157,9 +158,16 @@ TEST(SeededFixtures, AreThereForEveryFamily) {
       kinds.insert(family.kind);
     }
   }
+  std::set<std::string> drafters;
+  for (const reference::DrafterFixture& fixture : reference::drafter_fixtures())
+    drafters.insert(load_config(fixture.draft).architecture);
   for (const std::string& name : supported_architectures()) {
     const std::string& architecture = family_of(name).architecture;
     const ModelKind kind = family_of(name).kind;
+    if (kind == ModelKind::drafter) {
+      EXPECT_TRUE(drafters.contains(architecture)) << architecture;
+      continue;
+    }
     EXPECT_TRUE(is_encoder(kind) ? bodies.contains(body_of(architecture))
                                  : architectures.contains(architecture))
         << architecture;

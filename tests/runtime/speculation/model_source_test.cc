@@ -6,6 +6,7 @@
 #include "runtime/speculation/mixed_source.h"
 #include "tests/reference/random.h"
 #include "tests/runtime/scheduling/fake_worker.h"
+#include "tests/runtime/speculation/drafting.h"
 
 #include <algorithm>
 #include <functional>
@@ -19,48 +20,11 @@
 namespace tp {
 namespace {
 
-using Tokens = std::vector<TokenId>;
-
-class Drafting {
- public:
-  explicit Drafting(DraftModelLimits limits)
-      : worker_(limits.cache.block_size, limits.cache.windows),
-        source_(limits, [this](Forward forward) { return run(std::move(forward)); }) {}
-
-  Draft draft(std::uint64_t sequence, const Tokens& tokens, std::size_t most) {
-    const DraftQuery query{.sequence = sequence, .tokens = tokens, .prompt_tokens = 1, .most = most};
-    return source_.draft(std::span(&query, 1)).front();
-  }
-  ModelSource& source() { return source_; }
-  const test::FakeWorker& worker() const { return worker_; }
-
-  std::vector<Forward> passes;
-  std::function<void()> after_pass = [] {};
-
- private:
-  std::vector<Result> run(Forward forward) {
-    passes.push_back(forward);
-    std::vector<Result> results = worker_.run(forward).results;
-    after_pass();
-    return results;
-  }
-
-  test::FakeWorker worker_;
-  ModelSource source_;
-};
-
-DraftModelLimits limits_of(std::size_t blocks = 100, CacheWindows windows = {std::nullopt}) {
-  return {.vocab_size = 97,
-          .max_length = 200,
-          .step_tokens = 16,
-          .cache_blocks = blocks,
-          .cache = {.block_size = 4, .chunk = 16, .windows = std::move(windows)}};
-}
-
-Tokens joined(Tokens first, const Tokens& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
-}
+using test::Drafting;
+using test::joined;
+using test::limits_of;
+using test::limits_of_layer;
+using test::Tokens;
 
 TEST(ModelSource, GuessesWhatItsModelWouldGenerate) {
   Drafting drafting(limits_of());
@@ -131,12 +95,6 @@ TEST(ModelSource, IsRightWhateverComesOfItsGuesses) {
   }
 }
 
-DraftModelLimits limits_of_layer() {
-  DraftModelLimits limits = limits_of();
-  limits.reads_states = true;
-  return limits;
-}
-
 // It has a sequence without its first token, and only what the model has left is worth keeping.
 TEST(ModelSource, ComputesWhatALayerHasGuessedAgainFromTheModelsStates) {
   Drafting drafting(limits_of_layer());
@@ -183,58 +141,6 @@ TEST(ModelSource, KeepsSequencesOfALayerApartByTheFirstToken) {
   EXPECT_EQ(begin_of(1, 1), 0U);
   EXPECT_EQ(begin_of(2, 9), 0U);
   EXPECT_EQ(begin_of(3, 1), 4U);
-}
-
-// A prefix that the model found in its cache has left no states, and what is computed without them is bad.
-TEST(ModelSource, SharesOnlyWhatWasComputedFromStates) {
-  DraftModelLimits limits = limits_of_layer();
-  std::size_t missing = SIZE_MAX;  // position without a state
-  limits.has_state = [&](SequenceId, std::size_t position) { return position != missing; };
-  Drafting drafting(limits);
-  const auto begin_of = [&](std::uint64_t sequence) {
-    drafting.passes.clear();
-    drafting.draft(sequence, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 1);
-    drafting.source().end(sequence);
-    return drafting.passes.front().chunks.front().start_position;
-  };
-  missing = 5;
-  EXPECT_EQ(begin_of(1), 0U);
-  EXPECT_EQ(begin_of(2), 4U) << "the first block is complete";
-  missing = SIZE_MAX;
-  EXPECT_EQ(begin_of(3), 4U);
-  EXPECT_EQ(begin_of(4), 8U);
-}
-
-DraftModelLimits limits_of_blocks(bool samples_from_anchor) {
-  DraftModelLimits limits = limits_of();
-  limits.block = {.size = 4, .mask_token = 96, .samples_from_anchor = samples_from_anchor};
-  return limits;
-}
-
-TEST(ModelSource, GivesADrafterOfBlocksItsContextAndThenABlock) {
-  for (const bool from_anchor : {false, true}) {
-    Drafting drafting(limits_of_blocks(from_anchor));
-    EXPECT_EQ(drafting.draft(1, {1, 2}, 0).tokens, Tokens());
-    Tokens text = {1, 2, 3, 4, 5};
-    EXPECT_EQ(drafting.draft(1, text, 8).tokens.size(), from_anchor ? 4U : 3U);
-    ASSERT_EQ(drafting.passes.size(), 3U);
-    EXPECT_EQ(drafting.passes[0].tokens, Tokens{1});
-    EXPECT_EQ(drafting.passes[1].tokens, Tokens({2, 3, 4}));
-    EXPECT_TRUE(drafting.passes[1].gives_context);
-    EXPECT_TRUE(drafting.passes[1].outputs.empty());
-    const Forward& block = drafting.passes[2];
-    EXPECT_EQ(block.tokens, Tokens({5, 96, 96, 96}));
-    EXPECT_FALSE(block.gives_context);
-    EXPECT_EQ(block.chunks.front().start_position, 4U);
-    EXPECT_EQ(block.outputs.front().rows.first, from_anchor ? 0U : 1U);
-    // Two tokens come. Blocks leave nothing in the cache.
-    drafting.passes.clear();
-    drafting.draft(1, joined(text, {6, 7}), 2);
-    ASSERT_EQ(drafting.passes.size(), 2U);
-    EXPECT_EQ(drafting.passes[0].tokens, Tokens({5, 6}));
-    EXPECT_EQ(drafting.passes[0].chunks.front().start_position, 4U);
-    EXPECT_EQ(drafting.passes[1].outputs.front().rows.count, 2U);
-  }
 }
 
 TEST(ModelSource, ComputesLongPromptsInSeveralSteps) {
