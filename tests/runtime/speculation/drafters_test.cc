@@ -167,7 +167,9 @@ TEST(Eagle3, ComputesTheLogitsOfItsOwnCode) {
       const bool is_root = test::world().is_root();
       const std::vector<float> prefill = known_logits(pair.logits(
           tokens_without_first(fixture.prompt, fixture.greedy.front()), 0, fixture.prompt.size()));
-      if (is_root) EXPECT_LE(fixture.prefill.difference(prefill), kTolerance);
+      if (is_root) {
+        EXPECT_LE(fixture.prefill.difference(prefill), kTolerance);
+      }
       for (const reference::ExpectedDraft& draft : fixture.drafts) {
         std::vector<TokenId> tokens = tokens_without_first(fixture.text(draft.context), draft.next);
         std::size_t position = 0;
@@ -205,7 +207,9 @@ TEST(DraftBlocks, HaveTheLogitsOfTheirOwnCode) {
           for (std::size_t i = 0; i < draft.ids.size(); ++i) {
             EXPECT_EQ(chosen[i].id, draft.ids[i]);
             EXPECT_EQ(chosen[i].confidence.has_value(), !draft.confidence.empty());
-            if (chosen[i].confidence) EXPECT_NEAR(*chosen[i].confidence, draft.confidence.at(i), kTolerance);
+            if (chosen[i].confidence) {
+              EXPECT_NEAR(*chosen[i].confidence, draft.confidence.at(i), kTolerance);
+            }
           }
         }
       }
@@ -254,7 +258,9 @@ TEST(Drafters, GiveTheSameTextsAndDraftsForCachedPrefixesAndInBatches) {
         return engine.status().speculation.accepted_tokens() - before;
       };
       const std::uint64_t alone = accepted_by(1);
-      if (config_of(fixture).kind == DrafterKind::eagle3) EXPECT_GT(alone, 0U) << "the test proves nothing";
+      if (config_of(fixture).kind == DrafterKind::eagle3) {
+        EXPECT_GT(alone, 0U) << "the test proves nothing";
+      }
       EXPECT_EQ(accepted_by(1), alone) << "a prompt that is found in the caches";
       EXPECT_EQ(accepted_by(3), 3 * alone);
     });
