@@ -47,8 +47,8 @@ constexpr const char* kServeFooter =
     "process id in --pid-file. A second signal stops the server after the current step.\n"
     "Exit status: 0 ended by a signal, 1 error, 2 usage error";
 
-// What the server does after mpirun's SIGTERM, before mpirun kills it: Open MPI 4 waits a second, and Open
-// MPI 5 a quarter of a second.
+// mpirun sends SIGTERM, and then kills the ranks: Open MPI 4 after a second, Open MPI 5 after a quarter of a
+// second. The server acts before that.
 struct TimesOfMpirun {
   std::chrono::milliseconds until_loss = 300ms;  // without a step: a rank was lost
   std::chrono::milliseconds drain = 600ms;

@@ -36,16 +36,28 @@ TensorNames TensorNames::as_stored_in(const WeightSource& source) const {
   names.prefix.clear();
   names.part_prefix.clear();
   names.body = used.body;
-  for (std::string* name :
-       {&names.embed_tokens, &names.embed_positions, &names.axial_positions, &names.token_types,
-        &names.embedding_norm, &names.embedding_projection, &names.relative_bias,
-        &names.per_layer_inputs.embed_tokens, &names.per_layer_inputs.projection,
-        &names.per_layer_inputs.norm, &names.altup_streams.projections,
-        &names.altup_streams.unembed_projections, &names.last_connection.fn, &names.last_connection.base,
-        &names.last_connection.scale, &names.last_residual.norm, &names.last_residual.proj,
-        &names.self_conditioning.norm, &names.self_conditioning.gate_proj, &names.self_conditioning.up_proj,
-        &names.self_conditioning.down_proj,
-        &names.final_norm}) {
+  for (std::string* name : {&names.embed_tokens,
+                            &names.embed_positions,
+                            &names.axial_positions,
+                            &names.token_types,
+                            &names.embedding_norm,
+                            &names.embedding_projection,
+                            &names.relative_bias,
+                            &names.per_layer_inputs.embed_tokens,
+                            &names.per_layer_inputs.projection,
+                            &names.per_layer_inputs.norm,
+                            &names.altup_streams.projections,
+                            &names.altup_streams.unembed_projections,
+                            &names.last_connection.fn,
+                            &names.last_connection.base,
+                            &names.last_connection.scale,
+                            &names.last_residual.norm,
+                            &names.last_residual.proj,
+                            &names.self_conditioning.norm,
+                            &names.self_conditioning.gate_proj,
+                            &names.self_conditioning.up_proj,
+                            &names.self_conditioning.down_proj,
+                            &names.final_norm}) {
     if (!name->empty()) *name = used.body + *name;
   }
   if (blocks_have_prefix && !blocks.empty()) names.blocks = used.body + blocks;
