@@ -281,7 +281,7 @@ TEST(GgufReranker, OfModernBertMayHaveNoWindows) {
     });
     std::vector<bool> windows;
     for (const BlockSpec& block : make_spec(load_config(file)).blocks)
-      windows.push_back(std::get<AttentionSpec>(block.attention).pattern.window != 0);
+      windows.push_back(std::get<AttentionSpec>(block.attention).pattern.window.has_value());
     return windows;
   };
   EXPECT_EQ(windows_in(true), (std::vector<bool>{false, true, true, false}));
