@@ -38,10 +38,9 @@ constexpr const char* kGatewayFooter =
     "[\"mpirun\", ...]]}\n"
     "or several models, which requests start when they need them:\n"
     "  {\"models\": [{\"name\": \"coder\", \"group\": \"node1\", \"commands\": [[\"mpirun\", ...]]}, ...]}\n"
-    "SIGHUP: read the configuration and the keys again. SIGTERM, SIGINT, SIGUSR1: finish the running "
-    "requests and end; a\n"
-    "second signal ends at once. Exit status: 0 ended by a signal, 1 error, 2 usage error, also of the "
-    "server";
+    "SIGHUP: read the configuration and the keys again. SIGTERM, SIGINT, SIGUSR1: finish the running\n"
+    "requests and end; a second signal ends at once. Exit status: 0 ended by a signal, 1 error, 2 usage\n"
+    "error, also of a server";
 
 constexpr std::size_t kMostConnections = 4096;
 constexpr int kUsageError = 2;

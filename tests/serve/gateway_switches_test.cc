@@ -201,6 +201,7 @@ TEST(GatewaySwitches, GoOnAfterFailures) {
   send_signal(gateway.fake_job("a"), SIGKILL);
   EXPECT_TRUE(is_whole(first.get(), 40));
   EXPECT_EQ(second.get().status, 503);
+  EXPECT_TRUE(gateway.comes_to("b", "stopped"));
   EXPECT_TRUE(is_whole(gateway.post(kPath, asking("a")), 3));
   EXPECT_TRUE(group.is_exclusive());
   gateway.end();

@@ -21,6 +21,7 @@ TEST(TrustedProxies, NameTheClientThatIsNotAProxy) {
   EXPECT_EQ(client("192.168.1.7"), "192.168.1.7");
   EXPECT_EQ(client("6.6.6.6, 192.168.1.7"), "192.168.1.7") << "a client can write what comes before";
   EXPECT_EQ(client("192.168.1.7, 10.1.2.3"), "192.168.1.7") << "two proxies";
+  EXPECT_EQ(client("6.6.6.6, 192.168.1.7, 10.1.2.3"), "192.168.1.7");
   EXPECT_EQ(client("10.1.2.3"), "10.1.2.3");
   EXPECT_EQ(client("2001:db8::7"), "2001:db8::7");
   EXPECT_EQ(client("[2001:db8::7]:4711"), "2001:db8::7");
