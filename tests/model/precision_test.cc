@@ -161,7 +161,18 @@ class PrecisionOfFixture : public testing::TestWithParam<Fixture> {
   // (meta.json of the fixtures). Its error with bf16 weights is 0.03, which this factor allows. With
   // int8 weights they are 0.14 to 0.25, depending on the number of ranks and the instructions, so types of
   // fewer than 16 bits have no bound.
-  double sensitivity() const { return GetParam().name == "qwen35-bare-bf16" ? 2.5 : 1.0; }
+  // kimik3 is like it: a change of all weights by 1e-6 moves its logits by 2.0e-4 standard deviations, and
+  // with bf16 weights its error is 0.05 to 0.06.
+  //
+  // In minimaxm3 with f16 weights, on tiles, a token near the beginning gets other experts, which moves its
+  // logits by 0.8 standard deviations and those of most later tokens, which see its key, by 0.05: also the
+  // median position's. Where no early token gets others (other instructions, bf16 weights), it is 0.001 to
+  // 0.009.
+  double sensitivity() const {
+    const std::string& name = GetParam().name;
+    if (name == "minimaxm3") return 4.0;
+    return name == "qwen35-bare-bf16" || name == "kimik3" ? 2.5 : 1.0;
+  }
 
   // The logits of the prompt, [tokens, vocab_size], on the first rank; empty elsewhere.
   std::vector<float> logits_in(const Precision& precision) { return logits_of(*source_, precision); }
