@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 
 constexpr std::size_t kModels = 10;
-constexpr std::size_t kClients = 12;
+constexpr std::size_t kFleetClients = 12;
 
 // Four models in each of two groups, one that always runs, and one that stops when it is idle.
 std::string write_config(const TemporaryDirectory& folder) {
@@ -60,7 +60,7 @@ std::string fault_of(const HttpReply& reply, const std::string& model, int token
 }
 
 // A stream, a whole answer, or a client that leaves. Returns what was wrong.
-std::string try_request(std::uint16_t port, std::mt19937& random) {
+std::string try_model(std::uint16_t port, std::mt19937& random) {
   const std::string model = fmt::format("m{}", random() % kModels);
   const int tokens = static_cast<int>(random() % 20);
   json wish = {{"model", model}, {"tokens", tokens}, {"delay_ms", random() % 8},
@@ -83,14 +83,6 @@ std::string try_request(std::uint16_t port, std::mt19937& random) {
   }
 }
 
-double resident_megabytes(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/statm");
-  double size = 0.0;
-  double resident = 0.0;
-  file >> size >> resident;
-  return resident * 4096.0 / 1e6;
-}
-
 void kill_a_job(GatewayProgram& gateway, std::mt19937& random) {
   std::vector<pid_t> jobs;
   for (std::size_t i = 0; i < kModels; ++i) {
@@ -107,12 +99,12 @@ TEST(GatewayFleet, AnswersRandomRequestsWhileJobsDieAndSwitch) {
   GatewayProgram gateway({}, {"--config", config, "--drain-seconds", "1", "--ping-seconds", "1"});
   std::atomic<std::size_t> begun = 0;
   std::vector<std::future<std::string>> clients;
-  for (std::size_t i = 0; i < kClients; ++i) {
+  for (std::size_t i = 0; i < kFleetClients; ++i) {
     clients.push_back(std::async(std::launch::async, [&, i] {
       std::mt19937 random(seed * 1000 + static_cast<std::uint32_t>(i));
       std::string errors;
       while (begun++ < requests && errors.size() < 1000) {
-        const std::string error = try_request(gateway.port(), random);
+        const std::string error = try_model(gateway.port(), random);
         if (!error.empty()) errors += error + "\n";
       }
       return errors;

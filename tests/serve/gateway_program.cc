@@ -68,6 +68,14 @@ void send_signal(pid_t process, int number) {
   ::kill(process, number);
 }
 
+double resident_megabytes(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/statm");
+  double size = 0.0;
+  double resident = 0.0;
+  file >> size >> resident;
+  return resident * 4096.0 / 1e6;
+}
+
 bool comes_true(const std::function<bool()>& condition, double seconds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (std::chrono::steady_clock::now() < end) {

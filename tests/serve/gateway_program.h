@@ -37,6 +37,9 @@ std::string config_text(const std::vector<std::vector<std::string>>& commands);
 // Like ::kill, but throws unless the id is that of one process: -1 would be all processes of this machine.
 void send_signal(pid_t process, int number);
 
+// Memory of a process.
+double resident_megabytes(pid_t process);
+
 // Waits until a condition holds.
 bool comes_true(const std::function<bool()>& condition, double seconds = 60);
 

@@ -27,14 +27,6 @@ using nlohmann::json;
 constexpr std::size_t kIdleClients = 300;
 constexpr std::size_t kClients = 8;
 
-double resident_megabytes(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/statm");
-  double size = 0.0;
-  double resident = 0.0;
-  file >> size >> resident;
-  return resident * 4096.0 / 1e6;
-}
-
 // A stream, a whole answer, a large answer without marks, or a client that leaves. Returns what was wrong.
 std::string try_request(std::uint16_t port, std::mt19937& random) {
   const int tokens = static_cast<int>(random() % 25);

@@ -46,7 +46,7 @@ class Group {
   json models_ = json::array();
 };
 
-json asking(const std::string& model, int tokens = 3, int delay_ms = 0) {
+json question(const std::string& model, int tokens = 3, int delay_ms = 0) {
   return {{"model", model}, {"tokens", tokens}, {"delay_ms", delay_ms}, {"stream", true}};
 }
 
@@ -73,7 +73,7 @@ TEST(GatewaySwitches, StopAnIdleJobAtOnce) {
   group.add("b", {{"switch_after", 1000}});
   GatewayProgram gateway({}, group.options());
   for (const char* model : {"a", "b", "a", "a", "b"})
-    EXPECT_TRUE(is_whole(gateway.post(kPath, asking(model)), 3));
+    EXPECT_TRUE(is_whole(gateway.post(kPath, question(model)), 3));
   EXPECT_EQ(gateway.state_of("a"), "stopped");
   EXPECT_EQ(gateway.state_of("b"), "ready");
   EXPECT_EQ(gateway.metric("switches_total"), 3.0);
@@ -88,16 +88,16 @@ TEST(GatewaySwitches, WaitForRunningAnswers) {
   group.add("b");
   GatewayProgram gateway({}, group.options());
   // The answer ends before the time, so the switch comes with its end.
-  auto running = ask(gateway, asking("a", 20, 50));
+  auto running = ask(gateway, question("a", 20, 50));
   ASSERT_TRUE(gateway.comes_to("a", "ready"));
-  EXPECT_TRUE(is_whole(gateway.post(kPath, asking("b")), 3));
+  EXPECT_TRUE(is_whole(gateway.post(kPath, question("b")), 3));
   EXPECT_EQ(running.wait_for(0s), std::future_status::ready);
   EXPECT_TRUE(is_whole(running.get(), 20));
   // The answer lasts longer. It is drained, and ends before the other job starts.
-  auto longer = ask(gateway, asking("a", 70, 50));
+  auto longer = ask(gateway, question("a", 70, 50));
   ASSERT_TRUE(gateway.comes_to("a", "ready"));
   const auto begin = Clock::now();
-  auto waiting = ask(gateway, asking("b"));
+  auto waiting = ask(gateway, question("b"));
   ASSERT_TRUE(gateway.comes_to("a", "draining"));
   EXPECT_GT(seconds_since(begin), 1.5);
   EXPECT_TRUE(is_whole(waiting.get(), 3));
@@ -114,8 +114,8 @@ TEST(GatewaySwitches, ContinueLongAnswersInTurns) {
   group.add("a", {{"switch_after", 0.5}});
   group.add("b", {{"switch_after", 0.5}});
   GatewayProgram gateway({}, group.options({"--drain-seconds", "0"}));
-  auto first = ask(gateway, asking("a", 60, 50));
-  auto second = ask(gateway, asking("b", 60, 50));
+  auto first = ask(gateway, question("a", 60, 50));
+  auto second = ask(gateway, question("b", 60, 50));
   EXPECT_TRUE(is_whole(first.get(), 60));
   EXPECT_TRUE(is_whole(second.get(), 60));
   EXPECT_GT(gateway.metric("switches_total"), 2.0);
@@ -130,9 +130,9 @@ TEST(GatewaySwitches, NeverInterruptAStartThatRequestsWaitFor) {
   group.add("a", {{"switch_after", 0}}, "sleep 2");
   group.add("b", {{"switch_after", 0}}, "sleep 2");
   GatewayProgram gateway({}, group.options());
-  auto first = ask(gateway, asking("a"));
+  auto first = ask(gateway, question("a"));
   ASSERT_TRUE(gateway.comes_to("a", "starting"));
-  EXPECT_TRUE(is_whole(gateway.post(kPath, asking("b")), 3));
+  EXPECT_TRUE(is_whole(gateway.post(kPath, question("b")), 3));
   EXPECT_TRUE(is_whole(first.get(), 3));
   EXPECT_EQ(gateway.metric("starts_total{model=\"a\"}"), 1.0);
   EXPECT_TRUE(group.is_exclusive());
@@ -146,10 +146,10 @@ TEST(GatewaySwitches, InterruptAStartThatNobodyWaitsFor) {
   group.add("b");
   GatewayProgram gateway({}, group.options());
   HttpClient client(gateway.port());
-  client.send(request_text("POST", kPath, asking("a").dump()));
+  client.send(request_text("POST", kPath, question("a").dump()));
   ASSERT_TRUE(gateway.comes_to("a", "starting"));
   client.close();
-  EXPECT_TRUE(is_whole(gateway.post(kPath, asking("b")), 3));
+  EXPECT_TRUE(is_whole(gateway.post(kPath, question("b")), 3));
   EXPECT_TRUE(gateway.comes_to("a", "stopped"));
   gateway.end();
 }
@@ -159,10 +159,10 @@ TEST(GatewaySwitches, TakeTheOldestRequestFirst) {
   for (const char* name : {"a", "b", "c", "d"}) group.add(name, {{"switch_after", 1000}});
   GatewayProgram gateway({}, group.options());
   std::vector<std::future<HttpReply>> answers;
-  answers.push_back(ask(gateway, asking("a", 30, 50)));
+  answers.push_back(ask(gateway, question("a", 30, 50)));
   ASSERT_TRUE(gateway.comes_to("a", "ready"));
   for (const char* name : {"d", "b", "c"}) {
-    answers.push_back(ask(gateway, asking(name)));
+    answers.push_back(ask(gateway, question(name)));
     ASSERT_TRUE(
         comes_true([&] { return gateway.metric(fmt::format("kept_requests{{model=\"{}\"}}", name)) == 1; }));
   }
@@ -181,7 +181,7 @@ TEST(GatewaySwitches, BringBackTheModelThatAlwaysRuns) {
   group.add("b", {{"idle_stop", 0.5}});
   GatewayProgram gateway({}, group.options());
   ASSERT_TRUE(gateway.comes_to("a", "ready"));
-  EXPECT_TRUE(is_whole(gateway.post(kPath, asking("b")), 3));
+  EXPECT_TRUE(is_whole(gateway.post(kPath, question("b")), 3));
   EXPECT_EQ(gateway.state_of("a"), "stopped");
   EXPECT_TRUE(gateway.comes_to("a", "ready"));
   EXPECT_EQ(gateway.state_of("b"), "stopped");
@@ -195,14 +195,14 @@ TEST(GatewaySwitches, GoOnAfterFailures) {
   group.add("a");
   group.add("b", json::object(), "exit 1");
   GatewayProgram gateway({}, group.options());
-  auto first = ask(gateway, asking("a", 40, 50));
+  auto first = ask(gateway, question("a", 40, 50));
   ASSERT_TRUE(comes_true([&] { return gateway.metric("kept_bytes{model=\"a\"}") > 200; }));
-  auto second = ask(gateway, asking("b"));
+  auto second = ask(gateway, question("b"));
   send_signal(gateway.fake_job("a"), SIGKILL);
   EXPECT_TRUE(is_whole(first.get(), 40));
   EXPECT_EQ(second.get().status, 503);
   EXPECT_TRUE(gateway.comes_to("b", "stopped"));
-  EXPECT_TRUE(is_whole(gateway.post(kPath, asking("a")), 3));
+  EXPECT_TRUE(is_whole(gateway.post(kPath, question("a")), 3));
   EXPECT_TRUE(group.is_exclusive());
   gateway.end();
 }
@@ -213,9 +213,9 @@ TEST(GatewaySwitches, LeaveNothingBehindWhenTheGatewayEnds) {
   group.add("a", {{"switch_after", 0}});
   group.add("b");
   GatewayProgram gateway({}, group.options());
-  auto running = ask(gateway, asking("a", 40, 50));
+  auto running = ask(gateway, question("a", 40, 50));
   ASSERT_TRUE(comes_true([&] { return gateway.metric("kept_bytes{model=\"a\"}") > 100; }));
-  auto waiting = ask(gateway, asking("b"));
+  auto waiting = ask(gateway, question("b"));
   ASSERT_TRUE(gateway.comes_to("a", "draining"));
   gateway.end();
   EXPECT_TRUE(is_whole(running.get(), 40)) << "running answers end before the gateway";
