@@ -376,8 +376,8 @@ TEST_F(GgufCheckpointTest, KnowsTensorsThatDependOnTheModel) {
 }
 
 TEST_F(GgufCheckpointTest, RefusesAnArchitectureThatNoFamilyHas) {
-  const std::string error = error_of<ConfigError>([&] { open(model("rwkv7")); });
-  EXPECT_CONTAINS(error, "m.gguf: GGUF models of the architecture rwkv7 are not supported; supported are ");
+  const std::string error = error_of<ConfigError>([&] { open(model("rwkv6")); });
+  EXPECT_CONTAINS(error, "m.gguf: GGUF models of the architecture rwkv6 are not supported; supported are ");
   EXPECT_CONTAINS(error, "qwen2, qwen2moe, qwen2vl, qwen3");
 }
 
