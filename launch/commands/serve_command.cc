@@ -105,9 +105,9 @@ struct ServePreparation {
   Server server;
 };
 
-void reload_keys(Server& server) {
+void reload_keys(Server& server, bool is_asked) {
   try {
-    if (const std::optional<std::size_t> count = server.reload_keys())
+    if (const std::optional<std::size_t> count = server.reload_keys(); count && is_asked)
       print_message(fmt::format("tp-infer: {} API keys are valid now", *count));
   } catch (const ConfigError& error) {
     print_message(fmt::format("tp-infer: the server keeps its API keys: {}", error.what()));
@@ -127,7 +127,7 @@ void obey_signals(ServePreparation& prepared, std::chrono::milliseconds drain_ti
                                               count] {
     while (const std::optional<ShutdownSignals::Signal> signal = signals.take()) {
       if (signal->number == SIGHUP) {
-        reload_keys(server);
+        reload_keys(server, true);
         continue;
       }
       const bool job_ends = by_mpirun && signal->sender == ::getppid() && signal->number == SIGTERM;
@@ -174,6 +174,7 @@ void add_embedder(const std::filesystem::path& folder, OpenModel& model) {
 int serve(Engine& engine, const ServeFlags& flags, ServePreparation& prepared, std::size_t ranks) {
   Server& server = prepared.server;
   obey_signals(prepared, std::chrono::seconds(flags.drain_seconds), !flags.access.api_key_file.empty());
+  reload_keys(server, false);
   OpenModel model{.engine = &engine, .chat_error = kNoChat};
   model.defaults.sampling = engine.info().default_sampling;
   if (flags.max_thinking_tokens)
@@ -199,6 +200,8 @@ int run_serve(const CLI::App& command, const ServeFlags& flags) {
   // Launchers forward signals to every rank, and rank 0 ends the others.
   if (launched_rank().rank != 0) ShutdownSignals::ignore();
   std::signal(SIGPIPE, SIG_IGN);  // a log that nobody reads must not end the server
+  // A reload while the model is loading: the keys are read again when it is ready.
+  if (launched_rank().rank == 0 && !flags.access.api_key_file.empty()) std::signal(SIGHUP, SIG_IGN);
   return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
     std::unique_ptr<ServePreparation> prepared;
     fail_together(comm, [&] {
