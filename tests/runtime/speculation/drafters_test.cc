@@ -301,19 +301,25 @@ reference::Fixture as_fixture(const DrafterFixture& fixture) {
   return target;
 }
 
+// Drafters that have learned nothing are right by chance. Blocks do not even know their own tokens.
+constexpr std::uint64_t kLeastAccepted = 3;
+
 TEST(Drafters, ChangeNoTextHoweverStepsAreCut) {
-  for (const DrafterFixture& fixture : reference::drafter_fixtures()) {
-    SCOPED_TRACE(fixture.name);
+  for (const char* const name : {"eagle3-llama", "dspark-qwen3"}) {
+    SCOPED_TRACE(name);
+    const DrafterFixture fixture = reference::drafter_fixture(name);
     const test::ModelFolder folder(as_fixture(fixture));
     EngineOptions options = options_of(fixture, DraftRanks::all, true);
     options.model = folder.path();
-    test::expect_no_change_however_steps_are_cut(options, test::speculated_requests(as_fixture(fixture)));
+    test::expect_no_change_however_steps_are_cut(options, test::speculated_requests(as_fixture(fixture)),
+                                                 kLeastAccepted);
   }
 }
 
 TEST(Drafters, ChangeNoTextOnTheFirstRankOrWhenTheyMeasureWhatPays) {
-  for (const DrafterFixture& fixture : reference::drafter_fixtures()) {
-    SCOPED_TRACE(fixture.name);
+  for (const char* const name : {"eagle3-speculators", "dflash-qwen3"}) {
+    SCOPED_TRACE(name);
+    const DrafterFixture fixture = reference::drafter_fixture(name);
     const test::ModelFolder folder(as_fixture(fixture));
     const std::vector<Request> requests = test::speculated_requests(as_fixture(fixture));
     EngineOptions options = options_of(fixture, DraftRanks::first, true);
@@ -321,17 +327,15 @@ TEST(Drafters, ChangeNoTextOnTheFirstRankOrWhenTheyMeasureWhatPays) {
     EngineOptions plain = options;
     plain.speculation = {};
     const Continuations expected = test::plain_answers(plain, requests);
+    test::expect_no_change(options, requests, expected, kLeastAccepted);
+    options.speculation.drafts = DraftKind::automatic;
+    options.speculation.ranks = DraftRanks::all;
+    options.speculation.always = false;
     test::expect_no_change(options, requests, expected);
-    for (const DraftKind kind : {DraftKind::model, DraftKind::automatic}) {
-      options.speculation.drafts = kind;
-      options.speculation.ranks = DraftRanks::all;
-      options.speculation.always = false;
-      test::expect_no_change(options, requests, expected);
-    }
     options.two_batch_overlap = TwoBatchOverlap::on;
     options.speculation.always = true;
     options.speculation.drafts = DraftKind::model;
-    test::expect_no_change(options, requests, expected);
+    test::expect_no_change(options, requests, expected, kLeastAccepted);
   }
 }
 
