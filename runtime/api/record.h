@@ -42,7 +42,9 @@ std::string mark_comment(std::string_view mark);
 namespace gateway_header {
 inline constexpr std::string_view kSecret = "tp-gateway";
 inline constexpr std::string_view kClient = "tp-client";  // address of the client
-inline constexpr std::string_view kUser = "tp-user";  // name of the client's key, which the gateway checked
+// The name of the client's key, if the gateway has checked the request; kNobody without a key.
+inline constexpr std::string_view kUser = "tp-user";
+inline constexpr std::string_view kNobody = "*";
 inline constexpr std::string_view kRecordBytes = "tp-record-bytes";
 inline constexpr std::string_view kMarks = "tp-marks";
 inline constexpr std::string_view kLost = "tp-lost";

@@ -146,7 +146,7 @@ std::optional<HttpDecision> Gateway::route_own(HttpRequest& head) {
 // request could start a job.
 std::optional<ApiError> Gateway::access_refusal(HttpRequest& head, bool is_public) const {
   const bool may_lack_key = access_.identify(head) || is_public;
-  if (models_->is_unnamed() && options_.access.is_empty()) return std::nullopt;
+  if (!checks_access()) return std::nullopt;
   return access_.refusal(head, may_lack_key);
 }
 
@@ -204,8 +204,8 @@ void Gateway::take(const Exchange& exchange) {
   if (const std::optional<ApiError> error = refusal(*model, reads))
     return exchange->respond(refuse(head, *error));
   if (!reads && !head.user.empty()) ++requests_[{model->entry.name, head.user}];
-  model->dispatcher->add(
-      std::make_shared<KeptRequest>(exchange, std::move(body), members, origin_headers(head)));
+  model->dispatcher->add(std::make_shared<KeptRequest>(exchange, std::move(body), members,
+                                                       origin_headers(head), checks_access()));
 }
 
 // With several models, the gateway is well if one of them can answer.
@@ -230,8 +230,9 @@ void Gateway::answer_metrics(const Exchange& exchange) {
   const std::string name = query_value(exchange->request().target, "model");
   const GatewayModel& first = *models_->all().front();
   if (models_->is_unnamed() && first.supervisor->is_ready()) {
-    first.dispatcher->add(std::make_shared<KeptRequest>(exchange, "", RequestMembers{}, HttpHeaders{}),
-                          [this] { return own_metrics(); });
+    first.dispatcher->add(
+        std::make_shared<KeptRequest>(exchange, "", RequestMembers{}, HttpHeaders{}, checks_access()),
+        [this] { return own_metrics(); });
     return;
   }
   if (!name.empty()) return take(exchange);

@@ -66,6 +66,8 @@ class Gateway {
   HttpDecision route(HttpRequest& head);
   std::optional<HttpDecision> route_own(HttpRequest& head);
   HttpDecision calling(Handler handler);
+  // Whether the gateway checks hosts, origins and keys.
+  bool checks_access() const { return !models_->is_unnamed() || !options_.access.is_empty(); }
   std::optional<ApiError> access_refusal(HttpRequest& head, bool is_public) const;
   HttpHeaders origin_headers(const HttpRequest& head) const;
   HttpResponse refuse(const HttpRequest& head, const ApiError& error) const;

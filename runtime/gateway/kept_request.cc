@@ -83,9 +83,10 @@ HttpResponse error_response(const HttpRequest& request, const ApiError& error, H
 }
 
 KeptRequest::KeptRequest(std::shared_ptr<HttpExchange> exchange, std::string body,
-                         const RequestMembers& members, HttpHeaders own_headers)
+                         const RequestMembers& members, HttpHeaders own_headers, bool is_checked)
     : exchange_(std::move(exchange)),
       own_headers_(std::move(own_headers)),
+      is_checked_(is_checked),
       body_(std::make_shared<const std::string>(std::move(body))),
       generates_(generates_text(exchange_->request())),
       record_(new_record()),
@@ -103,7 +104,10 @@ HttpCallRequest KeptRequest::call_request(const HttpUrl& server, const std::stri
   }
   headers.emplace_back(gateway_header::kSecret, secret);
   headers.emplace_back(gateway_header::kClient, from_client.client);
-  if (!from_client.user.empty()) headers.emplace_back(gateway_header::kUser, from_client.user);
+  if (is_checked_) {
+    const bool has_key = !from_client.user.empty();
+    headers.emplace_back(gateway_header::kUser, has_key ? from_client.user : gateway_header::kNobody);
+  }
   if (!generates_) return request;
   request.begin_of_body = record_text(record_, marks_);
   headers.emplace_back(gateway_header::kRecordBytes, std::to_string(request.begin_of_body.size()));

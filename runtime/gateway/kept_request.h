@@ -26,9 +26,10 @@ HttpResponse error_response(const HttpRequest& request, const ApiError& error, H
 class KeptRequest {
  public:
   // `body`: the exchange's body, whose members are `members`. `own_headers`: headers of responses that are
-  // not the server's. They also come with the server's responses, which may lack them.
+  // not the server's. They also come with the server's responses, which may lack them. `is_checked`: the
+  // gateway has checked the request's host and origin.
   KeptRequest(std::shared_ptr<HttpExchange> exchange, std::string body, const RequestMembers& members,
-              HttpHeaders own_headers);
+              HttpHeaders own_headers, bool is_checked);
 
   // The request for a server that accepts the secret.
   HttpCallRequest call_request(const HttpUrl& server, const std::string& secret) const;
@@ -81,6 +82,7 @@ class KeptRequest {
 
   std::shared_ptr<HttpExchange> exchange_;
   HttpHeaders own_headers_;
+  bool is_checked_;
   std::shared_ptr<const std::string> body_;
   bool generates_ = false;  // the answer has tokens, and thus a record
   Record record_{};

@@ -43,7 +43,7 @@ std::optional<ApiError> Service::refusal(HttpRequest& request, bool is_public) c
       request.client = client;
     const std::string_view user = request.header(gateway_header::kUser);
     if (user.empty()) return access.refusal(request, may_lack_key);
-    if (request.user.empty()) request.user = user;
+    if (request.user.empty() && user != gateway_header::kNobody) request.user = user;
     return may_lack_key ? std::nullopt : std::optional(Access::lack_of_key());
   } catch (const ApiException& error) {
     return error.error();

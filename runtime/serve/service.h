@@ -92,9 +92,9 @@ struct Service {
   // Headers of every response to this request.
   HttpHeaders headers_for(const HttpRequest& request) const;
   void respond_json(HttpExchange& exchange, int status, const nlohmann::ordered_json& body) const;
-  // Returns why the request is refused, or nullopt, after setting its `client` and `user`. The gateway has
-  // checked the host, the origin and the key of a request with a user. Of these, only the key is checked
-  // again, because this server may have keys of its own.
+  // Returns why the request is refused, or nullopt, after setting its `client` and `user`. If the
+  // gateway has checked the request, only its key is checked again, because this server may have keys of its
+  // own.
   std::optional<ApiError> refusal(HttpRequest& request, bool is_public) const;
   // Reads the file of keys again. Returns the number of valid keys; nullopt without a file. Throws
   // ConfigError, and keeps its keys.

@@ -180,6 +180,28 @@ TEST(GatewayAccess, IsCheckedBeforeAJobStarts) {
   gateway.end();
 }
 
+// The server knows neither the name nor the page.
+TEST(GatewayAccess, IsNotCheckedAgainByTheServer) {
+  const TemporaryDirectory folder;
+  const json models = json::array({{{"name", "a"}, {"commands", {serve_command(kNoMpirun)}}}});
+  const std::string config = folder.write("gateway.json", json{{"models", models}}.dump()).string();
+  GatewayProgram gateway({}, {"--config", config, "--cors-origins", "https://chat.example.com",
+                              "--allowed-hosts", "llm.example.com"});
+  HttpClient client(gateway.port());
+  const std::string body = kBody.dump();
+  client.send(
+      fmt::format("POST /v1/completions HTTP/1.1\r\nHost: llm.example.com\r\nOrigin: "
+                  "https://chat.example.com\r\nContent-Type: application/json\r\nContent-Length: "
+                  "{}\r\n\r\n{}",
+                  body.size(), body));
+  const HttpReply reply = client.read();
+  EXPECT_EQ(reply.status, 200) << reply.body;
+  EXPECT_EQ(reply.headers.at("access-control-allow-origin"), "https://chat.example.com");
+  const std::string log = gateway.end();
+  EXPECT_NE(log.find("POST /v1/completions 200"), std::string::npos) << log;
+  EXPECT_EQ(log.find("user="), std::string::npos) << "there are no keys";
+}
+
 TEST(GatewayAccess, LogsTheClientThatATrustedProxyNames) {
   const Lab lab;
   for (const bool is_trusted : {false, true}) {
