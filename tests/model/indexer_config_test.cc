@@ -80,9 +80,10 @@ TEST(BlockIndexerConfig, HasAnIndexerInTheLayersThatAListNames) {
     return letters;
   };
   EXPECT_EQ(layers_of(block_spec_with(json::object())), ".BBB");
-  EXPECT_EQ(
-      layers_of(block_spec_with({{"sparse_attention_config", {{"sparse_attention_freq", {1, 0, 0, 1, 1}}}}})),
-      "B..B");
+  EXPECT_EQ(layers_of(block_spec_with({{"sparse_attention_config",
+                                        {{"sparse_attention_freq", {1, 0, 0, 1, 1}},
+                                         {"sparse_disable_index_value", {1, 0, 0, 1, 1}}}}})),
+            "B..B");
   // As transformers 5 writes it.
   const char* const kSparse = "minimax_m3_sparse";
   const char* const kFull = "full_attention";

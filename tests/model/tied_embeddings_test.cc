@@ -107,8 +107,8 @@ Outcome outcome_of(const std::filesystem::path& folder, void (TiedModel::*store)
 }
 
 // Fixtures with a vision tower, as those with a text_config, or with layers for multi-token prediction.
-const std::set<std::string> kHaveMore = {"exaonemoe",   "glm4moelite", "hyv3",  "ling3",
-                                         "mimov2flash", "qwen25vl",    "step35"};
+const std::set<std::string> kHaveMore = {"exaonemoe", "glm4moelite", "hyv3",     "hyv4",
+                                         "ling3",     "mimov2flash", "qwen25vl", "step35"};
 
 TEST(TiedEmbeddings, HaveEitherNameOrBothInEveryFamily) {
   std::size_t models = 0;
