@@ -89,7 +89,8 @@ TEST(Canvases, AServerAnswersWithThem) {
     if (!chunk.at("choices").empty()) streamed += chunk.at("choices").at(0).at("text").get<std::string>();
   }
   EXPECT_EQ(streamed, text);
-  for (const auto& [field, value] : json{{"unmask", "margin"}, {"threshold", 0.5}}.items()) {
+  const json of_masks = {{"unmask", "margin"}, {"threshold", 0.5}};
+  for (const auto& [field, value] : of_masks.items()) {
     body = prompt;
     body[field] = value;
     const HttpReply refused = server.post("/v1/completions", body);
