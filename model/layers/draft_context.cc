@@ -8,11 +8,12 @@ namespace tp {
 
 TensorView<const float> DraftContext::operator()(Communicator* comm, const StepContext& step) const {
   PartialSum sum = projection_(step);
+  const TensorView<float> states = step.workspace.take(sum.shape().rows(), sum.shape().columns());
   if (comm == nullptr) {
     step.count_sum(sum);
-    return sum.shape();
+    return states;
   }
-  const TensorView<float> states = all_reduce(*comm, std::move(sum));
+  all_reduce(*comm, std::move(sum), states);  // addends are doubles if sums must have the same bits
   norm_.apply_in_place(states);
   return states;
 }

@@ -17,6 +17,7 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -30,7 +31,8 @@ using test::run_engine;
 
 // Two float32 programs differ by 2e-5; meta.json allows 1e-3.
 constexpr double kTolerance = 1e-4;
-constexpr std::array kBoth = {DraftRanks::first, DraftRanks::all};
+constexpr std::array<std::pair<DraftRanks, bool>, 3> kRuns = {
+    {{DraftRanks::first, false}, {DraftRanks::all, false}, {DraftRanks::all, true}}};
 constexpr SequenceId kSequence = 7;
 constexpr std::size_t kBlock = 8;
 
@@ -77,8 +79,8 @@ TEST(CapturedStreams, AreTheOriginalCodes) {
 // A target that has computed a text, and its drafter on all ranks or on the first.
 class DraftingPair {
  public:
-  DraftingPair(const DrafterFixture& fixture, DraftRanks ranks)
-      : options_(options_of(fixture, ranks)),
+  DraftingPair(const DrafterFixture& fixture, DraftRanks ranks, bool same_bits)
+      : options_(options_of(fixture, ranks, same_bits)),
         plan_(agree_on_plan(test::world(), options_)),
         draft_plan_(agree_on_draft(test::world(), options_, {}, plan_).value()),
         worker_(test::world(), plan_, {}, {}) {
@@ -160,9 +162,10 @@ std::vector<TokenId> tokens_without_first(const std::vector<TokenId>& text, Toke
 
 TEST(Eagle3, ComputesTheLogitsOfItsOwnCode) {
   for (const DrafterFixture& fixture : fixtures_of(DrafterKind::eagle3)) {
-    for (const DraftRanks ranks : kBoth) {
-      SCOPED_TRACE(fixture.name + (ranks == DraftRanks::all ? ", all ranks" : ", first rank"));
-      DraftingPair pair(fixture, ranks);
+    for (const auto& [ranks, same_bits] : kRuns) {
+      SCOPED_TRACE(fixture.name + (ranks == DraftRanks::all ? ", all ranks" : ", first rank") +
+                   (same_bits ? ", same bits" : ""));
+      DraftingPair pair(fixture, ranks, same_bits);
       if (!pair.drafts_here()) continue;
       const bool is_root = test::world().is_root();
       const std::vector<float> prefill = known_logits(pair.logits(
@@ -192,9 +195,10 @@ TEST(DraftBlocks, HaveTheLogitsOfTheirOwnCode) {
   for (const DrafterKind kind : {DrafterKind::dflash, DrafterKind::dspark}) {
     for (const DrafterFixture& fixture : fixtures_of(kind)) {
       const DrafterConfig config = config_of(fixture);
-      for (const DraftRanks ranks : kBoth) {
-        SCOPED_TRACE(fixture.name + (ranks == DraftRanks::all ? ", all ranks" : ", first rank"));
-        DraftingPair pair(fixture, ranks);
+      for (const auto& [ranks, same_bits] : kRuns) {
+        SCOPED_TRACE(fixture.name + (ranks == DraftRanks::all ? ", all ranks" : ", first rank") +
+                     (same_bits ? ", same bits" : ""));
+        DraftingPair pair(fixture, ranks, same_bits);
         if (!pair.drafts_here()) continue;
         for (const reference::ExpectedDraft& draft : fixture.drafts) {
           pair.give_context(fixture.text(draft.context));
@@ -225,9 +229,11 @@ TEST(Drafters, AreRightAsOftenAsInTheirOwnCodesRun) {
       for (std::size_t i = 0; i < round.accepted; ++i) ++accepted[i];
       tokens += round.accepted + 1;
     }
-    for (const DraftRanks ranks : kBoth) {
-      SCOPED_TRACE(fixture.name + (ranks == DraftRanks::all ? ", all ranks" : ", first rank"));
-      run_engine(test::world(), options_of(fixture, ranks), [&](Engine& engine) {
+    for (const auto& [ranks, same_bits] : kRuns) {
+      SCOPED_TRACE(fixture.name + (ranks == DraftRanks::all ? ", all ranks" : ", first rank") +
+                   (same_bits ? ", same bits" : ""));
+      const DraftRanks where = ranks;
+      run_engine(test::world(), options_of(fixture, ranks, same_bits), [&](Engine& engine) {
         const auto found =
             test::run_alone(engine, test::greedy_request(fixture.prompt, static_cast<int>(tokens)));
         const std::vector<TokenId> text = fixture.text(fixture.prompt.size() + tokens);
@@ -239,7 +245,7 @@ TEST(Drafters, AreRightAsOftenAsInTheirOwnCodesRun) {
         ASSERT_TRUE(draft);
         EXPECT_EQ(draft->drafter, name_of(config_of(fixture).kind));
         EXPECT_EQ(draft->captured_places, fixture.places);
-        EXPECT_EQ(draft->ranks, ranks == DraftRanks::all ? test::world().size() : 1);
+        EXPECT_EQ(draft->ranks, where == DraftRanks::all ? test::world().size() : 1);
       });
     }
   }
