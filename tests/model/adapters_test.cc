@@ -138,8 +138,8 @@ TEST(GgufAdapter, GivesTheLogitsOfThePeftAdapter) {
 class ChangedAdapter {
  public:
   ChangedAdapter() : fixture_(reference::adapter_fixture("lora-llama")) {
-    std::filesystem::copy(fixture_.folder / "adapter", folder_.path(),
-                          std::filesystem::copy_options::overwrite_existing);
+    for (const auto& entry : std::filesystem::directory_iterator(fixture_.folder / "adapter"))
+      std::filesystem::copy(entry.path(), folder_.path() / entry.path().filename());
     std::ifstream stream(fixture_.folder / "adapter" / "adapter_config.json");
     config_ = nlohmann::json::parse(stream);
   }
@@ -213,24 +213,32 @@ TEST(PeftAdapter, RefusesTensorsThatTheModelHasNoPlaceFor) {
     return adapter.error();
   };
   const auto both = [&](const std::string& module, std::size_t in, std::size_t out, std::size_t rank = 2) {
-    return nlohmann::json{tensor(begin + module + ".lora_A.weight", {rank, in}),
-                          tensor(begin + module + ".lora_B.weight", {out, rank})};
+    return nlohmann::json::array({tensor(begin + module + ".lora_A.weight", {rank, in}),
+                                  tensor(begin + module + ".lora_B.weight", {out, rank})});
   };
   EXPECT_EQ(error_with(both("self_attn.q_proj", 96, 96)), "");
   EXPECT_HAS(error_with(both("self_attn.qkv_proj", 96, 96)), "self_attn.qkv_proj.lora_A.weight");
   EXPECT_HAS(error_with(both("self_attn.q_proj", 95, 96)), "[2, 95]");
   EXPECT_HAS(error_with(both("self_attn.q_proj", 96, 97)), "[97, 2]");
-  EXPECT_HAS(error_with({tensor(begin + "self_attn.q_proj.lora_A.weight", {2, 96})}), "expected both");
-  EXPECT_HAS(error_with({tensor(begin + "self_attn.q_proj.lora_A.weight", {2, 96}),
-                         tensor(begin + "self_attn.q_proj.lora_B.weight", {96, 3})}),
+  EXPECT_HAS(error_with(nlohmann::json::array({tensor(begin + "self_attn.q_proj.lora_A.weight", {2, 96})})),
+             "expected both");
+  EXPECT_HAS(error_with(nlohmann::json::array({tensor(begin + "self_attn.q_proj.lora_A.weight", {2, 96}),
+                                               tensor(begin + "self_attn.q_proj.lora_B.weight", {96, 3})})),
              "same rank");
-  EXPECT_HAS(error_with({tensor(begin + "self_attn.q_proj.lora_magnitude_vector", {96})}), "DoRA");
-  EXPECT_HAS(error_with({tensor(begin + "self_attn.q_proj.lora_B.bias", {96})}), "biases");
-  EXPECT_HAS(error_with({tensor("base_model.model.model.layers.7.input_layernorm.weight", {96})}),
+  EXPECT_HAS(
+      error_with(nlohmann::json::array({tensor(begin + "self_attn.q_proj.lora_magnitude_vector", {96})})),
+      "DoRA");
+  EXPECT_HAS(error_with(nlohmann::json::array({tensor(begin + "self_attn.q_proj.lora_B.bias", {96})})),
+             "biases");
+  EXPECT_HAS(error_with(nlohmann::json::array(
+                 {tensor("base_model.model.model.layers.7.input_layernorm.weight", {96})})),
              "layers.7.input_layernorm.weight");
-  EXPECT_HAS(error_with({tensor("base_model.model.lm_head.weight", {4096, 96})}), "grown");
-  EXPECT_HAS(error_with({tensor("something.weight", {2, 2})}), "something.weight");
-  EXPECT_HAS(error_with({tensor(begin + "self_attn.q_proj.lora_A.weight", {2, 3, 16})}), "expected a matrix");
+  EXPECT_HAS(error_with(nlohmann::json::array({tensor("base_model.model.lm_head.weight", {4096, 96})})),
+             "grown");
+  EXPECT_HAS(error_with(nlohmann::json::array({tensor("something.weight", {2, 2})})), "something.weight");
+  EXPECT_HAS(
+      error_with(nlohmann::json::array({tensor(begin + "self_attn.q_proj.lora_A.weight", {2, 3, 16})})),
+      "expected a matrix");
 }
 
 }  // namespace

@@ -3,10 +3,14 @@
 #include "model/weights/adapters/adapter.h"
 #include "model/weights/gguf/gguf_dequantize.h"
 #include "model/weights/gguf/gguf_files.h"
+#include "model/weights/gguf/gguf_header.h"
 #include "model/weights/gguf_names.h"
 #include "tp/internal/require.h"
 
+#include <array>
 #include <cmath>
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,13 +26,31 @@ constexpr std::string_view kLoraB = ".lora_b";
 // Settings that change results and that the program does not apply.
 constexpr std::string_view kRefusedKeys[] = {"adapter.alora.invocation_tokens", "adapter.lora.prompt_prefix"};
 
+// One file. GgufFiles refuses adapters, because they are no models.
+struct GgufAdapterFile {
+  explicit GgufAdapterFile(const std::filesystem::path& path)
+      : file(path), header(parse_gguf_header(file.bytes(), file.name())) {
+    for (const GgufTensor& tensor : header.tensors) {
+      require<CheckpointError>(tensors.try_emplace(tensor.name, GgufFiles::Entry{tensor, file}).second,
+                               "{}: there are two tensors {}, expected one; get the adapter again",
+                               file.name(), printable(tensor.name));
+    }
+  }
+  GgufAdapterFile(const GgufAdapterFile&) = delete;
+  GgufAdapterFile& operator=(const GgufAdapterFile&) = delete;
+
+  MappedFile file;
+  GgufHeader header;
+  std::map<std::string, GgufFiles::Entry> tensors{};  // refer to `file`
+};
+
 class GgufAdapterReader {
  public:
   GgufAdapterReader(const AdapterOptions& options, const ModelSpec& spec, std::string_view architecture)
       : options_(options),
-        files_(std::make_shared<const GgufFiles>(options.path)),
+        file_(std::make_shared<const GgufAdapterFile>(options.path)),
         names_(spec.names, heads_of(spec)) {
-    const GgufMetadata& metadata = files_->metadata();
+    const GgufMetadata& metadata = file_->header.metadata;
     expect("general.type", "adapter");
     expect("adapter.type", "lora");
     expect("general.architecture", architecture);
@@ -41,7 +63,7 @@ class GgufAdapterReader {
 
   Adapter read() const {
     Adapter adapter{.name = options_.name, .place = options_.path.string(), .identity = {}};
-    for (const auto& [name, entry] : files_->tensors()) {
+    for (const auto& [name, entry] : file_->tensors) {
       if (name.ends_with(kLoraA) || name.ends_with(kLoraB)) {
         add(name, entry, adapter);
         continue;
@@ -53,13 +75,13 @@ class GgufAdapterReader {
           "into the model",
           where(), printable(name));
     }
-    adapter.identity = adapter_identity(files_->parts(), fmt::format("{}", options_.scale));
+    adapter.identity = adapter_identity(std::array{&file_->file}, fmt::format("{}", options_.scale));
     return adapter;
   }
 
  private:
   void expect(std::string_view key, std::string_view expected) const {
-    const std::string_view found = files_->metadata().text_or(key, "");
+    const std::string_view found = file_->header.metadata.text_or(key, "");
     require<ConfigError>(
         found == expected,
         "{}: cannot use the adapter: `{}` is \"{}\", expected \"{}\"; choose an adapter of this "
@@ -109,8 +131,8 @@ class GgufAdapterReader {
     require<CheckpointError>(order.fits(is_a ? shape.columns : shape.rows),
                              "{}: {} is {}, expected whole heads; get the adapter again", where(),
                              printable(name), printable(tensor.shape));
-    const auto read = [files = files_, &entry, is_a, order, is_transposed](const TensorSlice& slice,
-                                                                           TensorView<float> out) {
+    const auto read = [file = file_, &entry, is_a, order, is_transposed](const TensorSlice& slice,
+                                                                         TensorView<float> out) {
       const GgufTensor& stored = entry.tensor;
       const std::byte* const data = entry.file.bytes().data() + stored.bytes.begin;
       const auto row_at = [&](std::size_t row) { return data + row * stored.row_bytes(); };
@@ -135,7 +157,7 @@ class GgufAdapterReader {
   std::string where() const { return printable(options_.path.string()); }
 
   const AdapterOptions& options_;
-  std::shared_ptr<const GgufFiles> files_;
+  std::shared_ptr<const GgufAdapterFile> file_;
   GgufNames names_;
   double alpha_ = 0.0;
 };

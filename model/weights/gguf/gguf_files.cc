@@ -47,7 +47,7 @@ void refuse_parts_of_models(const GgufMetadata& metadata, const std::string& nam
   constexpr Part kParts[] = {
       {"imatrix", "an importance matrix, with which tools quantize a model", "give the model's own file"},
       {"adapter", "a LoRA adapter without its model",
-       "merge it into its model with llama.cpp's llama-export-lora, and give the result"},
+       "give its model, and the adapter as one of `adapters` (--lora NAME=FILE)"},
       {"mmproj", "the part of a multimodal model for images or sound (mmproj)",
        "give the file of its language model"}};
   const bool is_clip = metadata.text_or("general.architecture", "") == "clip";
