@@ -65,11 +65,14 @@ void add_lora_options(CLI::App& command, EngineOptions& options) {
     if (options.adapters.size() == 1 && !options.default_adapter)
       options.default_adapter = options.adapters.front().name;
   });
+  // A server's clients name the model or an adapter.
+  const bool has_default = options.default_adapter.has_value();
   OptionGroup(command).add(
       "--adapter",
       [&options](const std::string& name) { options.default_adapter = name == kNoAdapter ? "" : name; },
       "NAME", not_empty("an adapter"),
-      "The adapter of --lora for prompts that name none; or none (default: the only one)");
+      fmt::format("The adapter of --lora for prompts that name none; or none (default: {})",
+                  has_default ? "the model alone" : "the only one"));
 }
 
 }  // namespace tp
