@@ -43,7 +43,7 @@ const std::vector<Command> kCommands = {
     {"tokenize", {}, {"--output"}},
     {"detokenize", {}, {"--output"}},
     {"download", {}, {}},
-    {"gateway", {"--config"}, {}},
+    {"gateway", {"--config", "--api-key-file"}, {}},
     {"kv-store", {}, {"--output"}},
     {"quantize", {}, {"--output"}},
     {"inspect", {}, {"--output"}},

@@ -75,7 +75,8 @@ TEST(UsageAdvice, NamesOfOtherProgramsAreAnsweredWithOurs) {
       {"--tensor-parallel-size", "mpirun starts the ranks that divide the model"},
       {"-np", "it is mpirun's, for the number of ranks"},
       {"--flash-attn", "leave it out: it is not needed here"},
-      {"--lora", "adapters are not supported"},
+      {"--lora-modules", "here it is --lora NAME=PATH"},
+      {"--enable-lora", "leave it out"},
       {"-cnv", "for a conversation run tp-infer chat"},
       {"--alias", "it is --model-name, and belongs to serve"},
   };
