@@ -42,15 +42,16 @@ Request pipelined_request(std::vector<TokenId> prompt, std::uint64_t seed) {
 // Of all kinds: short and long prompts, samples of one, one whose next token is limited by a mask.
 std::vector<Request> requests_of_all_kinds(const Fixture& fixture) {
   reference::Random random(11);
+  const std::size_t vocab_size = fixture.rows.columns();
   std::vector<Request> requests = {pipelined_request(fixture.prompt, 1)};
   for (std::uint64_t i = 0; i < 7; ++i) {
     std::vector<TokenId> prompt(random.integer(1, 60));
-    for (TokenId& token : prompt) token = static_cast<TokenId>(random.integer(2, 250));
+    for (TokenId& token : prompt) token = static_cast<TokenId>(random.integer(2, 250) % vocab_size);
     requests.push_back(pipelined_request(std::move(prompt), 100 + i));
   }
   requests[3].n = 3;
-  requests[5].allowed_tokens = [size = fixture.rows.columns()](std::span<const TokenId> generated) {
-    TokenMask mask(size);
+  requests[5].allowed_tokens = [vocab_size](std::span<const TokenId> generated) {
+    TokenMask mask(vocab_size);
     mask.add(static_cast<TokenId>(10 + generated.size()));
     mask.add(static_cast<TokenId>(20 + generated.size()));
     return mask;
@@ -84,7 +85,8 @@ std::vector<float> flat_logits(Engine& engine, const std::vector<TokenId>& token
 
 TEST(EnginePipeline, HasTheBitsOfOneRank) {
   Communicator& comm = test::world();
-  for (const char* name : {"llama-gqa", "qwen2moe", "deepseek3-yarn", "gemma4", "glm52dsa", "hyv4"}) {
+  for (const char* name :
+       {"llama-gqa", "qwen2moe", "deepseek3-yarn", "gemma4", "glm52dsa", "hyv4", "kimik3"}) {
     const Fixture fixture = reference::fixture(name);
     const std::vector<Request> requests = requests_of_all_kinds(fixture);
     EngineOptions options{.model = fixture.folder, .same_bits = true, .block_size = 8};
