@@ -76,7 +76,7 @@ TEST(UsageAdvice, NamesOfOtherProgramsAreAnsweredWithOurs) {
       {"-np", "it is mpirun's, for the number of ranks"},
       {"--flash-attn", "leave it out: it is not needed here"},
       {"--lora-modules", "here it is --lora NAME=PATH"},
-      {"--enable-lora", "leave it out"},
+      {"--enable-lora", "leave it out: it is not needed here"},
       {"-cnv", "for a conversation run tp-infer chat"},
       {"--alias", "it is --model-name, and belongs to serve"},
   };

@@ -127,7 +127,7 @@ TEST(FileKind, IsSaidOfGgufFilesWithoutAModel) {
       error_with("general.type", "imatrix"),
       "m.gguf: expected a model, found an importance matrix, with which tools quantize a model; give");
   EXPECT_CONTAINS(error_with("general.type", "adapter"),
-                  "m.gguf: expected a model, found a LoRA adapter without its model; merge it");
+                  "m.gguf: expected a model, found a LoRA adapter without its model; give its model");
   for (const auto& [key, value] :
        {std::pair("general.type", "mmproj"), std::pair("general.architecture", "clip")})
     EXPECT_CONTAINS(error_with(key, value), "images or sound (mmproj); give the file of its language model");
