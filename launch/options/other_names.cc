@@ -37,7 +37,6 @@ const std::vector<Renamed> kRenamed = {
     {{"-m", "--model-path", "--model-id", "--model-dir", "--model-name-or-path", "--ckpt-dir", "--checkpoint"}, {"--model"}},
     {{"-hf", "-hfr", "-hff", "--hf-repo", "--hf-file", "--repo-id", "-mu", "--model-url"}, {"--model ORG/NAME"}},
     {{"-a", "--alias", "--served-model-name"}, {"--model-name"}},
-    {{"--lora-scaled", "--lora-modules"}, {"--lora NAME=PATH"}},
     {{"-s", "--random-seed"}, {"--seed"}},
     {{"--repeat-penalty", "--rep-pen"}, {"--repetition-penalty"}},
     {{"-r", "--reverse-prompt", "--stop-sequence", "--stop-strings"}, {"--stop"}},
