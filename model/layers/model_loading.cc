@@ -331,7 +331,8 @@ void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const
   }
   const bool is_part = (others.embedding != nullptr && !spec.drafter) || spec.next_token;
   if (!is_part) {
-    if (stage.is_whole()) require_adapters_are_used(loader);
+    // The first rank owns a part of every layer; others may own nothing of a small one.
+    if (stage.is_whole() && loader.tp().is_first()) require_adapters_are_used(loader);
     unused_tensors_ = loader.unread_tensors();
     if (stage.is_whole()) unused_tensors_ = find_unused_tensors(names, loader.source(), unused_tensors_);
     require_all_used(spec, unused_tensors_);
