@@ -22,8 +22,9 @@ std::int64_t whole_number(const Json& json, const char* name, std::int64_t most)
   const Json& number = json.at(name);
   const bool fits =
       number.is_number_unsigned() && number.get<std::uint64_t>() <= static_cast<std::uint64_t>(most);
+  // dump() recurses once per level of a list that a client sends.
   require<RequestError>(fits, "`{}`: expected a whole number up to {}, found {}", name, most,
-                        number.dump(-1, ' ', false, Json::error_handler_t::replace));
+                        number.is_number() ? number.dump() : number.type_name());
   return number.get<std::int64_t>();
 }
 

@@ -31,8 +31,10 @@ constexpr std::size_t kMostName = 256;  // bytes
 constexpr double kMostSeconds = 1e8;    // three years
 constexpr const char* kOwnOption = "--model-name";
 
+// The type of lists and objects, because dump() recurses once per level.
 std::string shown(const Json& json) {
   constexpr std::size_t kMost = 200;
+  if (json.is_structured()) return json.type_name();
   return printable(json.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, kMost));
 }
 

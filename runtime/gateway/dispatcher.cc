@@ -189,8 +189,17 @@ void Dispatcher::on_lost(bool is_failure) {
 }
 
 void Dispatcher::fail_all(const ApiError& error) {
+  fail_if([](const KeptRequest&) { return true; }, error);
+}
+
+void Dispatcher::fail_readers(const ApiError& error) {
+  fail_if([](const KeptRequest& request) { return request.is_light(); }, error);
+}
+
+void Dispatcher::fail_if(const std::function<bool(const KeptRequest&)>& fails, const ApiError& error) {
   const std::map<Number, Request> all = requests_;
   for (const auto& [number, request] : all) {
+    if (!fails(*request)) continue;
     request->fail(error);
     remove(number);
   }

@@ -46,6 +46,8 @@ class Dispatcher {
   void on_lost(bool is_failure);
   // Ends all requests with this error.
   void fail_all(const ApiError& error);
+  // Ends the requests that only read something with this error.
+  void fail_readers(const ApiError& error);
   // Sends comments to streams that wait. Call it regularly.
   void keep_alive();
 
@@ -64,6 +66,7 @@ class Dispatcher {
   using Number = std::uint64_t;  // in order of arrival
   using Request = std::shared_ptr<KeptRequest>;
 
+  void fail_if(const std::function<bool(const KeptRequest&)>& fails, const ApiError& error);
   void send(Number number, const Request& request);
   void handle(Number number, KeptRequest::Progress progress);
   void wait_again(Number number, bool is_failure);

@@ -117,9 +117,13 @@ HttpDecision Gateway::calling(Handler handler) {
 HttpDecision Gateway::route(HttpRequest& head) {
   is_constructed_.wait();
   if (std::optional<HttpDecision> own = route_own(head)) return *std::move(own);
+  // The gateway's own calls of its servers, which the gateway's secret would admit.
+  if (head.path().starts_with("/tp-infer/"))
+    return refuse(head, {.status = 404, .message = "only the gateway uses this path", .code = "not_found"});
   const bool is_preflight = head.method == "OPTIONS";  // has no key
   if (const std::optional<ApiError> error = access_refusal(head, is_preflight)) return refuse(head, *error);
-  if (const std::optional<ApiError> error = refusal(head)) return refuse(head, *error);
+  const std::size_t length = parse_number<std::size_t>(head.header("content-length")).value_or(0);
+  if (const std::optional<ApiError> error = refusal(length)) return refuse(head, *error);
   if (is_preflight && !models_->is_unnamed()) return refuse(head, {});
   const bool lists_models = short_path(head) == "/models" || short_path(head).starts_with(kModelPath);
   if (lists_models && only_reads(head) && !models_->is_unnamed()) return calling(&Gateway::answer_models);
@@ -171,12 +175,11 @@ HttpResponse Gateway::refuse(const HttpRequest& head, const ApiError& error) con
   return {.status = 204, .content_type = "", .headers = origin_headers(head)};
 }
 
-// The reason why a request for any model cannot be kept.
-std::optional<ApiError> Gateway::refusal(const HttpRequest& head) const {
+// The reason why a request for any model cannot be kept. `length`: bytes of its body.
+std::optional<ApiError> Gateway::refusal(std::size_t length) const {
   const GatewayModel& first = *models_->all().front();
   if (models_->is_ending()) return first.unavailable();
   if (models_->is_unnamed() && first.is_failing()) return first.unavailable();
-  const std::size_t length = parse_number<std::size_t>(head.header("content-length")).value_or(0);
   const std::size_t kept = models_->kept_bytes();
   if (kept + length <= options_.keep_bytes) return std::nullopt;
   return ApiError{.status = 503,
@@ -196,6 +199,9 @@ std::optional<ApiError> Gateway::refusal(const GatewayModel& model, bool only_re
 void Gateway::take(const Exchange& exchange) {
   const HttpRequest& head = exchange->request();
   std::string body = exchange->take_body();
+  // Chunked bodies announce no length.
+  if (const std::optional<ApiError> error = refusal(body.size()))
+    return exchange->respond(refuse(head, *error));
   const bool reads = only_reads(head);
   RequestMembers members = reads ? RequestMembers{} : members_of(body);
   if (members.model.empty()) members.model = query_value(head.target, "model");

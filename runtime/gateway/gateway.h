@@ -71,7 +71,7 @@ class Gateway {
   std::optional<ApiError> access_refusal(HttpRequest& head, bool is_public) const;
   HttpHeaders origin_headers(const HttpRequest& head) const;
   HttpResponse refuse(const HttpRequest& head, const ApiError& error) const;
-  std::optional<ApiError> refusal(const HttpRequest& head) const;
+  std::optional<ApiError> refusal(std::size_t length) const;
   std::optional<ApiError> refusal(const GatewayModel& model, bool only_reads) const;
   void take(const Exchange& exchange);
   void answer_health(const Exchange& exchange);

@@ -73,7 +73,10 @@ Supervisor::Events Models::events_of(GatewayModel& model) {
     arrange_soon();
   };
   events.on_hopeless = [this, &model] { on_hopeless(model); };
-  events.on_stopped = [this] { arrange_soon(); };
+  events.on_stopped = [this, &model] {
+    model.dispatcher->fail_readers(model.unavailable());  // they start no job
+    arrange_soon();
+  };
   events.on_ended = [this, &model] {
     model.dispatcher->fail_all(
         {.status = 503, .message = "the server is shutting down", .retry_after = 10.0});
@@ -250,7 +253,8 @@ bool Models::change(GatewayModel& model, ModelEntry entry) {
   model.entry = std::move(entry);
   if (model.supervisor->reload(model.entry.named_commands())) {
     log(model,
-        "has other commands or another program: a running job ends after its answers, and the next one "
+        "has other commands or another program, or could not start: a running job ends after its answers, "
+        "and the next one "
         "is new");
     return true;
   }

@@ -86,8 +86,10 @@ RequestMembers members_of(std::string_view body) {
   Scanner scanner(body);
   if (!scanner.skip('{')) return members;
   do {
-    const nlohmann::json name = decoded(scanner.quoted());
-    if (!name.is_string() || !scanner.skip(':')) return members;
+    const std::string_view quoted = scanner.quoted();
+    if (quoted.empty() || !scanner.skip(':')) return members;
+    const nlohmann::json name = decoded(quoted);  // null if it is longer than every known name
+    if (name.is_discarded()) return members;
     const std::string_view text = scanner.value();
     if (name == "model") {
       const nlohmann::json value = decoded(text);

@@ -284,7 +284,8 @@ void Supervisor::start_in(Clock::duration pause) {
 
 bool Supervisor::reload(GatewayCommands commands) {
   const bool is_new_program = job_ && identity_of_programs(options_.commands[command_]) != programs_;
-  if (ends_ || (commands == options_.commands && !is_new_program)) return false;
+  // A hopeless command gets another try: its program or a file that it needs may be right now.
+  if (ends_ || (commands == options_.commands && !is_new_program && hopeless_.empty())) return false;
   options_.commands = std::move(commands);
   command_ = failed_rounds_ = crashes_ = 0;
   never_serves_ = true;

@@ -37,12 +37,12 @@ void Service::respond_json(HttpExchange& exchange, int status, const nlohmann::o
 
 std::optional<ApiError> Service::refusal(HttpRequest& request, bool is_public) const {
   try {
+    const bool is_from_gateway = is_of_gateway(request);
+    const std::string_view client = request.header(gateway_header::kClient);
+    if (is_from_gateway && !client.empty()) request.client = client;  // possibly a trusted proxy
     const bool may_lack_key = access.identify(request) || is_public;
-    if (!is_of_gateway(request)) return access.refusal(request, may_lack_key);
-    if (const std::string_view client = request.header(gateway_header::kClient); !client.empty())
-      request.client = client;
     const std::string_view user = request.header(gateway_header::kUser);
-    if (user.empty()) return access.refusal(request, may_lack_key);
+    if (!is_from_gateway || user.empty()) return access.refusal(request, may_lack_key);
     if (request.user.empty() && user != gateway_header::kNobody) request.user = user;
     return may_lack_key ? std::nullopt : std::optional(Access::lack_of_key());
   } catch (const ApiException& error) {

@@ -1,6 +1,6 @@
-// What jobs, clients and operators send to the gateway. The first byte of an input chooses the reader. Seeds:
-// a marked stream, a record, an announcement, a configuration, a job's messages, a request's body, keys, a
-// URL.
+// The gateway reads these inputs from jobs, clients and operators. An input's first byte chooses the reader.
+// Seeds: a marked stream, a record, an announcement, a configuration, a job's messages, a request's body,
+// keys, a URL.
 #include "runtime/access/api_keys.h"
 #include "runtime/api/record.h"
 #include "runtime/gateway/announcement.h"

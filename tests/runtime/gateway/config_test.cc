@@ -114,6 +114,11 @@ TEST(GatewayConfig, RefusesModelsThatDisagree) {
             "");
 }
 
+TEST(GatewayConfig, MayBeNestedDeeply) {
+  const std::string list = std::string(200000, '[') + std::string(200000, ']');
+  EXPECT_NE(error_of("{\"models\":[{\"name\":" + list + "}]}"), "");
+}
+
 TEST(GatewayConfig, RunsTheServer) {
   for (const GatewayCommands& commands :
        {GatewayCommands{{"tp-infer", "serve", "--model", "serve"}},

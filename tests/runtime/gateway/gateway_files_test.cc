@@ -4,6 +4,8 @@
 #include "runtime/http/http_call.h"
 #include "tp/error.h"
 
+#include <string>
+
 #include <gtest/gtest.h>
 
 namespace tp {
@@ -33,6 +35,11 @@ TEST(Announcement, MustBeComplete) {
         R"({"host":1,"port":1,"process":1,"machine":"","isa":"","model":"","ranks":1})",
         R"({"host":"a","port":1,"process":1,"machine":"","isa":"","model":"","ranks":1,"origins":[1]})"})
     EXPECT_THROW(parse_announcement(text), RequestError) << text;
+}
+
+TEST(Announcement, MayBeNestedDeeply) {
+  const std::string list = std::string(120000, '[') + std::string(120000, ']');
+  EXPECT_THROW(parse_announcement("{\"port\":" + list + "}"), RequestError);
 }
 
 TEST(ErrorLines, FindTheLineThatExplainsTheEnd) {

@@ -25,6 +25,10 @@ TEST(RequestMembers, AreReadAsAParserReadsThem) {
   EXPECT_EQ(members_of(R"({"a":{},"b":[],"c":"","model":"m"})").model, "m");
 }
 
+TEST(RequestMembers, MayFollowALongName) {
+  EXPECT_EQ(members_of(R"({")" + std::string(5000, 'a') + R"(":1,"model":"b"})").model, "b");
+}
+
 TEST(RequestMembers, AreNoneInOtherTexts) {
   for (const char* text :
        {"", "{", "{}", "[]", "null", "model", R"(["model","a"])", R"({"model")", R"({"model":)",
