@@ -53,7 +53,10 @@ TensorView<float> SelfConditioning::operator()(Communicator* comm, PartialSum em
       kernels::scale(embedding_scale_, soft);
       norm_.apply_in_place(soft);
     }
-    PartialSum sum = mlp_(soft, step);
+    StepContext own = step;
+    const AdapterRows adapters = step.adapters != nullptr ? step.adapters->of(rows) : AdapterRows();
+    if (step.adapters != nullptr) own.adapters = &adapters;
+    PartialSum sum = mlp_(soft, own);
     if (comm == nullptr) {
       step.count_sum(sum);
       return x;

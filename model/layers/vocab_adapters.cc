@@ -2,19 +2,17 @@
 
 #include "model/files/printable.h"
 #include "model/kernels/experts.h"
+#include "model/layers/linear/adapted_rows.h"
 #include "model/layers/linear/adapter_weight.h"
 #include "model/weights/adapters/adapter.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
-#include <numeric>
 #include <span>
 #include <utility>
 
 namespace tp {
 namespace {
-
-constexpr std::size_t kAdaptedTokens = 128;  // rows that are computed at once, which limits the memory
 
 // The adapter's own table in place of the model's, or null.
 const AdapterMatrix* own_table(WeightLoader& loader, const Adapter& adapter, const VocabLayer& layer) {
@@ -30,46 +28,14 @@ const AdapterMatrix* own_table(WeightLoader& loader, const Adapter& adapter, con
   return own;
 }
 
-// Calls use(adapter's index + 1, adapter) for each adapter.
-template <class Use>
-void for_adapters(const WeightLoader& loader, const Use& use) {
-  const Adapters* const adapters = loader.adapters();
-  for (std::size_t index = 0; adapters != nullptr && index < adapters->all().size(); ++index)
-    use(index + 1, adapters->all()[index]);
-}
-
-// Calls use(one of `all`, some of its rows) for all rows that have one of these adapters; in a shape-only
-// step, for as many rows as may be computed at once.
-template <class One, class Use>
-void for_adapted_rows(const std::vector<One>& all, const StepContext& step, std::size_t rows,
-                      const Use& use) {
-  if (all.empty() || rows == 0) return;
-  if (step.adapters == nullptr) {
-    std::vector<std::size_t> some(std::min(rows, kAdaptedTokens));
-    std::iota(some.begin(), some.end(), std::size_t{0});
-    for (const One& one : all) {
-      use(one, std::span<const std::size_t>(some));
-      for (std::size_t few = 1; few <= std::min(some.size(), kernels::kMostFewTokens); ++few)
-        use(one, std::span<const std::size_t>(some).first(few));
-    }
-    return;
-  }
-  for (const AdapterRows::Group& group : step.adapters->groups()) {
-    const auto one = std::ranges::find(all, group.adapter, &One::adapter);
-    const std::span<const std::size_t> own(group.rows);
-    for (std::size_t begin = 0; one != all.end() && begin < own.size(); begin += kAdaptedTokens)
-      use(*one, own.subspan(begin, std::min(kAdaptedTokens, own.size() - begin)));
-  }
-}
-
 }  // namespace
 
 EmbeddingAdapters::EmbeddingAdapters(WeightLoader& loader, const VocabLayer& layer) : tokens_(layer.tokens) {
   for_adapters(loader, [&](std::size_t index, const Adapter& adapter) {
-    One one{.adapter = index, .saved = {}, .factors = load_factors(loader, adapter, layer)};
+    TableAdapter part{.adapter = index, .saved = {}, .factors = load_factors(loader, adapter, layer)};
     if (const AdapterMatrix* const own = own_table(loader, adapter, layer))
-      one.saved = load_saved_rows(loader, *own, tokens_);
-    if (one.saved || one.factors) all_.push_back(std::move(one));
+      part.saved = load_saved_rows(loader, *own, tokens_);
+    if (part.saved || part.factors) all_.push_back(std::move(part));
   });
 }
 
@@ -100,29 +66,31 @@ std::optional<EmbeddingAdapters::Factors> EmbeddingAdapters::load_factors(Weight
 }
 
 void EmbeddingAdapters::apply(const StepContext& step, TensorView<float> vectors) const {
-  for_adapted_rows(all_, step, vectors.rows(), [&](const One& one, std::span<const std::size_t> rows) {
-    apply(one, rows, step, vectors);
-  });
+  for_adapted_rows(all_, step, vectors.rows(),
+                   [&](const TableAdapter& adapter, std::span<const std::size_t> rows) {
+                     apply(adapter, rows, step, vectors);
+                   });
 }
 
-void EmbeddingAdapters::apply(const One& one, std::span<const std::size_t> rows, const StepContext& step,
-                              TensorView<float> vectors) const {
+void EmbeddingAdapters::apply(const TableAdapter& adapter, std::span<const std::size_t> rows,
+                              const StepContext& step, TensorView<float> vectors) const {
   const std::vector<TokenId>& tokens = step.batch.tokens;
   const auto id_of = [&](std::size_t row) { return static_cast<std::size_t>(tokens[row]); };
-  if (one.saved && !vectors.empty()) {
+  if (adapter.saved && !vectors.empty()) {
     for (const std::size_t row : rows) {
-      if (tokens_.contains(id_of(row))) one.saved->unpack_row(id_of(row) - tokens_.begin, vectors.row(row));
+      if (tokens_.contains(id_of(row)))
+        adapter.saved->unpack_row(id_of(row) - tokens_.begin, vectors.row(row));
     }
   }
-  if (!one.factors) return;
-  const LocalWeight& b = one.factors->b;
+  if (!adapter.factors) return;
+  const LocalWeight& b = adapter.factors->b;
   const std::size_t rank = b.in_features();
   const Workspace::Frame frame(step.workspace);
   const TensorView<float> inner = step.workspace.take(rows.size(), rank);
   for (std::size_t i = 0; i < rows.size() && !inner.empty(); ++i) {
     const std::size_t id = id_of(rows[i]);
     if (tokens_.contains(id))
-      std::copy_n(one.factors->a.data() + (id - tokens_.begin) * rank, rank, inner.row(i));
+      std::copy_n(adapter.factors->a.data() + (id - tokens_.begin) * rank, rank, inner.row(i));
     else
       std::fill_n(inner.row(i), rank, 0.0F);
   }

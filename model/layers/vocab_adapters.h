@@ -40,7 +40,7 @@ class EmbeddingAdapters {
     std::vector<float> a;  // [own tokens, rank], times the scale; empty if only shapes are loaded
     LocalWeight b;         // [size, rank]
   };
-  struct One {
+  struct TableAdapter {
     std::size_t adapter = 0;           // index + 1
     std::optional<LocalWeight> saved;  // [own tokens, size], in place of the model's
     std::optional<Factors> factors;
@@ -48,11 +48,11 @@ class EmbeddingAdapters {
 
   static std::optional<Factors> load_factors(WeightLoader& loader, const Adapter& adapter,
                                              const VocabLayer& layer);
-  void apply(const One& one, std::span<const std::size_t> rows, const StepContext& step,
+  void apply(const TableAdapter& adapter, std::span<const std::size_t> rows, const StepContext& step,
              TensorView<float> vectors) const;
 
   Range tokens_;
-  std::vector<One> all_;
+  std::vector<TableAdapter> all_;
 };
 
 // Changes logits: an adapter's own LM head replaces the model's, and factors add to it.

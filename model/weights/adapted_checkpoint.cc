@@ -29,12 +29,12 @@ struct Factor {
 }  // namespace
 
 AdaptedCheckpoint::AdaptedCheckpoint(std::unique_ptr<WeightSource> stored, AdapterChoice choice)
-    : stored_(std::move(stored)), choice_(std::move(choice)) {}
+    : SourceDecorator(std::move(stored)), choice_(std::move(choice)) {}
 
-std::string AdaptedCheckpoint::place_of(const std::string& name) const {
-  if (!name.ends_with(kWeightEnd)) return name;
+AdaptedCheckpoint::Place AdaptedCheckpoint::place_of(const std::string& name) const {
+  if (!name.ends_with(kWeightEnd)) return {stored(), name};
   std::string original = layer_of(name).append(kOriginal);
-  return stored_->contains(original) ? original : name;
+  return {stored(), stored().contains(original) ? std::move(original) : name};
 }
 
 bool AdaptedCheckpoint::is_embedding(const std::string& layer) const {
@@ -44,20 +44,29 @@ bool AdaptedCheckpoint::is_embedding(const std::string& layer) const {
 
 // Sums with an adapter have no type of the file.
 DType AdaptedCheckpoint::dtype(const std::string& name) const {
-  return is_adapted(name) ? DType::f32 : stored_->dtype(place_of(name));
+  return is_adapted(name) ? DType::f32 : SourceDecorator::dtype(name);
+}
+
+std::optional<WeightType> AdaptedCheckpoint::group_type(const std::string& name, Range columns) const {
+  return is_adapted(name) ? std::nullopt : SourceDecorator::group_type(name, columns);
+}
+
+std::optional<StoredRows> AdaptedCheckpoint::stored_rows(const std::string& name, MatrixShape shape,
+                                                         const TensorSlice& slice) const {
+  return is_adapted(name) ? std::nullopt : SourceDecorator::stored_rows(name, shape, slice);
 }
 
 void AdaptedCheckpoint::read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                              TensorView<float> out) const {
-  stored_->read(place_of(name), shape, slice, out);
+  SourceDecorator::read(name, shape, slice, out);
   if (is_adapted(name)) add_adapter(layer_of(name), shape, slice, out);
 }
 
 void AdaptedCheckpoint::expect(const std::string& name, MatrixShape shape, const std::string& reason) const {
-  stored_->expect(place_of(name), shape, reason);
+  SourceDecorator::expect(name, shape, reason);
   if (!is_adapted(name)) return;
   for (const FactorPlace& factor : factors_of(layer_of(name), shape))
-    stored_->expect(factor.name, factor.shape, "the adapters' rank, lora_rank, and the layer's shape");
+    stored().expect(factor.name, factor.shape, "the adapters' rank, lora_rank, and the layer's shape");
 }
 
 // A linear layer's factors are B, [out_features, rank], and A, [rank, in_features]. An embedding's are A,
@@ -76,7 +85,7 @@ void AdaptedCheckpoint::add_adapter(const std::string& layer, MatrixShape shape,
   const auto read_factor = [&](const FactorPlace& factor, Range rows, Range columns) {
     const std::size_t first = *choice_.index * (factor.shape.rows / choice_.adapters);
     Factor result{std::vector<float>(rows.size() * columns.size()), columns.size()};
-    stored_->read(factor.name, factor.shape, {{first + rows.begin, first + rows.end}, columns},
+    stored().read(factor.name, factor.shape, {{first + rows.begin, first + rows.end}, columns},
                   {result.values.data(), rows.size(), columns.size()});
     return result;
   };
@@ -89,7 +98,7 @@ void AdaptedCheckpoint::add_adapter(const std::string& layer, MatrixShape shape,
 
 std::uint64_t AdaptedCheckpoint::fingerprint() const {
   const std::string chosen = choice_.index ? std::to_string(*choice_.index) : "none";
-  return hash_of(fmt::format("{} adapter {} {}", stored_->fingerprint(), chosen, choice_.alpha));
+  return hash_of(fmt::format("{} adapter {} {}", stored().fingerprint(), chosen, choice_.alpha));
 }
 
 std::vector<std::string> AdaptedCheckpoint::without_factors(const std::vector<std::string>& names) {

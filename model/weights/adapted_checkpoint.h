@@ -2,7 +2,7 @@
 // Source: Hu et al., LoRA, 2021, as in jina-embeddings-v3.
 #pragma once
 
-#include "model/weights/source/weight_source.h"
+#include "model/weights/source/source_decorator.h"
 
 #include <array>
 #include <cstddef>
@@ -26,34 +26,25 @@ struct AdapterChoice {
 };
 
 // Weights as they are without parametrizations: W + alpha / rank * B A.
-class AdaptedCheckpoint : public WeightSource {
+class AdaptedCheckpoint : public SourceDecorator {
  public:
   AdaptedCheckpoint(std::unique_ptr<WeightSource> stored, AdapterChoice choice);
 
-  bool contains(const std::string& name) const override { return stored_->contains(place_of(name)); }
-  std::vector<std::string> names() const override { return without_factors(stored_->names()); }
-  std::string stored_name(const std::string& name) const override { return place_of(name); }
+  std::vector<std::string> names() const override { return without_factors(stored().names()); }
   DType dtype(const std::string& name) const override;
+  std::optional<WeightType> group_type(const std::string& name, Range columns) const override;
   void expect(const std::string& name, MatrixShape shape, const std::string& reason) const override;
-  void read_exactly(const ColumnReader& columns) override { stored_->read_exactly(columns); }
-  void fetch(const std::string& name, MatrixShape shape, std::span<const TensorSlice> slices,
-             Sharded sharded) const override {
-    stored_->fetch(place_of(name), shape, slices, sharded);
-  }
   void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
             TensorView<float> out) const override;
-  std::vector<TypeUse> types() const override { return stored_->types(); }
-  std::size_t stored_bytes() const override { return stored_->stored_bytes(); }
-  std::size_t bytes_read() const override { return stored_->bytes_read(); }
-  std::vector<std::string> unread() const override { return without_factors(stored_->unread()); }
-  std::vector<const MappedFile*> mapped_files() const override { return stored_->mapped_files(); }
+  std::optional<StoredRows> stored_rows(const std::string& name, MatrixShape shape,
+                                        const TensorSlice& slice) const override;
+  std::vector<std::string> unread() const override { return without_factors(stored().unread()); }
   std::uint64_t fingerprint() const override;
-  void done_with(const std::string& name) const override { stored_->done_with(place_of(name)); }
 
  private:
-  // The name of the tensor that stores a weight without its adapters.
-  std::string place_of(const std::string& name) const;
-  bool is_adapted(const std::string& name) const { return choice_.index && place_of(name) != name; }
+  // The tensor that stores a weight without its adapters.
+  Place place_of(const std::string& name) const override;
+  bool is_adapted(const std::string& name) const { return choice_.index && place_of(name).name != name; }
   bool is_embedding(const std::string& layer) const;
   // Both factors of a layer's adapters, all adapters one below the other, in the order of the product.
   struct FactorPlace {
@@ -66,7 +57,6 @@ class AdaptedCheckpoint : public WeightSource {
                    TensorView<float> out) const;
   static std::vector<std::string> without_factors(const std::vector<std::string>& names);
 
-  std::unique_ptr<WeightSource> stored_;
   AdapterChoice choice_;
 };
 

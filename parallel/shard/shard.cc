@@ -34,9 +34,11 @@ Range split_by_weights(std::size_t total, TpRank tp, std::size_t granule) {
   Range part;  // in granules
   for (std::size_t rank = 0; rank <= tp.rank; ++rank) {
     before += tp.split[rank];
+    // The first rank checks that all tensors are used, so it owns a part of everything.
+    const std::size_t fewest = rank == 0 && granules != 0 ? 1 : least;
     const auto ideal = static_cast<std::size_t>(std::lround(static_cast<double>(granules) * before / sum));
     const std::size_t left = least * (tp.size - rank - 1);  // granules reserved for later ranks
-    part = {part.end, std::clamp(ideal, part.end + least, granules - left)};
+    part = {part.end, std::clamp(ideal, part.end + fewest, granules - left)};
   }
   return {std::min(total, part.begin * granule), std::min(total, part.end * granule)};
 }

@@ -37,7 +37,8 @@ struct TpRank {
 Range split_evenly(std::size_t total, TpRank tp, std::size_t granule = 1);
 
 // Like split_evenly, but in proportion to `tp.split` if it is not empty. Boundaries are rounded to the
-// nearest granule. If there are at least as many granules as ranks, no part is empty.
+// nearest granule. If there are at least as many granules as ranks, no part is empty. The first part is
+// empty only if `total` is 0.
 Range split_by_weights(std::size_t total, TpRank tp, std::size_t granule = 1);
 
 // The attention heads of one rank. split_by_weights divides the query heads. A rank holds every KV head that

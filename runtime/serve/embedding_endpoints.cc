@@ -38,6 +38,10 @@ struct AskedModel {
   AskedModel(const Service& service, const Json& body)
       : name(model_asked_for(body)), adapter(service.adapter_of(name)) {
     if (name.empty()) name = service.model_name();
+    const Json own = body.value("adapter", Json());
+    if (own.is_null()) return;
+    require<RequestError>(own.is_string(), "`adapter`: expected a text, found {}", own.type_name());
+    adapter = own.get<std::string>();
   }
 
   std::vector<Request> with_adapter(std::vector<Request> requests) const {

@@ -2,6 +2,7 @@
 #include "tests/doc_example.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_diffusion.h"
+#include "tests/reference/seeded_weights.h"
 #include "tests/serve/served_program.h"
 
 #include <iomanip>
@@ -52,6 +53,30 @@ TEST(Canvases, TheCommandsOfTheGuideRun) {
     expect_success_without_vision(run(2, arguments));
   }
   EXPECT_EQ(lines.size(), 2U);
+}
+
+// A pass after the first one computes rows of the text and rows of the canvas, of which only the latter read
+// soft embeddings.
+TEST(Canvases, MayHaveAnAdapterOfTheLayersOfTheirSoftEmbeddings) {
+  const std::filesystem::path folder = canvas_folder();
+  const std::string layer = "base_model.model.model.decoder.self_conditioning.gate_proj.lora_";
+  const json a = {
+      {"name", layer + "A.weight"}, {"shape", {2, 64}}, {"dtype", "F32"}, {"base", 0.0}, {"amplitude", 0.5}};
+  const json b = {
+      {"name", layer + "B.weight"}, {"shape", {80, 2}}, {"dtype", "F32"}, {"base", 0.0}, {"amplitude", 0.5}};
+  const TemporaryDirectory adapter;
+  adapter.write("adapter_config.json", R"({"peft_type": "LORA", "r": 2, "lora_alpha": 2})");
+  reference::write_seeded_weights(
+      adapter.write("weights.json",
+                    json{{"format", "seeded-weights-1"}, {"salt", ""}, {"tensors", {a, b}}}.dump()),
+      adapter.path() / "adapter_model.safetensors");
+  for (const std::size_t ranks : {0, 2}) {
+    const Finished finished =
+        run(ranks, {"generate", "--model", folder, "--tokens", (folder / "prompt.json").string(), "--json",
+                    "--same-bits", "--seed", "5", "--ignore-eos", "--max-tokens", "12", "--steps", "4",
+                    "--lora", "tuned=" + adapter.path().string()});
+    expect_success_without_vision(finished);
+  }
 }
 
 TEST(Canvases, DrawTheSameTextFromASeedOnSeveralRanks) {

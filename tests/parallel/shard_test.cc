@@ -227,6 +227,9 @@ TEST(SplitByWeights, CoversEverythingOnceAndGivesEveryRankSomething) {
           const Range part = split_by_weights(total, {rank, split.size(), split}, granule);
           ASSERT_EQ(part.begin, end) << total << " rank " << rank;
           ASSERT_LE(part.begin, part.end);
+          if (rank == 0 && total != 0) {
+            ASSERT_FALSE(part.empty()) << total;
+          }
           if ((total + granule - 1) / granule >= split.size()) {
             ASSERT_FALSE(part.empty()) << total << " " << rank;
           }

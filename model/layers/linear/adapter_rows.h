@@ -16,8 +16,6 @@ class AdapterRows {
   struct Group {
     std::size_t adapter = 0;          // index + 1
     std::vector<std::size_t> rows{};  // in ascending order
-
-    bool is_contiguous() const { return rows.back() - rows.front() + 1 == rows.size(); }
   };
 
   AdapterRows() = default;

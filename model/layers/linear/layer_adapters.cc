@@ -3,13 +3,12 @@
 #include "model/files/printable.h"
 #include "model/kernels/elementwise.h"
 #include "model/kernels/experts.h"
+#include "model/layers/linear/adapted_rows.h"
 #include "model/layers/linear/adapter_weight.h"
-#include "model/weights/adapters/adapter.h"
 #include "tp/internal/require.h"
 #include "tp/internal/threads.h"
 
 #include <algorithm>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -17,9 +16,6 @@
 
 namespace tp {
 namespace {
-
-// Rows that are computed at once, which limits the memory for B (A x).
-constexpr std::size_t kAdaptedRows = 128;
 
 void check_factors_of_layer(const Adapter& adapter, const AdapterLayer& found, const StoredLayer& layer) {
   require<CheckpointError>(!found.is_embedding && found.a.shape.columns == layer.shape.columns &&
@@ -46,13 +42,11 @@ const AdapterLayer* factors_of(WeightLoader& loader, const Adapter& adapter, con
 }  // namespace
 
 LayerAdapters::LayerAdapters(WeightLoader& loader, std::span<const OwnedRows> parts) {
-  const Adapters* const adapters = loader.adapters();
-  for (std::size_t index = 0; adapters != nullptr && index < adapters->all().size(); ++index) {
-    const Adapter& adapter = adapters->all()[index];
-    if (parts.empty()) continue;
+  if (parts.empty()) return;
+  for_adapters(loader, [&](std::size_t index, const Adapter& adapter) {
     const std::size_t columns = parts.front().layer.shape.columns;
     StackedRows a(loader, columns);
-    Factors factors{.adapter = index + 1, .a = {}, .scaled = {}, .ups = {}};
+    Factors factors{.adapter = index, .a = {}, .scaled = {}, .ups = {}};
     std::size_t first = 0;             // output feature
     std::vector<std::string> stacked;  // the layers of factors.scaled
     for (std::size_t begin = 0, end = 0; begin < parts.size(); begin = end) {
@@ -84,31 +78,30 @@ LayerAdapters::LayerAdapters(WeightLoader& loader, std::span<const OwnedRows> pa
       }
       first += rows;
     }
-    if (factors.ups.empty()) continue;
+    if (factors.ups.empty()) return;
     factors.a.push_back(a.packed(loader, {0, columns}));
     all_.push_back(std::move(factors));
-  }
+  });
 }
 
 LayerAdapters::LayerAdapters(WeightLoader& loader, const StoredLayer& layer, Range columns,
                              std::size_t leaf) {
-  const Adapters* const adapters = loader.adapters();
-  for (std::size_t index = 0; adapters != nullptr && index < adapters->all().size(); ++index) {
-    const AdapterLayer* const found = factors_of(loader, adapters->all()[index], layer);
-    if (found == nullptr) continue;
+  for_adapters(loader, [&](std::size_t index, const Adapter& adapter) {
+    const AdapterLayer* const found = factors_of(loader, adapter, layer);
+    if (found == nullptr || columns.empty()) return;
     StackedRows a(loader, columns.size());
     a.append(found->a, {{0, found->rank()}, columns});
     StackedRows b(loader, found->rank());
     b.append(found->b, TensorSlice::whole(found->b.shape));
     const Range ranks{0, found->rank()};
-    Factors factors{.adapter = index + 1, .a = {}, .scaled = {{ranks, found->scale}}, .ups = {}};
+    Factors factors{.adapter = index, .a = {}, .scaled = {{ranks, found->scale}}, .ups = {}};
     const std::size_t step = leaf == 0 ? columns.size() : leaf;
     for (std::size_t begin = 0; begin < columns.size(); begin += step)
       factors.a.push_back(a.packed(loader, {begin, std::min(begin + step, columns.size())}));
     // With leaves, the product with B is the result of one leaf.
     factors.ups.push_back({ranks, 0, b.packed(loader, ranks, leaf == 0 ? 0 : found->rank())});
-    if (!factors.a.empty()) all_.push_back(std::move(factors));
-  }
+    all_.push_back(std::move(factors));
+  });
 }
 
 const LayerAdapters::Factors* LayerAdapters::find(std::size_t adapter) const {
@@ -132,36 +125,18 @@ void LayerAdapters::add_to(TensorView<const float> x, const StepContext& step, T
 
 template <class T>
 void LayerAdapters::add(TensorView<const float> x, const StepContext& step, TensorView<T> y) const {
-  if (empty() || x.rows() == 0 || !change(step)) return;
-  if (step.adapters == nullptr) {
-    require<std::logic_error>(y.empty(), "a step does not say which rows have adapters");
-    // A shape-only step needs as much memory as any step: with few rows, products take other paths.
-    std::vector<std::size_t> rows(std::min(x.rows(), kAdaptedRows));
-    std::iota(rows.begin(), rows.end(), std::size_t{0});
-    for (const Factors& factors : all_) {
-      add_rows(factors, x, rows, true, step, y);
-      for (std::size_t few = 1; few <= std::min(rows.size(), kernels::kMostFewTokens); ++few)
-        add_rows(factors, x, std::span(rows).first(few), true, step, y);
-    }
-    return;
-  }
-  require<std::logic_error>(step.adapters->rows() == x.rows(),
-                            "a layer with adapters has {} rows, and the adapters of {} rows are known",
-                            x.rows(), step.adapters->rows());
-  for (const AdapterRows::Group& group : step.adapters->groups()) {
-    const Factors* const factors = find(group.adapter);
-    if (factors == nullptr) continue;
-    const std::span<const std::size_t> rows(group.rows);
-    for (std::size_t begin = 0; begin < rows.size(); begin += kAdaptedRows)
-      add_rows(*factors, x, rows.subspan(begin, std::min(kAdaptedRows, rows.size() - begin)),
-               !group.is_contiguous(), step, y);
-  }
+  require<std::logic_error>(empty() || step.adapters != nullptr || y.empty(),
+                            "a step does not say which rows have adapters");
+  for_adapted_rows(all_, step, x.rows(), [&](const Factors& factors, std::span<const std::size_t> rows) {
+    add_rows(factors, x, rows, step, y);
+  });
 }
 
 template <class T>
 void LayerAdapters::add_rows(const Factors& factors, TensorView<const float> x,
-                             std::span<const std::size_t> rows, bool gathers, const StepContext& step,
+                             std::span<const std::size_t> rows, const StepContext& step,
                              TensorView<T> y) const {
+  const bool gathers = step.adapters == nullptr || rows.back() - rows.front() + 1 != rows.size();
   Workspace& workspace = step.workspace;
   const Workspace::Frame frame(workspace);
   TensorView<const float> in = x.rows_from(rows.front(), gathers ? 1 : rows.size());

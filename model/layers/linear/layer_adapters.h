@@ -64,7 +64,7 @@ class LayerAdapters {
   void add(TensorView<const float> x, const StepContext& step, TensorView<T> y) const;
   template <class T>
   void add_rows(const Factors& factors, TensorView<const float> x, std::span<const std::size_t> rows,
-                bool gathers, const StepContext& step, TensorView<T> y) const;
+                const StepContext& step, TensorView<T> y) const;
 
   std::vector<Factors> all_;  // in the order of adapters
 };

@@ -102,12 +102,13 @@ class GgufAdapterReader {
     const std::vector<std::string> of_model = names_.in_checkpoint(weight);
     const std::optional<GgufPlace> place =
         of_model.size() == 1 ? names_.find(of_model.front()) : std::optional<GgufPlace>();
+    constexpr std::string_view kWeight = ".weight";
     require<ConfigError>(
-        place && place->tensor == weight.name && !place->is_stack && !place->expert,
+        place && place->tensor == weight.name && !place->is_stack && !place->expert &&
+            of_model.front().ends_with(kWeight),
         "{}: cannot use {}: expected factors of a layer of the model; choose an adapter of this "
         "model",
         where(), printable(name));
-    constexpr std::string_view kWeight = ".weight";
     const std::string& layer_name = of_model.front();
     AdapterLayer& layer = adapter.layers[layer_key(layer_name.substr(0, layer_name.size() - kWeight.size()))];
     layer.is_embedding = weight.name == "token_embd.weight";
@@ -118,7 +119,8 @@ class GgufAdapterReader {
     (is_a ? layer.a : layer.b) = matrix_of(name, entry, is_a, order, has_token_rows);
     if (!is_a) return;
     const double scale = options_.scale * alpha_ / static_cast<double>(layer.a.shape.rows);
-    require<ConfigError>(std::isfinite(scale), "{}: the scale of {} is {}, expected a number", where(),
+    require<ConfigError>(std::abs(scale) <= std::numeric_limits<float>::max(),
+                         "{}: the scale of {} is {}, expected a number that float32 can hold", where(),
                          printable(name), scale);
     layer.scale = static_cast<float>(scale);
   }

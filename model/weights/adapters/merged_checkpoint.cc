@@ -52,11 +52,11 @@ FactorPart part_of_factor(const AdapterMatrix& matrix, Range rows, Range columns
 
 MergedCheckpoint::MergedCheckpoint(std::unique_ptr<WeightSource> stored, Adapters adapters,
                                    const ModelSpec& spec)
-    : stored_(std::move(stored)), merged_(std::move(adapters)) {
-  const TensorNames names = spec.names.as_stored_in(*stored_);
+    : SourceDecorator(std::move(stored)), merged_(std::move(adapters)) {
+  const TensorNames names = spec.names.as_stored_in(this->stored());
   if (names.block(0).transposed) blocks_ = layer_key(names.prefix + names.blocks);
   std::set<std::string> known;
-  for (const std::string& name : stored_->names()) known.insert(layer_key(name));
+  for (const std::string& name : this->stored().names()) known.insert(layer_key(name));
   std::set<std::string> tied;
   for (const std::string& table : {names.lm_head, names.embed_tokens}) {
     if (spec.tied_embeddings) tied.insert(layer_key(tensor_names::weight_of(table)));
@@ -91,7 +91,7 @@ bool MergedCheckpoint::changes(std::string_view tensor) const {
 
 // A sum has no type of the file. A tensor in place of another one keeps its own.
 DType MergedCheckpoint::dtype(const std::string& name) const {
-  DType type = stored_->dtype(name);
+  DType type = stored().dtype(name);
   for (const Adapter& adapter : merged_.all()) {
     if (const AdapterMatrix* const own = adapter.find_tensor(name)) type = own->type;
     if (adapter.find(merged_layer_of(name)) != nullptr) type = DType::f32;
@@ -100,16 +100,16 @@ DType MergedCheckpoint::dtype(const std::string& name) const {
 }
 
 std::optional<WeightType> MergedCheckpoint::group_type(const std::string& name, Range columns) const {
-  return changes(name) ? std::nullopt : stored_->group_type(name, columns);
+  return changes(name) ? std::nullopt : stored().group_type(name, columns);
 }
 
 std::optional<StoredRows> MergedCheckpoint::stored_rows(const std::string& name, MatrixShape shape,
                                                         const TensorSlice& slice) const {
-  return changes(name) ? std::nullopt : stored_->stored_rows(name, shape, slice);
+  return changes(name) ? std::nullopt : stored().stored_rows(name, shape, slice);
 }
 
 void MergedCheckpoint::expect(const std::string& name, MatrixShape shape, const std::string& reason) const {
-  stored_->expect(name, shape, reason);
+  stored().expect(name, shape, reason);
   for (const Adapter& adapter : merged_.all()) {
     const auto check = [&](MatrixShape found) {
       require<CheckpointError>(
@@ -127,7 +127,7 @@ void MergedCheckpoint::expect(const std::string& name, MatrixShape shape, const 
 
 void MergedCheckpoint::read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                             TensorView<float> out) const {
-  stored_->read(name, shape, slice, out);
+  stored().read(name, shape, slice, out);
   for (const Adapter& adapter : merged_.all()) {
     if (const AdapterMatrix* const own = adapter.find_tensor(name)) own->read(slice, out);
     const AdapterLayer* const layer = adapter.find(merged_layer_of(name));

@@ -106,10 +106,12 @@ class PeftReader {
     if (part == PeftPart::embedding_a || part == PeftPart::embedding_b) layer.is_embedding = true;
     require_untied(name, layer.is_embedding || module.ends_with("lm_head"));
     if (part != PeftPart::a && part != PeftPart::embedding_a) return;
+    if (matrix.shape.rows == 0) return;  // check_factors refuses it
     const double scale = options_.scale * config_.scale_of(std::string(module), matrix.shape.rows);
-    require<ConfigError>(std::isfinite(scale),
-                         "{}: the scale of {} is {}, expected a number; lower its alpha", where(),
-                         printable(name), scale);
+    require<ConfigError>(std::abs(scale) <= std::numeric_limits<float>::max(),
+                         "{}: the scale of {} is {}, expected a number that float32 can hold; lower its "
+                         "alpha, or the SCALE of --lora",
+                         where(), printable(name), scale);
     layer.scale = static_cast<float>(scale);
   }
 
