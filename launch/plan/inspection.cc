@@ -48,7 +48,7 @@ std::string attention_text(const CheckpointConfig& config) {
 
 std::string text_of(const TypeUse& use) {
   return fmt::format("{} x {} ({})", use.tensors, use.type,
-                     use.held_as ? fmt::format("auto: {}", name_of(*use.held_as)) : "cannot be read");
+                     use.held_as ? fmt::format("auto: {}", name_of(*use.held_as)) : "not a type of weights");
 }
 
 // Without its article.

@@ -159,6 +159,7 @@ struct CheckpointConfig : ModelConfig {
   LaurelConfig laurel;
   AltUpConfig altup;
   HyperConnectionConfig hyper_connection;
+  bool attn_res_norms = true;  // false: the projections contain the gains of attention residuals' norms
   std::size_t attn_res_block_size = 0;  // layers between those that begin a sum; 0: no attention residuals
   std::vector<std::size_t> intermediate_sizes{};  // [layers] or empty: intermediate_size
   // [layers] or empty: the part of an MLP's gates that become 0, if gates are distributed normally

@@ -18,4 +18,8 @@ inline constexpr const char* kRankOutOfMemory =
 // either succeeds on all ranks or fails on all ranks.
 void fail_together(Communicator& comm, const std::function<void()>& work);
 
+// Runs `work`, in which only some ranks communicate, inside fail_together of all ranks. Replaces their
+// AgreedError by another Error, because the other ranks do not know it yet.
+void fail_among_some(const std::function<void()>& work);
+
 }  // namespace tp

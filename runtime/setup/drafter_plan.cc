@@ -39,20 +39,25 @@ void require_fits(const EnginePlan& drafter, const EnginePlan& target) {
   require<ConfigError>(
       target.options.pipeline == 1,
       "cannot guess tokens with {}: expected ranks that all have the model's hidden states, found {} stages "
-      "of "
-      "`pipeline`, each of which has the states of its own layers; leave `pipeline` out, or guess in another "
+      "of `pipeline`, each of which has the states of its own layers; leave `pipeline` out, or guess in "
+      "another "
       "way",
       name, target.options.pipeline);
   require<ConfigError>(
       streams_of(spec) == 1,
-      "cannot guess tokens with {}: expected a model with one residual stream, found {} with "
-      "{}; guess in another way",
+      "cannot guess tokens with {}: expected a model with one residual stream, found {} with {}; "
+      "guess in another way",
       name, target.config.architecture, streams_of(spec));
   require<ConfigError>(own.drafter->stream_size == spec.hidden_size,
                        "cannot guess tokens with {}: expected a target whose hidden_size is {}, as its "
-                       "config.json says, found "
-                       "{}; use the target for which the drafter was trained",
+                       "config.json says, found {}; "
+                       "use the target for which the drafter was trained",
                        name, own.drafter->stream_size, spec.hidden_size);
+  const std::size_t block = own.drafter->block ? own.drafter->block->size : 0;
+  require<ConfigError>(block <= drafter.step_limits().tokens,
+                       "cannot guess tokens with {}: expected steps of at least {} tokens, the size of its "
+                       "blocks, found {}; increase `prefill_chunk` or `max_sequences`",
+                       name, block, drafter.step_limits().tokens);
   captured_places(drafter.config.drafter, spec.blocks.size());  // throws if layers are missing
 }
 
@@ -64,8 +69,8 @@ std::unique_ptr<WeightSource> open_drafter(const EnginePlan& plan) {
   if (has_embedding && has_head) return own;
   require<ConfigError>(has_head || !has_embedding || !plan.config.tie_word_embeddings,
                        "cannot guess tokens with {}: expected an LM head, in the checkpoint or the target's, "
-                       "found an embedding "
-                       "that is also the LM head (tie_word_embeddings); use another drafter",
+                       "found "
+                       "an embedding that is also the LM head (tie_word_embeddings); use another drafter",
                        plan.options.model.string());
   const ModelSpec spec = plan.target->spec();
   require_plain_tables(plan, spec);

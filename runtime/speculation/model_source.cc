@@ -64,8 +64,8 @@ std::vector<Draft> ModelSource::draft(std::span<const DraftQuery> all) {
     Text& text = follow(query, all[i].tokens.front());
     const std::size_t most = most_of(query);
     const bool follows = limits_.follows() && query.tokens.size() <= limits_.max_length;
-    const std::size_t needed = query.tokens.size() - (limits_.drafts_blocks() ? 1 : 0);
-    if ((most > 0 || follows) && !text.has_unknown) members.push_back({&query, &text, most, needed});
+    if ((most > 0 || follows) && !text.has_unknown)
+      members.push_back({&query, &text, most, needed_by(query)});
   }
   const Stopwatch watch;
   catch_up(members);
@@ -117,7 +117,7 @@ bool ModelSource::is_behind(const DraftQuery& query) const {
 // Whether the sequence is new and the target has computed nothing of it yet, because it found the beginning
 // in its cache. Later, more of this beginning may be found in the draft model's cache.
 bool ModelSource::is_early(const DraftQuery& query) const {
-  const std::size_t needed = query.tokens.size() - (limits_.drafts_blocks() ? 1 : 0);
+  const std::size_t needed = needed_by(query);
   return limits_.has_state && needed > 0 && !texts_.contains(query.sequence) &&
          !limits_.has_state(query.sequence, needed - 1);
 }

@@ -75,7 +75,7 @@ class ModelSource : public DraftSource {
     std::size_t seen = 0;       // tokens of the last query
     std::size_t computed = 0;   // number of these tokens in the cache
     std::size_t committed = 0;  // number of tokens that other sequences may share
-    std::size_t complete = 0;   // number of tokens before the first one whose state was missing
+    std::size_t complete = 0;   // number of tokens before the first missing state
     Draft guessed{};            // draft after the seen tokens; the cache contains all but its last token
     std::vector<double> probabilities{};  // [guessed.tokens], from the draft model
     bool announced = false;               // the ranks have block tables for the sequence
@@ -98,6 +98,10 @@ class ModelSource : public DraftSource {
   bool is_behind(const DraftQuery& query) const;
   bool is_early(const DraftQuery& query) const;
   std::size_t most_of(const DraftQuery& query) const;
+  // The tokens that the cache must have before drafts. A block begins with the last token.
+  std::size_t needed_by(const DraftQuery& query) const {
+    return query.tokens.size() - (limits_.drafts_blocks() ? 1 : 0);
+  }
   bool reserve(std::uint64_t sequence, std::size_t tokens);
   std::vector<BlockId> take_unsent_blocks(const DraftQuery& query, Text& text) const;
   void add_chunk(Member& member, std::size_t first, std::span<const TokenId> tokens, bool chooses,

@@ -278,8 +278,10 @@ std::unique_ptr<DraftModel> load_draft(Communicator& comm, const DraftPlan& draf
   }
   std::unique_ptr<DraftModel> model;
   fail_together(comm, [&] {
-    if (comm.is_root())
+    if (!comm.is_root()) return;
+    fail_among_some([&] {
       model = std::make_unique<DraftModel>(comm, std::vector<std::size_t>{0}, std::move(plan), others);
+    });
   });
   return model;
 }

@@ -93,21 +93,11 @@ std::string fit_into_memory(Communicator& comm, Pipeline& pipeline, EnginePlan& 
   return std::move(cache.notice);
 }
 
-// An error in one stage, to be reported to the other stages.
-class StageError : public Error {
- public:
-  explicit StageError(const AgreedError& error) : Error(error.what()), kind_(error.kind()) {}
-  ErrorKind kind() const noexcept override { return kind_; }
-
- private:
-  ErrorKind kind_;
-};
-
 // Runs `load`, in which only the ranks of this stage communicate. After an error, all ranks of the stage must
 // stop loading before the other stages learn of the error.
 void load_in_stage(Communicator& tensor, const std::function<void()>& load) {
   std::optional<PackedCacheError> damage;
-  try {
+  fail_among_some([&] {
     fail_together(tensor, [&] {
       try {
         load();
@@ -115,9 +105,7 @@ void load_in_stage(Communicator& tensor, const std::function<void()>& load) {
         damage = error;
       }
     });
-  } catch (const AgreedError& error) {
-    throw StageError(error);
-  }
+  });
   if (damage) throw PackedCacheError(*damage);
 }
 

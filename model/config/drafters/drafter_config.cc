@@ -135,7 +135,8 @@ void set_places(const json& document, const std::string& where, json& fields) {
 void flatten_speculators(const json& document, const std::string& where, json& fields) {
   const JsonNode layer = JsonNode(document, where).at("transformer_layer_config");
   layer.for_each_member([&](const std::string& key, const json& value) {
-    if (!is_set(fields, key.c_str()) && key != "architectures") fields[key] = value;
+    const bool is_own = key == "architectures" || key == kPlacesField;
+    if (!is_set(fields, key.c_str()) && !is_own) fields[key] = value;
   });
   const std::string type = layer.string_or("model_type", "llama");
   if (type != "llama") refuse_drafter(where, fmt::format("a layer of the model_type \"{}\"", type));
@@ -179,6 +180,7 @@ json flat_dflash(const json& document, const std::string& architecture, const st
   }
   if (is_set(fields, "draft_vocab_size") && fields["draft_vocab_size"] != fields.value("vocab_size", json()))
     refuse_drafter(where, fmt::format("a draft_vocab_size of {}", fields["draft_vocab_size"].dump()));
+  fields.erase(kPlacesField);
   if (const auto places = places_in(JsonNode(fields, where), "target_layer_ids", 1))
     fields[kPlacesField] = *places;
   if (architecture == kDSpark && !is_set(fields, "sample_from_anchor")) fields["sample_from_anchor"] = true;
@@ -188,6 +190,11 @@ json flat_dflash(const json& document, const std::string& architecture, const st
 
 void read_dflash(const JsonNode& fields, const std::string& where, DrafterConfig& config) {
   config.layers = fields.at("num_hidden_layers").size();
+  require<ConfigError>(
+      !config.places.empty() || config.layers <= kMostStreams,
+      "{}: expected target_layer_ids or at most {} layers, found {} layers without it; check "
+      "config.json",
+      where, kMostStreams, config.layers);
   config.target_layers = fields.count_or("num_target_layers", 0);
   config.block_size = fields.at("block_size").size();
   constexpr std::size_t kMostInBlock = 256;
@@ -274,6 +281,7 @@ json drafter_fields(const json& document, const std::string& where) {
       architecture != "Eagle3LlamaForCausalLM")
     return document;
   json fields = document;
+  fields.erase(kPlacesField);
   if (is_of_speculators) flatten_speculators(document, where, fields);
   set_places(document, where, fields);
   fields["architectures"] = {kEagle3};

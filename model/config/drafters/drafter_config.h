@@ -66,7 +66,8 @@ std::size_t captured_streams(const DrafterConfig& config);
 // The places of these streams in a target with this many layers. Throws ConfigError if the target has too few
 // layers.
 std::vector<std::size_t> captured_places(const DrafterConfig& config, std::size_t target_layers);
-// The places in words: "after 2, 16 and 29 layers", or a rule if they depend on the target's layers.
+// The places in words: "after 2, 16, 29 layers of the target", or a rule if they depend on the target's
+// layers.
 std::string describe_places(const DrafterConfig& config);
 
 }  // namespace tp

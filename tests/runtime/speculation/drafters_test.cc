@@ -8,6 +8,7 @@
 #include "tests/model/model_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/drafter_fixture.h"
+#include "tests/reference/json_file.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/speculation/speculated_requests.h"
 #include "tp/error.h"
@@ -251,7 +252,8 @@ TEST(Drafters, AreRightAsOftenAsInTheirOwnCodesRun) {
   }
 }
 
-// The bits of the drafter's numbers decide which drafts come, so their counts show a difference.
+// The bits of the drafter's numbers decide which drafts come, so their counts show a difference. No draft of
+// DFlash's fixture is accepted here, so only its texts are compared.
 TEST(Drafters, GiveTheSameTextsAndDraftsForCachedPrefixesAndInBatches) {
   for (const DrafterFixture& fixture : reference::drafter_fixtures()) {
     SCOPED_TRACE(fixture.name);
@@ -264,7 +266,7 @@ TEST(Drafters, GiveTheSameTextsAndDraftsForCachedPrefixesAndInBatches) {
         return engine.status().speculation.accepted_tokens() - before;
       };
       const std::uint64_t alone = accepted_by(1);
-      if (config_of(fixture).kind == DrafterKind::eagle3) {
+      if (config_of(fixture).kind != DrafterKind::dflash) {
         EXPECT_GT(alone, 0U) << "the test proves nothing";
       }
       EXPECT_EQ(accepted_by(1), alone) << "a prompt that is found in the caches";
@@ -275,6 +277,20 @@ TEST(Drafters, GiveTheSameTextsAndDraftsForCachedPrefixesAndInBatches) {
 
 std::string refusal_of(const EngineOptions& options) {
   return test::error_of<AgreedError>([&] { Engine engine(test::world(), options); });
+}
+
+// Only the first rank loads the drafter.
+TEST(Drafters, FailOnAllRanksIfTheFirstRankCannotLoadThem) {
+  const DrafterFixture fixture = reference::drafter_fixture("dspark-qwen3");
+  reference::Fixture draft;
+  draft.folder = fixture.draft;
+  const test::ModelFolder folder(draft);
+  nlohmann::json config = reference::read_json(fixture.draft / "config.json");
+  config["enable_confidence_head"] = false;
+  folder.write("config.json", config.dump());
+  EngineOptions options = options_of(fixture, DraftRanks::first);
+  options.speculation.model = folder.path();
+  EXPECT_CONTAINS(refusal_of(options), "found confidence_head.proj");
 }
 
 TEST(Drafters, RefuseTargetsThatDoNotFit) {
