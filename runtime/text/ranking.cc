@@ -54,8 +54,8 @@ Request pair_request(const Engine& engine, std::string_view first, std::string_v
 
 Request prompt_or_pair_request(const Engine& engine, std::string_view first, std::string_view second) {
   const std::string& form = engine.info().config.pair_template;
-  if (form.empty() || !first.starts_with(form.substr(0, form.find('\n'))))
-    return pair_request(engine, first, second);
+  const std::string line = form.substr(0, form.find('\n'));
+  if (line.empty() || !first.starts_with(line)) return pair_request(engine, first, second);
   return request_of({engine.encode(MarkedText(std::string(first).append(second)))});
 }
 
@@ -130,8 +130,8 @@ std::size_t Ranking::cut(std::string& text, std::size_t most) const {
   return most;
 }
 
-// A prompt ends when it has max_documents, or no room for a longest document. The query is in it twice. What
-// else the template contains is not counted, as in the model's own code.
+// A prompt ends when it has max_documents, or no room for a longest document. The query is in it twice. The
+// template's other tokens are not counted, as in the model's own code.
 void Ranking::add_list(std::string_view query, std::span<const std::string> documents) {
   if (documents.empty()) return;
   const ListPrompt& form = engine_->info().config.list_prompt;
@@ -152,6 +152,7 @@ void Ranking::add_list(std::string_view query, std::span<const std::string> docu
   }
 }
 
+// Divides a list that does not fit together with its template.
 void Ranking::add_prompt(std::string_view query, std::span<const std::string> documents) {
   const ListPrompt& form = engine_->info().config.list_prompt;
   MarkedText prompt =
@@ -160,6 +161,11 @@ void Ranking::add_prompt(std::string_view query, std::span<const std::string> do
     prompt.append(fill_in(form.document, {{"{index}", std::to_string(i)}, {"{document}", documents[i]}}));
   prompt.append(fill_in(form.end, {{"{query}", query}}));
   Request request = request_of({engine_->encode(prompt)});
+  if (request.prompt.size() > engine_->info().options.max_length && documents.size() > 1) {
+    const std::size_t half = documents.size() / 2;
+    add_prompt(query, documents.first(half));
+    return add_prompt(query, documents.subspan(half));
+  }
   for (std::size_t place = 0; place < request.prompt.size(); ++place) {
     if (request.prompt[place] == marks_->document || request.prompt[place] == marks_->query)
       request.states_at.push_back(place);

@@ -161,6 +161,21 @@ TEST(ListReranker, DividesLongListsAmongPrompts) {
   });
 }
 
+TEST(ListReranker, DividesAListThatDoesNotFitWithItsTemplate) {
+  if (!fits()) GTEST_SKIP() << "too few heads";
+  const ListRerankerFolder model;
+  run_engine(test::world(), {.model = model.path(), .max_length = 4096}, [&](Engine& engine) {
+    Ranking ranking(engine);
+    ranking.add("sky?", std::vector<std::string>{std::string(10, 'a'), std::string(2000, 'a'),
+                                                 std::string(2040, 'a')});
+    ASSERT_EQ(ranking.requests().size(), 3U);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(ranking.first_document(i), i);
+      EXPECT_LE(ranking.requests()[i].prompt.size(), 4096U);
+    }
+  });
+}
+
 TEST(ListReranker, CutsLongTextsLikeTheOriginalCode) {
   if (!fits()) GTEST_SKIP() << "too few heads";
   const ListRerankerFolder model;
