@@ -56,7 +56,9 @@ struct TimesOfMpirun {
 
 TimesOfMpirun times_of_mpirun() {
   const std::optional<Launcher> launcher = find_launcher();
-  if (launcher && launcher->name == "prterun") return {.until_loss = 80ms, .drain = 150ms};
+  // prted starts the ranks on other hosts.
+  const bool is_open_mpi_5 = launcher && (launcher->name == "prterun" || launcher->name == "prted");
+  if (is_open_mpi_5) return {.until_loss = 80ms, .drain = 150ms};
   return {};
 }
 

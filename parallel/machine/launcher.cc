@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <map>
 #include <sstream>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -153,10 +154,12 @@ std::vector<std::string> options_of(const Launcher& launcher) {
 std::vector<std::string> options_before(std::string_view program, std::vector<std::string> command_line) {
   if (command_line.empty()) return {};
   command_line.erase(command_line.begin());
-  command_line.erase(
-      std::ranges::find(command_line, program,
-                        [](const std::string& word) { return fs::path(word).filename().string(); }),
-      command_line.end());
+  // The value of --wdir may have the program's name, too.
+  const auto is_program = [&](const std::string& word) {
+    std::error_code ignored;
+    return fs::path(word).filename() == program && !fs::is_directory(word, ignored);
+  };
+  command_line.erase(std::ranges::find_if(command_line, is_program), command_line.end());
   return command_line;
 }
 

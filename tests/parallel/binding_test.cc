@@ -100,6 +100,8 @@ TEST(OptionsBefore, AreTheLaunchersWithoutThoseOfTheProgram) {
       (Words{"-np", "2"}));
   EXPECT_EQ(options_before("tp-infer", {"prterun", "-np", "2", "sh", "start.sh"}),
             (Words{"-np", "2", "sh", "start.sh"}));
+  EXPECT_EQ(options_before("tmp", {"prterun", "--wdir", "/tmp", "-np", "2", "bin/tmp"}),
+            (Words{"--wdir", "/tmp", "-np", "2"}));
   EXPECT_EQ(options_before("tp-infer", {}), Words{});
 }
 
