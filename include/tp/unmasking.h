@@ -54,8 +54,8 @@ struct Unmasking {
   // Unset: EngineOptions::unmask_cache. If the engine's value is `exact`, Engine::submit throws RequestError
   // for any other value.
   std::optional<UnmaskCache> cache{};
-  // For canvases: the tokens that replace random ones, in the order in which passes need them, a canvas at a
-  // time; later ones are random. For comparisons with other programs.
+  // Tokens to use instead of a canvas's random tokens, for comparisons with other programs. Each draw of a
+  // canvas uses the next element; draws after the last element are random.
   std::vector<std::vector<TokenId>> canvases{};
 
   bool operator==(const Unmasking&) const = default;
@@ -70,8 +70,8 @@ struct CanvasDefaults {
   // temperature multiplies it.
   float t_min = 0.4F;
   float t_max = 0.8F;
-  // A pass accepts the proposals with the lowest entropies, in nats, as long as the entropies of those
-  // accepted before add up to at most this.
+  // A pass accepts proposals in the order of their entropies, in nats, until the entropies of the accepted
+  // proposals exceed this sum.
   float entropy_bound = 0.1F;
   // A canvas ends early if its most probable tokens have been the same in this many earlier passes, and its
   // mean entropy is below the threshold.
@@ -101,8 +101,7 @@ struct Proposal {
   TokenId best = -1;        // the most probable token, if the measure is the entropy; else -1
 };
 
-// An unmasked position and its token.
-// Of a canvas: a position whose proposal the pass has accepted, and this proposal.
+// An unmasked position and its token; in a canvas, an accepted position and its proposal.
 struct UnmaskedToken {
   std::size_t position = 0;  // position in the sequence, including the prompt
   TokenId id = 0;

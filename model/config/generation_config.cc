@@ -145,7 +145,8 @@ void read_whole(const JsonNode& fields, const char* name, int least, std::size_t
   number = static_cast<std::size_t>(found);
 }
 
-// Reads DiffusionGemma's sampler. Throws ConfigError if it is another one, or has other settings.
+// Reads DiffusionGemma's sampler. Throws ConfigError if the sampler has a
+// different class or unknown settings.
 void read_canvas_sampler(const JsonNode& sampler, const std::string& file, CanvasDefaults& canvas) {
   constexpr std::string_view kClass = "_cls_name";
   constexpr std::string_view kSupported = "EntropyBoundSamplerConfig";
@@ -216,7 +217,7 @@ void leave_out_habits(GenerationConfig& config) {
 
 }  // namespace
 
-GenerationConfig load_generation_config(const std::filesystem::path& directory) {
+GenerationConfig load_generation_config(const std::filesystem::path& directory, bool has_canvases) {
   GenerationConfig config;
   config.sampling.temperature = 0.0F;
   const std::filesystem::path own = directory / "generation_config.json";
@@ -231,7 +232,7 @@ GenerationConfig load_generation_config(const std::filesystem::path& directory) 
     if (has_own) {
       read_ids(fields, "eos_token_id", config.eos_token_ids);
       config.says_if_it_draws = fields.has("do_sample");
-      read_canvas(fields, config.generation.canvas);
+      if (has_canvases) read_canvas(fields, config.generation.canvas);
     } else {
       leave_out_habits(config);
     }

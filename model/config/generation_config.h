@@ -20,7 +20,8 @@ struct GenerationConfig {
 // Reads generation_config.json from a model's folder. Without this file, reads the fields that older models
 // have in config.json; without either file, returns the defaults (greedy). If generation_config.json omits
 // the decoder's start token, forced first and last tokens, forbidden tokens or beam search settings, they
-// come from config.json. Throws CheckpointError or ConfigError if a file is invalid.
-GenerationConfig load_generation_config(const std::filesystem::path& directory);
+// come from config.json. `has_canvases`: whether the model has canvases, whose settings are then read, too.
+// Throws CheckpointError or ConfigError if a file is invalid.
+GenerationConfig load_generation_config(const std::filesystem::path& directory, bool has_canvases = false);
 
 }  // namespace tp

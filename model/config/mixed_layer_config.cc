@@ -102,6 +102,7 @@ void read_attention_residuals(const JsonNode& fields, const std::string& where, 
   std::size_t& size = config.attn_res_block_size;
   if (size == 0) return;
   fields.update_size({"attn_res_block_size"}, size);
+  fields.update({"attn_res_norms"}, config.attn_res_norms);
   require<ConfigError>((config.num_hidden_layers - 1) / size < kMostSums,
                        "{}: attn_res_block_size must let at most {} of the {} layers begin a sum, found {}; "
                        "check config.json",

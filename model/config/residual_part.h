@@ -129,7 +129,7 @@ void write_hyper_connections(const HyperConnectionConfig& config, Values& values
 
 // Before a half of a block, and before the final norm. GGUF files have the product of both.
 struct DepthAttentionNames {
-  std::string norm;  // without it, its gain is part of proj
+  std::string norm;  // absent in GGUF files, whose proj contains its gain
   std::string proj;
 };
 

@@ -15,7 +15,7 @@ namespace {
 // Some columns of a head's matrix in one run.
 class ColumnScan {
  public:
-  // `blocks`: of the head's columns.
+  // `blocks`: number of blocks of 16 columns.
   ColumnScan(const WkvScan& scan, const RecurrentRun& run, std::size_t head, std::size_t first_block,
              std::size_t blocks)
       : scan_(scan),
@@ -67,7 +67,7 @@ class ColumnScan {
   std::size_t columns_;
 };
 
-// Blocks of a task: all of a head's, unless some threads would have no head.
+// A task gets all blocks of a head, or fewer if there are more threads than heads.
 std::size_t blocks_of_task(std::size_t blocks, std::size_t heads, std::size_t work) {
   const std::size_t threads = work < kMinParallelWork ? 1 : static_cast<std::size_t>(omp_get_max_threads());
   const std::size_t parts = std::clamp<std::size_t>((threads + heads - 1) / heads, 1, blocks);

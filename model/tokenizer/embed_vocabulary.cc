@@ -3,6 +3,7 @@
 #include "model/files/printable.h"
 #include "model/tokenizer/gguf_vocabulary.h"
 #include "model/tokenizer/lost_flag.h"
+#include "model/tokenizer/rwkv_vocabulary.h"
 #include "model/tokenizer/steps/named_pre_tokenizer.h"
 #include "tp/internal/require.h"
 
@@ -146,7 +147,7 @@ std::vector<EmbeddedVocabulary> candidates(const SentencePieceModel& model, Embe
 }
 
 std::vector<EmbeddedVocabulary> candidates(const WordPiece& model, EmbeddedVocabulary vocabulary) {
-  if (!model.continues_as_it_begins()) return {};
+  if (!model.continues_as_it_begins() || byte_without_token(model.vocabulary())) return {};
   vocabulary.scheme = Scheme::longest_match;
   return {std::move(vocabulary)};
 }

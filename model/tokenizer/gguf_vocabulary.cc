@@ -66,7 +66,7 @@ std::optional<Scheme> scheme_of(std::string_view model) {
   return std::nullopt;
 }
 
-// Changes tokens from escaped bytes to the byte-level alphabet. Others are texts.
+// Changes tokens from escaped bytes to the byte-level alphabet. Tokens of other types are texts.
 void unescape_tokens(const GgufMetadata& metadata, EmbeddedVocabulary& vocabulary) {
   for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     if (id < vocabulary.types.size() && vocabulary.types[id] != TokenType::normal) continue;

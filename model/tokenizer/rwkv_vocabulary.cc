@@ -23,19 +23,13 @@ enum class Literal : std::uint8_t { text, bytes };
 // The value of `digits` hexadecimal digits at the beginning of a text, which are removed from it.
 std::optional<std::uint32_t> take_number(std::string_view& text, std::size_t digits) {
   if (text.size() < digits) return std::nullopt;
-  std::uint32_t value = 0;
-  for (const char digit : text.substr(0, digits)) {
-    const char* const known = "0123456789abcdef";
-    const std::string_view all(known);
-    const std::size_t place = all.find(static_cast<char>(digit >= 'A' && digit <= 'F' ? digit + 32 : digit));
-    if (place == all.npos) return std::nullopt;
-    value = value << 4 | static_cast<std::uint32_t>(place);
-  }
-  text.remove_prefix(digits);
+  const auto value = parse_number<std::uint32_t>(text.substr(0, digits), 16);
+  if (value) text.remove_prefix(digits);
   return value;
 }
 
-// Appends what an escape sequence stands for, after its backslash. Returns false if it is none.
+// Appends the character of an escape sequence, after its backslash. Returns false if the text is no escape
+// sequence.
 bool take_escape(std::string_view& text, Literal kind, std::string& out) {
   if (text.empty()) return false;
   const char name = text.front();
@@ -95,8 +89,8 @@ Line read_line(std::string_view line, std::size_t number, const std::string& fil
   require<CheckpointError>(
       id && *id >= 1 && *id < kMaxVocabularySize && bytes && size == bytes->size() && size >= 1 &&
           size <= kLongestToken,
-      "{}: line {} must be an id from 1 to {}, a token in quotes, and its 1 to {} bytes, found {} characters "
-      "that are not; the file may be damaged, get it again",
+      "{}: line {} must be an id from 1 to {}, a token in quotes, and the number of its bytes, at most {}; "
+      "found {} characters that differ; the file may be damaged, get it again",
       file, number, kMaxVocabularySize - 1, kLongestToken, line.size());
   return {*id, *bytes};
 }
@@ -151,6 +145,15 @@ std::string escaped_bytes(std::string_view bytes) {
   return text;
 }
 
+std::optional<int> byte_without_token(const Vocabulary& vocabulary) {
+  for (int byte = 0; byte < 256; ++byte) {
+    std::string text;
+    byte_level::append_encoded(text, std::string(1, static_cast<char>(byte)));
+    if (!vocabulary.find(text)) return byte;
+  }
+  return std::nullopt;
+}
+
 TokenizerParts longest_match_parts(const std::vector<std::pair<std::string_view, TokenId>>& tokens,
                                    const std::string& source) {
   std::vector<std::string_view> texts;
@@ -161,18 +164,16 @@ TokenizerParts longest_match_parts(const std::vector<std::pair<std::string_view,
                            "{}: expected different tokens, found two with the same bytes (\"{}\"); the file "
                            "may be damaged, get it again",
                            source, twice == texts.end() ? "" : *twice);
-  for (int byte = 0; byte < 256; ++byte) {
-    std::string text;
-    byte_level::append_encoded(text, std::string(1, static_cast<char>(byte)));
-    require<CheckpointError>(std::ranges::binary_search(texts, text),
-                             "{}: expected a token for every byte, found none for {}; the file may be "
-                             "damaged, get it again",
-                             source, byte);
-  }
+  Vocabulary vocabulary(tokens);
+  const std::optional<int> missing = byte_without_token(vocabulary);
+  require<CheckpointError>(!missing,
+                           "{}: expected a token for every byte, found none for {}; the file may be damaged, "
+                           "get it again",
+                           source, missing.value_or(0));
   // With a token for every byte, nothing is unknown.
-  TokenizerParts parts{.model = WordPiece(Vocabulary(tokens), {.unknown = tokens.front().second,
-                                                               .continuing_prefix = "",
-                                                               .max_characters = SIZE_MAX})};
+  TokenizerParts parts{.model = WordPiece(std::move(vocabulary), {.unknown = tokens.front().second,
+                                                                  .continuing_prefix = "",
+                                                                  .max_characters = SIZE_MAX})};
   parts.pre_tokenizer = PreTokenizer({ByteLevelSplit(false, false)});
   parts.decoder = TokenDecoder::byte_level();
   return parts;

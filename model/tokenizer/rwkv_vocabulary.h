@@ -15,11 +15,14 @@ namespace tp {
 // The tokenizer's file in RWKV's repositories.
 inline constexpr const char* kRwkvVocabularyFile = "rwkv_vocab_v20230424.txt";
 
-// Reads such a file. Each line contains an id, a token as a literal of Python, and the number of its bytes:
-// "257 '\t\t' 2", "129 b'\x80' 1". Id 0 ends a text. It is not in the file and is called <s>, unless
-// tokenizer_config.json names it. Source: hf_rwkv_tokenizer.py of RWKV/RWKV7-Goose-World3-1.5B-HF. Throws
-// CheckpointError if the file is damaged.
+// Reads RWKV's vocabulary file. Each line contains an id, a token as a literal of Python, and the number of
+// its bytes: "257 '\t\t' 2", "129 b'\x80' 1". Id 0 ends a text. It is not in the file and is called <s>,
+// unless tokenizer_config.json names it. Source: hf_rwkv_tokenizer.py of RWKV/RWKV7-Goose-World3-1.5B-HF.
+// Throws CheckpointError if the file is damaged.
 TokenizerParts parts_from_rwkv_vocabulary(const std::filesystem::path& file);
+
+// The first byte that has no token of its own. `vocabulary`: in the byte-level alphabet.
+std::optional<int> byte_without_token(const Vocabulary& vocabulary);
 
 // A tokenizer that always takes the longest token that matches. `tokens`: in the byte-level alphabet.
 // `source` names the file in errors. Throws CheckpointError unless each byte has a token.

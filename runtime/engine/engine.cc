@@ -68,12 +68,13 @@ std::future<std::optional<Tokenizer>> begin_loading_tokenizer(const Communicator
 
 // Fills in the facts that only rank 0 knows.
 void complete(EngineInfo& info, const EnginePlan& plan) {
+  const std::optional<DiffusionSpec> diffusion = plan.spec().diffusion;
+  const bool has_canvases = diffusion && diffusion->canvas;
   const GenerationConfig defaults =
-      plan.options.synthetic ? GenerationConfig{} : load_generation_config(folder_of(plan));
+      plan.options.synthetic ? GenerationConfig{} : load_generation_config(folder_of(plan), has_canvases);
   info.default_sampling = defaults.sampling;
   // Models of canvases draw tokens by a schedule of temperatures, which a temperature multiplies.
-  const std::optional<DiffusionSpec> diffusion = plan.spec().diffusion;
-  if (diffusion && diffusion->canvas && !defaults.says_if_it_draws) info.default_sampling.temperature = 1.0F;
+  if (has_canvases && !defaults.says_if_it_draws) info.default_sampling.temperature = 1.0F;
   info.generation = defaults.generation;
   info.generation_notice = defaults.notice;
   info.eos_token_ids = defaults.eos_token_ids.empty() ? plan.config.eos_token_ids : defaults.eos_token_ids;

@@ -7,8 +7,8 @@
 namespace tp {
 namespace {
 
-// The positions with the lowest entropies, as long as the entropies of those before them add up to at most
-// `bound`. Prefers earlier positions if entropies are equal.
+// Accepts positions in the order of their entropies until the sum of the accepted entropies exceeds `bound`.
+// Prefers earlier positions if entropies are equal.
 std::vector<std::size_t> within_bound(std::span<const Proposal> proposals, double bound) {
   std::vector<std::size_t> positions(proposals.size());
   std::iota(positions.begin(), positions.end(), std::size_t{0});

@@ -18,14 +18,14 @@ using test::TemporaryDirectory;
 GenerationConfig load(const std::string& text) {
   const TemporaryDirectory directory;
   directory.write("generation_config.json", text);
-  return load_generation_config(directory.path());
+  return load_generation_config(directory.path(), /*has_canvases=*/true);
 }
 
 template <class E>
 std::string refusal_of(const std::string& text) {
   const TemporaryDirectory directory;
   const std::string path = directory.write("generation_config.json", text).string();
-  const std::string error = error_of<E>([&] { load_generation_config(directory.path()); });
+  const std::string error = error_of<E>([&] { load_generation_config(directory.path(), true); });
   EXPECT_EQ(error.find(path + ": "), 0U) << error;
   return error.substr(std::min(error.size(), path.size() + 2));
 }
@@ -116,6 +116,12 @@ TEST(GenerationConfig, HasBiasesOfSingleTokens) {
   EXPECT_EQ(config.notice, "");
   EXPECT_CONTAINS(load(R"({"sequence_bias": [[[7, 8], 1.5]]})").notice,
                   "sequence_bias of several tokens is not");
+}
+
+TEST(GenerationConfig, OfModelsWithoutCanvasesMayHaveAnySampler) {
+  const TemporaryDirectory directory;
+  directory.write("generation_config.json", R"({"sampler_config": {"_cls_name": "Other"}, "t_min": 2})");
+  EXPECT_EQ(load_generation_config(directory.path()).generation.canvas, CanvasDefaults{});
 }
 
 TEST(GenerationConfig, SaysHowCanvasesBecomeText) {

@@ -61,12 +61,14 @@ ModelSpec kimi_k3_spec(const CheckpointConfig& config) {
                        "{}; check config.json",
                        situ.beta, situ.linear_beta);
   const std::size_t size = config.attn_res_block_size;
+  NormSpec residual_norm = *spec.final_norm;
+  residual_norm.gain = config.attn_res_norms;
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
     BlockSpec& block = spec.blocks[layer];
     block.depth_attention = DepthAttentionSpec{.sums = (spec.blocks.size() - 1) / size + 1,
                                                .sum = layer / size,
                                                .begins = layer % size == 0,
-                                               .norm = *spec.final_norm};
+                                               .norm = residual_norm};
     if (auto* const latent = std::get_if<LatentAttentionSpec>(&block.attention)) {
       latent->latent_norm_eps = LatentAttentionSpec().latent_norm_eps;
       latent->element_gate = true;
@@ -127,6 +129,7 @@ nlohmann::json kimi_k3_config(const ModelMetadata& model) {
                  {"activation_situ_beta", model.number("activation.situ_beta")},
                  {"activation_situ_linear_beta", model.number("activation.situ_linear_beta")},
                  {"attn_res_block_size", model.whole("attn_res.block_size")},
+                 {"attn_res_norms", false},
                  {"routed_expert_hidden_size", model.whole("expert_latent_length")},
                  {"latent_moe_use_norm", true},
                  {"mla_use_output_gate", true}});

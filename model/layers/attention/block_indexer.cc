@@ -169,7 +169,7 @@ class ArgsOfHead {
                        .block_table = sequence.table,
                        .key_bias = sequence.bias.empty() ? nullptr : sequence.bias.data()});
     }
-    // With a bias, a token sees only itself apart from places with one.
+    // With a bias, the window hides all places but the token's own, and the bias shows the chosen places.
     args_.pattern = {};
     if (!sequences.front().bias.empty()) args_.pattern.window = 1;
     args_.spans = spans;

@@ -26,9 +26,8 @@ class BlockIndexer {
   BlockIndexer(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
                const BlockIndexerNames& names, const HeadShard& shard);
 
-  // Writes the tokens' index keys to the cache and computes attention, as kernels::paged_attention does for
-  // blocks that are not chosen. x: the input of attention, [tokens, hidden_size]. Keys and values of `args`
-  // are in the cache. Throws CommError.
+  // Writes the tokens' index keys to the cache, and computes attention to the chosen blocks. x: the input of
+  // attention, [tokens, hidden_size]. Keys and values of `args` are in the cache. Throws CommError.
   void attend(TensorView<const float> x, const kernels::AttentionArgs& args, const StepContext& step) const;
 
   std::size_t head_dim() const { return spec_.head_dim; }

@@ -4,7 +4,6 @@
 #include "model/kernels/streams.h"
 
 #include <algorithm>
-#include <string>
 
 namespace tp {
 
@@ -12,9 +11,9 @@ DepthAttention::DepthAttention(WeightLoader& loader, const NormSpec& norm, std::
                                std::size_t hidden_size, const DepthAttentionNames& names)
     : sums_(sums), keep_(keep), eps_(norm.eps) {
   const Buffer<float> proj = loader.whole_weight({names.proj, {1, hidden_size}, "one weight", "hidden_size"});
-  const std::string gain = tensor_names::weight_of(names.norm);
   weight_.assign(hidden_size, 1.0F);
-  if (loader.source().contains(gain)) weight_ = loader.whole_vector(gain, hidden_size, "hidden_size");
+  if (norm.gain)
+    weight_ = loader.whole_vector(tensor_names::weight_of(names.norm), hidden_size, "hidden_size");
   for (std::size_t i = 0; i < hidden_size && proj.data() != nullptr; ++i) weight_[i] *= proj.data()[i];
 }
 

@@ -39,7 +39,7 @@ class WordPiece {
   Vocabulary vocabulary_;
   Options options_;
   StringSet beginnings_;  // all tokens; values are ids
-  // Tokens with the prefix, which is removed here; values are ids. Empty if the prefix is.
+  // Tokens with the prefix, which is removed here; values are ids. Empty if the prefix is empty.
   StringSet continuations_;
 };
 

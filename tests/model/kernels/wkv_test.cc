@@ -16,13 +16,13 @@ namespace {
 
 using reference::Random;
 
-// The largest difference, which is large for NaN.
+// The largest difference; infinite if a difference is NaN.
 double apart(const std::vector<float>& found, const std::vector<double>& expected) {
   EXPECT_EQ(found.size(), expected.size());
   double largest = 0.0;
   for (std::size_t i = 0; i < found.size(); ++i) {
     const double difference = std::abs(found[i] - expected[i]);
-    largest = difference <= largest ? largest : difference;
+    largest = std::max(largest, std::isnan(difference) ? HUGE_VAL : difference);
   }
   return largest;
 }
