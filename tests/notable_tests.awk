@@ -1,5 +1,5 @@
-# Reads CTest's Testing/Temporary/LastTest.log and prints a table of the tests that were skipped, by reason. It includes
-# TESTs inside whole GoogleTest programs, which CTest reports as passed.
+# Reads CTest's Testing/Temporary/LastTest.log. Prints a table of the tests that were skipped, by reason, which includes
+# TESTs inside whole GoogleTest programs, which CTest reports as passed. Prints the tests that failed once and then passed.
 function add(name, why) {
   gsub(/^[ \t]+|[ \t]+$/, "", why)
   if (why == "") why = "no reason given"
@@ -11,6 +11,8 @@ function add(name, why) {
   total++
 }
 /^[0-9]+\/[0-9]+ Testing: / { test = $0; sub(/^[0-9]+\/[0-9]+ Testing: /, "", test); message = "" }
+/^Test Failed\.$/ { failed[test] = 1 }
+/^Test Passed\.$/ && test in failed { again = again == "" ? test : again ", " test }
 /^\[ RUN      \]/ { message = "" }
 /: Skipped$/ { wants_message = 1; next }
 wants_message { message = $0; wants_message = 0; next }
@@ -19,6 +21,7 @@ wants_message { message = $0; wants_message = 0; next }
 /^skipped: / { add(test, substr($0, 10)) }
 /no more than this machine's .*; found/ { add(test, "this machine lacks the instruction set") }
 END {
+  if (again != "") print "Passed only when they ran again: " again
   if (total == 0) { print "No test was skipped."; exit }
   printf "Skipped tests: %d\n", total
   for (i = 1; i <= number_of_reasons; ++i) {
