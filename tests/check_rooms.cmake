@@ -1,11 +1,12 @@
 # Checks every #include of the tree ROOT against the table of rooms in ROOT/CONTRIBUTING.md, and prints what violates it.
 #
 #   | room | may include | contents |
-#   | `runtime/step` | parallel model cache protocol | ... |
+#   | `runtime/step` | parallel/exchange model/layers cache protocol | ... |
 #
 # A room is a folder. It may include itself, include/tp, and what its row lists: rooms of its own layer, by their names
-# within it, and layers, which stand for all of their rooms. Rows are sorted: each lists only rooms and layers above it,
-# so that there can be no circle. A room has at most 60 files, except that of families, which has one for each. <mpi.h> appears under parallel/ and in include/tp/mpi.h only.
+# within it, and rooms of other layers, by their whole names. Rows are sorted: each lists only rooms above it, so that
+# there can be no circle. A row lists no room that the room's files do not include. A room has at most 60 files, except
+# that of families, which has one for each. <mpi.h> appears under parallel/ and in include/tp/mpi.h only.
 #
 # With COMPILED, a compile_commands.json, the script also checks that every source file is built: a test that is not in
 # the build proves nothing. UNBUILT lists the sources that need a package which is not installed.
@@ -17,7 +18,7 @@ macro(violation text)
   math(EXPR violations "${violations} + 1")
 endmacro()
 
-# The table: `rooms`, and for each of them allowed_<room>, the rooms and layers that it may include.
+# The table: `rooms`, and for each of them allowed_<room>, the rooms that it may include.
 set(rooms "")
 file(STRINGS ${ROOT}/CONTRIBUTING.md rows REGEX "^\\| `(include|parallel|model|runtime|launch)[a-z_/]*` \\|")
 foreach(row IN LISTS rows)
@@ -25,19 +26,14 @@ foreach(row IN LISTS rows)
   set(room ${CMAKE_MATCH_1})
   string(REPLACE " " ";" names "${CMAKE_MATCH_2}")
   string(REGEX MATCH "^[a-z]+" layer ${room})
-  # A layer is finished when the rows of another one begin.
-  if(NOT layer STREQUAL "${current}")
-    list(APPEND finished ${current})
-    set(current ${layer})
-  endif()
   set(allowed_${room} ${room})
   foreach(name ${names})
     if("${layer}/${name}" IN_LIST rooms)
       list(APPEND allowed_${room} ${layer}/${name})
-    elseif(name IN_LIST finished)
+    elseif(name IN_LIST rooms)
       list(APPEND allowed_${room} ${name})
     else()
-      violation("CONTRIBUTING.md: ${room} may include ${name}; expected a room of ${layer} or a layer above its row")
+      violation("CONTRIBUTING.md: ${room} may include ${name}; expected a room of ${layer} without its layer's name, or the whole name of another layer's room, above its row")
     endif()
   endforeach()
   if(room IN_LIST rooms)
@@ -71,7 +67,8 @@ foreach(file ${files})
     endif()
     get_filename_component(from ${included} DIRECTORY)
     string(REGEX MATCH "^[a-z]+" layer "${from}")
-    if(layer STREQUAL tp OR from IN_LIST allowed_${room} OR layer IN_LIST allowed_${room})
+    if(layer STREQUAL tp OR from IN_LIST allowed_${room})
+      list(APPEND used_${room} ${from})
       continue()
     endif()
     string(REPLACE ";" ", " allowed "${allowed_${room}}")
@@ -85,6 +82,11 @@ foreach(room ${rooms})
   elseif(files_${room} GREATER 60 AND NOT room STREQUAL "model/config/families")
     violation("${room} has ${files_${room}} files: expected at most 60; divide it")
   endif()
+  foreach(name ${allowed_${room}})
+    if(NOT name STREQUAL room AND NOT name IN_LIST used_${room})
+      violation("CONTRIBUTING.md: ${room} may include ${name}, but includes nothing of it; remove this")
+    endif()
+  endforeach()
 endforeach()
 
 if(COMPILED)

@@ -6,12 +6,13 @@ file(WRITE ${SCRATCH}/CONTRIBUTING.md
      "| `include/tp` | | public; headers |\n"
      "| `parallel` | | [sums] |\n"
      "| `model/kernels` | | products |\n"
-     "| `model/layers` | parallel kernels memory | memory comes below |\n"
+     "| `model/layers` | memory | memory comes below |\n"
      "| `model/memory` | kernels | caches |\n"
-     "| `runtime/cache` | model | blocks |\n"
-     "| `runtime/step` | parallel model cache | steps |\n"
+     "| `runtime/cache` | model/layers | blocks |\n"
+     "| `runtime/step` | cache | steps |\n"
+     "| `runtime/other` | model model/kernels | a layer, and a room without an include |\n"
      "| `runtime/empty` | launch | a layer that comes below |\n"
-     "| `launch` | runtime | the program |\n")
+     "| `launch` | runtime/step | the program |\n")
 file(WRITE ${SCRATCH}/include/tp/mpi.h "#include \"tp/tensor.h\"\n#include <mpi.h>\n")
 file(WRITE ${SCRATCH}/include/tp/tensor.h "#include \"parallel/shard.h\"\n")
 file(WRITE ${SCRATCH}/parallel/shard.cc "#include \"parallel/shard.h\"\n#include <mpi.h>\n#include \"model/memory/buffer.h\"\n")
@@ -21,6 +22,7 @@ file(WRITE ${SCRATCH}/model/memory/buffer.h "#include \"model/kernels/half.h\"\n
 file(WRITE ${SCRATCH}/model/spec.h "#include \"tp/tensor.h\"\n")
 file(WRITE ${SCRATCH}/runtime/cache/blocks.h "#include \"runtime/step/worker.h\"\n#include \"model/layers/mlp.h\"\n")
 file(WRITE ${SCRATCH}/runtime/step/worker.h "#include \"launch/main.h\"\n#include \"runtime/cache/blocks.h\"\n")
+file(WRITE ${SCRATCH}/runtime/other/leader.h "#include \"model/memory/buffer.h\"\n")
 file(WRITE ${SCRATCH}/launch/main.cc "#include \"runtime/step/worker.h\"\n#include \"tests/x.h\"\n")
 file(WRITE ${SCRATCH}/tests/forgotten_test.cc "")
 file(WRITE ${SCRATCH}/tests/unbuilt_test.cc "")
@@ -36,6 +38,9 @@ if(status EQUAL 0)
 endif()
 set(expected
     "model/layers may include memory"
+    "runtime/other may include model"
+    "runtime/other may include model/kernels, but includes nothing of it"
+    "runtime/other/leader.h includes \"model/memory/buffer.h\""
     "runtime/empty may include launch"
     "runtime/empty has no file"
     "include/tp/tensor.h includes \"parallel/shard.h\""
