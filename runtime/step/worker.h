@@ -1,13 +1,10 @@
 // Runs one rank's share of a model. Every rank has a worker, and all workers execute the same commands.
 #pragma once
 
-#include "model/files/content_hash.h"
-#include "model/memory/kv_cache.h"
 #include "runtime/protocol/command.h"
 #include "runtime/protocol/outputs.h"
 #include "runtime/setup/engine_setup.h"
-#include "runtime/setup/footprint.h"
-#include "runtime/setup/packed_weights.h"
+#include "runtime/step/model_loading.h"
 #include "runtime/step/pipeline.h"
 #include "runtime/step/step_executor.h"
 #include "runtime/step/step_statistics.h"
@@ -24,19 +21,10 @@
 namespace tp {
 
 class DraftModel;
-class ModelIdentity;
-
-struct WorkerOptions {
-  MemoryNeed beside{};            // memory needed for other things, such as a draft model
-  bool cache_is_planned = false;  // whether plan.cache_blocks is already final
-  VocabTables others{};           // tables shared with another worker; see Model
-};
 
 class Worker {
  public:
-  // Collective. Sets plan.cache_blocks to fit the memory of all ranks, and loads this rank's slices of the
-  // model. Except for the options that each rank sets for itself, the plan must be the same on every rank.
-  // Throws AgreedError.
+  // Collective. Loads this rank's part of the model: see load_model. Throws AgreedError.
   Worker(Communicator& comm, EnginePlan& plan, const WorkerOptions& options,
          const std::function<void(double)>& progress);
   ~Worker();
@@ -56,7 +44,7 @@ class Worker {
   }
 
   // Fields that only rank 0 knows are not set.
-  const EngineInfo& info() const { return info_; }
+  const EngineInfo& info() const { return loaded_.info; }
 
   // Opens this rank's part of the store of prompts. `fingerprint`: store_fingerprint. Collective; throws
   // AgreedError.
@@ -86,17 +74,6 @@ class Worker {
   double wire_seconds() { return pipeline_.tensor().stats().wire.seconds; }
 
  private:
-  struct Loaded;
-
-  std::unique_ptr<Loaded> load(EnginePlan& plan, const WorkerOptions& options,
-                               const std::function<void(double)>& progress);
-  PackedWeights load_weights(const EnginePlan& plan, const ModelSpec& spec, const WeightSource& source,
-                             ModelIdentity& identity, bool in_two_phases, const VocabTables& others,
-                             const std::function<void(double)>& progress, std::optional<Model>& model);
-  HostCache share_cache(const Model& model, const EnginePlan& plan, const ModelSpec& spec);
-  std::unique_ptr<Loaded> with_memory(Model model, HostCache host, const EnginePlan& plan,
-                                      const ModelSpec& spec);
-  void describe_own_part(const Loaded& loaded, const ModelSpec& spec, const WeightSource& source);
   Outputs run_command(const Forward& forward);
   Outputs run_command(const DraftForward& command);
   Outputs run_command(const Report& command);
@@ -112,10 +89,7 @@ class Worker {
   Communicator& comm_;
   Pipeline pipeline_;
   std::size_t vocab_size_;
-  EngineInfo info_;
-  // Identity of the model's files; empty without a store and without copies on other hosts.
-  ContentHash identity_;
-  std::unique_ptr<Loaded> loaded_;
+  LoadedModel loaded_;
   StepExecutor executor_;
   StepStatistics statistics_;
   std::optional<HiddenStates> states_;  // hidden states that the draft model reads
