@@ -8,6 +8,8 @@
 # there can be no circle. A row lists no room that the room's files do not include. A room has at most 60 files, except
 # that of families, which has one for each. <mpi.h> appears under parallel/ and in include/tp/mpi.h only.
 #
+# Tests are in folders like those of the rooms that they test.
+#
 # With COMPILED, a compile_commands.json, the script also checks that every source file is built: a test that is not in
 # the build proves nothing. UNBUILT lists the sources that need a package which is not installed.
 cmake_minimum_required(VERSION 3.25)
@@ -74,6 +76,17 @@ foreach(file ${files})
     string(REPLACE ";" ", " allowed "${allowed_${room}}")
     violation("${file} includes \"${included}\"; ${room} may include tp, ${allowed}")
   endforeach()
+endforeach()
+
+# Tests of a layer are in a folder that a room of the layer has, too.
+file(GLOB_RECURSE tests RELATIVE ${ROOT}/tests ${ROOT}/tests/parallel/*.h ${ROOT}/tests/parallel/*.cc ${ROOT}/tests/model/*.h
+     ${ROOT}/tests/model/*.cc ${ROOT}/tests/runtime/*.h ${ROOT}/tests/runtime/*.cc ${ROOT}/tests/launch/*.h ${ROOT}/tests/launch/*.cc)
+list(FILTER tests EXCLUDE REGEX "^parallel/must_not_compile/")
+foreach(test ${tests})
+  get_filename_component(room ${test} DIRECTORY)
+  if(NOT room IN_LIST rooms)
+    violation("tests/${test} tests no room: move it to the folder of the room that it tests")
+  endif()
 endforeach()
 
 foreach(room ${rooms})

@@ -25,6 +25,8 @@ file(WRITE ${SCRATCH}/runtime/step/worker.h "#include \"launch/main.h\"\n#includ
 file(WRITE ${SCRATCH}/runtime/other/leader.h "#include \"model/memory/buffer.h\"\n")
 file(WRITE ${SCRATCH}/launch/main.cc "#include \"runtime/step/worker.h\"\n#include \"tests/x.h\"\n")
 file(WRITE ${SCRATCH}/tests/forgotten_test.cc "")
+file(WRITE ${SCRATCH}/tests/model/case.h "")
+file(WRITE ${SCRATCH}/tests/model/layers/case.h "")
 file(WRITE ${SCRATCH}/tests/unbuilt_test.cc "")
 file(WRITE ${SCRATCH}/compile_commands.json
      "[{\"file\": \"${SCRATCH}/parallel/shard.cc\"}, {\"file\": \"${SCRATCH}/model/layers/mlp.cc\"},"
@@ -53,6 +55,7 @@ set(expected
     "runtime/cache/blocks.h includes \"runtime/step/worker.h\""
     "runtime/step/worker.h includes \"launch/main.h\""
     "launch/main.cc includes \"tests/x.h\""
+    "tests/model/case.h tests no room"
     "tests/forgotten_test.cc is in no target")
 foreach(violation IN LISTS expected)
   string(FIND "${text}" "${violation}" place)

@@ -8,7 +8,7 @@
 #include "parallel/exchange/collectives.h"
 #include "parallel/machine/stopwatch.h"
 #include "tests/differential/random_trial.h"
-#include "tests/model/next_token_checkpoint.h"
+#include "tests/model/layers/next_token_checkpoint.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tp/mpi.h"

@@ -3,8 +3,8 @@
 
 #include "model/quantize/quantize_model.h"
 #include "model/weights/gguf/gguf_files.h"
-#include "tests/model/gguf_conversion.h"
 #include "tests/model/weights/checkpoint_files.h"
+#include "tests/model/weights/gguf_conversion.h"
 #include "tests/reference/fixture.h"
 
 #include <cmath>

@@ -2,8 +2,8 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/quantize/quantize_model.h"
-#include "tests/model/gguf_conversion.h"
 #include "tests/model/quantize/expect_written.h"
+#include "tests/model/weights/gguf_conversion.h"
 #include "tests/reference/fixture.h"
 
 #include <cstdint>

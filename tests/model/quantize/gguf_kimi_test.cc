@@ -1,8 +1,8 @@
 // GGUF files of Kimi-Linear and Kimi-K3. Source of names, shapes and values: llama.cpp,
 // conversion/kimi_linear.py, conversion/kimi_k3.py, src/models/kimi-linear.cpp and src/models/kimi-k3.cpp.
 #include "model/config/config.h"
-#include "tests/model/gguf_conversion.h"
 #include "tests/model/quantize/expect_written.h"
+#include "tests/model/weights/gguf_conversion.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 

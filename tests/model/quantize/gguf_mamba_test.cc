@@ -2,9 +2,9 @@
 // conversion/mamba.py, jamba.py, granite.py, falcon_h1.py and nemotron.py.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "tests/model/gguf_conversion.h"
 #include "tests/model/quantize/expect_written.h"
 #include "tests/model/weights/checkpoint_files.h"
+#include "tests/model/weights/gguf_conversion.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 

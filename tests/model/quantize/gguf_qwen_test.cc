@@ -5,9 +5,9 @@
 #include "model/quantize/quantize_model.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
-#include "tests/model/computed_sequence.h"
-#include "tests/model/gguf_conversion.h"
+#include "tests/model/layers/computed_sequence.h"
 #include "tests/model/weights/checkpoint_files.h"
+#include "tests/model/weights/gguf_conversion.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 

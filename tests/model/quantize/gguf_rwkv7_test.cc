@@ -1,8 +1,8 @@
 // GGUF files of RWKV-7. Source of names, shapes and values: llama.cpp, conversion/rwkv.py.
 #include "model/config/block_names.h"
 #include "model/config/config.h"
-#include "tests/model/gguf_conversion.h"
 #include "tests/model/quantize/expect_written.h"
+#include "tests/model/weights/gguf_conversion.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 

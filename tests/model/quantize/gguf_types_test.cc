@@ -5,7 +5,7 @@
 #include "model/quantize/type_choice.h"
 #include "model/weights/gguf/gguf_files.h"
 #include "model/weights/gguf_checkpoint.h"
-#include "tests/model/model_under_test.h"
+#include "tests/model/layers/model_under_test.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"

@@ -5,10 +5,10 @@
 #include "model/quantize/describing_vectors.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
-#include "tests/model/gguf_conversion.h"
-#include "tests/model/model_under_test.h"
-#include "tests/model/next_token_checkpoint.h"
+#include "tests/model/layers/model_under_test.h"
+#include "tests/model/layers/next_token_checkpoint.h"
 #include "tests/model/quantize/expect_written.h"
+#include "tests/model/weights/gguf_conversion.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 

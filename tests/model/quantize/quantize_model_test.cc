@@ -7,9 +7,9 @@
 #include "model/quantize/type_choice.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
-#include "tests/model/mixed_gguf.h"
-#include "tests/model/next_token_checkpoint.h"
+#include "tests/model/layers/next_token_checkpoint.h"
 #include "tests/model/weights/checkpoint_files.h"
+#include "tests/model/weights/mixed_gguf.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/gguf.h"
 

@@ -2,7 +2,7 @@
 // back and written to by others.
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
-#include "tests/model/model_under_test.h"
+#include "tests/model/layers/model_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tp/mpi.h"

@@ -2,8 +2,8 @@
 // Source of names, shapes and metadata: llama.cpp, conversion/bert.py and qwen.py.
 #include "model/config/architectures.h"
 #include "runtime/text/embedder.h"
-#include "tests/model/gguf_conversion.h"
 #include "tests/model/weights/gguf_builder.h"
+#include "tests/model/weights/gguf_conversion.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/json_file.h"
 #include "tests/reference/seeded_weights.h"

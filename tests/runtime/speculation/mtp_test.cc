@@ -1,7 +1,7 @@
 // Guesses of the model's own layer for multi-token prediction: they change no text, and are right always
 // where the layer is built to know what the model is going to choose.
 #include "runtime/cache/hidden_states.h"
-#include "tests/model/next_token_checkpoint.h"
+#include "tests/model/layers/next_token_checkpoint.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/speculation/next_token_models.h"

@@ -1,7 +1,7 @@
 // Models whose layer for multi-token prediction is built to know what they are going to choose.
 #pragma once
 
-#include "tests/model/next_token_checkpoint.h"
+#include "tests/model/layers/next_token_checkpoint.h"
 #include "tp/engine.h"
 
 #include <cstddef>

@@ -1,0 +1,97 @@
+// Every fixture of every family: logits and tokens that the original modelling code computed.
+#include "model/config/config.h"
+#include "model/weights/open_checkpoint.h"
+#include "tests/model/layers/model_under_test.h"
+#include "tests/mpi_test.h"
+#include "tests/reference/fixture.h"
+#include "tests/reference/llama.h"
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using reference::Fixture;
+using test::ModelUnderTest;
+
+// Float32 noise of most models is 6e-6 by their meta.json (float64 against float32, and two implementations
+// against each other); ours adds other orders of summation and its own exp. 1e-4 is still a tenth of what the
+// fixtures' README allows, and far below what one wrong element of a weight changes. A model with more noise,
+// such as GPT-Neo with its scores of many times the usual size, gets a multiple of it.
+double tolerance(const Fixture& fixture) { return std::max(1e-4, 4 * fixture.noise); }
+
+class FamilyFixture : public testing::TestWithParam<Fixture> {
+ protected:
+  // Whether this many ranks can run the model.
+  bool fits() const { return config_.num_attention_heads >= comm_.size(); }
+
+  Communicator& comm_ = test::world();
+  CheckpointConfig config_ = load_config(GetParam().folder);
+  std::unique_ptr<WeightSource> source_ = open_checkpoint(GetParam().folder);
+};
+
+TEST_P(FamilyFixture, GivesTheLogitsOfTheOriginalModellingCode) {
+  if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
+  ModelUnderTest decoder(comm_, config_, *source_, {.weights = WeightType::f32});
+  std::vector<float> logits = decoder.append(GetParam().prompt);
+  EXPECT_LE(decoder.difference(logits, GetParam().rows), tolerance(GetParam()));
+  if (decoder.spec().recomputes) return;  // every token changes what those before it give
+  const std::vector<float> more =
+      decoder.append(std::span(GetParam().greedy).first(GetParam().greedy.size() - 1));
+  logits.insert(logits.end(), more.begin(), more.end());
+  EXPECT_LE(decoder.difference(logits, GetParam().greedy_rows), tolerance(GetParam()));
+}
+
+// Of chunks, so that halves also depend on what earlier steps left. Every family that can be divided has as
+// many sums in both halves, whatever it is made of.
+TEST_P(FamilyFixture, GivesThemInTwoHalfBatchesInTurns) {
+  if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
+  if (!can_divide_steps(make_spec(config_))) GTEST_SKIP() << "computes whole sequences";
+  ModelUnderTest decoder(comm_, config_, *source_,
+                         {.chunk = 20, .weights = WeightType::f32, .in_halves = true});
+  EXPECT_LE(decoder.difference(decoder.append(GetParam().prompt), GetParam().rows), tolerance(GetParam()));
+}
+
+TEST_P(FamilyFixture, GivesTheGreedyTokensExactly) {
+  if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
+  ModelUnderTest decoder(comm_, config_, *source_, {.weights = WeightType::f32});
+  EXPECT_EQ(decoder.greedy(GetParam().prompt, GetParam().greedy.size()), GetParam().greedy);
+}
+
+class LlamaFixture : public FamilyFixture {};
+
+// The naive decoder that other tests compare with is itself right. One rank is enough for that.
+TEST_P(LlamaFixture, IsWhatTheNaiveDecoderComputesToo) {
+  if (comm_.size() != 1) GTEST_SKIP() << "no ranks in it";
+  reference::Llama llama(config_, *source_);
+  const reference::Matrix logits = llama.logits(GetParam().prompt);
+  EXPECT_LE(GetParam().rows.difference(std::vector<float>(logits.values.begin(), logits.values.end())),
+            tolerance(GetParam()));  // the fixture's own float32 noise
+  EXPECT_EQ(llama.greedy(GetParam().prompt, 3),
+            std::vector<TokenId>(GetParam().greedy.begin(), GetParam().greedy.begin() + 3));
+}
+
+std::string test_name(const testing::TestParamInfo<Fixture>& info) {
+  std::string name = info.param.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, FamilyFixture,
+                         testing::ValuesIn(reference::fixtures_of(supported_architectures())), test_name);
+INSTANTIATE_TEST_SUITE_P(QuantizedFixtures, FamilyFixture,
+                         testing::ValuesIn(reference::quantized_fixtures_of(supported_architectures())),
+                         test_name);
+std::vector<Fixture> fixtures_with_few_heads() {
+  std::vector<Fixture> fixtures;
+  for (const std::string& name : reference::names_with_few_heads())
+    fixtures.push_back(reference::fixture(name));
+  return fixtures;
+}
+INSTANTIATE_TEST_SUITE_P(FixturesWithFewHeads, FamilyFixture, testing::ValuesIn(fixtures_with_few_heads()),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(Fixtures, LlamaFixture,
+                         testing::ValuesIn(reference::fixtures_of({"LlamaForCausalLM"})), test_name);
+
+}  // namespace
+}  // namespace tp
