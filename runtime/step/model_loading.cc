@@ -5,6 +5,7 @@
 #include "model/weights/adapters/adapter.h"
 #include "model/weights/two_phase_reader.h"
 #include "parallel/exchange/agreement.h"
+#include "parallel/exchange/all_reduce.h"
 #include "parallel/exchange/archive.h"
 #include "parallel/exchange/collectives.h"
 #include "parallel/exchange/fail_together.h"
