@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-std::string llama_1b() { return std::string(TP_SOURCE_FOLDER) + "/bench/shapes/llama-1b.json"; }
+std::string llama_1b() { return TP_SOURCE_FOLDER "/bench/shapes/llama-1b.json"; }
 
 json planned(Arguments more) {
   Arguments arguments = {"plan", "--model", llama_1b(), "--json"};
