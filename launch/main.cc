@@ -89,7 +89,7 @@ void say_once(const std::string& message) {
   }
 }
 
-// What `--help` and `--version` end with.
+// Prints the text of `--help` or `--version`.
 void print_help(const CLI::App& app, const CLI::ParseError& wish) {
   const char* const name = wish.get_name() == "CallForVersion" ? "--version" : "--help";
   tp::run_on_first_rank({name, {}}, [&] {
@@ -157,7 +157,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     say_once(kOutOfMemory);
     return 1;
-  } catch (const std::length_error&) {  // of a container, which no memory has room for
+  } catch (const std::length_error&) {  // a container that exceeds any memory
     say_once(kOutOfMemory);
     return 1;
   } catch (const std::exception& error) {

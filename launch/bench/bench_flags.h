@@ -27,10 +27,10 @@ struct BenchFlags {
   int repeat = 1;
   bool constraint = false;
   std::string acceptance_trace;
-  BenchReplay replay{};   // of acceptance_trace
-  bool generates = true;  // the model does
+  BenchReplay replay{};   // the texts of acceptance_trace
+  bool generates = true;  // whether the model generates text
   std::optional<float> temperature;
-  SamplingParams sampling;  // temperature apart
+  SamplingParams sampling;  // all sampling settings except the temperature
   bool json = false;
   bool csv = false;
   bool markdown = false;

@@ -78,9 +78,9 @@ nlohmann::json rank_fields(const BenchRow& row) {
           {"per_rank", ranks}};
 }
 
-// A line about the rank that the others wait for, if they wait much; else nothing.
+// Returns a line about the slowest rank if the other ranks wait for it considerably; otherwise an empty text.
 std::string slow_rank_text(const BenchRow& row) {
-  constexpr double kMuch = 0.1;  // of the time, as a mean over the others
+  constexpr double kMuch = 0.1;  // share of the time, averaged over the other ranks
   if (row.ranks.size() < 2) return {};
   const std::size_t slowest = slowest_rank(row.ranks);
   double waiting = 0.0;

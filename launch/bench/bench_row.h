@@ -39,15 +39,15 @@ struct BenchRow {
   double ms_per_step() const { return 1000 * seconds / static_cast<double>(steps); }
 };
 
-// What a quantile q of a row's steps takes, in seconds.
+// Returns the q-quantile of the row's step times, in seconds.
 double step_quantile(const BenchRow& row, double q);
 
 struct BenchSummary;
 
-// "3.1%", or "-" of one run.
+// Returns "3.1%", or "-" if there is only one run.
 std::string spread_text(const BenchSummary& summary);
 
-// The median run with all that was measured of it, and how far the others are from it.
+// Returns the median run's measurements, and the spread of all runs.
 nlohmann::json row_json(const BenchSummary& summary, const Engine& engine);
 
 // The table's first line, and a row of it, followed by lines about anything unusual. `object`: of row_json.

@@ -57,12 +57,12 @@ Constraint schema_of(std::size_t number) {
           members, names)};
 }
 
-// What every text of the schema begins with, but for white space.
+// Every text of the schema begins with this text, apart from white space.
 std::string begin_of_texts(std::size_t number) {
   return fmt::format(R"([{{"field_0_of_{}":{{"text":")", number);
 }
 
-// `first_schema`: of the first sequence; nothing for no constraints.
+// `first_schema`: number of the first sequence's schema; without a number, requests have no constraints.
 std::vector<Request> requests_of(const Engine& engine, const BenchRun& run, std::size_t max_tokens,
                                  std::optional<std::size_t> first_schema = {}) {
   std::vector<Request> requests(run.batch);

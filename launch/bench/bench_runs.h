@@ -37,14 +37,14 @@ BenchRow measure_embed(Engine& engine, const BenchRun& run);
 struct MaskRows {
   BenchRow plain;
   BenchRow masked;
-  std::vector<double> ratios;  // of each turn: the median masked step over the median plain one
+  std::vector<double> ratios;  // [turns] median masked step / median plain step
 };
 // Throws RequestError if a text does not follow its schema, before anything is timed.
 MaskRows measure_masks(Engine& engine, BenchRun run);
 
-// As measure_decode without and with draft tokens, as many of which are accepted as of real texts, one for
-// each sequence. The engine's draft source must be a ReplaySource with `replayed`. Throws RequestError if
-// drafts change a text.
+// Runs measure_decode for one sequence per real text, without and with draft tokens. As many draft tokens are
+// accepted as in the real text. The engine's draft source must be a ReplaySource with `replayed`. Throws
+// RequestError if drafts change a text.
 struct ReplayRows {
   BenchRow plain;
   BenchRow drafted;

@@ -35,18 +35,18 @@ class ReplayedTexts {
 
   struct Pair {
     std::vector<TokenId> real;      // prompt and text
-    std::vector<TokenId> replayed;  // the same of the model
-    Request request;                // of the real text
+    std::vector<TokenId> replayed;  // prompt and text of the replaying model
+    Request request;                // request of the real text
   };
-  // Of the text that begins with this prompt of the model; null if there is none.
+  // Returns the pair whose replayed text begins with this prompt, or null.
   const Pair* find(std::span<const TokenId> prompt) const;
 
  private:
-  std::map<std::vector<TokenId>, Pair> pairs_;  // by the model's prompt
+  std::map<std::vector<TokenId>, Pair> pairs_;  // by the prompt of the replayed text
 };
 
-// Drafts what another source guesses of the real text: where that guess is right, the model's own token, and
-// else a wrong one. So as many drafts are accepted as there would be of the real text.
+// Drafts the tokens that another source drafts for the real text. A correct draft token becomes the model's
+// own token, a wrong one becomes a wrong token. So the acceptance rate is the real text's.
 class ReplaySource : public DraftSource {
  public:
   ReplaySource(std::shared_ptr<const ReplayedTexts> texts, std::unique_ptr<DraftSource> guesses,

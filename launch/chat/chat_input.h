@@ -1,4 +1,4 @@
-// Where the messages of a conversation come from.
+// Sources of the user's messages.
 #pragma once
 
 #include <memory>

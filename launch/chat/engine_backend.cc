@@ -59,7 +59,8 @@ ChatAnswer EngineBackend::stream(Completion& completion, const ChatListener& lis
 }
 
 std::vector<TokenId> EngineBackend::encode(const MarkedText& text) const {
-  // What is input must be the same, too, or a message could repeat an earlier turn with its control tokens.
+  // The comparison includes the marks of user input. Otherwise a message could repeat an earlier turn with
+  // its control tokens.
   if (!said_.empty() && text.size() >= said_.size() && text.substr(0, said_.size()) == said_) {
     // A control token ends the text, so that no token can span its end.
     const std::vector<TokenId> rest = engine_.encode(text.substr(said_.size()));

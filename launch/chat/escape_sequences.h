@@ -1,4 +1,4 @@
-// What a terminal sends for keys without a character: arrows, function keys.
+// Escape sequences: a terminal sends them for keys without a character, such as arrows and function keys.
 #pragma once
 
 #include <cstddef>

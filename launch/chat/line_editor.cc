@@ -17,11 +17,10 @@ namespace {
 
 struct Binding {
   const char* sequence;
-  const wchar_t* command;  // of libedit, see editrc(5), or our own
+  const wchar_t* command;  // a command of libedit, see editrc(5), or our own
 };
 
-// libedit knows fewer keys than terminals have, and would take the rest of an unknown one's sequence for
-// text.
+// libedit knows fewer keys than terminals have. It would read the rest of an unknown key's sequence as text.
 constexpr std::array kBindings = {
     Binding{"\x1b[A", L"ed-prev-history"},      Binding{"\x1b[B", L"ed-next-history"},
     Binding{"\x1b[C", L"ed-next-char"},         Binding{"\x1b[D", L"ed-prev-char"},
@@ -55,7 +54,7 @@ std::string narrow(std::wstring_view text) {
 
 }  // namespace
 
-// What libedit calls.
+// Callbacks for libedit.
 struct LineEditor::Callbacks {
   static LineEditor& self(EditLine* editor) {
     void* self = nullptr;
@@ -79,8 +78,8 @@ struct LineEditor::Callbacks {
     return self.event_ == TerminalKeys::Event::key ? 1 : self.event_ == TerminalKeys::Event::end ? 0 : -1;
   }
 
-  // Where the cursor is now is not known: a shell has had the terminal, which may have left it in another
-  // mode, or lines have another length.
+  // The cursor's position is unknown, because a shell had the terminal in the meantime. The terminal may also
+  // be in a different mode or have a different width.
   static void redraw(EditLine* editor) {
     el_wset(editor, EL_PREP_TERM, 0);
     el_wset(editor, EL_PREP_TERM, 1);

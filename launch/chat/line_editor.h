@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-struct editline;  // of <histedit.h>
+struct editline;  // defined in <histedit.h>
 struct historyW;
 
 namespace tp {

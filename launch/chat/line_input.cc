@@ -31,7 +31,7 @@ InputEvent LineInput::read(std::string& message) {
 }
 
 void LineInput::begin_answer() {
-  // What a script has written already is no sign of impatience.
+  // Lines that a script wrote before the answer don't stop it. Only new lines do.
   if (input_.bytes().empty()) input_.fill(0);
   typed_ahead_ = input_.ended() || !input_.bytes().empty();
   Interruptions::take();

@@ -33,7 +33,7 @@ std::string text_in(const Json& object, const char* name) {
   return text.is_string() ? text.get<std::string>() : "";
 }
 
-// What was given; the server has defaults of its own for the rest.
+// Sets only the options given on the command line. The server has its own defaults.
 void set_sampling(const SamplingFlags& flags, Body& request) {
   const auto set_float = [&](const char* name, const std::optional<float>& value) {
     if (value) request[name] = rounded(*value);

@@ -24,7 +24,8 @@ std::string api_address(std::string url) {
   return has_path ? url : url + "/v1";
 }
 
-// What servers say of an error: {"error": {"message": ...}}, {"error": ...}, {"message": ...} or a text.
+// Returns the message of a server's error: {"error": {"message": ...}}, {"error": ...}, {"message": ...} or a
+// text.
 std::string message_in(const Json& body) {
   if (body.is_string()) return body.get<std::string>();
   for (const char* const name : {"error", "message", "detail"}) {

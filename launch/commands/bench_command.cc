@@ -33,8 +33,8 @@
 namespace tp {
 namespace {
 
-// What masks add to the time of a step. The medians are compared within turns: from one to the next, a shared
-// machine may change its speed by half.
+// Reports how much time masks add to a step. Compares medians within each turn, because a shared machine's
+// speed may change by half between turns.
 std::string mask_overhead(const MaskRows& rows) {
   std::vector<double> ratios = rows.ratios;
   std::sort(ratios.begin(), ratios.end());
@@ -203,7 +203,7 @@ void read_texts(BenchFlags& flags, std::size_t vocab_size, std::size_t longest) 
                        flags.synthetic.empty() ? "the model" : flags.synthetic);
   flags.replay.texts = read_real_texts(flags.acceptance_trace);
   const bool has_history = flags.engine.options.speculation.draft_history != 0;
-  // The same text comes in every turn: without a history, as if it had never come.
+  // Every turn repeats the texts. Without a draft history, each turn must compute them as if they were new.
   for (RealText& text : flags.replay.texts) text.request.cache_prompt = has_history;
   flags.replay.add_to(flags.engine.options, flags.engine.hooks, vocab_size);
   require<ConfigError>(flags.replay.longest() <= longest,
@@ -241,7 +241,7 @@ void check_room(const Engine& engine, const BenchFlags& flags) {
                        flags.largest_batch(), needed, info.options.cache_tokens);
 }
 
-// What was given for a model.
+// Returns the model from the command line.
 std::filesystem::path model_of(const BenchFlags& flags) {
   return flags.synthetic.empty() ? flags.engine.options.model : std::filesystem::path(flags.synthetic);
 }
@@ -251,7 +251,7 @@ EngineFlags engine_flags_of(const BenchFlags& flags) {
   EngineFlags engine = flags.engine;
   const std::size_t batch = flags.largest_batch();
   const std::size_t length = length_of(flags);
-  engine.options.max_sequences = batch;  // of which the engine's cache_tokens are, too
+  engine.options.max_sequences = batch;  // cache_tokens counts these sequences, too
   if (engine.options.cache_tokens == 0 && flags.generates) {
     const std::size_t block = engine.options.block_size;
     engine.options.cache_tokens = batch * ((length + block - 1) / block * block + block);

@@ -87,7 +87,7 @@ int converse(ChatBackend& backend, nlohmann::ordered_json conversation, const CL
   return session.run();
 }
 
-// What rank 0 reads before the engine is opened, so that mistakes are reported early.
+// Rank 0 reads these before it opens the engine, so mistakes are reported early.
 struct ChatPreparation {
   ChatTemplate chat_template;
   nlohmann::ordered_json conversation;
@@ -95,7 +95,7 @@ struct ChatPreparation {
 
 ChatPreparation prepare(const ChatFlags& flags) {
   const std::filesystem::path model = find_model(flags.engine.options.model);
-  require_task(model, Task::generate);  // before a template is looked for, which an encoder has none of
+  require_task(model, Task::generate);  // first, because encoders have no template
   return {open_chat_template(flags.template_file, model), open_conversation(flags)};
 }
 

@@ -33,7 +33,7 @@ struct DownloadFlags {
   bool json = false;
 };
 
-// What one run works with.
+// The model's files on the Hub, and the client that fetches them.
 struct Source {
   HubName name;
   CurlHttp http;
@@ -59,8 +59,8 @@ nlohmann::json json_of(const HubFile& file) {
           {file.kind == ChecksumKind::sha256 ? "sha256" : "git_sha1", file.checksum}};
 }
 
-// What `download` would fetch of the files. A repository that needs a choice, or has nothing to run, can be
-// listed all the same; then the reason is `problem`.
+// The files that `download` would fetch. A listing doesn't fail if the repository needs a choice or contains
+// no model: `problem` gives the reason.
 struct Choice {
   std::set<std::string> fetched;
   std::string problem;
@@ -113,7 +113,7 @@ void list(Source& source, const DownloadFlags& flags) {
                     : fmt::format("tp-infer: {}", choice.problem));
 }
 
-// What to give to --model: the name if it means the same.
+// Returns the value for --model: the repository's name if it leads to the same files.
 std::string model_argument(const HubName& name, const std::filesystem::path& path, bool in_cache) {
   std::error_code error;
   const bool is_cached = in_cache && !std::filesystem::exists(name.text(), error) &&

@@ -72,7 +72,7 @@ std::size_t check_batch(const GenerateFlags& flags) {
   });
 }
 
-// What rank 0 reads before the engine is opened, so that mistakes are reported early.
+// Rank 0 reads these before it opens the engine, so mistakes are reported early.
 struct GeneratePreparation {
   std::vector<BatchText> prompts;
   std::size_t known_requests = 0;  // prompts, or lines of a batch; 0: more may come

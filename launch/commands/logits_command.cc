@@ -57,11 +57,11 @@ void write_scores(Engine& engine, const EncoderInput& input, const LogitsFlags& 
   writer.finish();
 }
 
-// Of all tokens, or those of the decoder: [tokens, vocab_size].
+// Writes the logits of all tokens, or of the decoder's tokens: [tokens, vocab_size].
 void write_logits(Engine& engine, const EncoderInput& input, const LogitsFlags& flags) {
   const std::string& path = flags.output;
   const bool is_seq2seq = engine.info().kind == ModelKind::seq2seq;
-  // A decoder without ids begins with one that the model has for it.
+  // Without ids, the decoder begins with the model's start token.
   const std::size_t rows = is_seq2seq ? std::max<std::size_t>(input.decoder_ids.size(), 1) : input.ids.size();
   NpyWriter writer(path, rows, engine.info().config.vocab_size);
   ProgressBar bar("computing logits");

@@ -42,10 +42,10 @@ struct PerplexityFlags {
   bool compares() const { return !llama_cpp.base.empty() && text_file.empty() && token_file.empty(); }
 };
 
-// What is measured.
+// The measured text or tokens.
 struct Material {
-  std::string name;                   // of the file
-  std::optional<std::string> text{};  // else ids are given
+  std::string name;                   // name of the file
+  std::optional<std::string> text{};  // null if ids are given
   std::optional<std::vector<TokenId>> ids{};
 };
 
@@ -59,9 +59,9 @@ struct Window {
 
 struct Result {
   double nll = 0.0;                    // sum of the negative logarithms of the tokens' probabilities
-  std::size_t tokens = 0;              // that were scored
-  std::size_t computed = 0;            // the contexts' tokens included
-  std::optional<std::size_t> bytes{};  // of the scored tokens' text; unknown without a tokenizer
+  std::size_t tokens = 0;              // scored tokens
+  std::size_t computed = 0;            // computed tokens, including the contexts'
+  std::optional<std::size_t> bytes{};  // bytes of the scored tokens' text; unknown without a tokenizer
   std::size_t windows = 0;
   double seconds = 0.0;
 

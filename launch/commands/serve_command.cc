@@ -93,7 +93,7 @@ ServeOptions options_of(const ServeFlags& flags) {
   return options;
 }
 
-// What rank 0 sets up before the engine is opened, so that mistakes are reported early.
+// Rank 0 sets these up before it opens the engine, so mistakes are reported early.
 struct ServePreparation {
   explicit ServePreparation(const ServeFlags& flags) : pid_file(flags.pid_file), server(options_of(flags)) {
     const std::filesystem::path model = find_model(flags.engine.options.model);
@@ -160,12 +160,12 @@ void welcome(const ServeFlags& flags, const Server& server, const std::string& n
                   flags.host));
 }
 
-// What is wrong with the files for embeddings must not keep others from being served.
+// Bad embedding files disable only the embedding endpoints.
 void add_embedder(const std::filesystem::path& folder, OpenModel& model) {
   try {
     model.embedder.emplace(*model.engine, folder, EmbedOptions{});
   } catch (const Error& error) {
-    // Clients need not know where the model is.
+    // Clients don't need to know the model's path.
     model.no_embedder = error.what();
     const std::string place = (folder / "").string();
     for (std::size_t at = 0; (at = model.no_embedder.find(place)) != std::string::npos;)

@@ -21,7 +21,7 @@ bool InputBuffer::fill(int milliseconds) {
   return size > 0;
 }
 
-// Of a line that is dropped the newline ends the dropping.
+// A dropped line ends at its newline.
 void InputBuffer::add(std::string_view text) {
   if (line_ != Line::dropped) return keep(text);
   const std::size_t end = text.find('\n');

@@ -28,7 +28,7 @@ class InputBuffer {
   bool ended() const { return ended_; }
 
  private:
-  enum class Line { kept, dropped, ended };  // what happens to the next line; ended: to be reported
+  enum class Line { kept, dropped, ended };  // state of the next line; ended: its end must be reported
 
   void add(std::string_view text);
   void keep(std::string_view text);

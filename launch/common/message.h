@@ -1,4 +1,4 @@
-// What the program says besides its results, usually on standard error.
+// Messages of the program, usually on standard error.
 #pragma once
 
 #include <cstdio>

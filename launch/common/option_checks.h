@@ -1,4 +1,4 @@
-// What the value of an option must be. CLI11 has such checks too, but their texts are for programmers.
+// Checks of option values. CLI11 has such checks, too, but their messages are for programmers.
 #pragma once
 
 #include "tp/error.h"
@@ -13,7 +13,7 @@
 
 namespace tp {
 
-// An upper bound on token counts, and few enough to calculate with.
+// An upper bound on token counts that leaves room for arithmetic.
 constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 40;
 
 // "expected a whole number from 1 to 1024, found 0"
@@ -33,10 +33,11 @@ CLI::Validator not_empty(std::string what);
 // "expected one of f32, f16, bf16, found f61; did you mean f16?"
 CLI::Validator one_of(std::vector<std::string> words);
 
-// The same of the types to which weights can be converted, and auto.
+// Accepts the types to which weights can be converted, and auto.
 CLI::Validator weight_type();
 
-// The same with those that checkpoints store, in which weights may be generated, and the type of a name.
+// Accepts all types in which weights can be generated, which includes all types of checkpoints.
+// find_generated_type() returns the type with this name.
 CLI::Validator generated_weight_type();
 std::optional<WeightType> find_generated_type(const std::string& name);
 

@@ -88,7 +88,7 @@ void ResultOutput::write_all(std::string_view text) {
 
 void ResultOutput::finish() {
   replace_once();
-  // Of standard output a copy is closed: the check is the same, and the descriptor stays taken.
+  // For standard output, a copy is closed. This performs the same check and keeps the descriptor in use.
   const int last = descriptor_ == STDOUT_FILENO ? ::dup(STDOUT_FILENO) : std::exchange(descriptor_, -1);
   if (last < 0 || ::close(last) != 0) fail(errno);
 }

@@ -1,4 +1,4 @@
-// Where a command's results go.
+// The output of a command's results.
 #pragma once
 
 #include <string>

@@ -12,7 +12,7 @@
 namespace tp {
 namespace {
 
-// What an event's detail counts.
+// Returns the unit of an event's detail.
 const char* detail_name(Activity activity) {
   switch (activity) {
     case Activity::step:

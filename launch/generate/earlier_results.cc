@@ -18,11 +18,11 @@ namespace fs = std::filesystem;
 
 constexpr int kAllSamples = -1;
 
-// What a line of results begins with: GenerateOutput writes members in the order of their names, OpenAI's in
-// theirs.
+// Lines of results begin with these texts. GenerateOutput sorts members by name. OpenAI's form has its own
+// order.
 constexpr std::string_view kBeginnings[] = {R"({"error":")", R"({"finish_reason":")", R"({"id":"batch_req)"};
 
-// Nothing if it is not JSON.
+// Returns null if the line isn't JSON.
 nlohmann::json parsed(const std::string& line) {
   try {
     return parse_strict_json(line);

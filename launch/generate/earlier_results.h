@@ -1,4 +1,4 @@
-// What --resume needs to know: which requests have their result already.
+// Results of an earlier run: --resume skips requests that already have one.
 #pragma once
 
 #include <map>

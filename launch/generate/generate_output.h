@@ -28,25 +28,25 @@ struct OutputStyle {
 // next one is streamed.
 class GenerateOutput {
  public:
-  // All of them must outlive it.
+  // All arguments must outlive this object.
   GenerateOutput(ResultOutput& file, const Engine& engine, OutputStyle style)
       : file_(file), engine_(engine), style_(std::move(style)) {}
 
-  // Of the continuations of a request, those that are not to be written.
+  // [samples] Whether an earlier run has already written the sample.
   using Written = std::vector<bool>;
 
-  // Each of these three gets the next request in order: `id` is the engine's number of it.
+  // Each of these three functions records the next request in order. `id` is the engine's id of the request.
   void expect(std::uint64_t id, Completion completion, Written written);
-  // It cannot be served.
+  // Records that the request failed with this error.
   void fail(const AnswerFacts& facts, const std::string& error);
-  // It needs no answer.
+  // Records that the request needs no answer.
   void skip() { ++requests_; }
 
-  // The time, in seconds since any fixed point, of what comes next: requests or events.
+  // Sets the time of the next requests or events, in seconds since any fixed point.
   void set_now(double seconds) { now_ = seconds; }
-  // Where time went since then, which is asked for in JSON.
+  // Sets the times of the activities since that point, for JSON.
   void set_time(const TimeParts& time) { time_ = time; }
-  // Whether a continuation begins or ends with one of these, so that set_time is wanted.
+  // Whether any event begins or ends a continuation. The caller must then call set_time().
   bool begins_or_ends(const std::vector<Event>& events) const;
   void add(const TokenEvent& event);
   void add(const PromptLogprobs& logprobs);
@@ -77,16 +77,16 @@ class GenerateOutput {
     TimeParts time{};
   };
 
-  // What has come of one request.
+  // State of one request.
   struct Answer {
-    std::size_t index = 0;  // of the request, in the order given
+    std::size_t index = 0;  // position of the request in the input
     Written written{};
     Completion completion{};
     Moment submitted{};
-    std::vector<Moment> first_tokens{};  // of every continuation
-    std::vector<std::size_t> passes{};   // of every continuation, of a diffusion language model
+    std::vector<Moment> first_tokens{};  // [samples] time of each continuation's first token
+    std::vector<std::size_t> passes{};   // [samples] passes of a diffusion language model
     bool failed = false;
-    // Text: the continuation that is being written, and how much of it has been.
+    // For text: the current continuation, and how many of its bytes are written.
     std::size_t writing = 0;
     std::size_t written_bytes = 0;
     bool begun = false;

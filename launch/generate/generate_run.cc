@@ -93,7 +93,7 @@ void GenerateRun::show_progress() {
                fmt::format(", {}/{} requests, {:.0f} tokens/s", done, all, speed));
 }
 
-// What is wrong with a request ends the request, and never those that others wait for.
+// An error in a request ends only this request.
 void GenerateRun::submit(const AnswerFacts& facts, const std::function<Completion()>& make) {
   if (!std::exchange(has_noted_time_, true)) note_time(settings_.reports_times);
   try {

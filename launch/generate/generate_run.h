@@ -24,11 +24,11 @@ struct GenerateSettings {
   bool echoes = false;                      // texts begin with their prompts
   std::filesystem::path model{};            // whose chat template conversations need ...
   std::string template_file{};              // ... unless there is a file of it
-  const EarlierResults* earlier = nullptr;  // what is already done; null: nothing is
-  std::size_t most_at_once = 1;             // requests that the engine is given
+  const EarlierResults* earlier = nullptr;  // results of an earlier run; null: none
+  std::size_t most_at_once = 1;             // largest number of requests in the engine
   bool reports_times = false;               // the output reports where the time went
   bool shows_progress = false;              // at a terminal, on stderr
-  std::size_t requests = 0;                 // how many there are; 0: more may come
+  std::size_t requests = 0;                 // number of requests; 0: unknown
 };
 
 // Rank 0's part of `tp-infer generate`: takes requests as they arrive, while the engine works on earlier

@@ -52,7 +52,7 @@ void require_requests(bool has_any, const std::string& path) {
 
 RequestSource::RequestSource(std::string path) : path_(std::move(path)), input_(open_batch(path_)) {}
 
-// What is wrong with a line, be it only that memory has no room for it, ends the line.
+// An error in a line, including a lack of memory for it, ends only this line's request.
 std::optional<ApiRequest> RequestSource::take_request() {
   try {
     while (true) {

@@ -39,7 +39,7 @@ class TokenProgress {
 
  private:
   ProgressBar bar_;
-  std::vector<std::size_t> tokens_;  // of every request
+  std::vector<std::size_t> tokens_;  // [requests] tokens of each request
   std::size_t total_ = 0;
   std::size_t done_ = 0;
 };

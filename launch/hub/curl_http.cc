@@ -82,7 +82,7 @@ bool is_no_connection(CURLcode code) {
          code == CURLE_COULDNT_CONNECT;
 }
 
-// What another attempt cannot change.
+// Whether another attempt would fail, too.
 bool is_final(CURLcode code) {
   constexpr std::array kFinal = {
       CURLE_UNSUPPORTED_PROTOCOL, CURLE_URL_MALFORMAT, CURLE_PEER_FAILED_VERIFICATION,
@@ -90,7 +90,7 @@ bool is_final(CURLcode code) {
   return std::find(kFinal.begin(), kFinal.end(), code) != kFinal.end();
 }
 
-// libcurl passes on the words of OpenSSL: "error:0A00010B:SSL routines::wrong version number".
+// Returns libcurl's reason without OpenSSL's prefix: "error:0A00010B:SSL routines::wrong version number".
 std::string plain_reason(CURLcode code, std::string_view reason) {
   if (code == CURLE_SSL_CONNECT_ERROR)
     return "the server does not speak TLS, or not in a version that both sides know; if it speaks plain "

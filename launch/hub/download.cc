@@ -26,7 +26,7 @@ std::string url_of(const HubClient& client, const std::string& repository, const
   return client.url(fmt::format("/{}/resolve/{}/{}", repository, commit, escaped(file.path)));
 }
 
-// Of what is to come: partial files have their space already.
+// Returns the size of a partial file. Its bytes need no further disk space.
 std::uint64_t partial_size(const Destination& destination, const HubFile& file) {
   std::error_code error;
   const std::uintmax_t size = fs::file_size(destination.partial(file), error);

@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// What happens, for people. Bytes include those that were there before.
+// Callbacks for the user interface. Bytes include those of earlier downloads.
 struct DownloadEvents {
   std::function<void(const std::string& line)> line;  // "fetching model.safetensors (2.0 GiB)"
   std::function<void(std::uint64_t bytes, std::uint64_t total)> progress;

@@ -20,7 +20,7 @@ class DownloadProgress {
  private:
   ProgressBar bar_{"downloading"};
   Stopwatch watch_;
-  std::optional<std::uint64_t> first_bytes_;  // that were there before
+  std::optional<std::uint64_t> first_bytes_;  // bytes of earlier downloads
 };
 
 }  // namespace tp

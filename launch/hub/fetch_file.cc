@@ -7,8 +7,8 @@
 namespace tp {
 namespace {
 
-// Of a file that is fetched in pieces: so much makes up for the attempts that failed before it. A server that
-// sends a byte at a time must not keep us for ever.
+// After this many new bytes, earlier failures don't count any more. A smaller limit would let a server that
+// sends single bytes keep us forever.
 constexpr std::uint64_t kProgress = 1 << 20;
 
 class Fetch {
@@ -18,7 +18,8 @@ class Fetch {
       : client_(client), purpose_(purpose), url_(url), file_(file), partial_(partial), on_bytes_(on_bytes) {}
 
   void run() {
-    // What an earlier process left may be damaged or of another program: then all is fetched once more.
+    // The partial file may be damaged, or another program's. In this case, the whole file is fetched once
+    // more.
     bool may_restart = partial_.size() > 0;
     for (;;) {
       receive_all();

@@ -16,9 +16,9 @@ struct GgufModel {
 // out, and so are models of which a part is missing.
 std::vector<GgufModel> gguf_models(const std::vector<std::string>& paths);
 
-// Those that a user means by `wanted`: the path, the name without folders, or what is in the name between
-// hyphens and dots in upper or lower case, such as the quantization "Q4_K_M"; all if it is empty. The first
-// of these ways that fits any counts.
+// Returns the models that match `wanted`: a path, a name without folders, or a part of the name between
+// hyphens and dots in upper or lower case, such as the quantization "Q4_K_M". An empty text matches all
+// models. Only the first of these rules that matches any model counts.
 std::vector<GgufModel> matching(const std::vector<GgufModel>& models, const std::string& wanted);
 
 }  // namespace tp

@@ -55,7 +55,7 @@ void HubClient::get(const HubPurpose& purpose, const std::string& url, std::uint
 
 std::string HubClient::get_once(const HubPurpose& purpose, const std::string& url, std::uint64_t first_byte,
                                 const HttpReceiver& receiver) {
-  constexpr std::size_t kMostIgnored = 64 << 10;  // of the body of a redirect or an error
+  constexpr std::size_t kMostIgnored = 64 << 10;  // bytes of the body of a redirect or an error
   const bool is_own = origin_of(url) == origin_;
   HttpHead head;
   bool is_content = false;

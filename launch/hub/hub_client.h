@@ -11,7 +11,7 @@
 
 namespace tp {
 
-// What a request is for, for its errors.
+// The purpose of a request, for its errors.
 struct HubPurpose {
   std::string what;        // "cannot fetch org/name/config.json"
   std::string repository;  // "org/name"
@@ -48,7 +48,7 @@ class HubClient {
 
   HttpClient& http_;
   HubSettings settings_;
-  std::string origin_;  // of the endpoint
+  std::string origin_;  // the endpoint's scheme, host and port
   Retries::Sleep sleep_;
   Retries::Notify notify_;
   bool was_reached_ = false;

@@ -33,7 +33,7 @@ fs::path path_of(const std::string& text) {
   return text.starts_with("~/") ? fs::path(variable("HOME")) / text.substr(2) : fs::path(text);
 }
 
-// Where Hugging Face's tools keep everything. Empty if there is no place.
+// Returns the base folder of Hugging Face's tools, or an empty path if the environment names none.
 fs::path hub_home() {
   if (const std::string home = variable("HF_HOME"); !home.empty()) return path_of(home);
   if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())
@@ -42,7 +42,7 @@ fs::path hub_home() {
   return home.empty() ? fs::path() : fs::path(home) / ".cache/huggingface";
 }
 
-// What `hf auth login` stored.
+// Returns the token that `hf auth login` stored.
 std::string stored_token() {
   const std::string path = variable("HF_TOKEN_PATH");
   if (path.empty() && hub_home().empty()) return {};

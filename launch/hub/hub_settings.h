@@ -1,4 +1,4 @@
-// What the environment says about the Hugging Face Hub, in the variables that its own tools read.
+// Settings of the Hugging Face Hub, from the same environment variables that its own tools read.
 #pragma once
 
 #include <chrono>

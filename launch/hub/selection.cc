@@ -21,13 +21,14 @@ constexpr const char* kConfig = "config.json";
 constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-// What the runtime reads beside the weights, as far as a repository has it: model/config, model/tokenizer.
+// Files that the runtime reads in addition to the weights, if the repository has them: model/config,
+// model/tokenizer.
 constexpr const char* kCompanions =
     "config.json generation_config.json tokenizer.json tekken.json tiktoken.model rwkv_vocab_v20230424.txt "
     "tokenizer.model tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json merges.txt "
     "vocab.txt chat_template.jinja chat_template.json";
 
-// A chat template beside chat_template.jinja.
+// Whether the file is a chat template in addition to chat_template.jinja.
 bool is_further_template(std::string_view path) {
   return path.starts_with("additional_chat_templates/") && path.ends_with(".jinja");
 }

@@ -10,11 +10,12 @@ namespace tp {
 // for a text that is no address.
 std::string origin_of(const std::string& url);
 
-// Where a redirect from `url` to `target`, which may be relative, leads. Throws DownloadError for a target
-// that is neither HTTP nor HTTPS.
+// Returns the address of a redirect from `url` to `target`, which may be relative. Throws DownloadError if
+// `target` is neither HTTP nor HTTPS.
 std::string redirected(const std::string& url, const std::string& target);
 
-// A path for an address: all but letters, digits and "-._~/" becomes "%..". In a segment slashes do, too.
+// Escapes a path for an address: replaces all characters except letters, digits and "-._~/" by "%..". In a
+// segment, slashes are escaped, too.
 std::string escaped(std::string_view path);
 std::string escaped_segment(std::string_view text);
 

@@ -10,19 +10,20 @@
 
 namespace tp {
 
-// What --weights accepts: the types to which weights can be converted, or all in which they can be generated.
+// Accepted values of --weights: the types to which weights can be converted, or all types in which they can
+// be generated.
 enum class WeightNames : std::uint8_t { convertible, all };
 
 // Adds the options that decide a model's memory and speed to a command that opens no engine: --model,
 // --weights, --kv-type, --lora, --same-bits, --split and --prefill-chunk. `options` must outlive the command.
 void add_described_options(CLI::App& command, EngineOptions& options);
 
-// What was given on the command line for the engine.
+// The engine's options from the command line.
 struct EngineFlags {
   EngineOptions options{.model = {}, .max_sequences = 1};
   EngineHooks hooks{};
   bool verbose = false;
-  double timeout = 0.0;  // seconds that a rank waits for another one; 0: for ever
+  double timeout = 0.0;  // seconds that a rank waits for another; 0: forever
 
   // A command adds only the groups that can change its work.
   //

@@ -1,4 +1,4 @@
-// What --model names.
+// Finds the model that --model names.
 #pragma once
 
 #include <filesystem>

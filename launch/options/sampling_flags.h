@@ -12,10 +12,10 @@
 
 namespace tp {
 
-// Without --max-tokens, for a model whose files do not say.
+// The default of --max-tokens for models whose files give none.
 inline constexpr int kDefaultMaxTokens = 256;
 
-// What was given; everything else is taken from the model's generation_config.json.
+// Sampling options from the command line. Missing ones come from the model's generation_config.json.
 struct SamplingFlags {
   std::optional<float> temperature;
   std::optional<int> top_k;
@@ -39,7 +39,7 @@ struct SamplingFlags {
   bool include_stop = false;
   std::vector<std::string> bad_words;
 
-  // What every command that generates has, and what those have that list results.
+  // Adds the options of all commands that generate text, or the options of commands that list results.
   void add_to(CLI::App& command);
   void add_result_options_to(CLI::App& command);
   // For commands that hold conversations.

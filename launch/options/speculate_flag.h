@@ -17,10 +17,10 @@ void add_speculate_option(CLI::App& command, SpeculationOptions& options);
 // ranks may do without. `model`: the path of the model that it guesses for.
 void find_draft_model(SpeculationOptions& options, const std::filesystem::path& model, bool is_first_rank);
 
-// The model that a value of the option names; empty if it names none.
+// Returns the model in a value of the option, or an empty text.
 std::string draft_model_of(const std::string& value);
 
-// What has become of the drafts, for --verbose: "12 of 16 draft tokens accepted (...)".
+// Returns the counts of drafts for --verbose: "12 of 16 draft tokens accepted (...)".
 std::string describe_drafts(const SpeculationCounts& counts);
 
 }  // namespace tp

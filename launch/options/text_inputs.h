@@ -1,4 +1,4 @@
-// What the commands for encoders read: texts, or token ids.
+// Inputs of the commands for encoders: texts, or token ids.
 #pragma once
 
 #include "launch/options/prompts.h"

@@ -1,4 +1,4 @@
-// What is wrong with a command line. CLI11 knows, but its texts are for programmers.
+// Explains usage errors to users. CLI11's own messages are for programmers.
 #pragma once
 
 #include <string>

@@ -36,7 +36,7 @@ std::string text_of(const std::map<std::string, std::string>& options, const std
   return found->second.substr(0, kLongest) + "...";
 }
 
-// What rank 0 sends.
+// The message from rank 0.
 struct Sent {
   std::string build;
   CommandLine line;

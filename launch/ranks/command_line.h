@@ -1,4 +1,4 @@
-// What a rank was started to do, so that ranks can check that they were started alike.
+// A rank's command line. Ranks compare their command lines, because all must be started alike.
 #pragma once
 
 #include "launch/ranks/distinct_files.h"
@@ -13,7 +13,7 @@ namespace tp {
 
 struct CommandLine {
   std::string subcommand;
-  std::map<std::string, std::string> options;  // those that were given, as the user calls them
+  std::map<std::string, std::string> options;  // options on the command line, by their names there
   UsedFiles files{};
 
   // To be called after parsing. Options that may differ between hosts are left out: paths of models,

@@ -1,4 +1,4 @@
-// What a user should know about an engine that was opened, although it works.
+// Notices about an engine that works, but not as the user might expect.
 #pragma once
 
 #include "tp/engine.h"

@@ -10,7 +10,7 @@ namespace tp {
 struct NetworkInterface {
   std::string name;
   std::string address;
-  bool is_bridge = false;  // of containers or virtual machines of this host, such as docker0
+  bool is_bridge = false;  // interface of containers or virtual machines on this host, such as docker0
 };
 
 // Interfaces that are up, have an IPv4 address and lead to other machines.

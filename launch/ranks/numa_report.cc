@@ -47,7 +47,7 @@ std::string text_of_pages(const NodePages& pages) {
   return shares.size() == 1 ? only : fmt::format("{}", fmt::join(shares, ", "));
 }
 
-// Where no host has several nodes.
+// Returns the line for hosts with one NUMA node each.
 std::string text_without_numa(std::span<const RankReport> reports) {
   if (std::ranges::any_of(reports, [](const RankReport& report) { return report.numa.nodes == 0; }))
     return "NUMA nodes are unknown: Linux does not list them in /sys/devices/system/node\n";

@@ -1,4 +1,4 @@
-// What RankReport tells of NUMA nodes, for people and as JSON.
+// Formats a RankReport's NUMA nodes, as text and as JSON.
 #pragma once
 
 #include "tp/rank_report.h"
