@@ -7,8 +7,8 @@ const SAVE_EVERY = 1000; // ms
 
 const now = () => performance.now() / 1000;
 
-// What a chunk's choice adds: {content, reasoning, isToken}. A chunk is a token, even one without text of its own, such
-// as a part of a character; that with the role and the last one are none.
+// Returns what a chunk's choice adds: {content, reasoning, isToken}. A chunk counts as a token even if it has no text,
+// because it may hold a part of a character. The chunk with the role and the last chunk don't count.
 export function addedBy({ delta, text, finish_reason: finish }) {
   const content = delta?.content ?? text ?? "";
   const reasoning = delta?.reasoning_content ?? delta?.reasoning ?? "";

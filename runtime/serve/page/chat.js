@@ -188,7 +188,7 @@ function spoken({ content, error, stats }) {
     : `The answer is complete: ${plural(stats?.usage?.completion_tokens ?? stats?.chunks, "token")}`;
 }
 
-// What the page shows before the first message.
+// Shows suggestions before the first message.
 export function showWelcome(server, { send, newText, connect }) {
   const suggestions = [
     "Tell me a story about a white hen.",

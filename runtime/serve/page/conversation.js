@@ -51,7 +51,7 @@ export function select(conversation, message) {
   conversation.leaf = lastBelow(conversation.messages, message.id);
 }
 
-// What the model reads before it answers `parent`, the last message.
+// Returns the messages that the model reads before it answers `parent`, the last of them.
 export function prompt(conversation, parent) {
   const messages = branch(conversation, parent)
     .filter((message) => message.content !== "")
@@ -67,7 +67,7 @@ export function titleOf(conversation) {
   return line.length > 60 ? `${line.slice(0, 57).trimEnd()}…` : line || "New conversation";
 }
 
-// What is exported: the branch that is shown, with messages as chat completions take them.
+// Returns the exported conversation: the visible branch, with messages in the form of chat completions.
 export function exported(conversation, model, settings) {
   const about = {
     title: titleOf(conversation),

@@ -174,7 +174,7 @@ class InlineParser {
     return this.add(length === 2 ? strong : element("em", {}, strong), end + length);
   }
 
-  // Where the run of exactly `length` characters begins that ends an emphasis; -1 if there is none.
+  // Returns the position of the run of exactly `length` characters that ends an emphasis, or -1 if there is none.
   closing(c, length) {
     const mark = c.repeat(length);
     if (this.hopeless.has(mark)) return -1;

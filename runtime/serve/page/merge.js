@@ -5,7 +5,7 @@ import { repairTree } from "./stored.js";
 
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
-// What has replaced a part of `base`: {start, end, text}.
+// Returns the part of `base` that `text` has replaced: {start, end, text}.
 function changeOf(base, text) {
   const shorter = Math.min(base.length, text.length);
   let start = 0;

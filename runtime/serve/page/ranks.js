@@ -1,4 +1,4 @@
-// What the server is doing, asked once a second while this view is visible, and where the time of each rank goes.
+// Shows the server's activity and the time of each rank. While the view is visible, it asks the server once a second.
 
 import { getJson } from "./api.js";
 import { Burst } from "./burst.js";
@@ -89,7 +89,7 @@ class RankRow {
 
 const timesOf = (rank) => PARTS.map(({ name }) => rank[`${name}_seconds`] ?? 0);
 
-// What the times refer to.
+// Describes the time span that the times refer to.
 function spanText(isBusy, tokens, span) {
   if (tokens === 0) return "Nothing has been generated yet.";
   const generated = plural(tokens, "token");

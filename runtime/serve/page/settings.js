@@ -40,7 +40,7 @@ const FEW = 2; // fields that are always visible; the others are folded
 
 let values = {};
 
-// What is stored, because another tab may have changed it. Damaged values are left out.
+// Reads the stored settings, because another tab may have changed them. Leaves out damaged values.
 function readValues() {
   const isGood = ([name, value]) => (name === "stop" ? typeof value === "string" : Number.isFinite(value));
   values = Object.fromEntries(Object.entries(readChoice("settings", values)).filter(isGood));

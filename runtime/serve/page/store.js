@@ -51,7 +51,7 @@ export function writeChoice(name, value) {
   }
 }
 
-// The same object for as long as the page is open, so that an answer goes on growing in a conversation that is not shown.
+// Returns the same object as long as the page is open, so an answer grows even in a hidden conversation.
 export function load(id) {
   if (!opened.has(id)) {
     const base = removed.has(id) ? null : readItem(PREFIX + id);

@@ -82,12 +82,12 @@ class TestedModel {
   };
   // A position of the cache.
   struct Slot {
-    std::size_t group = 0;  // that it was written for
-    std::string salt;       // of the sequence that wrote it
-    Tokens text;            // up to the position that was written there
+    std::size_t group = 0;  // group of the writing sequence
+    std::string salt;       // salt of the writing sequence
+    Tokens text;            // tokens up to the written position
   };
 
-  // Two different tokens: beginnings in common are frequent.
+  // Uses only two different tokens, so common beginnings are frequent.
   void extend(Tokens& tokens, std::size_t count) {
     for (; count > 0; --count) tokens.push_back(static_cast<TokenId>(random_() % 2));
   }
@@ -167,7 +167,7 @@ class TestedModel {
       slot(id, group, position) = {group, sequence.salt, {sequence.tokens.begin(), end}};
   }
 
-  // What the next token will see, in every group.
+  // Checks the positions that the next token sees, in every group.
   void expect_intact(SequenceId id, const Sequence& sequence) {
     for (std::size_t group = 0; group < windows_.size(); ++group) {
       const std::size_t window = windows_[group].value_or(sequence.computed + 1);

@@ -87,7 +87,8 @@ struct ChatFixture {
   ToolRendering rendering;
 };
 
-// What a model says that calls tools: what the template writes for such an answer after the prompt of one.
+// Returns a model's answer with these calls: the text that the template writes after the prompt for an
+// assistant message with the calls.
 inline std::string answer_of(const ChatFixture& fixture, const Json& calls) {
   const std::string prompt = fixture.render(Json::array({user()}), true);
   const std::string whole = fixture.render(Json::array({user(), assistant_with(calls)}), false);
@@ -98,7 +99,7 @@ inline std::string answer_of(const ChatFixture& fixture, const Json& calls) {
   if (const std::size_t marker = whole.rfind('<', same); marker != whole.npos && marker + 5 > same)
     same = marker;
   std::string answer = whole.substr(same);
-  // What ends an answer is no part of it, and the same as after a text.
+  // Removes the end of the answer, which is the same as the end of a plain text.
   const std::string plain =
       fixture.render(Json::array({user(), {{"role", "assistant"}, {"content", "[text]"}}}), false);
   const std::string end = plain.substr(plain.rfind("[text]") + 6);
@@ -107,7 +108,7 @@ inline std::string answer_of(const ChatFixture& fixture, const Json& calls) {
     answer.erase(answer.size() - (end.size() - place));
     break;
   }
-  // Templates of models that think leave thinking out of the prompts of answers that are there.
+  // Templates of thinking models omit the thinking of earlier answers.
   for (const char* begin : {"<｜Assistant｜>"}) {
     if (answer.starts_with(begin)) answer.erase(0, std::string_view(begin).size());
   }

@@ -51,7 +51,7 @@ TEST(ChatFixtures, CallsThatTemplatesRenderAreReadBackHoweverTheyAreCut) {
   EXPECT_GE(native, has_published_templates() ? 14U : 6U);
 }
 
-// Those that take several calls in one message.
+// Only these fixtures allow several calls in one message.
 TEST(ChatFixtures, SeveralCallsOfAMessageAreReadBack) {
   for (const char* name : {"qwen2.5", "mistral-v0.3", "lc-mistral-nemo-instruct-2407",
                            "lc-mistral-large-instruct-2407", "lc-granite-3.0-8b-instruct", "gemma2"}) {

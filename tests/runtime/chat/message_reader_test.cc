@@ -40,7 +40,7 @@ TEST(MessageReader, KeepsTheTextBeforeAndAfterCalls) {
   for (const Notation& notation : notations()) {
     if (notation.two_calls.starts_with('{') || notation.two_calls.starts_with('[') ||
         notation.sign == "<|channel|>")
-      continue;  // what may come without a marker comes alone
+      continue;  // calls without a marker fill the whole answer
     if (notation.name == "Mistral, a list") continue;
     SCOPED_TRACE(notation.name);
     EXPECT_EQ(read(syntax_of(notation.sign), "Let me see.\n\n" + notation.two_calls + "\nThere."),

@@ -23,7 +23,7 @@ std::vector<TokenId> first(const std::vector<TokenId>& tokens, std::size_t count
   return {tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
-// Where a token comes first, plus one: how many tokens there are if it ends the text.
+// Returns how many tokens the text has if any of `ends` ends it.
 std::size_t tokens_until(const std::vector<TokenId>& tokens, std::vector<TokenId> ends) {
   const auto found = std::find_first_of(tokens.begin(), tokens.end(), ends.begin(), ends.end());
   return static_cast<std::size_t>(found - tokens.begin()) + 1;
@@ -152,7 +152,7 @@ TEST(Engine, TellsWhichStopTextEndedAContinuationAndShowsItIfAsked) {
     EXPECT_EQ(std::get<std::string>(run_alone(engine, request).matched_stop), request.stop[1]);
     request.include_stop_str_in_output = true;
     EXPECT_EQ(run_alone(engine, request).text, whole.substr(0, place + 3));
-    // What comes before is not searched.
+    // The first min_tokens tokens are not searched for stop texts.
     request.min_tokens = static_cast<int>((place + 3 + 1) / 2);
     const Continuation longer = run_alone(engine, request);
     EXPECT_GT(longer.tokens.size(), static_cast<std::size_t>(request.min_tokens));

@@ -1,4 +1,4 @@
-// What cannot be opened or served: one text on every rank, and nobody waits.
+// Errors of opening a model or serving a request: all ranks report the same text, and no rank hangs.
 #include "parallel/exchange/fail_together.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
@@ -141,7 +141,7 @@ TEST(EngineErrors, TensorsBesideTheModelAreToldAndNoError) {
   EXPECT_EQ(status, 0);
 }
 
-// Of a model in stages, each of which reads other tensors.
+// Each stage reads different tensors, so no single stage knows which tensors are unused.
 TEST(EngineErrors, NameATensorThatNoStageUses) {
   Communicator& comm = test::world();
   if (comm.size() % 2 != 0) GTEST_SKIP() << "stages of equally many ranks";

@@ -1,4 +1,4 @@
-// What the engine generates, on any number of ranks and in any company.
+// Generated texts don't depend on the number of ranks or on other requests.
 #include "model/config/architectures.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
@@ -225,7 +225,7 @@ TEST(Engine, ComputesOfALongerPromptOnlyWhatTheCacheDoesNotHold) {
   constexpr std::size_t block = 8;
   run_engine(comm, {.model = fixture.folder, .block_size = block}, [&](Engine& engine) {
     std::vector<TokenId> prompt = fixture.prompt;
-    std::size_t computed = 0;  // of the turn before: the last token that it gave is not
+    std::size_t computed = 0;  // tokens computed in the previous turn: all except its last token
     for (int turn = 0; turn < 3; ++turn) {
       const Continuation found = run_alone(engine, greedy_request(prompt, 16));
       EXPECT_EQ(found.cached_tokens, computed / block * block) << "whole blocks";

@@ -51,9 +51,8 @@ Results results_of(Engine& engine, const Fixture& fixture) {
   return results;
 }
 
-// Of a decoder of the usual kind, one with experts, one with recurrent layers and experts, one whose windows
-// are shorter than its prompts and whose norms are sums over ranks of their own, inside of attention, and one
-// with short convolutions.
+// The models: a plain decoder, experts, recurrent layers with experts, windows shorter than the prompts with
+// norms inside attention that need sums over ranks of their own, and short convolutions.
 TEST(EngineOverlap, GivesTheSameBitsAsWholeSteps) {
   Communicator& comm = test::world();
   for (const char* const model :

@@ -39,7 +39,7 @@ Request pipelined_request(std::vector<TokenId> prompt, std::uint64_t seed) {
   return request;
 }
 
-// Of all kinds: short and long prompts, samples of one, one whose next token is limited by a mask.
+// Returns short and long prompts, a request with several samples, and a request with token masks.
 std::vector<Request> requests_of_all_kinds(const Fixture& fixture) {
   reference::Random random(11);
   const std::size_t vocab_size = fixture.rows.columns();

@@ -83,7 +83,7 @@ inline Continuation run_alone(Engine& engine, const Request& request) {
 // The tokens of every request's samples.
 using Texts = std::vector<std::vector<std::vector<TokenId>>>;
 
-// Of requests that run beside each other, or one after the other.
+// Runs the requests together or one by one and returns their texts.
 inline Texts texts_of(Engine& engine, const std::vector<Request>& requests, bool one_by_one) {
   std::vector<RequestId> ids;
   Continuations all;

@@ -68,7 +68,7 @@ TEST(EngineSpeculation, ChangesNoTextHoweverStepsAreCut) {
   }
 }
 
-// Where the machine's arithmetic does not depend on chunks, which is so for f32.
+// With f32, the arithmetic does not depend on chunk sizes, so drafts change no text.
 TEST(EngineSpeculation, ChangesNoTextWithoutSameBitsEither) {
   const reference::Fixture fixture = reference::fixture("llama-12q3kv");
   const ModelFolder folder(fixture);
@@ -216,7 +216,7 @@ TEST(EngineSpeculation, ChangesNoTextWithEarlierAnswers) {
 TEST(EngineSpeculation, DraftsAnAnswerAlmostCompletelyThatHasBeenGivenBefore) {
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   EngineOptions options{.model = fixture.folder, .weights = WeightType::f32, .same_bits = true};
-  // Of a text in which little comes again.
+  // The text has few repetitions.
   Request request = greedy_request(repetitive_prompt(fixture, 20, 20), 60);
   request.sampling.temperature = 1.2F;
   request.sampling.seed = 5;

@@ -1,5 +1,4 @@
-// What the engine generates with models whose layers have windows, where blocks that have left them are given
-// back and written to by others.
+// Generation with window layers. Blocks that have left a window are freed and reused by other sequences.
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/model/layers/model_under_test.h"

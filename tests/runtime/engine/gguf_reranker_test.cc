@@ -24,9 +24,9 @@ using test::run_engine;
 using test::TemporaryDirectory;
 using test::TensorValues;
 
-constexpr double kTolerance = 1e-4;  // of scores, from the fixture's meta.json
+constexpr double kTolerance = 1e-4;  // for scores, from the fixture's meta.json
 
-// The first row's first element of what a sequence's state becomes, for each sequence.
+// Returns the first element of each sequence's first row.
 std::vector<float> scores_of(const std::filesystem::path& model,
                              const std::vector<std::vector<TokenId>>& rows) {
   std::vector<float> scores;

@@ -1,4 +1,4 @@
-// What tests ask of an encoder-decoder.
+// Helpers to run encoder-decoder models in tests.
 #pragma once
 
 #include "tests/reference/seq2seq_fixture.h"

@@ -105,7 +105,7 @@ TEST(BeamSearch, EndsTextsWithTheModelsTokensAndTheRequests) {
       request.decoder_prompt = {0};
       request.max_tokens = 12;
       request.sampling.temperature = 0.0F;
-      request.stop_token_ids = {38, 153};  // what it likes best
+      request.stop_token_ids = {38, 153};  // the model's most likely tokens
       request.n = search.beams;
       request.beam_search = search;
       const auto expected = reference::beam_search(search, {1, 38, 153}, 12, rows_of(engine, request, {}));

@@ -247,7 +247,7 @@ TEST(Canvas, FindsTheTextInTheCacheButNoCanvas) {
   run_canvas(
       [](Engine& engine) {
         const std::vector<TokenId> with = run_one(engine, drawn_request(40, 3)).tokens;
-        EXPECT_GT(engine.status().prefix_hits, 1000U);  // of 40 passes over 29 to 61 tokens
+        EXPECT_GT(engine.status().prefix_hits, 1000U);  // 40 passes over 29 to 61 tokens
         Request alone = drawn_request(40, 3);
         alone.cache_prompt = false;
         const auto hits = engine.status().prefix_hits;

@@ -18,7 +18,7 @@ inline Request request_of(const reference::DiffusionFixture& fixture, const refe
   return request;
 }
 
-// What a request was told.
+// The events of a request.
 struct Told {
   std::vector<std::vector<UnmaskedToken>> passes;
   std::vector<TokenId> tokens;

@@ -26,8 +26,8 @@ using test::Told;
 // By the fixtures' README.
 constexpr double kTolerance = 1e-3;
 
-// What the families' code gives the model, as whole texts: passes that nothing follows from are left out, as
-// they are here.
+// Returns the inputs of the families' code as whole texts. Repeated inputs are omitted, because the engine
+// skips passes that change nothing.
 std::vector<std::vector<TokenId>> calls_of_whole_texts(const DiffusionCase& one) {
   std::vector<std::vector<TokenId>> calls = one.calls;
   calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
@@ -235,7 +235,7 @@ TEST_P(DiffusionFamily, RefusesWhatItCannotDo) {
   });
 }
 
-// What is refused at the end of a text that fills the context: no tokens are made beyond it.
+// Max_tokens exceeds the context: the text fills the context and has no tokens after it.
 TEST_P(DiffusionFamily, FillsTheContextAndNoMore) {
   run([&](Engine& engine) {
     Request request = request_of(fixture_, fixture_.cases.front());
@@ -270,7 +270,7 @@ TEST_F(BlockDiffusion, FindsFinishedBlocksInTheCacheAndGivesTheSameTextWithoutIt
   run(
       [&](Engine& engine) {
         with = run_one(engine, request(100)).tokens;
-        EXPECT_GT(engine.status().prefix_hits, 3000U);  // of 100 passes over 16 to 112 tokens
+        EXPECT_GT(engine.status().prefix_hits, 3000U);  // 100 passes over 16 to 112 tokens
         Request alone = request(100);
         alone.cache_prompt = false;
         const auto hits = engine.status().prefix_hits;

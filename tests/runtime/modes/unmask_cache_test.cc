@@ -24,7 +24,7 @@ using test::teller;
 using test::texts_of;
 using test::Told;
 
-// Of every pass the tokens that its step computed.
+// Runs a request and counts the computed tokens of each pass.
 Told run_counting(Engine& engine, Request request, std::vector<std::size_t>& computed) {
   std::map<int, Told> told;
   const EventSink tell = teller(told);
@@ -41,11 +41,11 @@ std::vector<TokenId> begun(const DiffusionFixture& fixture, std::size_t generate
   return text;
 }
 
-// What the family's code gives the model at every call, but for those at which the block has no masks any
-// more: nothing follows from these.
+// The inputs of the family's code at each call. Calls on a block without masks are omitted, because nothing
+// depends on them.
 struct Calls {
-  std::vector<std::vector<TokenId>> texts;  // as whole texts, and at the end
-  std::vector<std::size_t> sizes;           // tokens that are computed
+  std::vector<std::vector<TokenId>> texts;  // whole texts, followed by the result
+  std::vector<std::size_t> sizes;           // computed tokens of each call
 };
 
 Calls calls_of(const DiffusionFixture& fixture, const DiffusionCase& one) {

@@ -196,7 +196,7 @@ TEST(UnmaskingPlan, RefusesNumbersThatCannotBeDividedEvenly) {
       "found 5; give each block as many passes");
 }
 
-// Of 3 tokens and two blocks of 4, in two passes each.
+// The text has 3 prompt tokens and two blocks of 4 tokens. Each block takes two passes.
 TEST(UnmaskedText, ComputesLessInTheLaterPassesOfABlockIfItsCacheIsApproximate) {
   struct Pass {
     std::size_t begin = 0;

@@ -1,5 +1,5 @@
-// What `tp-infer plan` predicts: memory is the engine's own arithmetic, times are compared with cases that
-// can be computed by hand.
+// Predictions of `tp-infer plan`: memory equals the engine's own arithmetic, and times match cases computed
+// by hand.
 #include "runtime/plan/prediction.h"
 
 #include "model/config/architectures.h"
@@ -223,7 +223,7 @@ TEST_F(PredictionTest, ATokenTakesTheReadingOfAllWeightsAndOfTheCache) {
   EXPECT_NEAR(eight.memory, (weights + 8 * kv) / 1e9, 0.01 * eight.memory);
 }
 
-// What a token behind so many others reads of the cache, in bytes per layer of attention and position.
+// Compares the cache bytes that one token reads, per attention layer and position.
 class ContextPredictionTest : public PredictionTest {
  protected:
   // `fields` of config.json make the model.

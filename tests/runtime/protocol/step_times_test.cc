@@ -1,4 +1,4 @@
-// What is learnt from the times of steps.
+// Costs learned from measured step times.
 #include "runtime/protocol/step_times.h"
 
 #include <gtest/gtest.h>

@@ -156,7 +156,7 @@ TEST(SamplerProperty, ChoicesFromLargeVocabulariesAreThoseOfTheWholeRow) {
   }
 }
 
-// What the ranks exchange does not grow with the vocabulary.
+// The size of exchanges between ranks does not depend on the vocabulary.
 TEST(SamplerProperty, ExchangesAreFewAndSmallInEverySetting) {
   Communicator& comm = test::world();
   std::vector<float> logits(50000);
@@ -165,7 +165,7 @@ TEST(SamplerProperty, ExchangesAreFewAndSmallInEverySetting) {
   struct Setting {
     SamplingParams params;
     std::size_t exchanges;
-    std::size_t bytes;  // of this rank, in exchanges and the gather
+    std::size_t bytes;  // bytes of this rank, in exchanges and the gather
   };
   constexpr std::size_t kHistogram = NucleusScale::kBuckets * sizeof(double);
   constexpr std::size_t kBoundary = kMaxBoundary * sizeof(Candidate);

@@ -1,4 +1,4 @@
-// What the sampler should do, said as plainly as possible: whole vocabulary, double precision, one sort.
+// A reference sampler that is as plain as possible: whole vocabulary, double precision, one sort.
 #pragma once
 
 #include "tp/request.h"

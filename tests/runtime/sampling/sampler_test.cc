@@ -151,7 +151,7 @@ TEST(Sampler, TopPIsTakenAtTheTemperature) {
 }
 
 TEST(Sampler, TopPIsAShareOfWhatTopKLeft) {
-  // Of the two that are left the first has 0.4 / 0.7 = 0.571.
+  // Top-k keeps two tokens. The first one's share is 0.4 / 0.7 = 0.571.
   const Row candidates = row_of_probabilities({0.4F, 0.3F, 0.2F, 0.1F});
   EXPECT_EQ(drawn(candidates, {.top_k = 2, .top_p = 0.56F}), Ids{0});
   EXPECT_EQ(drawn(candidates, {.top_k = 2, .top_p = 0.58F}), (Ids{0, 1}));

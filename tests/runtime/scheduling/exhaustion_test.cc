@@ -1,5 +1,4 @@
-// Memory that runs out for one request: it ends with an error, and the others go on. And what cannot run out
-// of it within a step.
+// If memory runs out for one request, only that request fails. Allocations within a step cannot fail.
 #include "runtime/cache/hidden_states.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"

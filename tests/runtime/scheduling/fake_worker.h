@@ -25,7 +25,7 @@ inline std::uint64_t digest(std::span<const TokenId> tokens) {
 inline TokenId next_token(std::span<const TokenId> tokens) {
   return static_cast<TokenId>((digest(tokens) >> 40) % 97);
 }
-// What a model would generate that saw nothing but this prompt.
+// Returns the fake model's continuation of these tokens alone.
 inline std::vector<TokenId> continuation(std::vector<TokenId> tokens, std::size_t count) {
   std::vector<TokenId> generated;
   for (; count > 0; --count) {
@@ -34,7 +34,7 @@ inline std::vector<TokenId> continuation(std::vector<TokenId> tokens, std::size_
   }
   return generated;
 }
-// The log-probability of a token after others.
+// Returns the log-probability of a token after other tokens.
 inline double logprob_after(std::span<const TokenId> tokens, TokenId target) {
   return -1.0 - static_cast<double>((digest(tokens) + static_cast<std::uint64_t>(target)) % 1000);
 }
@@ -222,8 +222,8 @@ class FakeWorker {
   std::unordered_map<SequenceId, Sequence> sequences_;
   std::unordered_map<std::size_t, Slot> cache_;  // by block * block_size + slot
   std::unordered_map<StateSlot, std::vector<TokenId>> states_;
-  std::vector<Row> rows_;  // of the pass
-  TokenMask mask_;         // of the output at hand
+  std::vector<Row> rows_;  // rows of the current pass
+  TokenMask mask_;         // mask of the current output
 };
 
 }  // namespace tp::test

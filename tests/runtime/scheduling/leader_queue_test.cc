@@ -1,4 +1,4 @@
-// What may wait, how it is counted, how it is cancelled, and how the engine sleeps when nothing does.
+// The queue: limits, counting, cancellation, and the engine's sleep while the queue is empty.
 #include "runtime/scheduling/leader.h"
 #include "tests/reference/random.h"
 #include "tests/runtime/scheduling/leader_run.h"
@@ -127,7 +127,7 @@ TEST(LeaderQueue, DoesNotCountAPreemptedRequestAgain) {
 }
 
 TEST(LeaderQueue, IsNeverLongerThanItMayBeHoweverManyThreadsSubmit) {
-  constexpr std::size_t kMost = 7 + 8;  // that wait, and that can begin at once
+  constexpr std::size_t kMost = 7 + 8;  // 7 requests that wait, and 8 that can begin at once
   LeaderRun run(256, 4, with_queue(limits_of(16, 8), 7));
   std::atomic<std::size_t> accepted{0};
   std::vector<std::thread> threads;

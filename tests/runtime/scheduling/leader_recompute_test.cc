@@ -1,4 +1,4 @@
-// Of models that compute all of a sequence again for every token.
+// Models that recompute the whole sequence for every token.
 #include "runtime/scheduling/leader.h"
 #include "tests/runtime/scheduling/leader_run.h"
 #include "tp/error.h"

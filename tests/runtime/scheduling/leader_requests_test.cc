@@ -1,4 +1,4 @@
-// What the leader's requests are told, without ranks, MPI or a model.
+// Events that the leader's requests receive, without ranks, MPI or a model.
 #include "runtime/scheduling/leader.h"
 #include "tests/runtime/scheduling/leader_run.h"
 #include "tp/error.h"

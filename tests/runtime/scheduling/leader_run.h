@@ -20,15 +20,15 @@ namespace tp::test {
 class LeaderRun {
  public:
   static constexpr std::size_t kVocabulary = 200;
-  static constexpr TokenId kEos = 199;  // which the worker never gives by itself
+  static constexpr TokenId kEos = 199;  // the fake worker never generates it
 
-  // What a request's sink was told.
+  // The events that a request's sink received.
   struct Told {
     std::map<int, std::vector<TokenId>> tokens;  // by sample
     std::map<int, std::string> texts;
     std::map<int, FinishReason> reasons;
     std::map<int, std::string> errors;
-    std::variant<std::monostate, TokenId, std::string> matched_stop;  // of the last token
+    std::variant<std::monostate, TokenId, std::string> matched_stop;  // set by the last token
     std::vector<double> logprobs;
     std::vector<float> logits;
     std::size_t first_logprob = 0;

@@ -1,5 +1,5 @@
-// Where layers are recurrent: that every sequence has its state, begins with snapshots of others', and that
-// these stay within their slots.
+// Recurrent layers: each sequence has its own state and may begin with a snapshot of another sequence. States
+// and snapshots stay within their slots.
 #include "runtime/cache/snapshots.h"
 #include "tests/runtime/scheduling/leader_run.h"
 #include "tp/error.h"

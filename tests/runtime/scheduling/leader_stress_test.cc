@@ -80,12 +80,13 @@ void expect_answer(const LeaderRun::Told& told, const Sent& sent) {
 CacheWindows random_windows(Random& random) {
   CacheWindows windows(random.integer(1, 3));
   for (CacheWindow& window : windows) {
-    if (random.coin()) window = random.integer(2, 30);  // of 1, a token would not see the one before it
+    if (random.coin())
+      window = random.integer(2, 30);  // in a window of 1, a token would not see the token before it
   }
   return windows;
 }
 
-// None, or one whose guesses are right more or less often, with costs that make guesses pay or not.
+// Returns null, or a speculator with random accuracy and costs, so that drafts may pay off or not.
 std::unique_ptr<Speculator> random_speculator(Random& random) {
   if (random.integer(0, 2) == 0) return nullptr;
   std::optional<RowCosts> costs;

@@ -1,4 +1,4 @@
-// What the leader plans, without ranks, MPI or a model.
+// The leader's plans, without ranks, MPI or a model.
 #include "runtime/scheduling/leader.h"
 
 #include "tests/runtime/scheduling/leader_run.h"
@@ -111,13 +111,13 @@ TEST(Leader, LetsPromptsThatBeginAlikeComputeTheirCommonBlocksOnce) {
   std::vector<RequestId> ids;
   std::vector<std::vector<TokenId>> prompts;
   for (TokenId i = 0; i < 4; ++i) {
-    prompts.push_back(prompt_of(13));  // of which three blocks are common
+    prompts.push_back(prompt_of(13));  // the prompts share three blocks
     prompts.back().push_back(60 + i);
     prompts.back().push_back(70 + i);
     ids.push_back(run.add(prompts.back(), 2));
   }
   const RequestId other = run.add(prompt_of(3, 50), 2);
-  // The one that has nothing in common does not wait.
+  // The prompt without common blocks does not wait.
   EXPECT_EQ(chunk_sizes(run.step()), Sizes{8});
   EXPECT_EQ(chunk_sizes(run.step()), (Sizes{7, 1}));
   run.run();
@@ -165,7 +165,7 @@ TEST(Leader, CancelsWhatRunsAndWhatWaits) {
   run.step();
   run.leader.cancel(running);
   run.leader.cancel(waiting);
-  run.leader.cancel(12345);  // of no request
+  run.leader.cancel(12345);  // an unknown id
   const Forward forward = run.step();
   EXPECT_EQ(forward.ended.size(), 1U) << "the ranks never heard of the others";
   EXPECT_TRUE(run.told[running].ended_with<RequestCancelled>());
@@ -198,8 +198,8 @@ TEST(Scheduler, MakesSequencesOfThoseSamplesAloneThatHaveTheirTurn) {
   state->max_tokens = 3;
   scheduler.add(state);
   const PlannedStep planned = scheduler.plan();
-  EXPECT_EQ(planned.chunks.size(), 3U);  // of three tokens each, in a step of eight
-  // This function, those that run, and one that waits.
+  EXPECT_EQ(planned.chunks.size(), 3U);  // three tokens each, in a step of eight
+  // The owners: this function, the running requests, and one waiting request.
   EXPECT_EQ(state.use_count(), 1 + 3 + 1);
   LeaderStatus status;
   scheduler.describe(status);
@@ -296,7 +296,7 @@ TEST(Leader, LetsShorterOnesPassALongPromptThatDoesNotFitButNotForEver) {
   std::vector<RequestId> small;
   for (std::size_t i = 0; i < 2 * Scheduler::kMaxOvertaken; ++i)
     small.push_back(run.add({static_cast<TokenId>(i % 90), static_cast<TokenId>(i / 90)}, 1));
-  std::size_t before = 0;  // that ended before the big one had a token
+  std::size_t before = 0;  // small requests that ended before the big one had a token
   while (run.leader.has_work()) {
     ASSERT_LT(run.steps, 1000U);
     run.step();

@@ -13,8 +13,8 @@ const Json kTools = Json::parse(R"([
     {"text": {"type": "string"}, "loud": {"type": "boolean"}}}}}])");
 
 struct Faults {
-  std::string sign;                   // of a template's notation
-  std::string before, middle, after;  // around a tool's name and its arguments, which are JSON
+  std::string sign;                   // sign of a template's notation
+  std::string before, middle, after;  // texts around a tool's name and its arguments, which are JSON
 };
 
 const std::vector<Faults>& notations() {

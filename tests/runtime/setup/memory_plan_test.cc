@@ -1,4 +1,4 @@
-// What fits into which memory, without having that memory.
+// Memory plans for machines of any size, computed without their memory.
 #include "runtime/setup/memory_plan.h"
 
 #include "model/config/architectures.h"

@@ -159,7 +159,7 @@ TEST(AnswerHistory, LetsNoMoreTextsWaitThanThereIsRoomFor) {
 TEST(AnswerHistory, TakesNoMoreMemoryThanIsDocumented) {
   Random random(5);
   for (const std::size_t tokens : {60000, 90000, 150000}) {
-    // Of few different tokens, states are divided most often.
+    // A small alphabet divides states most often.
     for (const std::size_t alphabet : {2, 8, 1000, 100000}) {
       AnswerHistory history(tokens);
       for (std::size_t i = 0; i < tokens / 250; ++i) {
@@ -214,7 +214,7 @@ TEST(NgramSourceWithHistory, TakesTheBetterOfBothMatches) {
   EXPECT_EQ(draft_of(source, {9, 9, 3, 4, 8, 9, 9, 3, 4}, 3, {}, 2).tokens.front(), 8) << "four against two";
 }
 
-// What others were answered must not be noticed, not even by the time it takes.
+// Timing must not reveal the answers of other users.
 TEST(NgramSourceWithHistory, KeepsRequestsApartThatShareNothing) {
   const Tokens text = {1, 2, 3, 4, 5, 6, 7};
   const Tokens begun = {1, 2, 3, 4};

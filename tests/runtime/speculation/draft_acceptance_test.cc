@@ -64,7 +64,8 @@ TEST(DraftAcceptance, LiesBetweenWhatCommonNoiseGuaranteesAndWhatAnyDrawCanReach
   double most = 0.0;
   double independent = 0.0;
   for (std::size_t pair = 0; pair < kPairs; ++pair) {
-    const float difference = 0.1F * static_cast<float>(pair + 1);  // of the logits of both models
+    const float difference =
+        0.1F * static_cast<float>(pair + 1);  // difference between the logits of both models
     const float temperature = pair % 2 == 0 ? 1.0F : 0.8F;
     std::vector<float> first(random.integer(2, 60));
     for (float& logit : first) logit = 6.0F * random.number();
@@ -92,7 +93,7 @@ TEST(DraftAcceptance, IsCertainWhereBothModelsAgreeCompletely) {
   std::vector<float> logits(40);
   for (float& logit : logits) logit = random.number();
   EXPECT_EQ(agreement(logits, logits, 1.0F, 500), 1.0);
-  // What only one of the two models adds to all its logits does not matter.
+  // A constant that is added to all logits of one model doesn't matter.
   std::vector<float> shifted = logits;
   for (float& logit : shifted) logit += 0.5F;
   EXPECT_GE(agreement(logits, shifted, 1.0F, 500), 0.998) << "but for rounding";

@@ -17,7 +17,8 @@ namespace {
 
 using test::Tensors;
 
-// What a model with this checkpoint says of its layer, and whether all guesses were right. Rank 0.
+// Runs a model with this checkpoint on rank 0. Returns its report on the MTP layer, and whether all draft
+// tokens were correct.
 std::pair<DraftInfo, bool> layer_of(const Tensors& tensors, DraftRanks ranks) {
   const test::TemporaryDirectory folder;
   test::write_checkpoint(folder.path(), test::small_glm(), tensors);

@@ -1,5 +1,4 @@
-// Guesses of the model's own layer for multi-token prediction: they change no text, and are right always
-// where the layer is built to know what the model is going to choose.
+// Draft tokens from the MTP layer never change a text. A layer that knows the next token is always right.
 #include "runtime/cache/hidden_states.h"
 #include "tests/model/layers/next_token_checkpoint.h"
 #include "tests/mpi_test.h"
@@ -264,7 +263,7 @@ TEST(HiddenStates, KeepTheLatestAndForgetTheOldest) {
   EXPECT_EQ(states.find(4, 1), nullptr);
   keep(2, 4.0F);
   EXPECT_EQ(at(0), 0.0F);
-  keep(3, 5.0F);  // where the wrong guess was
+  keep(3, 5.0F);  // replaces the wrong draft token's state
   EXPECT_EQ(at(1), 3.0F);
   keep(4, 6.0F);
   EXPECT_EQ(at(1), 0.0F);

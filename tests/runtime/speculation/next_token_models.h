@@ -99,8 +99,8 @@ inline Tensors model_with_layer(const Element& embedding, const Element& head, f
 
 inline std::size_t follower(std::size_t token) { return (token * 5 + 3) % kVocab; }
 
-// Behind a token always the same one follows. The layer knows it from the state alone, which it turns into
-// that of the next token, so that it needs every state at its place, its own ones, too.
+// Each token determines the next one. The layer reads only the state and turns it into the next token's
+// state, so it needs every state at the right position, including its own states.
 inline Tensors model_whose_layer_reads_states() {
   return model_with_layer([](std::size_t token, std::size_t i) { return token == i ? 1.0F : 0.0F; },
                           [](std::size_t token, std::size_t i) { return follower(i) == token ? 4.0F : 0.0F; },
@@ -110,7 +110,7 @@ inline Tensors model_whose_layer_reads_states() {
                           });
 }
 
-// What follows depends on the token alone. The layer reads nothing but that, and has the model's block.
+// Each token determines the next one. The layer reads only the token, and has the model's block.
 inline Tensors model_whose_layer_copies_it() {
   reference::Random random(3);
   const Values signs = matrix(kVocab, kHidden, [&](std::size_t, std::size_t) {

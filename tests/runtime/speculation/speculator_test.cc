@@ -210,7 +210,8 @@ class SlowSource : public DraftSource {
   std::vector<TokenId> tokens_;
 };
 
-// Of twenty steps, each of a millisecond, in how many the slow source was asked; the free one guesses 7.
+// Returns in how many of twenty steps, of a millisecond each, the slow source was asked. The free source
+// drafts 7.
 std::size_t times_asked(const std::vector<TokenId>& guesses) {
   Speculator speculator(std::make_unique<SlowSource>(guesses), 8, RowCosts({{1, 0.001}, {16, 0.001}}),
                         std::make_unique<FixedSource>(Draft{{7}, {0.9}}));
@@ -246,9 +247,9 @@ TEST(Speculator, TakesTheRowsThatGiveTheMostTokensPerSecond) {
   EXPECT_EQ(selected(RowCosts({{1, 10.0}, {16, 160.0}}), {likely}, {1, 1, 16}), Sizes{0});
   // 1.9 tokens in 15, 2.7 in 20, 3.4 in 25, 4 in 30.
   EXPECT_EQ(selected(RowCosts({{1, 10.0}, {2, 15.0}, {16, 85.0}}), {likely}, {1, 1, 16}), Sizes{3});
-  // The second row costs much, the ones behind it nothing: only together they pay.
+  // The second row is expensive and later rows are free, so only all of them together pay off.
   EXPECT_EQ(selected(RowCosts({{1, 10.0}, {2, 25.0}, {16, 25.0}}), {likely}, {1, 1, 16}), Sizes{4});
-  // Of two sequences the likelier tokens.
+  // If two sequences compete, the likelier tokens are selected.
   EXPECT_EQ(selected(RowCosts({{1, 10.0}, {2, 10.0}, {16, 38.0}}), {{0.2, 0.1}, {0.95, 0.9}}, {2, 2, 16}),
             (Sizes{0, 2}));
 }
@@ -287,13 +288,13 @@ struct MadeUpSteps {
   std::function<double(std::size_t rows)> seconds_of;
   bool follows_prompts = false;
 
-  // Of each step, how many rows were guesses.
+  // [steps] number of draft rows
   std::vector<std::size_t> drafted{};
   std::size_t asked = 0;
   double tokens = 0.0;
   double seconds = 0.0;
 
-  // `expected`: what was measured before.
+  // `expected`: the costs measured before.
   void run(std::size_t steps, const RowCosts& expected) {
     Speculator speculator(std::make_unique<CountingSource>(guesses, asked), 8, expected, nullptr,
                           follows_prompts);

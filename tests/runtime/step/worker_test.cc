@@ -1,4 +1,4 @@
-// What can be wanted of a forward pass, and when a mask is awaited.
+// Validation of forward passes, and when the worker waits for a mask.
 #include "runtime/step/worker.h"
 
 #include "model/config/architectures.h"
