@@ -207,14 +207,14 @@ json llama4() {
               {"original_max_position_embeddings", 8192}}}}}};
 }
 
-// Tens of millions.
+// Rounds to tens of millions.
 std::size_t rounded(std::size_t parameters) { return (parameters + 5000000) / 10000000; }
 
-// What their authors say: 671 B and 37 B; 46.7 B and 12.9 B; 30.5 B and 3.3 B.
+// The authors give 671 B and 37 B; 46.7 B and 12.9 B; 30.5 B and 3.3 B.
 TEST(ExpertFamilies, HaveTheParametersThatTheirAuthorsCount) {
   const ModelSpec v3 = spec_of(deepseek_v3());
   EXPECT_EQ(rounded(count_parameters(v3)), 67103U);
-  // With the embedding, of which a token takes one row: 0.9 B.
+  // The count includes the whole embedding: 0.9 B, although a token reads only one row.
   EXPECT_EQ(rounded(count_active_parameters(v3)), 3755U);
   EXPECT_EQ(rounded(count_parameters(spec_of(mixtral()))), 4670U);
   EXPECT_EQ(rounded(count_active_parameters(spec_of(mixtral()))), 1288U);
@@ -252,7 +252,7 @@ TEST(ExpertFamilies, OfOtherMakersHaveTheParametersThatTheirAuthorsCountToo) {
   EXPECT_EQ(billions(count_active_parameters(spec_of(llama4()))), 17U);
 }
 
-// Of every four layers of Llama 4 one sees everything, without RoPE.
+// In Llama 4, every fourth layer sees all positions and has no RoPE.
 TEST(ExpertFamilies, GiveLlama4sLayersTheirParts) {
   json config = llama4();
   config["text_config"]["interleave_moe_layer_step"] = 2;

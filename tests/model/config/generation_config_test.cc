@@ -280,7 +280,8 @@ TEST(GenerationConfig, HonoursEveryFieldOfTransformersOrSaysItOnceByName) {
 }
 
 TEST(GenerationConfig, SaysNothingOfValuesThatChangeNothing) {
-  EXPECT_EQ(load(R"({"typical_p": 0.5, "eta_cutoff": 0.1, "top_h": 0.4})").notice, "");  // of sampling only
+  EXPECT_EQ(load(R"({"typical_p": 0.5, "eta_cutoff": 0.1, "top_h": 0.4})").notice,
+            "");  // these affect only sampling
   const GenerationConfig config =
       load(R"({"do_sample": true, "typical_p": 1.0, "eta_cutoff": 0.0, "num_beams": 1, "num_beam_groups": 1,
            "guidance_scale": 1.0, "token_healing": false, "diversity_penalty": 0.0, "penalty_alpha": 0,

@@ -105,7 +105,7 @@ TEST(LayerNormFamilies, HaveTheParametersOfPublishedModels) {
       6649286656U);
 }
 
-// Of these, only the rounded numbers of their model cards are at hand.
+// The model cards of these families give only rounded numbers.
 TEST(LayerNormFamilies, HaveRoughlyTheParametersThatModelCardsSay) {
   const auto billions = [](const std::string& architecture, const json& fields) {
     return static_cast<double>(count_parameters(spec_of(architecture, fields))) / 1e9;

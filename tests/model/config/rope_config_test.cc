@@ -59,7 +59,7 @@ TEST(RopeConfig, ReadsRopeParametersOfNewerConfigs) {
   EXPECT_EQ(config.rope_scaling.factor, 3.0);
 }
 
-// Those of Gemma 3 and OLMo 3 name a rope for either kind of layers.
+// Gemma 3 and OLMo 3 have rope parameters for each kind of layer.
 TEST(RopeConfig, ReadsRopeParametersOfEveryKindOfLayers) {
   json object = small_config();
   object["rope_parameters"] = {
@@ -140,7 +140,7 @@ TEST(RopeConfig, ReadsLongropeByBothNames) {
 
 TEST(RopeConfig, CountsLongropesFactorsByWhatIsTurned) {
   json object = longrope();
-  object["partial_rotary_factor"] = 0.5;  // of 8 elements
+  object["partial_rotary_factor"] = 0.5;  // rotates half of 8 elements
   EXPECT_EQ(refusal_of(object),
             "config.json: rope_scaling: short_factor must have a number for every rotated pair, "
             "expected 2, found 4");

@@ -1,4 +1,4 @@
-// What the families of encoder-decoders make of their configs.
+// Specs of the encoder-decoder families, from their configs.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/model.h"

@@ -1,4 +1,4 @@
-// What checkpoints call and keep together, and errors that speak of it.
+// Tensor names in checkpoints, tensors that checkpoints store together, and errors about them.
 #include "model/config/tensor_names.h"
 
 #include "model/config/architectures.h"

@@ -1,4 +1,4 @@
-// What encoders add to scores: biases by distance, and keys beyond a window.
+// Terms that encoders add to scores: biases by distance, and biases of keys beyond a window.
 #include "tests/model/kernels/paged_sequences.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ struct Extras {
   std::vector<float> key_bias{};  // [length]
 };
 
-// What is at each place of a sequence that is stored by residues.
+// Returns the position that is stored at each place of a sequence in residue order.
 std::vector<std::size_t> stored_positions(std::size_t length, std::size_t dilation) {
   std::vector<std::size_t> positions;
   for (std::size_t residue = 0; residue < dilation; ++residue) {

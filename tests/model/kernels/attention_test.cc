@@ -168,7 +168,7 @@ TEST(PagedAttention, AddsABiasThatFallsWithTheDistance) {
   sequences.expect_attention({60, 1}, grouped(4, 2), {.window = 30}, kTolerance, 3.0F, slopes);
 }
 
-// What a matrix unit takes: whole tiles of keys and positions, and rows that fill no tile.
+// The cases have whole tiles of keys and positions for a matrix unit, and rows that fill no tile.
 TEST(PagedAttention, OfABf16CacheInWholeTilesEqualsTheReference) {
   for (const std::size_t head_dim : {32U, 64U, 96U}) {
     for (const std::size_t block_size : {32U, 64U, 128U, 160U}) {

@@ -43,7 +43,7 @@ TEST(Isa, OfTwoMachinesIsTheBestThatBothHave) {
   }
 }
 
-// What the program relies on before it uses a matrix unit, true of emulated tiles as of real ones.
+// The program checks this before it uses a matrix unit. Emulated tiles must pass, too.
 TEST(Isa, TilesWorkWhereItHasThem) {
   const TileKernels* tiles = tile_kernels();
   EXPECT_EQ(tiles != nullptr, active_isa() == Isa::amx || active_isa() == Isa::amx_emulated);

@@ -13,9 +13,9 @@ using test::PagedSequences;
 // As in attention_test: means of values in [-1, 1), scores of up to key_dim * 0.75.
 constexpr double kTolerance = 8e-6;
 
-// Where the machine is fast at multiplying pairs of bf16, the weights of values are rounded to it: by 2^-9 of
-// values up to 1, and with int8 by 2^-8, because they are rounded with the scales of values, also that of the
-// highest score. Queries here are exact in bf16.
+// If the machine multiplies pairs of bf16 fast, the weights of values are rounded to bf16. The error is 2^-9
+// for values up to 1. For int8, it is 2^-8, because weights are rounded together with the scales of values,
+// including the highest score's weight. Queries in these tests are exact in bf16.
 double tolerance_of(KvType type) {
   const double rounding = type == KvType::f32 ? 0.0 : type == KvType::bf16 ? 0x1p-9 : 0x1p-8;
   return rounding + kTolerance;

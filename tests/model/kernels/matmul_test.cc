@@ -88,7 +88,7 @@ bool uses_bytes(WeightType type, std::size_t tokens) {
   return is_integer(type) && !uses_tiles(type, tokens) && !blas;
 }
 
-// Activations as the product takes them.
+// Rounds activations like the product does.
 Matrix activations(WeightType type, TensorView<const float> x) {
   Matrix out{Matrix(x)};
   if (uses_tiles(type, x.rows()) || uses_pairs(type, x.rows())) {
@@ -100,8 +100,8 @@ Matrix activations(WeightType type, TensorView<const float> x) {
   return uses_bytes(type, x.rows()) ? quantized(x) : out;
 }
 
-// The same of weights: tiles have elements of int8 and int4 times their scale rounded to bf16, ties away from
-// zero.
+// Rounds weights like the product does: for tiles, int8 and int4 elements times their scale are rounded to
+// bf16, ties away from zero.
 Matrix weights(WeightType type, TensorView<const float> weight, std::size_t tokens) {
   Matrix out(weight);
   if (!is_integer(type) || !uses_tiles(type, tokens)) return out;
@@ -227,8 +227,8 @@ TEST(Matmul, OfGatesAndUpsEqualsTheirProductActivated) {
   }
 }
 
-// What a product gives the next one in tiles is what that would have rounded, zeros beyond the tokens
-// included.
+// A gated product can write its output as tiles for the next product. The tiles hold the values that the next
+// product would have rounded itself, and zeros after the last token.
 TEST(Matmul, OfGatesAndUpsInTilesIsTheNextProductsInput) {
   for (const WeightType type : kTypes) {
     for (const auto& [tokens, in_features, size] :

@@ -148,7 +148,8 @@ TEST(PackedWeight, RoundsToF16AsOneNumberIsRounded) {
   }
 }
 
-// Of two magnitudes the first is the one that 4 bits hold: the other end of the scale is 7, not 8.
+// If two elements have the largest magnitude, 4 bits hold the first one exactly. The scale's other end is 7,
+// not 8.
 TEST(PackedWeight, OfInt4HoldsTheFirstOfTheLargest) {
   for (const float first : {2.0F, -2.0F}) {
     for (const std::size_t place : {0U, 3U, 15U, 16U, 30U}) {

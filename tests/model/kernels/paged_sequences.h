@@ -38,7 +38,7 @@ class PagedSequences {
  public:
   PagedSequences(std::uint64_t seed, CacheShape shape, const std::vector<std::size_t>& lengths)
       : random_(seed), shape_(shape), lengths_(lengths) {
-    std::size_t blocks = 3;  // that nobody uses
+    std::size_t blocks = 3;  // unused blocks
     for (const std::size_t length : lengths) blocks += blocks_for(length);
     std::vector<std::int32_t> free(blocks);
     for (std::size_t i = 0; i < blocks; ++i) free[i] = static_cast<std::int32_t>(i);
@@ -76,7 +76,7 @@ class PagedSequences {
                                value(sequence).rows_from(begin, end - begin), spans, cache_);
   }
 
-  // What the cache holds of a sequence, by the layout's description: [length, kv_heads * key_dim] ...
+  // Reads a sequence's keys from the cache by the layout's description: [length, kv_heads * key_dim].
   reference::Matrix cached_keys(std::size_t sequence) const {
     const std::size_t dim = shape_.key_dim;
     reference::Matrix out(lengths_[sequence], shape_.kv_heads * dim);

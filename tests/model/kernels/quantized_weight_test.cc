@@ -126,7 +126,7 @@ struct Quantized {
 
 struct Expected {
   double value = 0.0;
-  double magnitude = 0.0;  // of all terms
+  double magnitude = 0.0;  // sum of the magnitudes of all terms
   double terms = 0.0;
 };
 
@@ -240,7 +240,7 @@ TEST(QuantizedWeight, SumsDoNotSaturate) {
   }
 }
 
-// What a row's product is does not depend on how many there are, where every number takes the same path.
+// A row's product does not depend on the number of rows if every number takes the same path.
 TEST(QuantizedWeight, ProductsHaveTheSameBitsInAnyBatch) {
   for (const WeightType type : kQuantizedTypes) {
     Random random(3);

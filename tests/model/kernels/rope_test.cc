@@ -49,7 +49,7 @@ TEST(Rotate, LeavesTheRestOfAHeadAlone) {
 // Queries and keys are columns of one product.
 TEST(Rotate, LeavesTheColumnsBesideItsOwnAlone) { expect_rotation(5, 3, 12, 6, 11); }
 
-// The same turn of the same pairs, which lie elsewhere.
+// RotatePairs rotates neighbours by the same angles as Rotate does halves.
 TEST(RotatePairs, TurnsNeighboursAsRotateTurnsHalves) {
   for (const std::size_t half : {1U, 2U, 3U, 8U, 32U}) {
     Random random(half);

@@ -195,7 +195,6 @@ TEST(ScaledWeight, ProductsHaveTheSameBitsInAnyBatch) {
   }
 }
 
-// Those of the float32 values.
 TEST(ScaledWeight, SumsOfLeavesHaveTheBitsOfFloat32Weights) {
   for (const ScaledCase& of : kCases) {
     for (const std::size_t leaf : {20U, 33U, 64U, 128U}) {

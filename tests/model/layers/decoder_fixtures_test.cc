@@ -42,8 +42,8 @@ TEST_P(FamilyFixture, GivesTheLogitsOfTheOriginalModellingCode) {
   EXPECT_LE(decoder.difference(logits, GetParam().greedy_rows), tolerance(GetParam()));
 }
 
-// Of chunks, so that halves also depend on what earlier steps left. Every family that can be divided has as
-// many sums in both halves, whatever it is made of.
+// The prompt takes several chunks, so half-batches also depend on earlier steps. In every family that can be
+// divided, both halves have the same number of sums.
 TEST_P(FamilyFixture, GivesThemInTwoHalfBatchesInTurns) {
   if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
   if (!can_divide_steps(make_spec(config_))) GTEST_SKIP() << "computes whole sequences";

@@ -223,7 +223,7 @@ TEST(Model, ReadsEveryParameterThatItCountsOnce) {
   }
 }
 
-// What `inspect` and the memory check say of a model, against the model at work.
+// Compares the model's memory with the shape that `inspect` and the memory check use.
 TEST(Model, TakesAsMuchMemoryAsItsShapeSays) {
   Communicator& comm = test::world();
   constexpr std::size_t kLength = 64;
@@ -251,7 +251,7 @@ TEST(Model, TakesAsMuchMemoryAsItsShapeSays) {
                   decoder.workspace().capacity_bytes());
 
         const std::vector<TokenId> tokens(kLength, 1);  // equal ones take the same experts
-        const std::size_t most = decoder.spec().recomputes ? kLength : chunk;  // of a step
+        const std::size_t most = decoder.spec().recomputes ? kLength : chunk;  // tokens of the largest step
         for (std::size_t step = 1; step <= most; ++step) {
           decoder.restart();
           decoder.append(std::span(tokens).first(step));

@@ -60,7 +60,7 @@ std::vector<T> joined(std::vector<T> first, const std::vector<T>& second, T offs
   return first;
 }
 
-// What a batch says of each of its tokens: its place, and where its keys and values go.
+// A token's place in a batch: its position, and the destination of its keys and values.
 struct Place {
   std::size_t position = 0;
   const std::int32_t* table = nullptr;

@@ -1,4 +1,4 @@
-// What every rank reads of a checkpoint.
+// Bytes that each rank reads from a checkpoint.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/model.h"

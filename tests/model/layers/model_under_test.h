@@ -28,14 +28,14 @@ class ModelUnderTest {
  public:
   struct Options {
     std::size_t length = 512;  // tokens of the sequence at most
-    std::size_t chunk = 512;   // of a step at most
+    std::size_t chunk = 512;   // largest number of tokens in a step
     std::size_t block_size = 16;
     KvType kv_type = KvType::f32;
     std::optional<WeightType> weights{};  // as stored
     bool in_halves = false;               // steps are computed as two half-batches in turns
     bool kv_slices = true;                // ranks of a host keep one copy of the cache
     bool bidirectional = false;           // the request asks for attention to all positions
-    std::uint32_t adapter = 0;            // of all tokens, index + 1
+    std::uint32_t adapter = 0;            // adapter of all tokens, index + 1
     std::size_t hosts = 1;                // imitated hosts, among which the ranks are divided in order
   };
 
@@ -81,7 +81,7 @@ class ModelUnderTest {
     return logits;
   }
 
-  // The same, without logits.
+  // Appends tokens without computing logits.
   void append_silently(std::span<const TokenId> tokens) {
     std::vector<float> none;
     for (std::size_t begin = 0; begin < tokens.size(); begin += options_.chunk)
@@ -226,7 +226,7 @@ class ModelUnderTest {
   Workspace workspace_;
   std::vector<std::int32_t> table_;
   std::size_t length_ = 0;
-  std::vector<TokenId> recomputed_;  // of a model that does
+  std::vector<TokenId> recomputed_;  // whole sequence, for models that recompute it
   std::size_t stream_columns_ = 0;
   std::vector<float> streams_;
 };

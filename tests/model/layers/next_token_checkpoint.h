@@ -77,7 +77,7 @@ inline void write_checkpoint(const std::filesystem::path& folder, const nlohmann
   std::ofstream(folder / "config.json") << config.dump();
 }
 
-// What the layer's tensors are called, and which of the model's blocks has the same parts.
+// Names of the layer's tensors, and the model's block that has the same parts.
 struct NextTokenLayout {
   std::string body;  // "model."
   std::string like;  // "model.layers.2."

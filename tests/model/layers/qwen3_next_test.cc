@@ -25,7 +25,7 @@ using test::ModelUnderTest;
 class Sequences {
  public:
   static constexpr std::size_t kBlockSize = 4;
-  static constexpr std::size_t kBlocks = 40;  // of a sequence
+  static constexpr std::size_t kBlocks = 40;  // blocks of one sequence
   static constexpr std::size_t kSlots = 6;
 
   explicit Sequences(Communicator& comm)
@@ -47,7 +47,7 @@ class Sequences {
 
   struct Chunk {
     std::size_t sequence = 0;
-    Range tokens{};  // of the prompt
+    Range tokens{};  // range within the prompt
     StateSpan state{};
   };
 
@@ -74,7 +74,7 @@ class Sequences {
     return logits;
   }
 
-  // Of the prompt's tokens from `first` on, computed in one step.
+  // Returns the logits of the prompt's tokens from `first` on, computed in one step.
   std::vector<float> expected(std::size_t first = 0) {
     const std::vector<float> all = step({{2, {0, prompt_size()}, {.slot = 5, .saves = {}}}});
     return {all.begin() + static_cast<std::ptrdiff_t>(first * decoder_.local_vocab().size()), all.end()};

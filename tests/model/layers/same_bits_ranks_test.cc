@@ -55,8 +55,8 @@ class FirstRanks {
   std::optional<Communicator> comm_;
 };
 
-// Of every size, made when they are wanted first: making them takes longer than a toy's forward pass.
-// Collective.
+// Groups of every size. Each is created at its first use, because creating groups takes longer than a toy
+// model's forward pass. Collective.
 class Groups {
  public:
   Communicator* of(std::size_t size) {
@@ -104,7 +104,7 @@ OwnLogits logits_of(Communicator& comm, const TestedModel& model, const Division
   return logits;
 }
 
-// Of `part`'s elements, those whose bits differ from the whole's.
+// Returns the number of `part`'s elements whose bits differ from the whole's.
 std::size_t different_bits(const OwnLogits& part, const OwnLogits& whole, std::size_t tokens) {
   std::size_t different = 0;
   for (std::size_t row = 0; row < tokens; ++row) {

@@ -21,7 +21,7 @@ static_assert(!std::is_copy_constructible_v<Buffer<float>>, "a copy would share 
 
 std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-// Of this process, now.
+// Returns this process's resident memory.
 std::size_t resident_bytes() {
   std::size_t size = 0;
   std::size_t resident = 0;

@@ -74,7 +74,7 @@ TEST(GgufFamilies, GiveTheLogitsOfTheOriginalModellingCode) {
     try {
       write_f32(fixture.folder, file);
     } catch (const ConfigError&) {
-      continue;  // what such files cannot say; quantize_model_test.cc knows which these are
+      continue;  // GGUF can't express some configurations; quantize_model_test.cc lists them
     }
     const CheckpointConfig config = load_config(file);
     if (windows_of(config) != windows_of(load_config(fixture.folder))) continue;  // some files lack them
@@ -267,7 +267,7 @@ TEST(GgufFamilies, HaveApertusActivationsInTheirMetadata) {
   ASSERT_EQ(lists.size(), 4U);
   GgufBuilder file = to.builder();
   for (const auto& [key, numbers] : lists) {
-    if (key == "xielu.eps")  // the same in all layers
+    if (key == "xielu.eps")  // all layers have the same value
       file.value(key, GgufKind::f32, numbers.substr(0, sizeof(float)));
     else
       file.value(

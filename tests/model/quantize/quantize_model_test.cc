@@ -142,9 +142,9 @@ std::vector<float> written_elements(const WeightSource& written, const Checkpoin
   return elements_of_experts(written, names.names_of_block(prefix).experts, tensor, config.num_experts);
 }
 
-// What the reader finds under the checkpoint's names is what the checkpoint has, in the same rows and
-// columns. Gains from which an offset is subtracted, as Gemma's, have gone through an addition and its
-// reverse, and decays of mixers through an exponential.
+// The reader finds the checkpoint's tensors under their names, with the same rows and columns. Two kinds of
+// tensors are equal only after rounding: gains with an offset, like Gemma's, were added to and subtracted
+// from; decays of mixers went through an exponential.
 TEST(QuantizeModel, WritesEveryTensorOfEveryFamily) {
   std::size_t families = 0;
   for (const reference::Fixture& fixture : reference::fixtures_of(written_families())) {
@@ -225,7 +225,7 @@ TEST(QuantizeModel, WritesGemma3FromCheckpointsWithAndWithoutAVisionTower) {
   EXPECT_EQ(alone.metadata().number("gemma3.rope.freq_base"), 1e4);  // all four layers have the window
 }
 
-// The same tensors, twice: from the checkpoint to a quantized file, and by way of a file of f32.
+// Converts the same tensors twice: directly to a quantized file, and through an f32 file.
 TEST(QuantizeModel, WritesTheSameTensorsFromCheckpointsAndFromTheirGgufFiles) {
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   const TemporaryDirectory directory;

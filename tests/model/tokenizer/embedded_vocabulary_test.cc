@@ -17,7 +17,7 @@ using nlohmann::json;
 using Ids = std::vector<TokenId>;
 using Scheme = EmbeddedVocabulary::Scheme;
 
-// What a GGUF file says of a tokenizer.json with byte-level BPE.
+// Returns the vocabulary of a GGUF file for a tokenizer.json with byte-level BPE.
 EmbeddedVocabulary embedded_from(const json& tokenizer, const std::string& pre_tokenizer) {
   EmbeddedVocabulary embedded;
   embedded.pre_tokenizer = pre_tokenizer;

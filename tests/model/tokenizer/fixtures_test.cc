@@ -20,8 +20,8 @@ const Tokenizer& loaded(const std::filesystem::path& folder) {
                                    : tokenizers.emplace(folder, Tokenizer::load(folder)).first->second;
 }
 
-// What transformers does to decoded texts of tokenizers whose configuration asks for it, and tp-infer does
-// not: it changes the text.
+// Transformers changes decoded texts in this way if a tokenizer's configuration asks for it. tp-infer
+// doesn't, because it would change the text.
 std::string cleaned_up(std::string text) {
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{{" .", "."},
                                                                                  {" ?", "?"},
@@ -70,7 +70,7 @@ TEST_P(FixtureOf, EncodesTheExpectedIds) {
 }
 
 TEST_P(FixtureOf, EncodesTheIdsOfSentencePieceFromItsModelAlone) {
-  // What is copied of a tokenizer may leave the model out.
+  // The copied folder of a tokenizer may lack the model.
   if (!std::filesystem::exists(folder_ / "tokenizer.model")) folder_ = testing::shared_folder(GetParam());
   if (!std::filesystem::exists(folder_ / "tokenizer.model"))
     GTEST_SKIP() << "no tokenizer.model for " << GetParam();

@@ -74,7 +74,7 @@ TEST(GgufVocabulary, StripsWhiteSpaceBesideAddedTokensByTheNamesOfTheModel) {
     const char* key;
     const char* name;
     const char* token;
-    const char* expected;  // of a token with a space on each side
+    const char* expected;  // text of the token between two spaces
   };
   constexpr const char* kName = "general.name";
   constexpr const char* kPre = "tokenizer.ggml.pre";
@@ -232,7 +232,7 @@ TEST(GgufVocabulary, GivesTheIdsOfPhi3WithARealVocabulary) {
   for (const auto& [text, ids] : cases) EXPECT_EQ(tokenizer.encode(text, AddSpecial::no), ids) << text;
 }
 
-// What llama.cpp makes of its own test texts, with a real vocabulary.
+// The expected ids are llama.cpp's for its own test texts, with a real vocabulary.
 TEST(GgufVocabulary, GivesTheIdsOfOthersWithARealVocabulary) {
   const std::filesystem::path folder = std::filesystem::path(TP_SHARED_FIXTURES) / "gguf_vocab";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;

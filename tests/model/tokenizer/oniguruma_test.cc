@@ -123,7 +123,8 @@ void expect_same(const std::string& pattern, int rounds) {
   }
 }
 
-// What the published tokenizer.json files of the families, or the code that they were converted from, have.
+// Patterns from the families' published tokenizer.json files, or from the code that the files were converted
+// from.
 const std::vector<std::pair<const char*, std::string>>& published() {
   static const std::string contractions = R"((?i:'s|'t|'re|'ve|'m|'ll|'d))";
   static const std::string spaces = R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -243,7 +244,7 @@ TEST(Oniguruma, ReadsTheSyntaxAsTheRewriterDoes) {
   }
 }
 
-// Those of every tokenizer.json on this machine.
+// Adds the patterns of a tokenizer.json.
 void add_patterns(const nlohmann::json& json, std::set<std::string>& patterns) {
   if (json.is_object() && json.contains("Regex") && json["Regex"].is_string())
     patterns.insert(json["Regex"].get<std::string>());

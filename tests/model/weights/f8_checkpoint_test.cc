@@ -43,12 +43,13 @@ float value_of_f8(std::uint8_t bits) {
 
 struct Checkpoints {
   std::vector<TestTensor> f8;
-  std::vector<TestTensor> f32;       // the same numbers
-  std::vector<TestTensor> original;  // before they were rounded
+  std::vector<TestTensor> f32;       // values of the f8 tensors
+  std::vector<TestTensor> original;  // values before rounding
 };
 
-// All projections in F8; norms, routers, embedding and LM head stay, as in the published files. And a tensor
-// of the layer behind the last, with which training predicts one token more.
+// Converts all projections to F8. Norms, routers, the embedding and the LM head stay, as in the published
+// files. The checkpoint also has a tensor of an extra layer after the last one, with which training predicts
+// one more token.
 Checkpoints converted(const std::filesystem::path& path, std::size_t num_layers) {
   const MappedFile file(path);
   Checkpoints out;

@@ -297,7 +297,7 @@ TEST_F(GgufCheckpointTest, RefusesHeadsThatDoNotFitTheMetadata) {
                   "expected whole heads of 0 rows");
 }
 
-// What a model does not use is found by these names.
+// These names are used to find tensors that a model doesn't use.
 TEST_F(GgufCheckpointTest, TellsTheNamesThatItsTensorsHaveInACheckpoint) {
   const auto source = open(model("qwen3moe")
                                .tensor("token_embd.weight", {1, 1}, "F32", counting(1))

@@ -76,7 +76,7 @@ TEST_P(GgufFixture, IsOffByTheRoundingOfActivationsWithWeightsAsStored) {
             6 * std::sqrt(products) * 0.0052 * deviation);
 }
 
-// What others dequantized: the first rows of some tensors, as they are in the file.
+// The expected values come from other programs: the first rows of some tensors, in the file's order.
 TEST_P(GgufFixture, DequantizesAsOthersDo) {
   for (const auto& file : std::filesystem::directory_iterator(GetParam().folder)) {
     const std::string name = file.path().stem();

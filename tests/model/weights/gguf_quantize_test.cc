@@ -27,7 +27,7 @@ std::vector<float> normal_row(std::size_t columns, unsigned seed) {
   return row;
 }
 
-// What the bytes of an encoded row stand for, by the definition of the format.
+// Encodes a row and returns the values of its bytes, by the definition of the format.
 std::vector<float> decoded(const GgufType& type, std::span<const float> row) {
   std::vector<std::byte> bytes(type.bytes_of(row.size()));
   quantize(type, row, bytes.data());

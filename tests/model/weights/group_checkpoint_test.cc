@@ -115,7 +115,7 @@ std::vector<float> read(const WeightSource& source, const std::string& name, Mat
   return values;
 }
 
-// What other types hold is tested where weights are loaded.
+// The loading tests check the values of other types.
 TEST(GroupCheckpoint, ReadsNumbersOf8BitsAndColumnsInAnyOrder) {
   reference::Random random(9);
   std::vector<std::size_t> order;
@@ -324,7 +324,7 @@ TEST(GroupCheckpoint, HasTheWeightsInPlaceOfTheirParts) {
       "a.qweight holds [16, 128], expected [16, 96] (hidden_size); config.json and the weights must");
 }
 
-// The same bytes mean something else in another format.
+// Equal bytes have a different meaning in a different format.
 TEST(GroupCheckpoint, OfAnotherFormatHasAnotherFingerprint) {
   const GroupQuantized weight(random_values(16 * 128), 16, 128, 64, false, false);
   const Folder one(weight.tensors("a", GroupFormat::gptq),

@@ -178,7 +178,7 @@ TEST_F(PackedCacheFile, LeavesNothingUnfinishedBehind) {
     EXPECT_EQ(folder_.files().size(), 2U);
   }
   EXPECT_EQ(folder_.files().size(), 1U);
-  // Of a process that was killed.
+  // Imitates the temporary file of a process that was killed.
   folder_.write(file_.filename().string() + ".abcdef.tmp", "some");
   PackedCache cache(folder_.path(), kIdentity);
   EXPECT_EQ(write_all(cache), "");

@@ -14,7 +14,7 @@ TEST(Printable, HasNoControlCharacters) {
   // U+009B begins a command of a terminal as ESC [ does; U+00A0 is a space.
   EXPECT_EQ(printable("a\u0080\u009b2J\u00a0"), "a??2J\u00a0");
   EXPECT_EQ(printable("caf\u00e9 \u4f60 \u0099\u00c2"), "caf\u00e9 \u4f60 ?\u00c2");
-  // Those that make "txt.exe" of "exe.txt".
+  // These characters reverse text, so that "exe.txt" looks like "txt.exe".
   EXPECT_EQ(printable("\u200e\u200f\u2028\u202e\u2066\u2069"), "??????");
   EXPECT_EQ(printable("\u200d\u2010\u2027\u202f\u2065\u206a\xe2\x80"),
             "\u200d\u2010\u2027\u202f\u2065\u206a\xe2\x80");

@@ -29,7 +29,7 @@ using reference::GroupQuantized;
 
 // A model in float32.
 struct Plain {
-  nlohmann::json json;  // of config
+  nlohmann::json json;  // config.json
   CheckpointConfig config;
   std::vector<TestTensor> tensors;
   std::vector<TokenId> prompt;
@@ -83,13 +83,13 @@ inline Plain plain_random() {
 struct Checkpoints {
   TemporaryDirectory quantized;
   TemporaryDirectory dequantized;
-  double bits = 0.0;  // that the quantized ones' elements take in the file, on average
+  double bits = 0.0;  // mean bits of a quantized element in the file
 };
 
 enum class Order : std::uint8_t {
   plain,
-  by_activations,  // as one input has them: the same for matrices of that input
-  of_matrices      // another one for each
+  by_activations,  // the input's order: equal for all matrices of the input
+  of_matrices      // a different order for each matrix
 };
 
 // FP8 with a scale for blocks of so many rows and columns, at most the matrix.

@@ -47,7 +47,7 @@ class TiedModel {
     head.name = head_name_;
     tensors_.push_back(std::move(head));
   }
-  // Of the LM head, after store_as_both.
+  // Changes a row of the LM head. Call it after store_as_both.
   void change_row(std::size_t row) {
     std::string& data = tensors_.back().data;
     data[row * (data.size() / config_.vocab_size)] ^= 1;

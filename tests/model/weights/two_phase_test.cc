@@ -166,7 +166,7 @@ std::size_t sum_over_ranks(Communicator& comm, std::size_t value) {
   return sum;
 }
 
-// What is brought in before loading, when the header is read, is read ahead.
+// Reading the header before loading already reads ahead, which counts in `before`.
 TEST(TwoPhaseReading, BringsInTheFileOnceOverAllHosts) {
   Communicator& comm = test::world();
   const ModelOfEveryRank model;

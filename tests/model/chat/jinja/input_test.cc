@@ -1,4 +1,4 @@
-// What templates make of input stays input.
+// Text from the input stays marked as input, whatever a template does with it.
 #include "model/tokenizer/text/utf8.h"
 #include "tests/model/chat/jinja/rendering.h"
 

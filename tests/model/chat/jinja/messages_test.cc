@@ -1,4 +1,4 @@
-// What errors say, and where this interpreter is meant to differ from Jinja2.
+// Error messages, and the intended differences from Jinja2.
 #include "tests/model/chat/jinja/rendering.h"
 
 namespace tp::jinja {

@@ -197,7 +197,7 @@ TEST(LatentAttention, HoldsWeightsAndLatentsInEveryType) {
   }
 }
 
-// What is cached of a token does not depend on the number of ranks or heads.
+// The cached bytes of a token depend neither on the number of ranks nor on the number of heads.
 TEST(LatentAttention, CachesTheLatentAndTheRotatedKeyOnEveryRank) {
   LatentAttentionSpec spec{.num_attention_heads = 128, .q_lora_rank = {}, .kv_lora_rank = 512};
   spec.qk_rope_head_dim = 64;

@@ -20,7 +20,7 @@ using reference::RandomTensor;
 
 constexpr std::size_t kTokens = 5;
 constexpr std::size_t kMlpInput = 24;
-constexpr std::size_t kLeafHeads = 4;  // of the model, which determine leaves
+constexpr std::size_t kLeafHeads = 4;  // heads of the model, which determine leaves
 
 BlockNames mlp_names() {
   BlockNames names;

@@ -153,7 +153,7 @@ TEST(ChooseExperts, StaysWithinItsExpertsWhereLogitsAreNoNumbersOrHuge) {
 }
 
 TEST(Routing, ListsEveryExpertsRowsInOrder) {
-  const std::vector<std::size_t> experts = {2, 0, 0, 3, 2, 3};  // of three tokens
+  const std::vector<std::size_t> experts = {2, 0, 0, 3, 2, 3};  // experts of three tokens
   const std::vector<float> weights = {1, 2, 3, 4, 5, 6};
   const Routing routing(4, 2, experts, weights);
   const auto expect = [&](std::size_t expert, const std::vector<std::size_t>& rows,

@@ -54,7 +54,7 @@ std::vector<float> columns_of(TensorView<const float> x, Range heads) {
   return values;
 }
 
-// What this rank has of the normed query and key. Collective over `comm`.
+// This rank's part of the normed query and key.
 struct Normed {
   std::vector<float> query;
   std::vector<float> key;
@@ -151,7 +151,7 @@ TEST(SumSquares, RoundsEveryHeadsSumToTheGrid) {
   // 1.000001 and 0.00000001 are 4.19 and 0.04 steps above whole numbers.
   EXPECT_EQ(sum[0], 10.0 + 4 * step);
   kernels::sum_squares({x.data(), 1, 0, 6}, 2, {sum.data(), 1, 1});
-  EXPECT_EQ(sum[0], 0.0);  // of a rank that owns no head
+  EXPECT_EQ(sum[0], 0.0);  // sum of a rank that owns no head
 }
 
 }  // namespace
