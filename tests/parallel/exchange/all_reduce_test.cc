@@ -91,7 +91,7 @@ TEST(SharedMemoryAllReduce, HasEachPageInTheMemoryOfOneRank) {
   Communicator& comm = test::world();
   for (const int group : groups_of(comm)) {
     const Ways ways(comm, group);
-    std::int64_t pages = 0;  // of this rank's host, allocated by this rank
+    std::int64_t pages = 0;  // pages of this rank's host, allocated by this rank
     if (ways.shared != nullptr) {
       const std::optional<NodePages> own = count_pages(ways.shared->own_memory(), query_pages, SIZE_MAX / 2);
       for (const std::span<const std::byte> run : ways.shared->own_memory())

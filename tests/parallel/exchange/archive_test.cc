@@ -53,7 +53,7 @@ TEST(Archive, CutShortIsAnErrorThatSaysWhatToDo) {
   }
 }
 
-// What another program sends.
+// Imitates the bytes of a different program.
 TEST(Archive, OfForeignBytesIsAnError) {
   Message received;
   EXPECT_THROW(from_archive("GET / HTTP/1.1\r\n", received), CommError);

@@ -100,7 +100,7 @@ TEST(AllReduce, OfDoublesCountsSumsThatMayNotBeExact) {
   addend[77] = -5e6;
   add_all_reduced(comm, PartialSum(view), TensorView<float>(sum.data(), 4, 25));
   EXPECT_EQ(comm.stats().inexact_sums, 1U);
-  // Where sums are exact farther.
+  // A larger stated range makes larger sums exact.
   all_reduce(comm, PartialSum(view, 1e9), TensorView<float>(sum.data(), 4, 25));
   EXPECT_EQ(comm.stats().inexact_sums, 1U);
   all_reduce(comm, PartialSum(view, 1e6), TensorView<float>(sum.data(), 4, 25));

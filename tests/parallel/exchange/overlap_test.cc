@@ -237,7 +237,7 @@ TEST(Overlap, RecordsASumBesideWhatIsComputedMeanwhile) {
   EXPECT_EQ(sums[0].detail, 300'000 * sizeof(float));
   EXPECT_GE(sums[0].begin, computed[0].begin);
   EXPECT_LE(sums[0].end, computed[0].end);
-  // What was hidden is no all-reduce of the rank's own.
+  // A hidden all-reduce causes no span of its own on the rank.
   ASSERT_EQ(waits.size(), 2U);
   EXPECT_GE(waits[0].begin, computed[0].end);
 }

@@ -52,7 +52,7 @@ std::vector<int> divisions_of(const Communicator& comm) {
   return {0, rank / 2, rank % 2, rank == 0 ? 1 : 0, rank};
 }
 
-// Of every host's sum, rounded, the sum, rounded.
+// Returns the rounded sum of the hosts' rounded sums.
 std::vector<float> expected_sum(const Placement& placement, WireType type, std::size_t size) {
   std::vector<float> sum(size);
   for (const std::vector<std::size_t>& host : placement.hosts) {

@@ -22,11 +22,12 @@ struct Network {
     const double sent = static_cast<double>(bytes) * (hosts - 1);
     if (way == WireWay::two_shot) return 2 * (latency + message * (hosts - 2) + sent / hosts / rate);
     const double rounds = way == WireWay::doubling ? std::log2(hosts) : 1.0;
-    const double messages = way == WireWay::doubling ? 0.0 : hosts - 2;  // that do not follow each other
+    const double messages =
+        way == WireWay::doubling ? 0.0 : hosts - 2;  // messages that don't depend on each other
     return rounds * latency + message * messages + sent / rate;
   }
   std::vector<WireChoice> choose() {
-    elapsed = 6 * latency;  // of connecting
+    elapsed = 6 * latency;  // time to connect
     return quickest_ways(ways, [this](WireWay way, std::size_t bytes) {
       ++trials;
       elapsed += 2 * latency + seconds(way, bytes);

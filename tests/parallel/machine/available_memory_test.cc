@@ -1,4 +1,4 @@
-// What control groups leave of memory, read from trees of files as kernels and containers show them.
+// Memory available within control groups, read from file trees like those of kernels and containers.
 #include "parallel/machine/available_memory.h"
 
 #include "tests/model/weights/checkpoint_files.h"

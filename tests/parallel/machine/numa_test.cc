@@ -134,7 +134,7 @@ TEST(Processors, OfAThreadThatIsBoundElsewhereCount) {
 
 TEST(NodePages, ShareThatIsRemoteLeavesOutPagesThatAreNotInMemory) {
   const Memory memory(100);
-  // Of every ten pages five are not there, four on node 1, one on node 2.
+  // Five of every ten pages are absent, four are on node 1, and one is on node 2.
   const PageQuery query = [&](std::span<void*> addresses, std::span<int> nodes) {
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       const std::size_t digit = memory.page_of(addresses[i]) % 10;

@@ -69,8 +69,8 @@ constexpr const char* kNoNotice = "";
 
 struct Row {
   std::vector<std::string> launcher;
-  std::size_t cores;    // of rank 0
-  std::size_t threads;  // of rank 0
+  std::size_t cores;    // cores of rank 0
+  std::size_t threads;  // threads of rank 0
   std::string notice = kNoNotice;
 };
 
