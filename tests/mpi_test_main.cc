@@ -34,7 +34,7 @@ namespace {
 using testing::TestInfo;
 using testing::TestPartResult;
 
-// What ranks > 0 print.
+// The printer of ranks > 0.
 class FailuresOnly : public testing::EmptyTestEventListener {
  public:
   explicit FailuresOnly(const tp::Communicator& comm) : comm_(comm) {}

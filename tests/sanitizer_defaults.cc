@@ -1,5 +1,5 @@
-// What the sanitizers have to know of code that is not ours. Linked into every program that they watch, so
-// that programs say the same when started by hand, by CTest or by mpirun.
+// Tells the sanitizers about code that is not ours. Every program under sanitizers links this file, so
+// programs behave the same when they are started by hand, by CTest or by mpirun.
 
 extern "C" {
 
@@ -14,13 +14,13 @@ const char* __lsan_default_suppressions() {
       "leak:/openmpi3/mca_\n"
       // parameters,
       "leak:libopen-pal.so\n"
-      // what mpirun told through PMIx,
+      // data that mpirun sent through PMIx,
       "leak:libpmix.so\n"
-      // where ranks are bound,
+      // bindings of ranks,
       "leak:hwloc_bitmap_alloc\n"
       // and texts. The checker does not see who called the C library, but only Open MPI formats so.
       "leak:vasprintf\n"
-      // clang's OpenMP runtime keeps what it knows of threads that it no longer runs.
+      // clang's OpenMP runtime keeps data about threads that it no longer runs.
       "leak:libomp.so\n";
 }
 

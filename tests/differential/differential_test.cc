@@ -45,7 +45,7 @@ struct Continuation {
   FinishReason reason = FinishReason::none;
 };
 
-// What a request's sink was told.
+// The events that a request's sink received.
 struct Answer {
   std::map<int, Continuation> continuations;  // by sample
   std::vector<double> prompt_logprobs;
@@ -180,7 +180,7 @@ Comparison run_trial(Communicator& comm, std::uint64_t seed) {
   const test::TemporaryDirectory store;
   if (trial.stores && comm.is_root()) options.kv_store = store.path();
   Comparison compared;
-  std::vector<std::vector<Answer>> all_answers;  // of engines with the same store
+  std::vector<std::vector<Answer>> all_answers;  // answers of engines with the same store
   for (std::size_t engines = trial.stores ? 2 : 1; engines > 0; --engines) {
     Engine engine(comm, options);
     if (!comm.is_root()) {

@@ -89,7 +89,7 @@ Request random_request(Random& random, std::size_t vocab_size) {
 
 SpeculationOptions random_speculation(Random& random, const DraftChoice& choice) {
   if (!choice.layer && one_in(random, 3)) return {};
-  // What pays depends on the machine.
+  // Whether drafts pay off depends on the machine, so most trials always draft.
   SpeculationOptions options{.drafts = DraftKind::ngram,
                              .tokens = random.integer(1, kMaxDraftTokens),
                              .always = !one_in(random, 8),

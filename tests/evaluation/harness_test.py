@@ -23,7 +23,7 @@ from pathlib import Path
 
 RECORDED = Path(__file__).resolve().parent / "requests.json"
 BOS, EOS = 0, 1  # the demo model's
-PREFIX = EOS  # of texts without a context: the harness would take BOS, but takes its id 0 for none
+PREFIX = EOS  # prefix of texts without a context: the harness would use BOS, but it mistakes the id 0 for a missing token
 EXACT = ["--weights", "f32", "--kv-type", "f32"]
 CONTEXT = 128  # tokens of the server's longest sequence
 START = "Once upon a time"

@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const tp::constraint::Automaton automaton = tp::constraint::build_automaton(grammar_of(data[0], text));
     walk(automaton, text);
   } catch (const tp::RequestError&) {
-    // What is wrong, not supported, or too large.
+    // Invalid, unsupported or too large constraints must be rejected.
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// What clients send to the server, over a socket. Seeds: HTTP requests.
+// Fuzzes the server's input from clients, over a socket. Seeds: HTTP requests.
 #include "runtime/access/access.h"
 #include "runtime/http/http_server.h"
 

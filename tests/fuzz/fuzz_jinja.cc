@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const tp::MarkedText text = parsed.render(variables(), {.now = "now"});
     check_marks({reinterpret_cast<const char*>(data), size}, text);
   } catch (const tp::Error&) {
-    // What templates that are none, or that do too much, are for.
+    // Invalid templates, and templates that do too much, must be rejected.
   }
   return 0;
 }

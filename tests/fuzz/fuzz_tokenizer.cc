@@ -40,9 +40,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     use(Tokenizer(parts_from_json(JsonNode(document, "tokenizer.json"))));
   } catch (const CheckpointError&) {
-    // What damaged files are for.
+    // Damaged files must be rejected.
   } catch (const RequestError&) {
-    // A pattern that explodes.
+    // Patterns that explode must be rejected.
   }
   return 0;
 }

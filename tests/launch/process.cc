@@ -58,7 +58,7 @@ Streams on_pipes() {
   return {input.read, out.write, err.write, input.write, out.read, err.read};
 }
 
-// What a person types at the terminal is `input`, and what it shows is `out`.
+// Opens a terminal. A person's keys are `input`, and the screen's text is `out`.
 Streams on_terminal() {
   const int person = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   char name[128];

@@ -23,32 +23,33 @@ constexpr const char* kNoAddressLimits = "sanitizers reserve terabytes of addres
 std::vector<std::string> command_line(std::size_t ranks, const Arguments& arguments,
                                       const std::string& wrapper = {});
 
-// Runs it to the end.
+// Runs the program to its end.
 Finished run(std::size_t ranks, const Arguments& arguments, const StartOptions& options = {});
 
-// The same over several rank counts, all at a time: mpirun takes a second to end a job that fails. Calls
-// check(finished) for each.
+// Runs the program with several rank counts at the same time, because mpirun takes a second to end a job that
+// fails. Calls check(finished) for each.
 void run_at_once(const std::vector<std::size_t>& rank_counts, const Arguments& arguments,
                  const std::function<void(const Finished&)>& check);
 
-// stderr without what Open MPI adds to every exit status that is not 0.
+// Returns stderr without the lines that Open MPI adds to every exit status except 0.
 std::string without_mpi_noise(const std::string& err);
 
-// That it ended with this status, printed nothing on stdout, and one line on stderr that begins with
-// "tp-infer" and contains `message`.
+// Expects this exit status, an empty stdout, and one line on stderr that begins with "tp-infer" and contains
+// `message`.
 void expect_one_line(const Finished& finished, int status, const std::string& message);
-// The same of an error that all ranks know of: they end by themselves, without MPI_Abort.
+// Expects an error that all ranks know: they end by themselves, without MPI_Abort, with one line like
+// expect_one_line's.
 void expect_one_error(const Finished& finished, int status, const std::string& message);
-// That it ended well and printed nothing on stderr.
+// Expects exit status 0 and an empty stderr.
 void expect_success(const Finished& finished);
 
 // The output of `tp-infer COMMAND --help`, or of `tp-infer --help` without a command. A test program starts
 // each of them once.
 const std::string& help_text(const std::string& command = {});
 
-// The lines of a text, without their ends.
+// Returns the lines of a text, without their newlines.
 std::vector<std::string> lines_of(const std::string& text);
-// The same, each of which must be JSON.
+// Parses each line of a text as JSON.
 std::vector<nlohmann::json> json_lines(const std::string& text);
 
 }  // namespace tp::test

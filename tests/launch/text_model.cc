@@ -8,7 +8,7 @@
 namespace tp::test {
 namespace {
 
-constexpr std::size_t kVocab = 2600;  // of the tokenizer
+constexpr std::size_t kVocab = 2600;  // vocabulary of the tokenizer
 constexpr std::size_t kHidden = 32;
 constexpr std::size_t kIntermediate = 48;
 constexpr std::size_t kLayers = 2;

@@ -1,4 +1,4 @@
-// What llama.cpp makes of a GGUF file: node continue.mjs MODEL TOKENS < prompts.json
+// Continues prompts with llama.cpp and a GGUF file: node continue.mjs MODEL TOKENS < prompts.json
 //
 // Standard input is a list of prompts: texts, or lists of token ids. Prints one JSON object per prompt with
 // its ids, the ids that follow when the most likely token is taken each time, and for each of those the

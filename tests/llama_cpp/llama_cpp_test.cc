@@ -27,14 +27,14 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kTokens = 24;  // of a continuation
+constexpr int kTokens = 24;  // tokens of a continuation
 
 std::string node_modules() {
   const char* const variable = std::getenv("TP_NODE_MODULES");
   return variable != nullptr ? variable : TP_NODE_MODULES;
 }
 
-// What llama.cpp makes of a file; one object for each prompt, see continue.mjs.
+// Returns llama.cpp's continuations for a file: one object per prompt, see continue.mjs.
 std::vector<json> continued(const fs::path& model, const std::vector<std::string>& prompts) {
   Process node({"node", TP_CONTINUE_SCRIPT, model.string(), std::to_string(kTokens)},
                {.input = json(prompts).dump(), .variables = {"TP_NODE_MODULES=" + node_modules()}});
@@ -132,7 +132,7 @@ TEST_F(LlamaCpp, ContinuesTheDemoModelAsWeDo) {
     expect_alike(TP_DEMO_MODEL, weights, tolerance, kPrompts);
 }
 
-// What a family has beside Llama's fields and tensors.
+// A family's fields and tensors in addition to Llama's.
 struct WideFamily {
   json config;
   std::vector<std::string> head_norms;

@@ -131,7 +131,7 @@ async function mergesTexts({ page }) {
 const user = (parent, content = "Hello") => ({ parent, role: "user", content });
 const answer = (parent, more = {}) => ({ parent, role: "assistant", content: "Hi", ...more });
 
-// [what is damaged, members of the stored conversation, messages that the page shows]
+// [damage, members of the stored conversation, messages that the page shows]
 const DAMAGED = [
   ["a message is its own parent", { messages: { a: user("a") }, leaf: "a" }, 1],
   ["two messages are a circle", { messages: { a: user("b"), b: answer("a") }, leaf: "b" }, 2],

@@ -52,7 +52,7 @@ inline std::vector<FoundText> beam_search(const BeamSearch& search, const std::v
     places.resize(std::max<std::size_t>(2, 1 + ends.size()) * beams);
     for (Place& place : places)
       place.ends = length == max_tokens || std::ranges::find(ends, place.token) != ends.end();
-    // What is finished already, and what finishes now among the first.
+    // Merges the finished texts with the texts that finish now among the first beams.
     std::vector<FoundText> merged = finished;
     std::vector<bool> merged_finished = is_finished;
     for (std::size_t i = 0; i < places.size(); ++i) {

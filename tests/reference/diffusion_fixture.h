@@ -25,7 +25,7 @@ struct DiffusionFixture {
   std::filesystem::path folder;  // config.json and *.safetensors
   TokenId mask = 0;
   std::vector<TokenId> masked;
-  ExpectedRows logits;  // of `masked`: [tokens, vocab_size]
+  ExpectedRows logits;  // logits of `masked`: [tokens, vocab_size]
   std::vector<TokenId> prompt;
   std::vector<DiffusionCase> cases;
   std::vector<DiffusionCase> cached_cases;  // with approximate caches: calls are what each pass computes

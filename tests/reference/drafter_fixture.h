@@ -17,7 +17,7 @@ namespace tp::reference {
 struct ExpectedDraft {
   std::size_t context = 0;
   TokenId next = 0;
-  std::vector<TokenId> ids;        // of the target's vocabulary
+  std::vector<TokenId> ids;        // ids in the target's vocabulary
   ExpectedRows rows;               // [ids, rows of the drafter's LM head]
   std::vector<double> confidence;  // DSpark: [ids], before the sigmoid
 };
@@ -36,11 +36,11 @@ struct DrafterFixture {
   std::vector<TokenId> greedy;  // the target's own continuation
   std::size_t vocab = 0;
   std::size_t draft_vocab = 0;
-  std::vector<std::size_t> places;              // of the streams that the drafter reads
-  std::map<std::size_t, ExpectedRows> streams;  // by place, of the prompt and the greedy ids
+  std::vector<std::size_t> places;              // places of the streams that the drafter reads
+  std::map<std::size_t, ExpectedRows> streams;  // streams of the prompt and the greedy ids, by place
   ExpectedRows prefill;                         // EAGLE: logits at each position of the prompt
   std::vector<ExpectedDraft> drafts;            // chains or blocks
-  std::vector<DraftRound> rounds;               // of a greedy run
+  std::vector<DraftRound> rounds;               // rounds of a greedy run
 
   // The first `size` tokens of the prompt and the greedy ids.
   std::vector<TokenId> text(std::size_t size) const;

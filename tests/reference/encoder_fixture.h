@@ -27,7 +27,7 @@ struct EncoderFixture {
   std::optional<ExpectedRows> logits;           // [tokens, vocab_size]
   std::optional<std::vector<float>> labels;     // [labels], of classifiers
   std::optional<std::vector<float>> pooler;     // [hidden_size]
-  std::optional<std::vector<float>> embedding;  // of the pipeline of modules.json
+  std::optional<std::vector<float>> embedding;  // output of the pipeline in modules.json
   // Sequences that were computed together, padded. Nothing is known of the padding.
   std::vector<EncoderInput> batch;
   std::vector<ExpectedRows> batch_hidden;           // empty: there is none

@@ -17,7 +17,7 @@ namespace tp::reference {
 
 struct ExpectedRow {
   std::size_t position = 0;
-  std::vector<std::size_t> columns;  // of `values`
+  std::vector<std::size_t> columns;  // columns of `values`
   std::vector<double> values;
   // The sums of all elements with signs: the sign of column v in sum j is bit j of splitmix64(0xABCD + v).
   // A wrong element that is not among `values` changes all of them.
@@ -28,7 +28,7 @@ struct ExpectedRow {
 struct RowTable {
   std::size_t positions = 0;
   std::size_t columns = 0;
-  std::vector<ExpectedRow> rows;  // of some of the positions
+  std::vector<ExpectedRow> rows;  // rows of some positions
 };
 
 // A table of rows as in an expected.json.

@@ -23,7 +23,7 @@ struct ExpertWeights {
   Matrix gate;
   Matrix up;
   Matrix down;
-  // Of the same, or empty.
+  // Biases of the three matrices, or empty.
   std::vector<double> gate_bias{};
   std::vector<double> up_bias{};
   std::vector<double> down_bias{};

@@ -19,7 +19,7 @@ class Falcon {
   Falcon(CheckpointConfig config, const WeightSource& weights)
       : config_(std::move(config)), weights_(weights) {}
 
-  // Of every position: [tokens, vocab_size].
+  // Returns the logits of every position: [tokens, vocab_size].
   Matrix logits(std::span<const TokenId> tokens);
 
  private:

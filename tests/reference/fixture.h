@@ -24,18 +24,18 @@ struct Fixture {
   std::vector<TokenId> greedy;  // the argmax continuation, which an end-of-sequence token does not stop
   ExpectedRows rows;            // logits of the prompt
   ExpectedRows greedy_rows;     // logits that chose the greedy tokens, at the positions before them
-  double noise = 0.0;           // of float32 in them, against float64; 0 where it was not measured
+  double noise = 0.0;  // float32 error of the logits, compared with float64; 0 if it was not measured
 };
 
-// One with all logits.
+// A fixture with all logits.
 struct StoredFixture : Fixture {
   NpyArray logits;  // [prompt, vocab_size]
 };
 
-// The seeded fixtures of these families. Their weights are floats. Left out are those with too few heads for
-// tests on four ranks.
+// Returns the seeded fixtures of these families, with float weights. Leaves out fixtures with too few heads
+// for tests on four ranks.
 std::vector<Fixture> fixtures_of(const std::vector<std::string>& architectures);
-// The same with weights that are quantized.
+// Returns the fixtures with quantized weights.
 std::vector<Fixture> quantized_fixtures_of(const std::vector<std::string>& architectures);
 Fixture fixture(const std::string& name);
 // The names of the fixtures with few heads.

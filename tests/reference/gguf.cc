@@ -72,7 +72,7 @@ float q6_k(const std::uint8_t* block, std::size_t i) {
   return half(block + 208) * f(scale < 128 ? scale : scale - 256) * f(low + 16 * high - 32);
 }
 
-// What 4 bits stand for in IQ4_NL and IQ4_XS.
+// Returns the value of a 4-bit code in IQ4_NL and IQ4_XS.
 float iq4(int place) {
   constexpr int kValues[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
   return f(kValues[place]);

@@ -47,7 +47,7 @@ struct Pattern {
   std::span<const float> alibi_slopes = {};  // [heads] or empty
   std::span<const float> sinks = {};         // [heads] or empty
   std::optional<std::size_t> chunk = {};
-  std::size_t chunks_before = 0;  // that are seen, too
+  std::size_t chunks_before = 0;  // earlier chunks that a token also sees
 
   // Whether the token at `position` sees the one at `other`.
   bool sees(std::size_t position, std::size_t other) const {

@@ -15,7 +15,7 @@
 
 namespace tp::reference {
 
-// What a layer's attention does otherwise than the config says.
+// A layer's differences from the config's attention.
 struct LayerAttention {
   double rope_theta = 0.0;  // 0: no positions
   Pattern pattern;
@@ -29,7 +29,7 @@ class Llama {
     layers_.resize(config_.num_hidden_layers, {config_.rope_theta, {}});
   }
 
-  // Of every position: [tokens, vocab_size].
+  // Returns the logits of every position: [tokens, vocab_size].
   Matrix logits(std::span<const TokenId> tokens);
 
   // The argmax continuation, end-of-sequence tokens included.

@@ -1,4 +1,4 @@
-// What the tests with published clients share: the clients, a server on two ranks, and running tests.
+// Shared parts of the tests with published clients: the clients, a server on two ranks, and a test runner.
 import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

@@ -19,9 +19,9 @@ struct HttpReply {
   bool is_complete = false;
 
   nlohmann::json json() const;
-  // The data of its server-sent events, in order.
+  // Returns the data of the server-sent events, in order.
   std::vector<std::string> events() const;
-  // Those that are JSON.
+  // Returns the server-sent events that are JSON.
   std::vector<nlohmann::json> chunks() const;
 };
 

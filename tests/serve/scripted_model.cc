@@ -39,7 +39,7 @@ std::string byte_token(std::size_t byte) {
 
 struct Vocabulary {
   std::vector<std::string> words{};       // after the bytes
-  std::vector<std::size_t> successors{};  // of all tokens; 0 where there is none
+  std::vector<std::size_t> successors{};  // successors of all tokens; 0: no successor
   std::size_t end = kBytes;
 
   std::size_t size() const { return kBytes + words.size(); }

@@ -12,7 +12,8 @@ namespace tp::test {
 // successor.
 using Scripts = std::map<std::string, std::vector<std::string>>;
 
-// What the tests of tools use: thinking, text and calls in Hermes' notation. <tool_call> is a control token.
+// Returns the scripts of the tests of tools: thinking, text and calls in Hermes' notation. <tool_call> is a
+// control token.
 const Scripts& tool_scripts();
 
 // Writes a Llama of one-hot embeddings with such weights, a tokenizer and a chat template. The template ends

@@ -1,4 +1,4 @@
-// What clients of the server's API get.
+// Responses that clients of the server's API receive.
 
 #include "tests/serve/one_server.h"
 

@@ -65,7 +65,7 @@ TEST_P(ServeLoad, StopsWorkingForClientsThatHaveLeft) {
   for (int i = 0; i < 6; ++i) {
     clients.push_back(std::make_unique<HttpClient>(server.port()));
     json body = endless();
-    body["stream"] = i % 2 == 0;  // those that wait for the whole answer leave, too
+    body["stream"] = i % 2 == 0;  // clients that wait for the whole answer also leave
     clients.back()->send(request_text("POST", "/v1/completions", body.dump()));
   }
   clients.front()->read_until("data: ");

@@ -1,4 +1,4 @@
-// What the server refuses, and whom it lets in.
+// Requests that the server rejects, and clients that it admits.
 
 #include "tests/serve/one_server.h"
 

@@ -65,8 +65,8 @@ TEST(Bench, SaysInJsonWhatItWasMeasuredWith) {
   }
 }
 
-// What a step of decoding reads of weights, by their sizes in the configuration: no embedding but a row, and
-// of the experts those that tokens are routed to.
+// A decoding step reads one row of the embedding, and only the experts that its tokens are routed to. The
+// expected bytes come from the sizes in the configuration.
 TEST(Bench, CountsTheWeightsAndTheCacheThatAStepReads) {
   const TemporaryDirectory folder;
   constexpr std::size_t kHidden = 64;

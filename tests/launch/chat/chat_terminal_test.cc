@@ -15,7 +15,7 @@ constexpr const char* kLeft = "\x1b[D";
 constexpr const char* kControlC = "\x03";
 constexpr const char* kControlD = "\x04";
 
-// What every test starts: a model that answers nonsense to the last message.
+// Each test starts a model that answers nonsense to the last message.
 class ChatTerminal : public testing::Test {
  protected:
   std::vector<std::string> chat(const Arguments& more, std::size_t ranks = kNoMpirun) const {
@@ -90,7 +90,7 @@ class Person {
 
  private:
   Process process_;
-  std::size_t seen_ = 0;  // what was on the screen when something was typed last
+  std::size_t seen_ = 0;  // size of the screen's text at the last input
 };
 
 TEST_F(ChatTerminal, KeysEditTheLineAndNeverReachTheModel) {

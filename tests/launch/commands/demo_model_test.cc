@@ -32,7 +32,7 @@ TEST(DemoModel, ContinuesItsPromptsAsItsTrainingScriptDid) {
   }
 }
 
-// What it answers, with the ids of the prompt that its training script made: of the chat template, too.
+// The expected answers and prompt ids are the training script's, so the chat template is tested, too.
 TEST(DemoModel, AnswersConversationsAsItsTrainingScriptDid) {
   const nlohmann::json expected = reference().at("chats");
   ASSERT_GT(expected.size(), 3U);

@@ -22,7 +22,7 @@ std::string fitting_model(const std::string& command, const std::string& line) {
   return command == "fill-mask" || command == "logits" ? "albert-mlm" : "bert-embed-mean";
 }
 
-// What follows "tp-infer" in the line.
+// Returns the word after "tp-infer" in the line.
 std::string command_of(const std::string& line) {
   std::istringstream words(line.substr(line.find("tp-infer ") + 9));
   std::string command;

@@ -12,7 +12,7 @@ namespace {
 const std::string kMixed = TP_TEST_DATA "/gguf/llama-quant256-Q4_K_M-mixed";
 const std::string kQ4 = TP_TEST_DATA "/gguf/llama-quant256-Q4_0";
 
-// Of a small model that was trained on stories, what its author's program says: text to text.
+// The expected text is from the author's own program, for a small model trained on stories.
 TEST(GgufModel, TellsTheStoriesOfItsCheckpoint) {
   const std::filesystem::path shared = TP_SHARED_FIXTURES;
   if (!std::filesystem::exists(shared)) GTEST_SKIP() << "no " << shared;

@@ -1,4 +1,4 @@
-// Where results go: every write of them is checked, on standard output and in the file of --output.
+// The output of results: every write is checked, on standard output and in the file of --output.
 
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
@@ -106,7 +106,7 @@ TEST_F(Output, GoesToTheFileThatIsNamedAndReplacesWhatItHeld) {
     const std::string content = content_of(file("results"));
     EXPECT_TRUE(content.ends_with("\n") || command.arguments.front() == "render-chat") << content;
     EXPECT_EQ(content.find("xxxxxx"), std::string::npos);
-    // What measures time says something else every time.
+    // Commands that measure time print different results each time.
     const bool is_timed = command.arguments.front() == "bench" || command.arguments.front() == "perplexity" ||
                           (command.arguments.size() > 3 && command.arguments[3] == "--batch");
     if (!is_timed) {
@@ -138,7 +138,7 @@ TEST_F(Output, ToAFileThatCannotBeOpenedIsAnErrorBeforeTheModelIsLoaded) {
   }
 }
 
-// That the command refuses to write there, and leaves the file as it is.
+// Expects that the command refuses to write to the path and leaves the file unchanged.
 void expect_refused(const Arguments& arguments, const std::string& option, const std::string& path,
                     const std::string& also, const std::string& input = "/dev/null") {
   SCOPED_TRACE(arguments.front() + " " + option + " " + path);
@@ -296,7 +296,7 @@ TEST_F(Output, OnAFullDiskIsAnErrorUnderMpirunAndKeepsTheWholeLinesBefore) {
     GTEST_SKIP() << "this machine allows no mount namespace";
   std::string requests;
   for (int i = 0; i < 200; ++i) requests += "{\"prompt\": \"Hi\", \"id\": " + std::to_string(i) + "}\n";
-  // What the disk holds at the end is printed on standard output.
+  // The command prints the final content of the disk's file on standard output.
   std::vector<std::string> command = {
       "unshare", "--mount", "sh", "-c",
       mount + " && { \"$0\" \"$@\"; status=$?; cat out.jsonl; exit $status; }"};

@@ -1,4 +1,4 @@
-// Where the time went: the parts in bench and generate --json, and --trace.
+// Parts of the run time: in bench, in generate --json, and in --trace.
 
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
@@ -16,7 +16,7 @@ using nlohmann::json;
 
 constexpr const char* kParts[] = {"compute", "collectives", "waiting", "sampling", "control"};
 
-// That the parts are there, none is negative, and they make up the whole within 2 %.
+// Expects that all parts exist, none is negative, and their sum is the whole within 2 %.
 void expect_parts(const json& parts, double whole) {
   double sum = 0.0;
   for (const char* part : kParts) {
@@ -103,7 +103,7 @@ TEST(Trace, HasARowForEveryRankWithEveryCollective) {
     expect_success(finished);
     std::ifstream file(path);
     const json trace = json::parse(file);
-    std::map<std::string, std::vector<std::size_t>> counts;  // of each rank
+    std::map<std::string, std::vector<std::size_t>> counts;  // counts of each rank
     std::vector<std::string> names(ranks);
     for (const json& event : trace.at("traceEvents")) {
       const auto rank = event.at("tid").get<std::size_t>();

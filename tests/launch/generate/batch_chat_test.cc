@@ -41,7 +41,7 @@ class BatchChat : public testing::Test {
     return json_lines(finished.out).at(0);
   }
 
-  // What the model says to that text, which is a rendered prompt.
+  // Returns the model's continuation of `text`, which is a rendered prompt.
   json continuation_of(const std::string& text) const {
     const Finished finished = run(kNoMpirun, {"tokenize", "--model", model_.path(), "--no-special", text});
     return answer({{"ids", json::parse(finished.out)}});

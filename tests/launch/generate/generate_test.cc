@@ -284,7 +284,7 @@ TEST(Generate, WithoutAPromptAndWithAnEmptyPipeThereIsNothingToContinue) {
   });
 }
 
-// Of mpirun's terminal nothing is read, of a script's pipe everything.
+// Under mpirun, the program reads a script's pipe completely, and nothing from mpirun's terminal.
 TEST(Generate, InAScriptUnderMpirunReadsThePipeOfTheScriptOnly) {
   const TextModel model;
   const auto run_script = [&](const std::string& script) {

@@ -36,7 +36,7 @@ class Resume : public testing::Test {
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
 
-  // What the run has appended to the file that held `earlier`.
+  // Returns the lines that the run appended to the file with the content `earlier`.
   std::vector<json> appended_to(const std::string& earlier, int status = 0) const {
     directory_.write("results.jsonl", earlier);
     const Finished finished = run(kNoMpirun, arguments());
@@ -131,7 +131,7 @@ TEST_F(Resume, RefusesRequestsThatItCannotTellApart) {
   write_requests({{{"id", 1}, {"prompt", "One"}}, {{"id", 1}, {"prompt", "Two"}}});
   expect_one_error(run(kNoMpirun, arguments()), 1, "requests.jsonl:2: an earlier request has the id 1 too");
   EXPECT_FALSE(std::filesystem::exists(output_));
-  // Of standard input the others are served: nobody can know what comes.
+  // From standard input, the other requests are served, because later ids are unknown.
   Arguments from_input = arguments();
   *std::find(from_input.begin(), from_input.end(), requests_) = "-";
   const Finished finished =

@@ -15,17 +15,17 @@
 
 namespace tp::test {
 
-// What goes wrong when a file is fetched.
+// A fault while a file is fetched.
 struct Fault {
-  int times = 1;                           // requests that it applies to; -1: all
-  int status = 0;                          // instead of the content
-  std::string fields{};                    // of the response, each with "\r\n"
-  std::optional<std::size_t> cut_after{};  // bytes, of those that the response announces
-  bool stalls = false;                     // after these, instead of closing the connection
-  std::chrono::milliseconds pause{0};      // after these, before closing it
-  std::size_t shorter = 0;                 // announces and sends fewer bytes
-  bool is_corrupt = false;                 // another last byte
-  bool is_endless = false;                 // no length, and bytes until the connection is closed
+  int times = 1;                           // number of affected requests; -1: all
+  int status = 0;                          // status instead of the content
+  std::string fields{};                    // fields of the response, each with "\r\n"
+  std::optional<std::size_t> cut_after{};  // bytes of the announced response before the end
+  bool stalls = false;                     // stalls after these bytes instead of closing the connection
+  std::chrono::milliseconds pause{0};      // pause after these bytes, before the connection closes
+  std::size_t shorter = 0;                 // how many bytes fewer are announced and sent
+  bool is_corrupt = false;                 // the last byte is wrong
+  bool is_endless = false;                 // no length, and bytes until the client closes the connection
 };
 
 struct SeenRequest {

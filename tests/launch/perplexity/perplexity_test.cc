@@ -22,7 +22,7 @@ double negative_log_probability(std::span<const float> logits, TokenId token) {
   return highest + std::log(sum) - logits[static_cast<std::size_t>(token)];
 }
 
-// What `tp-infer logits` says of the tokens, [tokens.size(), vocab_size].
+// Returns the logits of `tp-infer logits` for the tokens, [tokens.size(), vocab_size].
 NpyArray logits_of(const std::filesystem::path& model, const std::vector<TokenId>& tokens) {
   const TemporaryDirectory directory;
   const std::string ids = directory.write("ids.json", json(tokens).dump());
@@ -31,7 +31,8 @@ NpyArray logits_of(const std::filesystem::path& model, const std::vector<TokenId
   return read_npy(output);
 }
 
-// Sum over all tokens but the first, each predicted in the first window that reaches it.
+// Returns the sum over all tokens except the first. Each token is predicted in the first window that reaches
+// it.
 double expected_nll(const std::filesystem::path& model, const std::vector<TokenId>& tokens,
                     std::size_t window, std::size_t stride) {
   double sum = 0.0;

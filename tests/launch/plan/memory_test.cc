@@ -109,8 +109,8 @@ std::filesystem::path write_checkpoint(const TemporaryDirectory& directory) {
   return directory.path();
 }
 
-// What a rank's memory was at most from the start of loading to the end of a prompt, beyond its weights, its
-// cache and its workspace; and these together.
+// A rank's memory peak from the start of loading to the end of a prompt: the part beyond its weights, cache
+// and workspace, and the sum of these three.
 struct PeakOfRank {
   double beyond = 0.0;
   double planned = 0.0;

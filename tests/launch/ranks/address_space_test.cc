@@ -28,7 +28,7 @@ class AddressSpace : public testing::Test {
       check(Process(command_line(ranks, arguments, script)).finish());
   }
 
-  // The same without mpirun, with input, on kernels that need no OpenBLAS.
+  // Runs the program without mpirun, with input, on kernels that need no OpenBLAS.
   Finished run_alone_within(int megabytes, const Arguments& arguments, const std::string& input) const {
     const std::string script = limited_to(megabytes, "amx_emulated");
     return Process(command_line(kNoMpirun, arguments, script), {.input = input}).finish();

@@ -49,7 +49,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 struct Stop {
   std::size_t ranks;
   int stopped;
-  const char* way;  // of all-reduces
+  const char* way;  // way of all-reduces
 
   friend std::ostream& operator<<(std::ostream& out, const Stop& stop) {
     return out << "rank " << stop.stopped << " of " << stop.ranks << ", " << stop.way;
@@ -83,7 +83,7 @@ TEST_P(StoppedRank, IsNamedOnceAndOnlyDelaysTheText) {
   const std::string expected = run(GetParam().ranks, arguments).out;
   ASSERT_NO_FATAL_FAILURE(start_and_stop(arguments));
   EXPECT_TRUE(process_->wait_for_message(", stopped); "));
-  // Those who wait for it leave the processors to others.
+  // Ranks that wait for the stopped rank leave the processors to other programs.
   const pid_t waiting = process_->rank(GetParam().stopped == 0 ? 1 : 0);
   const double before = processor_seconds(waiting);
   std::this_thread::sleep_for(1s);

@@ -1,4 +1,4 @@
-// What one rank or all of them cannot do: one message, all ranks end, exit status 1.
+// Failures of one rank or of all ranks: one message, all ranks end, exit status 1.
 
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
@@ -112,7 +112,7 @@ TEST(FailingTogether, ACheckpointThatIsAnotherOneOnOneRank) {
   const CheckpointCopies copies;
   copies.copy("llama-gqa-bf16", "usual/model");
   const fs::path odd = copies.copy("llama-gqa-bf16", "odd/model");
-  // The same header with other numbers, as of another training.
+  // The file keeps its header, but its numbers change, as in a checkpoint of another training run.
   std::fstream file(odd / kWeights, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(4096);
   file << std::string(500000, '\x3c');
@@ -121,7 +121,7 @@ TEST(FailingTogether, ACheckpointThatIsAnotherOneOnOneRank) {
                    "the ranks disagree about the checkpoint in model: rank 0 has ");
 }
 
-// Of Llama it does not matter: sums are taken once, and all ranks have the same.
+// For Llama, instruction sets may differ: sums are computed once, and all ranks receive them.
 TEST(FailingTogether, ExpertsOnRanksWithDifferentInstructionSets) {
   const TemporaryDirectory directory;
   const fs::path script =

@@ -1,4 +1,5 @@
-// What mpirun and srun say of a rank: the cores it may use, and whether it can find the others.
+// A rank's information from mpirun and srun: the cores that it may use, and whether it can find the other
+// ranks.
 
 #include "tests/launch/program.h"
 #include "tests/model/weights/checkpoint_files.h"

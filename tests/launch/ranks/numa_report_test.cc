@@ -1,4 +1,4 @@
-// What is said of NUMA nodes, on machines that have several and on this one.
+// Reports on NUMA nodes, for machines with several nodes and for this machine.
 #include "launch/ranks/numa_report.h"
 
 #include "tests/launch/program.h"

@@ -69,7 +69,7 @@ TEST(Leader, ComputesACanvasInOneStepAfterAllOfItsText) {
              30);  // chunks of at most 16 tokens: the rest of the text and the canvas share one
   EXPECT_EQ(chunk_sizes(passes.step()), (std::vector<std::size_t>{16}));
   EXPECT_EQ(chunk_sizes(passes.step()), (std::vector<std::size_t>{13}));
-  passes.add(13, {.key = 3}, 60);  // 13 of the chunk's 16 tokens are text, so the canvas doesn't fit
+  passes.add(13, {.key = 3}, 60);  // the chunk has room for 3 more tokens, not for the canvas
   EXPECT_EQ(chunk_sizes(passes.step()), (std::vector<std::size_t>{13}));
   const Forward last = passes.step();
   EXPECT_EQ(chunk_sizes(last), (std::vector<std::size_t>{8}));
