@@ -32,7 +32,7 @@ Kind longformer(std::size_t tokens) {
   return kind;
 }
 
-// The same with every second token of a window twice as wide.
+// Returns longformer's pattern with a dilation: a window is twice as wide and skips every second token.
 Kind dilated(std::size_t tokens) {
   Kind kind = longformer(tokens);
   kind.name = "dilated";
@@ -50,12 +50,12 @@ Kind big_bird(std::size_t tokens) {
   return kind;
 }
 
-// What is stored at a place of the sequence.
+// Returns the position of the token that is stored at a place of the sequence.
 std::size_t position_at(const Kind& kind, std::size_t tokens, std::size_t place) {
   return kernels::Residues{tokens, kind.pattern.dilation}.position_at(place);
 }
 
-// What a score gains, or -infinity: written after the papers, token by token.
+// Returns the term that a pattern adds to a score, or -infinity. Follows the papers, token by token.
 double gain(const Kind& kind, std::size_t tokens, std::size_t own, std::size_t key) {
   const AttentionPattern& pattern = kind.pattern;
   if (pattern.block_size != 0) {
@@ -102,7 +102,7 @@ double difference(const Problem& problem, std::size_t own, std::size_t head,
   double largest = 0.0;
   for (std::size_t d = 0; d < kHeadDim; ++d) {
     const double apart = std::abs(problem.out()(own, head * kHeadDim + d) - expected[d]);
-    largest = apart <= largest ? largest : apart;  // of NaN, too
+    largest = apart <= largest ? largest : apart;  // keeps NaN
   }
   return largest;
 }
@@ -217,7 +217,7 @@ class RandomFeatures {
   std::size_t bytes() const { return (state_.size() + features_.size() + scratch_.size()) * sizeof(float); }
 
  private:
-  // Of every key for the tokens that are verified: [kSamples, tokens].
+  // Returns the weights of all keys for the verified tokens: [kSamples, tokens].
   std::vector<std::vector<double>> estimated_weights() const {
     std::vector<std::vector<double>> queries;
     for (std::size_t i = 0; i < kSamples; ++i)

@@ -1,4 +1,4 @@
-// What the parts of bench_attention share.
+// Shared parts of bench_attention.
 #pragma once
 
 #include "model/kernels/attention.h"

@@ -34,7 +34,7 @@ void fill(std::vector<float>& data, std::size_t rank) {
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = element(rank, i);
 }
 
-// What sums may be off by, relative to the largest, after two roundings.
+// Returns the largest error of a sum after two roundings, relative to the largest sum.
 float tolerance(WireType wire) {
   constexpr float kOf[] = {0.0F, 1.0F / 128, 1.0F / 100};
   return kOf[static_cast<std::size_t>(wire)];

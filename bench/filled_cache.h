@@ -48,16 +48,16 @@ class FilledCache {
   void fill_index_keys(std::size_t layer, std::size_t sequence, const kernels::AttentionSpan& span) const;
 
   FilledOptions options_;
-  std::size_t blocks_;  // of a sequence
+  std::size_t blocks_;  // blocks of one sequence
   KvCache cache_;
   std::vector<std::vector<std::int32_t>> tables_;
 };
 
-// A model of synthetic weights in bf16.
+// A model with synthetic weights in bf16.
 class Decoder {
  public:
   Decoder(Communicator& comm, const ModelSpec& spec, const FilledOptions& options);
-  // Other weights, in memory as `type`.
+  // Creates a model with other weights, in memory as `type`.
   Decoder(Communicator& comm, const ModelSpec& spec, const FilledOptions& options,
           const WeightSource& weights, WeightType type);
 

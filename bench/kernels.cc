@@ -3,9 +3,9 @@
 //
 //   OMP_NUM_THREADS=1 bench_kernels [--json] [--tokens 4,8] [bf16 int8 ...]
 //
-// "of bound" is the time relative to the longer of reading the weights from memory and of multiplying: for
-// one token, as fast as this program does while everything stays in the nearest cache; for more, at 0.7 of
-// the peak.
+// The column "of bound" is the time relative to a lower bound: the longer of the times to read the weights
+// from memory and to multiply. For one token, the rate of multiplication is this program's, with all data in
+// the nearest cache. For more tokens, the rate is 0.7 of the peak.
 
 #include "model/kernels/matmul.h"
 #include "model/kernels/openblas.h"

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kValueDim = 512;
 constexpr std::size_t kRestDim = 64;
 constexpr std::size_t kKeyDim = kValueDim + kRestDim;
-constexpr std::size_t kChunkTokens = 64;  // of a prompt
+constexpr std::size_t kChunkTokens = 64;  // tokens of a prompt's chunk
 constexpr float kLatentScale = 0.05F;
 
 Buffer<float> random_numbers(std::size_t count, const char* what) {

@@ -9,7 +9,7 @@ import {fail} from "./process.mjs";
 export const kRoot = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
 
 const kCores = String(availableParallelism());
-// Of each benchmark. An argument N is a positive integer.
+// Options of all benchmarks. An argument N is a positive integer.
 const kCommonOptions = {
   source: {argument: "DIR", help: "sources of llama.cpp or of a fork (default: those in npm's node-llama-cpp)"},
   "peer-options": {argument: "TEXT", default: "", help: "more options of the peer's programs: --peer-options=-rtr"},

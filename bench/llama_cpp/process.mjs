@@ -3,7 +3,7 @@ import {spawn, spawnSync} from "node:child_process";
 import {closeSync, openSync, readFileSync} from "node:fs";
 import {basename} from "node:path";
 
-const kShownLines = 15;  // of what a failed program printed
+const kShownLines = 15;  // lines of a failed program's output
 
 // Open MPI refuses to start ranks as root without these.
 const kEnvironment = process.getuid() === 0 ?

@@ -30,10 +30,10 @@ export class Ours {
   constructor({build, ranks, threads}) {
     this.program = join(build, "bin/tp-infer");
     this.ranks = ranks;
-    this.threads = threads / ranks;  // of each rank
+    this.threads = threads / ranks;  // threads of each rank
   }
 
-  // Followed by a subcommand.
+  // The command, without a subcommand.
   get command() {
     return ["mpirun", "-np", String(this.ranks), this.program];
   }
@@ -56,13 +56,14 @@ export class Ours {
     return readNpyRows(output);
   }
 
-  // Of the text's chunks of `context` tokens, as llama-perplexity scores them: {perplexity}. Writes the file `base`.
+  // Returns the perplexity of the text's chunks of `context` tokens, scored like llama-perplexity does: {perplexity}.
+  // Writes the file `base`.
   perplexity(model, {file, context, base}) {
     return jsonIn(this.run(["perplexity", "--model", model, "--kv-type", "f32", "--file", file, "--context",
                                 String(context), "--kl-base", base, "--json"]));
   }
 
-  // The same beside the file `base`: {perplexity, mean_kld, maximum_kld, same_top}.
+  // Compares the model with the file `base`: {perplexity, mean_kld, maximum_kld, same_top}.
   divergence(model, base) {
     const {perplexity, divergence} =
         jsonIn(this.run(["perplexity", "--model", model, "--kv-type", "f32", "--kl-base", base, "--json"]));
@@ -95,7 +96,7 @@ export class Peer {
     return run([this.programs[program], ...words, "-t", String(this.threads), ...this.more]);
   }
 
-  // What the program computes for the first tokens of a text: see readPeerLogits.
+  // Returns the peer's logits for the first tokens of a text: see readPeerLogits.
   logits(model, text, tokens, folder) {
     const [input, output] = [join(folder, "text.txt"), join(folder, "peer.logits")];
     writeFileSync(input, text);

@@ -1,4 +1,4 @@
-// What a benchmark beside llama.cpp needs before it measures: both programs, a folder for models, and a checkpoint.
+// Prepares a benchmark against llama.cpp: both programs, a folder for models, and a checkpoint.
 import {mkdirSync, mkdtempSync, readFileSync, rmSync} from "node:fs";
 import {join} from "node:path";
 

@@ -29,7 +29,7 @@ export function interval90(values) {
   return out < 0 ? null : [sorted[out], sorted[sorted.length - 1 - out]];
 }
 
-// Of the tokens/s of pairs of runs: the medians, and the median ratio with its interval.
+// Returns the medians of the tokens/s of pairs of runs, and the median ratio with its interval.
 export function summary(pairs) {
   const ratios = pairs.map(({ours, peer}) => ours / peer);
   const [least, most] = interval90(ratios) ?? [null, null];
