@@ -135,7 +135,7 @@ class Case(unittest.TestCase):
 
 
 class Recorded(Case):
-    """What the harness has sent. It sums token_logprobs[context:-1], because the last entry belongs to a generated token."""
+    """Replays recorded requests of the harness. It sums token_logprobs[context:-1], because the last entry belongs to a generated token."""
 
     def test_scores(self):
         recorded = json.loads(RECORDED.read_text())
