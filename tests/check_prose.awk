@@ -11,7 +11,7 @@ function check(text) {
 
 FNR == 1 {
   is_guide = FILENAME ~ /\.md$/
-  mark = FILENAME ~ /\.(py|awk|sh|cmake|txt|ya?ml|sbatch)$|(^|\/)[^.\/]+$/ ? "#" : FILENAME ~ /\.css$/ ? "/\\*" : "//"
+  mark = FILENAME ~ /\.(py|sh|bash|awk|sed|cmake|txt|ya?ml|sbatch)$|(^|\/)[^.\/]+$/ ? "#" : FILENAME ~ /\.css$/ ? "/\\*" : "//"
   whole_line = "^[ \t]*" mark " "
   in_block = fenced = 0
 }
