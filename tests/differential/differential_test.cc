@@ -213,7 +213,7 @@ double number_of(const char* variable, double fallback) {
   return value == nullptr ? fallback : std::stod(value);
 }
 
-TEST(Differential, AnEngineSaysWhatOneRankSaysThatAnswersOneRequestAtATime) {
+TEST(Differential, AnEngineMatchesOneRankThatRunsOneRequestAtATime) {
   Communicator& comm = test::world();
   const auto first = static_cast<std::uint64_t>(number_of("TP_DIFFERENTIAL_SEED", 1));
   const double seconds = number_of("TP_DIFFERENTIAL_SECONDS", 0.0);

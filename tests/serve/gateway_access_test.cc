@@ -109,7 +109,7 @@ TEST(GatewayKeys, CountAfterAReload) {
 }
 
 // With a single command, the server has the keys. The gateway passes the reload on.
-TEST(GatewayKeys, OfTheServerCountAfterAReload) {
+TEST(GatewayKeys, TakeEffectAfterTheServersReload) {
   const TemporaryDirectory folder;
   const std::string keys = folder.write("keys", "anna:anna-key").string();
   GatewayProgram gateway(serve_command(2, {"--api-key-file", keys}));
@@ -132,7 +132,7 @@ TEST(GatewayKeys, OfTheServerCountAfterAReload) {
 }
 
 // A server that has keys of its own asks for them, too, even if it stands behind a gateway with keys.
-TEST(GatewayKeys, OfTheServerStillCount) {
+TEST(GatewayKeys, IncludeTheServersOwnKeys) {
   const TemporaryDirectory folder;
   const std::string own = folder.write("own", "chief:ben-key").string();
   const Lab lab({"--api-key-file", own});
@@ -143,7 +143,7 @@ TEST(GatewayKeys, OfTheServerStillCount) {
   EXPECT_NE(log.find("user=chief"), std::string::npos) << log;
 }
 
-TEST(GatewayKeys, AreNotThoseThatClientsClaim) {
+TEST(GatewayKeys, IgnoreNamesThatClientsClaim) {
   const Lab lab;
   GatewayProgram gateway({}, lab.options());
   const Headers claims = key("anna-key", {{"tp-user", "chief"}, {"tp-client", "6.6.6.6"}});

@@ -242,7 +242,7 @@ TEST(Gateway, PassesTheServersOwnPagesAndErrors) {
 }
 
 // The job cannot listen at its port.
-TEST(Gateway, SaysThatTheJobsPortIsInUse) {
+TEST(Gateway, ReportsThatTheJobsPortIsInUse) {
   GatewayProgram first(serve_command(kNoMpirun, {"--quiet"}));
   ASSERT_TRUE(first.is_ready());
   GatewayProgram second(serve_command(kNoMpirun, {"--quiet", "--port", std::to_string(first.port())}));

@@ -55,7 +55,7 @@ TEST(GatewayLosses, AreLoggedWithoutWaitingForAReader) {
   gateway.end();
 }
 
-TEST(GatewayLosses, AreNoneIfTheGatewayAndItsJobWereSuspendedTogether) {
+TEST(GatewayLosses, DoNotHappenIfTheGatewayAndItsJobWereSuspendedTogether) {
   GatewayProgram gateway(fake_command(), {"--hang-seconds", "2"});
   ASSERT_TRUE(gateway.is_ready());
   auto answer = std::async(std::launch::async, [&] {
@@ -98,7 +98,7 @@ std::vector<fs::path> files_of_job(const GatewayProgram& gateway) {
   return files;
 }
 
-TEST(GatewayLosses, LeaveNoFilesOfOpenMpiAndKeepThoseOfOthers) {
+TEST(GatewayLosses, RemoveOnlyTheJobsFilesOfOpenMpi) {
   const fs::path other = fmt::format("/dev/shm/vader_segment.other.{}", ::getpid());
   std::ofstream(other) << "another job's";
   // A model there is no segment, and the job maps it.

@@ -344,7 +344,7 @@ TEST(GatewayModels, RestartWithANewProgram) {
 }
 
 // The example of the guide, whose commands are replaced: tp-infer gateway --config gateway.json
-TEST(GatewayModels, AreThoseOfTheGuidesExample) {
+TEST(GatewayModels, MatchTheGuidesExample) {
   std::ifstream stream(TP_SOURCE_FOLDER "/runtime/gateway/README.md");
   const std::string guide{std::istreambuf_iterator<char>(stream), {}};
   const std::size_t begin = guide.find("{\"models\": [\n");

@@ -208,7 +208,7 @@ TEST(GatewaySwitches, GoOnAfterFailures) {
 }
 
 // Both signals come while a job drains for the other one.
-TEST(GatewaySwitches, LeaveNothingBehindWhenTheGatewayEnds) {
+TEST(GatewaySwitches, LeaveNoProcessesWhenTheGatewayEnds) {
   Group group;
   group.add("a", {{"switch_after", 0}});
   group.add("b");

@@ -152,7 +152,7 @@ TEST(Gateway, MarksAnswersThatContinueOnAnotherInstructionSet) {
   EXPECT_NE(log.find("its instruction set differs, so texts may differ"), std::string::npos) << log;
 }
 
-TEST(Gateway, SaysWhyNoJobBecomesReady) {
+TEST(Gateway, ReportsWhyNoJobBecomesReady) {
   GatewayProgram gateway({"sh", "-c", "echo 'tp-infer: there is no model' >&2; exit 1"});
   const HttpReply waiting = gateway.post(kPath, {{"tokens", 5}});
   EXPECT_EQ(waiting.status, 503);
@@ -221,7 +221,7 @@ TEST(Gateway, EndsWithTheStatusOfAUsageErrorIfNoServerCanStart) {
 }
 
 // A browser shows a page nothing of a response without these headers.
-TEST(Gateway, TellsPagesOfAllowedOriginsWhyNoJobIsReady) {
+TEST(Gateway, ReportsToAllowedOriginsWhyNoJobIsReady) {
   const TemporaryDirectory folder;
   const std::string down = (folder.path() / "down").string();
   GatewayProgram gateway({"sh", "-c", "test -e " + down + " && exit 1; exec " TP_FAKE_JOB});

@@ -199,7 +199,7 @@ TEST_F(ServeApiAlone, FindsTheBeginningOfALongPromptInItsCache) {
             0);
 }
 
-TEST_F(ServeApiAlone, StopsAtATextAndSaysAtWhich) {
+TEST_F(ServeApiAlone, StopsAtATextAndReportsIt) {
   const json whole = server().post("/v1/completions", greedy(20)).json().at("choices")[0];
   const std::string text = whole.at("text");
   const std::string stop = text.substr(text.size() / 2, 4);
@@ -285,7 +285,7 @@ TEST_F(ServeApiAlone, TokenizesAndBack) {
 
 // Requests of lm-evaluation-harness: the spelling of a control token becomes the token, and the token its
 // spelling.
-TEST_F(ServeApiAlone, TellsItsControlTokens) {
+TEST_F(ServeApiAlone, ListsItsControlTokens) {
   const json info = server().get("/tokenizer_info").json();
   EXPECT_EQ(info.at("bos_token"), "<|bos|>");
   EXPECT_EQ(info.at("eos_token"), "<|eos|>");

@@ -177,7 +177,7 @@ TEST_F(ServeCallsOrShape, TheToolChoiceDecides) {
   EXPECT_TRUE(is_call(messages_parts("call", with({{"type", "any"}}))));
 }
 
-TEST_F(ServeCallsOrShape, OtherConstraintsLeaveTheChoiceToo) {
+TEST_F(ServeCallsOrShape, OtherConstraintsAlsoAllowCalls) {
   for (const json& more : {json{{"guided_regex", "[0-9]+"}}, json{{"guided_choice", {"yes", "no"}}},
                            json{{"structured_outputs", {{"grammar", "root ::= \"a\""}}}}}) {
     json body = more;

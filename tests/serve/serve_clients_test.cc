@@ -80,7 +80,7 @@ TEST_F(ServeApiAlone, ModelsHaveTheMembersOfBothApis) {
 }
 
 // Claude Code and opencode find these words, and shorten the conversation.
-TEST(Serve, TellsAnthropicsClientsByHowMuchAPromptIsTooLong) {
+TEST(Serve, ReportsAPromptsExcessLengthToAnthropicsClients) {
   const TemplateFile chat_template;
   ServedProgram server(
       kNoMpirun, {"--chat-template", chat_template.path(), "--max-length", "100", "--cache-tokens", "64"});
@@ -142,7 +142,7 @@ TEST_F(ServeApiAlone, ErrorsAreSentences) {
 }
 
 // OpenSSL has its own words for an answer without TLS.
-TEST_F(ServeApiAlone, AClientThatExpectsTlsSaysSo) {
+TEST_F(ServeApiAlone, ExplainsThatAClientExpectsTls) {
   const Finished chat =
       run(kNoMpirun, {"chat", "--server", "https://127.0.0.1:" + std::to_string(server().port())});
   EXPECT_EQ(chat.status, 1) << chat.err;
@@ -184,7 +184,7 @@ TEST(Serve, AcceptsTheRolesOfTheTemplate) {
 }
 
 // vLLM reports only the ids that the request named.
-TEST(Serve, AnEndOfTextIsNoStopReason) {
+TEST(Serve, DoesNotReportTheEndOfTextAsAStopReason) {
   const ScriptedModel model;
   ServedProgram server(kNoMpirun, {"--model", model.folder.path().string()});
   const auto ask = [&](const json& more) {
@@ -201,7 +201,7 @@ TEST(Serve, AnEndOfTextIsNoStopReason) {
   server.end();
 }
 
-TEST(Serve, AFullQueueSaysWhyAndHow) {
+TEST(Serve, AFullQueueGivesTheReasonAndAdvice) {
   ServedProgram server(kNoMpirun, {"--max-queue", "1", "--max-sequences", "1"});
   const HttpReply many = server.post("/v1/completions", {{"prompt", {"a", "b", "c"}}, {"max_tokens", 1}});
   EXPECT_EQ(many.status, 400);

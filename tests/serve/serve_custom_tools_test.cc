@@ -185,7 +185,7 @@ TEST_F(ServeCustomTools, TheModelSeesFunctionsOfOneText) {
   EXPECT_EQ(last.at("content")[0].at("text"), "Done.");
 }
 
-TEST_F(ServeCustomTools, WhatCannotBeReadIsNamed) {
+TEST_F(ServeCustomTools, NamesUnreadableFormats) {
   const auto refusal = [&](const json& tool) -> std::string {
     const HttpReply reply = answer("patch", tool);
     EXPECT_EQ(reply.status, 400) << reply.body;

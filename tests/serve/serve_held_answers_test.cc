@@ -57,7 +57,7 @@ class ServeHeldAnswers : public testing::Test {
   static inline ServedProgram* server_ = nullptr;
 };
 
-TEST_F(ServeHeldAnswers, RequiredCallsComeRightBehindThinking) {
+TEST_F(ServeHeldAnswers, RequiredCallsFollowThinkingImmediately) {
   const json more = {{"tool_choice", "required"}, {"tools", {weather_tool(1)}}};
   const json choice = choice_of(held("call", more));
   const json message = choice.at("message");
@@ -107,7 +107,7 @@ TEST_F(ServeHeldAnswers, StrictToolsHaveOnlyArgumentsThatTheirParametersAllow) {
             "Hello there.");
 }
 
-TEST_F(ServeHeldAnswers, AShapeBeginsBehindThinkingWhichMayBeLimited) {
+TEST_F(ServeHeldAnswers, ASchemaAppliesAfterThinkingThatMayBeLimited) {
   const json format = {{"type", "json_schema"}, {"json_schema", {{"name", "n"}, {"schema", schema_of(3)}}}};
   for (const json& limit : {json(), json(2), json(0)}) {
     const json choice = choice_of(
@@ -126,7 +126,7 @@ TEST_F(ServeHeldAnswers, AShapeBeginsBehindThinkingWhichMayBeLimited) {
                    .contains("reasoning_content"));
 }
 
-TEST_F(ServeHeldAnswers, ResponsesAreHeldToo) {
+TEST_F(ServeHeldAnswers, RestrictResponses) {
   json tool = {{"type", "function"}, {"name", "get_weather"}, {"parameters", schema_of(1)}};
   json body = {{"input", "The weather?"},
                {"tools", {tool}},
@@ -148,7 +148,7 @@ TEST_F(ServeHeldAnswers, ResponsesAreHeldToo) {
   }
 }
 
-TEST_F(ServeHeldAnswers, AnthropicsMessagesAreHeldToo) {
+TEST_F(ServeHeldAnswers, RestrictAnthropicsMessages) {
   json body = {{"messages", {{{"role", "user"}, {"content", "The weather?"}}}},
                {"max_tokens", 300},
                {"tools", {{{"name", "get_weather"}, {"input_schema", schema_of(1)}}}},
@@ -170,7 +170,7 @@ TEST_F(ServeHeldAnswers, AnthropicsMessagesAreHeldToo) {
   for (const json& block : message.at("content")) EXPECT_NE(block.at("type"), "tool_use");
 }
 
-TEST_F(ServeHeldAnswers, WhatCannotBeHeldIsRefused) {
+TEST_F(ServeHeldAnswers, RejectsImpossibleRestrictions) {
   const auto chat_refusal = [&](const json& more) {
     return refusal("/v1/chat/completions", held("call", more));
   };

@@ -43,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(, ServeLoad, testing::Values(kNoMpirun, 2), [](const au
   return ranks.param == kNoMpirun ? std::string("WithoutMpirun") : std::to_string(ranks.param) + "Ranks";
 });
 
-TEST_P(ServeLoad, GivesTheSameTextsUnderLoadAsAlone) {
+TEST_P(ServeLoad, GivesTheSameTextsUnderLoad) {
   constexpr int kRequests = 64;
   ServedProgram server(GetParam(), {"--same-bits", "--quiet"});
   std::vector<std::string> alone;
@@ -79,7 +79,7 @@ TEST_P(ServeLoad, StopsWorkingForClientsThatHaveLeft) {
   server.end();
 }
 
-TEST(Serve, AnswersAsManyRequestsAtOnceAsCanRunWhateverMayWait) {
+TEST(Serve, RunsFullBatchesRegardlessOfTheQueuesLimit) {
   ServedProgram server(kNoMpirun, {"--quiet", "--max-sequences", "64", "--max-queue", "1"});
   std::vector<std::future<HttpReply>> replies;
   for (int i = 0; i < 8; ++i) {
@@ -112,7 +112,7 @@ TEST(Serve, TurnsRequestsAwayThatCannotWait) {
   server.end();
 }
 
-TEST(Serve, ServesOthersBesideClientsThatBehaveBadly) {
+TEST(Serve, ServesClientsDespiteMisbehavingOnes) {
   ServedProgram server(kNoMpirun, {"--quiet"});
   std::vector<std::unique_ptr<HttpClient>> clients;
   for (int i = 0; i < 300; ++i) clients.push_back(std::make_unique<HttpClient>(server.port()));
@@ -145,7 +145,7 @@ TEST(Serve, AnswersItsHealthDuringALongPrompt) {
 }
 
 // Random requests, half of which are broken off: nothing is left over. TP_SOAK asks for more of them.
-TEST_P(ServeLoad, LeavesNothingBehindAfterRandomRequests) {
+TEST_P(ServeLoad, FreesEverythingAfterRandomRequests) {
   const char* const wanted = std::getenv("TP_SOAK");
   const int requests = wanted != nullptr ? std::atoi(wanted) : 200;
   ServedProgram server(GetParam(),

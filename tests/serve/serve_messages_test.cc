@@ -43,7 +43,7 @@ const json kResponses = json::parse(R"({"max_output_tokens": 1, "instructions": 
   {"type": "function_call_output", "call_id": "c1", "output": "R5"},
   {"role": "user", "content": "U6"}]})");
 
-TEST(ServeMessages, OfEveryApiReachAStrictTemplate) {
+TEST(ServeMessages, ReachAStrictTemplateFromEveryApi) {
   const TemporaryDirectory directory;
   const std::string file = directory.write("strict.jinja", kStrict);
   ServedProgram server(kNoMpirun, {"--chat-template", file});

@@ -253,7 +253,7 @@ TEST_F(ServePeerValues, MessagesSignThoughts) {
   EXPECT_EQ(deltas.back(), "signature_delta");
 }
 
-TEST_F(ServePeerValues, MessagesTakeWhatServersOfAnthropicDid) {
+TEST_F(ServePeerValues, MessagesAcceptValuesOfAnthropicsServers) {
   const json blocks = {
       {{"type", "server_tool_use"}, {"id", "s"}, {"name", "web_search"}, {"input", json::object()}},
       {{"type", "web_search_tool_result"}, {"tool_use_id", "s"}, {"content", json::array()}},

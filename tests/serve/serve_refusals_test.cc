@@ -63,7 +63,7 @@ TEST_F(ServeApiAlone, RefusesWrongRequestsWithTheStatusThatClientsExpect) {
   EXPECT_EQ(post_text(server().port(), "/v1/completions", std::string(100'000, '['), {}).status, 400);
 }
 
-TEST_F(ServeApiAlone, RefusesWhatWouldCostTooMuch) {
+TEST_F(ServeApiAlone, RejectsExpensiveRequests) {
   const auto param = [](const HttpReply& reply) { return reply.json().at("error").at("param"); };
   EXPECT_EQ(param(server().post("/v1/completions", greedy(1, {{"logprobs", 21}}))), "logprobs");
   const json messages = {{{"role", "user"}, {"content", "Hi"}}};

@@ -79,7 +79,7 @@ TEST_F(ServeApiAlone, ResponsesHaveTheLogProbabilitiesOfTheirText) {
 }
 
 // Tokens of thinking, of markers and of calls are not tokens of the text.
-TEST(ServeResponses, LogProbabilitiesAreThoseOfTheTextAlone) {
+TEST(ServeResponses, LogProbabilitiesCoverOnlyTheText) {
   const ScriptedModel model;
   ServedProgram server(kNoMpirun, {"--model", model.folder.path().string()});
   for (const auto& [script, tokens] : tool_scripts()) {

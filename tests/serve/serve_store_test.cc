@@ -84,7 +84,7 @@ TEST(ServeStore, AnswersAfterARestartAsBeforeOnAnyRanks) {
   }
 }
 
-TEST(ServeStore, NeitherReadsNorWritesPromptsThatAreNotToBeCached) {
+TEST(ServeStore, IgnoresPromptsWithoutCaching) {
   const StoreFolder store;
   ServedProgram server(1, store.arguments({}));
   completion_of(server, {{"cache_prompt", false}});

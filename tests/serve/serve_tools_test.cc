@@ -70,7 +70,7 @@ class ServeToolsAlone : public testing::Test {
   static inline ServedProgram* server_ = nullptr;
 };
 
-TEST_F(ServeToolsAlone, SeveralCallsAreOneMessageUnlessTheRequestWantsOne) {
+TEST_F(ServeToolsAlone, SeveralCallsAreOneMessageByDefault) {
   const json calls = message_of(chat("two")).at("tool_calls");
   ASSERT_EQ(calls.size(), 2U);
   EXPECT_EQ(calls[1].at("function"), (json{{"name", "get_time"}, {"arguments", "{}"}}));
@@ -82,7 +82,7 @@ TEST_F(ServeToolsAlone, SeveralCallsAreOneMessageUnlessTheRequestWantsOne) {
   EXPECT_EQ(message_of(chat("two", {{"parallel_tool_calls", false}})).at("tool_calls").size(), 1U);
 }
 
-TEST_F(ServeToolsAlone, WhatIsNoCallStaysText) {
+TEST_F(ServeToolsAlone, KeepsMalformedCallsAsText) {
   const std::string broken =
       "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\" Oslo}}</tool_call>";
   const HttpReply reply = server_->post("/v1/chat/completions", chat("broken"));
@@ -95,7 +95,7 @@ TEST_F(ServeToolsAlone, WhatIsNoCallStaysText) {
   EXPECT_EQ(message_of(chat("plain")), (json{{"role", "assistant"}, {"content", "Hello there."}}));
 }
 
-TEST_F(ServeToolsAlone, AStreamIsTheWholeAnswerWhateverTheModelWrites) {
+TEST_F(ServeToolsAlone, AStreamEqualsTheWholeAnswerForAnyText) {
   const auto shown = [](const json& message) {
     json calls = json::array();
     for (const json& call : message.value("tool_calls", json::array())) calls.push_back(call.at("function"));

@@ -31,7 +31,7 @@ std::filesystem::path write_texts(const TemporaryDirectory& directory) {
 
 std::string tiny_config() { return (reference::fixture("llama-gqa").folder / "config.json").string(); }
 
-TEST(BenchReplay, AcceptsAsManyDraftTokensAsOfTheTexts) {
+TEST(BenchReplay, AcceptsTheTextsShareOfDraftTokens) {
   const TemporaryDirectory directory;
   const Finished finished =
       run(2, {"bench", "--synthetic", tiny_config(), "--same-bits", "--speculate", "ngram:8:always",
@@ -95,7 +95,7 @@ TEST(BenchReplay, TheTextsOfTheRepositoryCanBeRead) {
   EXPECT_EQ(json_lines(finished.out).size(), 2U);
 }
 
-TEST(BenchReplay, SaysWhichLineIsNoText) {
+TEST(BenchReplay, NamesTheInvalidLine) {
   const TemporaryDirectory directory;
   const std::filesystem::path file = directory.path() / "texts.jsonl";
   std::ofstream(file) << R"({"name": "a", "prompt_ids": [1], "token_ids": [2, 3]})"

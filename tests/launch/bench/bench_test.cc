@@ -31,7 +31,7 @@ BenchRow row_of(std::size_t tokens) {
   return row;
 }
 
-TEST(BenchSummary, IsTheMedianOfTheRunsBehindTheFirst) {
+TEST(BenchSummary, IsTheMedianOfTheRunsAfterTheFirst) {
   const BenchSummary several = summary_of({row_of(1), row_of(30), row_of(10), row_of(20), row_of(90)});
   EXPECT_EQ(several.runs, 4U);
   EXPECT_EQ(several.row.steps, 20U)
@@ -45,7 +45,7 @@ TEST(BenchSummary, IsTheMedianOfTheRunsBehindTheFirst) {
   EXPECT_EQ(one.spread(), 0.0);
 }
 
-TEST(Bench, SaysInJsonWhatItWasMeasuredWith) {
+TEST(Bench, ReportsItsSetupInJson) {
   const Finished finished = bench({"--json", "--repeat", "3", "--batch", "1,2"});
   expect_success(finished);
   const std::vector<json> rows = json_lines(finished.out);
@@ -99,7 +99,7 @@ TEST(Bench, CountsTheWeightsAndTheCacheThatAStepReads) {
   }
 }
 
-TEST(Bench, SaysTheSameInCsv) {
+TEST(Bench, ReportsItsSetupInCsv) {
   const Finished finished = bench({"--csv"});
   expect_success(finished);
   const std::vector<std::string> lines = lines_of(finished.out);

@@ -54,7 +54,7 @@ TEST(Scaling, WritesARowForEveryRankOfEveryMeasurementAndDrawsThem) {
   EXPECT_TRUE(read(output.path() / "scaling.pdf").starts_with("%PDF"));
 }
 
-TEST(BenchScripts, WithoutTheirProgramSayWhatToBuild) {
+TEST(BenchScripts, NameTheMissingProgram) {
   for (const Arguments& arguments :
        {Arguments{"prediction", "--program", "/none"}, Arguments{"scaling", "--program", "/none"},
         Arguments{"quality", "--program", "/none"}, Arguments{"prediction", "--mpirun", "/none -np 2"},
@@ -72,7 +72,7 @@ TEST(BenchScripts, WithoutTheirProgramSayWhatToBuild) {
 }
 
 // As after launch/quickstart, which builds no simulated network.
-TEST(BenchScripts, OnHostsSayWhatToBuild) {
+TEST(BenchScripts, OnHostsNameTheMissingProgram) {
   const TemporaryDirectory programs;
   const auto expect = [&](const Arguments& command, const std::string& missing) {
     const Finished finished = Process(command).finish();

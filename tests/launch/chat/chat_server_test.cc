@@ -175,7 +175,7 @@ TEST(ChatServer, SendsTheKeyOfTheFileOrOfTheEnvironment) {
   EXPECT_EQ(server.requests()[1].field("authorization"), "Bearer of-the-environment");
 }
 
-TEST(ChatServer, ReportsTheSpeedThatTheServerTells) {
+TEST(ChatServer, ReportsTheServersSpeed) {
   const FakeServer server({kHello});
   const Finished finished = chat(server.address(), "Hi\n", {"--verbose"});
   EXPECT_CONTAINS(finished.err, "(prompt of 9 tokens, 3 of them cached; 4 tokens in ");
@@ -195,7 +195,7 @@ struct Failure {
 
 class ChatServerError : public testing::TestWithParam<Failure> {};
 
-TEST_P(ChatServerError, IsToldAndTheConversationGoesOn) {
+TEST_P(ChatServerError, IsReportedAndTheConversationGoesOn) {
   const FakeServer server({GetParam().answer, kHello});
   const Finished finished = chat(server.address(), "Hi\nAgain\n");
   EXPECT_EQ(finished.status, 1);
@@ -241,7 +241,7 @@ INSTANTIATE_TEST_SUITE_P(
         Failure{"NoJson", kPart + "data: {oops\n\n", "expected events of JSON, found {oops"}),
     [](const auto& failure) { return failure.param.name; });
 
-TEST(ChatServer, SaysThatNobodyIsThere) {
+TEST(ChatServer, ReportsThatNoServerListens) {
   std::string address;
   {
     const HttpServer ended([](const WebRequest&) {});
@@ -301,7 +301,7 @@ TEST_P(StoppedChatServer, ClosesTheConnectionAndGoesOn) {
   EXPECT_EQ(finished.out, "Once\n");
 }
 
-TEST(ChatServer, SaysWithTpInferServeWhatAChatWithTheModelSays) {
+TEST(ChatServer, GivesTheSameAnswersAsALocalChat) {
   const TemporaryDirectory directory;
   const std::string chat_template = directory.write("template.jinja", kTemplate);
   const std::string input = "Tell me a story\nGo on\n";

@@ -106,7 +106,7 @@ TEST_F(ChatTerminal, KeysEditTheLineAndNeverReachTheModel) {
   EXPECT_EQ(said(), (Texts{"Hello", "caf\u00e9 \u4f60\u597d !\U0001f600", "abc", "abc!", "two Wwords"}));
 }
 
-TEST_F(ChatTerminal, RemembersWhatWasTyped) {
+TEST_F(ChatTerminal, RemembersEarlierInput) {
   Person person(chat({"3"}), options());
   person.type("first\n");
   person.type("second\n");
@@ -155,7 +155,7 @@ TEST_F(ChatTerminal, ControlCStopsAnAnswerAndGivesUpALine) {
   EXPECT_EQ(said(), Texts{"Hi"});
 }
 
-TEST_F(ChatTerminal, WhatIsTypedDuringAnAnswerIsTheBeginningOfTheNextMessage) {
+TEST_F(ChatTerminal, KeysTypedDuringAnAnswerBeginTheNextMessage) {
   Person person(chat({"3500"}), options());
   person.type("Hi\n");
   person.wait_for_answer();
@@ -170,7 +170,7 @@ TEST_F(ChatTerminal, WhatIsTypedDuringAnAnswerIsTheBeginningOfTheNextMessage) {
   EXPECT_EQ(said(), (Texts{"Hi", "typed ahead"})) << finished.out;
 }
 
-TEST_F(ChatTerminal, NotesAreDimmedUnlessColoursAreUnwanted) {
+TEST_F(ChatTerminal, NotesAreDimmedIfColoursAreWanted) {
   for (const std::string no_color : {"", "1"}) {
     Person person(chat({"3", "--verbose"}), options(no_color));
     person.type("Hi\n");
@@ -180,7 +180,7 @@ TEST_F(ChatTerminal, NotesAreDimmedUnlessColoursAreUnwanted) {
   }
 }
 
-TEST_F(ChatTerminal, UnderMpirunALineIsAMessageAndTheProgramSaysSo) {
+TEST_F(ChatTerminal, ExplainsThatEachLineIsAMessageUnderMpirun) {
   Person person(chat({"3"}, 2), options());
   person.type("Hello\n");
   person.type(std::string("arrows") + kUp + kLeft + "\n");

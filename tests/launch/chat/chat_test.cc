@@ -52,7 +52,7 @@ TEST_F(Chat, ContinuesTheRenderedTextOnSeveralRanks) {
   }
 }
 
-TEST_F(Chat, ComputesOfEveryTurnOnlyWhatIsNew) {
+TEST_F(Chat, ComputesOnlyTheNewTokensOfEachTurn) {
   // The second model speaks nonsense, in tokens that its tokenizer would not make of the same text.
   const TextModel nonsense;
   for (const Arguments& model : {Arguments{}, Arguments{"--model", nonsense.path()}}) {
@@ -74,7 +74,7 @@ TEST_F(Chat, ComputesOfEveryTurnOnlyWhatIsNew) {
   }
 }
 
-TEST_F(Chat, SavesWhatRenderChatAndLoadRead) {
+TEST_F(Chat, SavesFilesForRenderChatAndLoad) {
   const std::string saved = file("saved.json");
   const Finished first = chat("/system Be kind. \nOnce upon a time\n//not a command\n/save " + saved + "\n");
   EXPECT_EQ(first.status, 0) << first.err;
@@ -131,7 +131,7 @@ TEST_F(Chat, AMessageThatCannotBeAnsweredIsForgotten) {
   EXPECT_EQ(finished.out, chat("Once upon a time\n").out);
 }
 
-TEST_F(Chat, SaysThatTheContextIsFull) {
+TEST_F(Chat, ReportsAFullContext) {
   const Finished finished =
       chat("Once upon a time\n Then\n", {"--max-length", "60", "--max-tokens", "100", "--ignore-eos"});
   EXPECT_NE(finished.err.find("the context of 60 tokens is full: /reset"), std::string::npos) << finished.err;
@@ -203,7 +203,7 @@ TEST(ChatScript, AnEmptyLineThatWasThereBeforeStopsNothing) {
 }
 
 // The model's configuration does not name the token that ends a message; the template shows it.
-TEST(ChatStop, TheTokenBehindAnAnswerEndsAnAnswer) {
+TEST(ChatStop, TheTokenAfterAnAnswerEndsIt) {
   const TextModel model;
   const TemporaryDirectory directory;
   // Nearly uniform draws: control tokens come up too.

@@ -138,7 +138,7 @@ TEST(Canvases, AConfigWithAnImpossibleCanvasIsOneError) {
   }
 }
 
-TEST(Canvases, OptionsThatDoNotFitSayWhichDo) {
+TEST(Canvases, UnsuitableOptionsNameTheSuitableOnes) {
   const auto generate = [](Arguments more) {
     more.insert(more.begin(), {"generate", "--model", canvas_folder(), "--tokens",
                                (canvas_folder() / "prompt.json").string(), "--max-tokens", "16"});
@@ -153,7 +153,7 @@ TEST(Canvases, OptionsThatDoNotFitSayWhichDo) {
                    "cannot approximate by --unmask-cache dual");
 }
 
-TEST(Canvases, InspectSaysWhatTheyAre) {
+TEST(Canvases, InspectDescribesThem) {
   const Finished finished = run(0, {"inspect", "--model", canvas_folder(), "--ranks", "2"});
   expect_success(finished);
   EXPECT_NE(finished.out.find("canvas_length             8"), std::string::npos) << finished.out;

@@ -61,7 +61,7 @@ TEST(Constraints, StretchesWithoutAChoiceAreTheSameWithAndWithoutForwardPasses) 
 }
 
 // Lines with a common prefix.
-TEST(Constraints, BatchesHaveTheirOwnWhateverTheRanksThePrefixCacheAndPreemption) {
+TEST(Constraints, ApplyPerRequestWithAnyRanksPrefixCacheAndPreemption) {
   std::string requests;
   for (int i = 0; i < 8; ++i) {
     nlohmann::json line = {
@@ -112,7 +112,7 @@ TEST(Constraints, TheExamplesOfTheGuideWork) {
   EXPECT_TRUE(std::regex_match(finished.out, expected)) << finished.out;
 }
 
-TEST(Constraints, WrongOnesAreToldBeforeTheModelIsLoaded) {
+TEST(Constraints, WrongConstraintsAreReportedBeforeTheModelIsLoaded) {
   const auto refused = [](const Arguments& options, int status, const std::string& message) {
     Arguments arguments = {"generate", "--prompt", "x"};
     arguments.insert(arguments.end(), options.begin(), options.end());
@@ -130,7 +130,7 @@ TEST(Constraints, WrongOnesAreToldBeforeTheModelIsLoaded) {
   refused({"--json-object", "--json-space", "wide"}, 2, "expected one of flexible, compact");
 }
 
-TEST(Constraints, ImpossibleOnesAreRefused) {
+TEST(Constraints, ImpossibleConstraintsAreRejected) {
   const Finished finished =
       run(kNoMpirun, {"generate", "--prompt", "x", "--choice", "a", "--min-tokens", "9"});
   EXPECT_EQ(finished.status, 1);

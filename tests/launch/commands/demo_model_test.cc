@@ -71,7 +71,7 @@ TEST(DemoModel, HasADraftModelOfHalfAMegabyteWithItsVocabulary) {
 }
 
 // Nearly nine of ten with the weights that are there; without training, one of 1536.
-TEST(DemoModel, ItsDraftModelGuessesMostOfWhatItSays) {
+TEST(DemoModel, ItsDraftModelPredictsMostTokens) {
   std::vector<nlohmann::json> said;
   std::string requests;
   const nlohmann::json expected = reference();

@@ -30,7 +30,7 @@ std::string command_of(const std::string& line) {
   return command;
 }
 
-TEST(Encoders, DoWhatTheExamplesOfTheGuideSay) {
+TEST(Encoders, RunTheGuidesExamples) {
   std::vector<std::string> commands;
   for (const std::string& line : doc_example_lines("model/README.md", "## Encoders")) {
     const std::string command = command_of(line);
@@ -55,7 +55,7 @@ TEST(Encoders, DoWhatTheExamplesOfTheGuideSay) {
 }
 
 // With every kind of model and every command that needs another one.
-TEST(Encoders, EveryCommandThatDoesNotFitAModelSaysWhichDo) {
+TEST(Encoders, EveryUnsuitableCommandNamesTheSuitableOnes) {
   struct Case {
     std::string model;
     std::string kind;

@@ -13,7 +13,7 @@ const std::string kMixed = TP_TEST_DATA "/gguf/llama-quant256-Q4_K_M-mixed";
 const std::string kQ4 = TP_TEST_DATA "/gguf/llama-quant256-Q4_0";
 
 // The expected text is from the author's own program, for a small model trained on stories.
-TEST(GgufModel, TellsTheStoriesOfItsCheckpoint) {
+TEST(GgufModel, GeneratesTheStoriesOfItsCheckpoint) {
   const std::filesystem::path shared = TP_SHARED_FIXTURES;
   if (!std::filesystem::exists(shared)) GTEST_SKIP() << "no " << shared;
   std::ifstream file(shared / "trained/stories260K/goldens.json");

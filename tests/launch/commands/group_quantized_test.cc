@@ -131,7 +131,7 @@ TEST(GroupQuantizedModel, IsInspectedAndPlannedWithoutItsWeights) {
 
 // openai/gpt-oss-120b: 36 layers of 128 experts, of whose matrices 32 elements take 17 bytes; what else is in
 // bf16 takes 4.2 GB.
-TEST(GroupQuantizedModel, OfGptOss120bHas61GiB) {
+TEST(GroupQuantizedModel, Takes61GiBForGptOss120b) {
   const TemporaryDirectory bare;
   nlohmann::json config = {{"architectures", {"GptOssForCausalLM"}},
                            {"hidden_size", 2880},

@@ -26,7 +26,7 @@ nlohmann::json token_ids(const std::string& model, std::size_t ranks, const Argu
 }
 
 // As in README.md.
-TEST(Quantize, WritesAFileThatTellsTheSameStories) {
+TEST(Quantize, WritesAFileThatGeneratesTheSameStories) {
   const TemporaryDirectory directory;
   const std::filesystem::path f32 = directory.path() / "f32.gguf";
   const Finished finished = run(kNoMpirun, quantize("f32", f32));
@@ -40,7 +40,7 @@ TEST(Quantize, WritesAFileThatTellsTheSameStories) {
   EXPECT_EQ(directory.files().size(), 2U);
 }
 
-TEST(Quantize, SummarizesWhatItWrote) {
+TEST(Quantize, SummarizesTheWrittenTypes) {
   const TemporaryDirectory directory;
   const std::filesystem::path file = directory.path() / "model.gguf";
   const Finished finished = run(kNoMpirun, quantize("int8", file, {"--json"}));
@@ -69,7 +69,7 @@ TEST(Quantize, KeepsTheTemplateForTools) {
   EXPECT_EQ(finished.out, "2 tools");
 }
 
-TEST(Quantize, ReplacesAFileOnlyIfToldTo) {
+TEST(Quantize, ReplacesAFileOnlyWithForce) {
   const TemporaryDirectory directory;
   const std::filesystem::path file = directory.write("model.gguf", "precious");
   expect_one_line(
@@ -86,7 +86,7 @@ TEST(Quantize, ReplacesAFileOnlyIfToldTo) {
 }
 
 // The example of its help: one GGUF file beside another.
-TEST(Quantize, ReplacesAnotherModelBesideItsInput) {
+TEST(Quantize, ReplacesAnotherModelInItsInputsFolder) {
   const TemporaryDirectory directory;
   const std::filesystem::path input = directory.path() / "a.gguf";
   expect_success(run(kNoMpirun, quantize("int8", input)));
@@ -119,7 +119,7 @@ TEST(Quantize, ReplacesNoPartOfItsInput) {
   }
 }
 
-TEST(Quantize, NamesTheTypesThatThereAre) {
+TEST(Quantize, NamesTheSupportedTypes) {
   expect_one_line(run(kNoMpirun, quantize("q4k", "x.gguf")), 2, "found q4k; did you mean q4_k?");
   expect_one_line(run(kNoMpirun, quantize("q4_k", "x.bin")), 2,
                   "expected a name that ends in .gguf, found \"x.bin\"");

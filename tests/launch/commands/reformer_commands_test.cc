@@ -31,7 +31,7 @@ class ReformerCommands : public testing::Test {
   const reference::Fixture fixture_ = reference::fixture("reformer");
 };
 
-TEST_F(ReformerCommands, LogitsAreThoseOfTheOriginalCodeOnSeveralRanks) {
+TEST_F(ReformerCommands, LogitsMatchTheOriginalCodeOnSeveralRanks) {
   for (const std::size_t ranks : {0U, 3U}) {
     EXPECT_LE(fixture_.rows.difference(logits(ranks)), 1e-4) << ranks << " ranks";
   }
@@ -43,7 +43,7 @@ TEST_F(ReformerCommands, HasTheSameBitsOnAnyRanks) {
 }
 
 // Several at once: every token is computed from all of its own sequence, and of nothing else.
-TEST_F(ReformerCommands, GeneratesTheGreedyTokensOfTheOriginalCodeAlsoBesideOthers) {
+TEST_F(ReformerCommands, GenerateTheOriginalCodesGreedyTokensInAnyBatch) {
   std::string lines;
   for (int id = 0; id < 5; ++id) {
     json line = {
@@ -70,7 +70,7 @@ TEST_F(ReformerCommands, HiddenStatesHaveBothStreams) {
   EXPECT_EQ(read_npy(output).shape, (std::vector<std::size_t>{fixture_.prompt.size(), 96}));
 }
 
-TEST_F(ReformerCommands, WhatItCannotDoIsOneError) {
+TEST_F(ReformerCommands, UnsupportedOptionsAreOneError) {
   const std::string output = (directory_.path() / "x.npy").string();
   expect_one_error(
       run(1, {"logits", "--bidirectional", "--model", model(), "--tokens", prompt(), "--output", output}), 1,

@@ -42,7 +42,7 @@ using reference::Seq2SeqFixture;
 
 std::string model_folder(const std::string& name) { return reference::seq2seq_fixture(name).folder.string(); }
 
-TEST(Seq2Seq, LogitsAndHiddenStatesAreThoseOfTheOriginalCodeOnSeveralRanks) {
+TEST(Seq2Seq, LogitsAndHiddenStatesMatchTheOriginalCodeOnSeveralRanks) {
   const TemporaryDirectory directory;
   const std::string output = (directory.path() / "x.npy").string();
   for (const Seq2SeqFixture& fixture : reference::seq2seq_fixtures()) {
@@ -193,7 +193,7 @@ TEST(Seq2Seq, InspectNamesTheKindAndTheEncodersLayers) {
   EXPECT_NE(finished.out.find("parameters                107392\n"), std::string::npos) << finished.out;
 }
 
-TEST(Seq2Seq, ACommandThatDoesNotFitSaysWhichDo) {
+TEST(Seq2Seq, AnUnsuitableCommandNamesTheSuitableOnes) {
   expect_one_error(run(1, {"perplexity", "--model", model_folder("marian"), "--tokens",
                            model_folder("marian") + "/input.json"}),
                    1,

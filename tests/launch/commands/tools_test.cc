@@ -22,7 +22,7 @@ Arguments logits(const reference::Fixture& fixture, const std::filesystem::path&
           "--output", output};
 }
 
-TEST(Logits, AreThoseOfTheModelsOwnCodeOnSeveralRanks) {
+TEST(Logits, MatchTheModelsOwnCodeOnSeveralRanks) {
   const TemporaryDirectory directory;
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   for (const std::size_t ranks : {0, 3}) {
@@ -77,7 +77,7 @@ void overflow_embedding(const std::filesystem::path& folder, TokenId token) {
 }
 
 // Positions before the damaged token do not see it.
-TEST(Logits, ThatAreNoNumbersAreWrittenAndToldWithTheFirstOfThem) {
+TEST(Logits, NanRowsAreWrittenAndTheFirstOneIsReported) {
   const CheckpointCopies copies;
   const auto folder = copies.copy("llama-gqa-bf16", "model");
   const reference::Fixture fixture = reference::fixture("llama-gqa-bf16");
@@ -117,7 +117,7 @@ void expect_tiles(const json& ranks, const std::string& field, std::size_t end) 
   EXPECT_EQ(next, end) << field;
 }
 
-TEST(Inspect, SharesAreThoseThatTheRanksThenHold) {
+TEST(Inspect, SharesMatchTheLoadedRanks) {
   const TextModel model;
   for (const std::size_t ranks : {1, 3}) {
     const Finished finished =
@@ -185,7 +185,7 @@ TEST(Inspect, AndPlanNeedNoWeights) {
   EXPECT_EQ(describe(), bare);
 }
 
-TEST(Inspect, AFolderWithItsConfigOnlySaysWhatIsNotKnown) {
+TEST(Inspect, ReportsUnknownValuesForAFolderWithOnlyAConfig) {
   const CheckpointCopies copies;
   const std::filesystem::path folder = copies.copy("llama-gqa-bf16", "other");
   const auto inspected = [&] {
@@ -327,7 +327,7 @@ TEST(Inspect, ShowsTheStatesOfRecurrentLayers) {
   EXPECT_CONTAINS(text.out, "states");
 }
 
-TEST(Inspect, SaysWhatIsWrong) {
+TEST(Inspect, ReportsErrors) {
   const CheckpointCopies copies;
   const auto folder = copies.copy("llama-gqa-bf16", "other");
   expect_one_error(
@@ -416,7 +416,7 @@ TEST(Bench, TheTokensAreTheSameOnSeveralRanks) {
   EXPECT_EQ(tokens(1), tokens(4));
 }
 
-TEST(Bench, WithoutLengthsMeasuresWhatFitsTheModel) {
+TEST(Bench, ChoosesLengthsThatFitTheModel) {
   const std::string config = (fixture_folder("llama-gqa") / "config.json").string();  // 256 positions
   const Finished finished = run(2, {"bench", "--synthetic", config, "--json"});
   expect_success(finished);
@@ -425,7 +425,7 @@ TEST(Bench, WithoutLengthsMeasuresWhatFitsTheModel) {
   EXPECT_EQ(decode.at("token_ids").size(), 65U);
 }
 
-TEST(Bench, WhatDoesNotFitIsRefusedBeforeItIsMeasured) {
+TEST(Bench, RejectsOversizedRunsBeforeMeasuring) {
   const std::string config = (fixture_folder("llama-gqa") / "config.json").string();
   expect_one_error(run(2, {"bench", "--synthetic", config, "--prompt", "200", "--generate", "100"}), 1,
                    "cannot measure 200 + 100 tokens: a sequence holds 256");

@@ -80,7 +80,7 @@ class Output : public testing::Test {
   const std::string config_ = (fixture_folder("llama-gqa") / "config.json").string();
 };
 
-TEST_F(Output, ThatStandardOutputDoesNotTakeIsAnErrorOfEveryCommand) {
+TEST_F(Output, EveryCommandReportsErrorsOfStandardOutput) {
   for (const WritingCommand& command : commands()) {
     for (const auto& [redirection, reason] :
          {std::pair{"> /dev/full", "No space left on device"}, std::pair{">&-", "Bad file descriptor"}}) {
@@ -94,7 +94,7 @@ TEST_F(Output, ThatStandardOutputDoesNotTakeIsAnErrorOfEveryCommand) {
   }
 }
 
-TEST_F(Output, GoesToTheFileThatIsNamedAndReplacesWhatItHeld) {
+TEST_F(Output, ReplacesTheNamedFilesContent) {
   for (const WritingCommand& command : commands()) {
     if (!command.has_output) continue;
     SCOPED_TRACE(command.arguments.front());
@@ -115,7 +115,7 @@ TEST_F(Output, GoesToTheFileThatIsNamedAndReplacesWhatItHeld) {
   }
 }
 
-TEST_F(Output, ThatTheFileDoesNotTakeIsAnErrorAlsoUnderMpirun) {
+TEST_F(Output, EveryCommandReportsErrorsOfItsFileAlsoUnderMpirun) {
   for (const WritingCommand& command : commands()) {
     if (!command.has_output) continue;
     SCOPED_TRACE(command.arguments.front());
@@ -202,7 +202,7 @@ TEST_F(Output, AndTraceAreTwoFiles) {
   EXPECT_EQ(content_of(file("results")), "before");
 }
 
-TEST_F(Output, KeepsWhatItReplacesUntilThereIsAResult) {
+TEST_F(Output, KeepsTheOldFileUntilAResultExists) {
   const std::string results = directory_.write("results", "before");
   const std::string trace = directory_.write("trace", "before");
   const TemporaryDirectory broken;
@@ -220,7 +220,7 @@ TEST_F(Output, KeepsWhatItReplacesUntilThereIsAResult) {
   }
 }
 
-TEST_F(Output, OfTwoJobsGoesToTwoFiles) {
+TEST_F(Output, TwoJobsCannotWriteOneFile) {
   const std::string results = directory_.write("results", "before");
   const int other = ::open(results.c_str(), O_WRONLY | O_CLOEXEC);
   ASSERT_EQ(::flock(other, LOCK_EX), 0);
@@ -343,7 +343,7 @@ TEST_F(Output, AndInputOfClosedDescriptorsDoNotHang) {
 }
 
 // A stand-in for Open MPI 5's mpirun, whose program is prterun: it marks what passes through it.
-TEST(OpenMpi5, GivesRankZeroItsOwnOutputUnlessItIsToMarkIt) {
+TEST(OpenMpi5, GivesRankZeroItsOwnOutputIfMarksAreNotRequested) {
   const TextModel model;
   const TemporaryDirectory folder;
   const std::string mpirun = folder.write("prterun",

@@ -26,7 +26,7 @@ void expect_parts(const json& parts, double whole) {
   EXPECT_NEAR(sum, whole, 0.02 * whole) << parts;
 }
 
-TEST(GenerateTimings, SayWhereTheTimeOfATokenWent) {
+TEST(GenerateTimings, ListThePartsOfATokensTime) {
   const TextModel model;
   for (const std::size_t ranks : {1, 3}) {
     const Finished finished = run(ranks, {"generate", "--model", model.path(), "--prompt", "The cat sat",
@@ -133,7 +133,7 @@ TEST(Trace, IsRefusedBeforeAnythingIsLoaded) {
                    "cannot open /proc/nonexistent/trace.json for the trace: No such file or directory");
 }
 
-TEST(Trace, ThatTheDiskDoesNotTakeNamesItsFile) {
+TEST(Trace, NamesItsFileIfTheDiskIsFull) {
   const Finished finished =
       run(kNoMpirun, {"generate", "--prompt", "x", "--max-tokens", "2", "--trace", "/dev/full"});
   EXPECT_EQ(finished.status, 1);

@@ -151,7 +151,7 @@ std::string joined(const json& tokens) {
   return text;
 }
 
-TEST_F(BatchChat, LogProbabilitiesAreThoseOfTheTokensInOpenAIsForms) {
+TEST_F(BatchChat, LogProbabilitiesBelongToTheTokensInOpenAIsForms) {
   int seed = 0;
   const auto ask = [&](const char* url, json body) {
     body.update(json{{"seed", seed}, {"temperature", 0.8}});

@@ -68,7 +68,7 @@ TEST(Batch, TheRequestOfTheGuideIsAnswered) {
   EXPECT_GE(line.at("token_ids").size(), 10U);
 }
 
-TEST(Batch, EveryLineIsAnsweredAsIfItWereAlone) {
+TEST(Batch, EveryLineIsAnsweredIndependently) {
   const TextModel model;
   const std::vector<json> requests = {{{"prompt", "One"}},
                                       {{"prompt", "Two \"words\"\n"}, {"max_tokens", 9}},
@@ -155,7 +155,7 @@ TEST(Batch, ABadLineDoesNotStopTheOthers) {
   }
 }
 
-TEST(Batch, AFieldThatIsNotKnownOrHasTheWrongTypeIsNamed) {
+TEST(Batch, NamesUnknownFieldsAndWrongTypes) {
   const TextModel model;
   const std::vector<std::string> errors =
       errors_of(model, {{{"prompt", "x"}, {"maxtokens", 3}},
@@ -190,7 +190,7 @@ TEST(Batch, AFieldThatIsNotKnownOrHasTheWrongTypeIsNamed) {
             "standard input:13: `top_k`: expected a whole number from 0 to 2147483647, found -2147483649");
 }
 
-TEST(Batch, AFieldThatIsThereTwiceIsAnError) {
+TEST(Batch, RejectsDuplicateFields) {
   const TextModel model;
   const Finished finished =
       run(kNoMpirun, batch(model), {.input = R"({"prompt": "One", "max_tokens": 2, "max_tokens": 3})"});

@@ -96,7 +96,7 @@ class GenerationConfigOf {
   std::filesystem::path model_;
 };
 
-TEST(Generate, IsAsLongAsTheGenerationConfigSaysUnlessToldOtherwise) {
+TEST(Generate, HasTheGenerationConfigsLengthByDefault) {
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   const auto first = [&](std::size_t tokens) {
     return std::vector<TokenId>(fixture.greedy.begin(), fixture.greedy.begin() + static_cast<int>(tokens));
@@ -134,7 +134,7 @@ TEST(Generate, ChoosesNoTokenThatTheGenerationConfigRulesOut) {
   }
 }
 
-TEST(Generate, SaysOnceWhatTheGenerationConfigAsksForInVain) {
+TEST(Generate, ReportsIgnoredGenerationSettingsOnce) {
   const GenerationConfigOf model(json{{"do_sample", true}, {"typical_p", 0.5}, {"top_k", -1}});
   const Finished finished = run(
       2,
@@ -154,7 +154,7 @@ TEST(Generate, WithoutATokenizerTheTextIsAListOfIds) {
             std::vector<TokenId>(fixture.greedy.begin(), fixture.greedy.begin() + 4));
 }
 
-TEST(Generate, JsonSaysWhatTextSays) {
+TEST(Generate, JsonContainsTheText) {
   const TextModel model;
   const Arguments arguments = {"--prompt", "Hi", "--greedy", "--max-tokens", "12", "--ignore-eos"};
   const std::string text = run(kNoMpirun, generate(model.path(), arguments)).out;
@@ -264,7 +264,7 @@ TEST(Generate, ReadsAPromptFromStandardInput) {
   }
 }
 
-TEST(Generate, WithoutAPromptContinuesWhatComesThroughAPipe) {
+TEST(Generate, ContinuesPipedTextWithoutAPrompt) {
   const TextModel model;
   const Arguments flags = generate(model.path(), {"--greedy", "--max-tokens", "5", "--ignore-eos"});
   Arguments with_prompt = flags;
@@ -297,7 +297,7 @@ TEST(Generate, InAScriptUnderMpirunReadsThePipeOfTheScriptOnly) {
   EXPECT_CONTAINS(run_script("echo Hello | \"$0\" \"$@\"").out, "Hello");
 }
 
-TEST(Generate, SaysWhereTheContextIsFull) {
+TEST(Generate, ReportsAFullContext) {
   const TextModel model;
   const auto generate_within = [&](const char* length) {
     return run(2, {"generate", "--model", model.path(), "--prompt", "Hi", "--greedy", "--ignore-eos",
@@ -322,7 +322,7 @@ TEST(Generate, SaysThatItWaitsForAPipe) {
   EXPECT_TRUE(finished.out.starts_with("Hello")) << finished.out;
 }
 
-TEST(Generate, JsonNamesTheSettingsWithWhichATextIsMadeAgain) {
+TEST(Generate, JsonNamesTheSettingsThatReproduceAText) {
   const TextModel model;
   const Arguments first = {"--prompt", "The cat",       "--json", "--n",     "2",    "--max-tokens",
                            "12",       "--temperature", "1.3",    "--top-p", "0.95", "--presence-penalty",
@@ -379,7 +379,7 @@ TEST(Generate, APromptThatCannotBeServedDoesNotStopTheOther) {
   EXPECT_CONTAINS(ours, "shorten the prompt");
 }
 
-TEST(Generate, JsonIsValidWhateverThePromptsBytes) {
+TEST(Generate, JsonIsValidForAnyPromptBytes) {
   const TextModel model;
   const std::string prompt = "caf\xff\xc3 \"quoted\"\n\t\x01";
   const Finished finished = run(2, generate(model.path(), {"--prompt", prompt, "--greedy", "--json",
@@ -398,7 +398,7 @@ TEST(Generate, TextStreamsTokenByTokenThroughMpirun) {
   EXPECT_GT(process.reads(), 50U);
 }
 
-TEST(Generate, AReaderThatLeavesEarlyIsNoHang) {
+TEST(Generate, EndsIfItsReaderLeavesEarly) {
   const TextModel model;
   for (const std::size_t ranks : {std::size_t{kNoMpirun}, std::size_t{2}}) {
     std::vector<std::string> command = {"sh", "-c", "\"$0\" \"$@\" | head -c 5"};

@@ -83,7 +83,7 @@ TEST_F(Resume, GivesEveryResultExactlyOnceWhereTheJobWasKilled) {
   for (int i = 0; i < kRequests; ++i) EXPECT_EQ(ids[static_cast<std::size_t>(i)], i);
 }
 
-TEST_F(Resume, DoesOnceMoreWhatIsAnErrorAndWhatIsNotThereAtAll) {
+TEST_F(Resume, RepeatsFailedAndMissingRequests) {
   write_requests({{{"id", "done"}, {"prompt", "One"}},
                   {{"id", "failed"}, {"prompt", "Two"}},
                   {{"id", {{"any", "thing"}}}, {"prompt", "Three"}}});
@@ -99,7 +99,7 @@ TEST_F(Resume, DoesOnceMoreWhatIsAnErrorAndWhatIsNotThereAtAll) {
   EXPECT_EQ(appended_to(output()).size(), 0U) << "now everything is there";
 }
 
-TEST_F(Resume, WritesOfSeveralContinuationsThoseThatAreMissing) {
+TEST_F(Resume, WritesOnlyTheMissingContinuations) {
   write_requests({{{"id", 1}, {"prompt", "One"}, {"n", 3}}});
   const std::vector<json> lines =
       appended_to("{\"id\": 1, \"sample\": 1, \"text\": \"\"}\n{\"id\": 1, \"sample\": 2, \"te");
@@ -118,14 +118,14 @@ TEST_F(Resume, KnowsAnswersInOpenAIsForm) {
   EXPECT_EQ(lines[1].at("custom_id"), "c");
 }
 
-TEST_F(Resume, BeginsWhereThereIsNoFileYet) {
+TEST_F(Resume, BeginsWithoutAFile) {
   write_requests({{{"id", 1}, {"prompt", "One"}}});
   const Finished finished = run(2, arguments());
   EXPECT_EQ(finished.status, 0) << finished.err;
   EXPECT_EQ(json_lines(output()).size(), 1U);
 }
 
-TEST_F(Resume, RefusesRequestsThatItCannotTellApart) {
+TEST_F(Resume, RejectsIndistinguishableRequests) {
   write_requests({{{"id", 1}, {"prompt", "One"}}, {{"prompt", "Two"}}});
   expect_one_error(run(2, arguments()), 1, "requests.jsonl:2: it has no `id`, by which --resume knows");
   write_requests({{{"id", 1}, {"prompt", "One"}}, {{"id", 1}, {"prompt", "Two"}}});
@@ -157,7 +157,7 @@ TEST_F(Resume, RefusesAFileThatDoesNotHoldResults) {
   }
 }
 
-TEST_F(Resume, NeverCutsAFileThatIsNoneOfItsOwn) {
+TEST_F(Resume, NeverTruncatesForeignFiles) {
   write_requests({{{"id", 1}, {"prompt", "One"}}});
   for (const std::string mine : {"my only copy, one line, no newline", R"({"id": 1, "text": "mine"})"}) {
     directory_.write("results.jsonl", mine);
@@ -189,7 +189,7 @@ TEST_F(Resume, RefusesResultsThatAreNestedTooDeep) {
   EXPECT_EQ(output(), nested);
 }
 
-TEST_F(Resume, OfALinkThatLeadsNowhereNamesIt) {
+TEST_F(Resume, NamesACircularLink) {
   write_requests({{{"id", 1}, {"prompt", "One"}}});
   std::filesystem::create_symlink(output_, output_);
   expect_one_error(run(kNoMpirun, arguments()), 1,

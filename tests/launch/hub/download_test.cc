@@ -89,7 +89,7 @@ std::string commands_of_guides() {
   return commands + doc_example("launch/README.md", "## Downloads");
 }
 
-TEST(Download, WorksAsTheGuidesSay) {
+TEST(Download, WorksLikeTheGuidesExamples) {
   DownloadUnderTest test;
   test.hub.repository = "ORGANIZATION/NAME";
   test.add_demo();
@@ -194,7 +194,7 @@ TEST(Download, GoesOnAfterAnInterruption) {
   EXPECT_EQ(text_of(test.snapshot() / "model.safetensors"), text_of(kDemo / "model.safetensors"));
 }
 
-TEST(Download, OfTwoProcessesAtOnceIsDoneOnce) {
+TEST(Download, HappensOnceIfTwoProcessesStartIt) {
   DownloadUnderTest test;
   test.add_demo();
   const std::vector<std::string> command = command_line(kNoMpirun, {"download", "org/name"});
@@ -243,7 +243,7 @@ TEST(Download, UnderMpirunIsDoneByTheFirstRank) {
   EXPECT_EQ(finished.out, test.snapshot().string() + "\n");
 }
 
-TEST(Download, OfAWrongNameIsAUsageError) {
+TEST(Download, RejectsWrongNamesAsUsageErrors) {
   const DownloadUnderTest test;
   for (const char* name : {"name", "org/name:../x", "https://huggingface.co/org/name"})
     expect_one_error(test.run({"download", name}), 2, "expected ORG/NAME or ORG/NAME:FILE, found");
@@ -276,7 +276,7 @@ struct CacheUnderTest : DownloadUnderTest {
   Finished inspect() const { return run({"inspect", "--model", "org/name"}); }
 };
 
-TEST(CachedModel, IsThatOfTheBranchMainOrTheOnlyOne) {
+TEST(CachedModel, IsTheMainBranchsOrTheOnlyRevision) {
   const CacheUnderTest test;
   test.link_all("aaaa");
   expect_success(test.inspect());
@@ -313,7 +313,7 @@ TEST(CachedModel, NeedsAllPartsThatTheIndexNames) {
                    "found an incomplete model in the cache: model-00002-of-00002.safetensors is missing");
 }
 
-TEST(CachedModel, IsNoGgufModelBesideAPartOfACheckpoint) {
+TEST(CachedModel, IsNotAGgufFileIfAPartOfACheckpointIsCached) {
   const CacheUnderTest test;
   const fs::path gguf = fs::path(TP_TEST_DATA) / "gguf/llama-quant256-Q4_0/model.gguf";
   fs::create_directories(test.root() / "snapshots/aaaa");

@@ -153,7 +153,7 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
   for (const auto& [arguments, message] : cases) expect_one_error(run(kNoMpirun, arguments), 2, message);
 }
 
-TEST(Usage, AnEmptyNameIsNoDefault) {
+TEST(Usage, AnEmptyNameIsAnError) {
   const std::vector<Arguments> commands = {
       {"generate", "--model", ""},    {"generate", "--batch", ""},
       {"generate", "--output="},      {"generate", "--trace="},
@@ -216,7 +216,7 @@ TEST(Usage, AnOptionOfAnotherCommandIsSaidToBeOne) {
   EXPECT_EQ(help.find("--logprobs"), std::string::npos);
 }
 
-TEST(Usage, HelpAndVersionAreWordsToo) {
+TEST(Usage, AcceptsHelpAndVersionAsWords) {
   const auto same = [](const Arguments& words, const Arguments& options) {
     const Finished finished = Process(command_line(kNoMpirun, words)).finish();
     expect_success(finished);
@@ -235,7 +235,7 @@ TEST(Usage, HelpHasNoWordsOfTheParser) {
   }
 }
 
-TEST(Usage, ANumberIsOneAndInItsRange) {
+TEST(Usage, NumbersMustBeValidAndInRange) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
       {"--seed", {"-1", "18446744073709551616", "1e23", "1.5", "", "seven", "7 "}},
       {"--temperature", {"", "warm", "1e39", "nan", "inf", "0.5x"}},
@@ -281,7 +281,7 @@ TEST(Usage, WithoutArgumentsTheDemoModelTellsAStory) {
   EXPECT_EQ(count_of(finished.err, "What to try next"), 1U) << finished.err;
 }
 
-TEST(Usage, WhatNeedsNoRanksIsPrintedOnceUnderMpirun) {
+TEST(Usage, CommandsWithoutRanksPrintOnceUnderMpirun) {
   const TextModel model;
   for (const Arguments& arguments : std::vector<Arguments>{{"inspect", "--model", model.path()},
                                                            {"tokenize", "--model", model.path(), "Hello"}}) {
@@ -294,7 +294,7 @@ TEST(Usage, WhatNeedsNoRanksIsPrintedOnceUnderMpirun) {
 }
 
 // A terminal's own standard output, and mpirun's. A rank's is a terminal of mpirun's making in any case.
-TEST(Usage, WhatModelsSayCannotSteerTheTerminalAndIsWholeElsewhere) {
+TEST(Usage, ControlCharactersOfModelsReachPipesButNotTerminals) {
   const TemporaryDirectory directory;
   const std::string text = "\x1b]0;title\x07\tcaf\u00e9 \u009b2J\u200f.";
   const std::string chat_template = directory.write("chat.jinja", "{{ messages[0].content }}");
@@ -310,7 +310,7 @@ TEST(Usage, WhatModelsSayCannotSteerTheTerminalAndIsWholeElsewhere) {
   }
 }
 
-TEST(Usage, WhatFilesSayCannotSteerTheTerminal) {
+TEST(Usage, ControlCharactersOfFilesNeverReachTheTerminal) {
   const std::string steering = "\x1b]0;title\x07\u009b2J\n";
   const CheckpointCopies copies;
   const std::filesystem::path model = copies.copy("llama-gqa", "model");

@@ -65,7 +65,7 @@ TEST(BaseFile, HasTheBytesOfLlamaPerplexity) {
   EXPECT_NEAR(read.logprob(2), std::log(0.25), 1e-6);
 }
 
-TEST(Divergence, OfTwoPositionsIsThatByHand) {
+TEST(Divergence, MatchesTwoPositionsComputedByHand) {
   Divergence divergence;
   // The model has 1/4, 1/2 and 1/4; its most likely token is another. KL = 1/2 ln 2 + 1/4 ln 1/2 = 1/4 ln 2.
   divergence.add(base_row(kBase), std::vector<float>{0.0F, std::log(2.0F), 0.0F}, 0);
@@ -147,7 +147,7 @@ TEST_F(LlamaCppProtocol, ComparesAModelWithItself) {
   EXPECT_GT(rounded.at("kld").at("maximum"), rounded.at("kld").at("median"));
 }
 
-TEST_F(LlamaCppProtocol, SaysWhatIsWrongWithABaseFile) {
+TEST_F(LlamaCppProtocol, ExplainsErrorsInABaseFile) {
   measure(1, {"--file", text_, "--context", "10", "--kl-base", path("base")});
   expect_one_error(
       run(1, {"perplexity", "--model", model_.path(), "--file", text_, "--kl-base", path("base")}), 1,

@@ -58,7 +58,7 @@ json perplexity(std::size_t ranks, Arguments arguments, const StartOptions& opti
   return lines.size() == 1 ? lines[0] : json();
 }
 
-TEST(Perplexity, IsThatOfTheLogitsOnSeveralRanksAndChunk) {
+TEST(Perplexity, MatchesTheLogitsForSeveralRanksAndChunks) {
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   ASSERT_EQ(fixture.prompt.size(), 36U);
   const double nll = expected_nll(fixture.folder, fixture.prompt, 16, 6) / 35;
@@ -90,7 +90,7 @@ TEST(Perplexity, OneWindowMayReachTheModelsLastPosition) {
   EXPECT_NEAR(found.at("nll_per_token"), expected_nll(fixture.folder, fixture.prompt, 36, 35) / 35, 1e-5);
 }
 
-TEST(Perplexity, OfATextScoresAllButItsBos) {
+TEST(Perplexity, ScoresAllTokensExceptBos) {
   const TextModel model;
   const std::string text = "Hello world, caf\u00e9\n\n  and more";
   const TemporaryDirectory directory;
@@ -111,7 +111,7 @@ TEST(Perplexity, OfATextScoresAllButItsBos) {
 }
 
 // Without BOS the first token has nothing before it; its text counts no more than it does.
-TEST(Perplexity, BytesAreThoseOfTheScoredTokens) {
+TEST(Perplexity, CountsTheBytesOfTheScoredTokens) {
   const TextModel model;
   const Finished tokenized =
       run(kNoMpirun, {"tokenize", "--model", model.path(), "--no-special", "Hello world"});
@@ -132,7 +132,7 @@ TEST(Perplexity, PrintsAShortTable) {
   EXPECT_CONTAINS(finished.out, "tokens         35, in 3 windows of 20 with stride 10\n");
 }
 
-TEST(Perplexity, SaysWhatCannotBeMeasured) {
+TEST(Perplexity, ReportsUnmeasurableInput) {
   const TextModel model;
   const TemporaryDirectory directory;
   const auto measure = [&](const std::string& text, const Arguments& more = {},

@@ -28,7 +28,7 @@ const json kVast = {{"hidden_size", 1 << 20},      {"intermediate_size", 1 << 22
                     {"num_attention_heads", 4096}, {"num_key_value_heads", 4096},  {"head_dim", 256},
                     {"torch_dtype", "bfloat16"}};
 
-TEST(Memory, OfAModelThatIsTooLargeIsOneErrorOnAllRanks) {
+TEST(Memory, AModelThatIsTooLargeIsOneErrorOnAllRanks) {
   const TemporaryDirectory directory;
   const Finished finished = run(2, bench(directory, kVast));
   expect_one_error(finished, 1, "tp-infer: cannot load the model: 2 ranks on ");
@@ -44,7 +44,7 @@ std::string limiting_script(const TemporaryDirectory& directory) {
 }
 
 // A rank has about 1.6 GiB of its weights.
-TEST(Memory, IsWhatUlimitLeavesOfIt) {
+TEST(Memory, RespectsUlimit) {
   if (TP_SANITIZED) GTEST_SKIP() << kNoAddressLimits;
   const TemporaryDirectory directory;
   const Arguments arguments = bench(directory, {{"hidden_size", 4096},
@@ -58,7 +58,7 @@ TEST(Memory, IsWhatUlimitLeavesOfIt) {
   EXPECT_CONTAINS(finished.err, " are available (ulimit -v); what would fit: --weights ");
 }
 
-TEST(Memory, ThatIsTooLittleForTheCacheMakesItSmallerAndIsSaid) {
+TEST(Memory, ShortageShrinksTheCacheWithANotice) {
   if (TP_SANITIZED) GTEST_SKIP() << kNoAddressLimits;
   const TemporaryDirectory directory;
   const TextModel model;
@@ -134,7 +134,7 @@ std::vector<PeakOfRank> peaks_of(std::size_t ranks, const std::filesystem::path&
 
 // The program without a model, libraries and MPI, is what a tiny model takes. A file of which more than the
 // matrix that is being converted stayed mapped, or a second copy of the weights, would be noticed.
-TEST(Memory, OfLoadingIsLittleMoreThanWhatIsKept) {
+TEST(Memory, LoadingNeedsLittleMoreThanTheLoadedModel) {
   if (TP_SANITIZED) GTEST_SKIP() << "sanitizers take memory of their own";
   constexpr double kMatrixAndNoise = 28e6;
   const TemporaryDirectory directory;

@@ -136,7 +136,7 @@ TEST_F(DistinctFiles, AreAskedOfEveryOptionThatNamesAFile) {
   EXPECT_EQ(subcommands(), commands);
 }
 
-TEST_F(DistinctFiles, ProtectWhatAnOptionNames) {
+TEST_F(DistinctFiles, ProtectTheFilesOfOptions) {
   const TextModel model;
   const std::string file = write("file.gguf");
   fs::create_symlink(file, path("symbolic.gguf"));
@@ -212,7 +212,7 @@ TEST_F(DistinctFiles, ProtectTheModelFromEveryCommand) {
                  "one of " + folder);
 }
 
-TEST_F(DistinctFiles, ProtectPartsOfTheModelThatIsReadAndNothingBeside) {
+TEST_F(DistinctFiles, ProtectOnlyTheFilesOfTheModel) {
   const std::string first = write("a-00001-of-00002.gguf");
   const std::string second = write("a-00002-of-00002.gguf");
   const Arguments quantize = {"quantize", "--model", first, "--weights", "int8", "--force"};

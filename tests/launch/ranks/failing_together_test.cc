@@ -48,7 +48,7 @@ Finished run_with_odd_rank(const CheckpointCopies& copies) {
   return process.finish();
 }
 
-TEST(FailingTogether, ACheckpointThatIsNotThere) {
+TEST(FailingTogether, AMissingCheckpoint) {
   run_at_once({0, 1, 2, 3, 4}, logits_of("/proc/nonexistent/model"), [](const Finished& finished) {
     expect_one_error(finished, 1,
                      "cannot open /proc/nonexistent/model: no such file or folder; check the path");
@@ -70,7 +70,7 @@ TEST(FailingTogether, TruncatedData) {
                  "it is truncated, download it again");
 }
 
-TEST(FailingTogether, AShapeThatIsNotThatOfTheConfig) {
+TEST(FailingTogether, AShapeThatDiffersFromTheConfigs) {
   expect_refused(
       [](const fs::path& folder) {
         change_config(folder, {{"intermediate_size", 200}});
@@ -79,7 +79,7 @@ TEST(FailingTogether, AShapeThatIsNotThatOfTheConfig) {
       "(intermediate_size, hidden_size)");
 }
 
-TEST(FailingTogether, AFamilyThatIsNotSupported) {
+TEST(FailingTogether, AnUnsupportedFamily) {
   expect_refused(
       [](const fs::path& folder) {
         change_config(folder, {{"architectures", {"WhisperModel"}}});
@@ -108,7 +108,7 @@ TEST(FailingTogether, ACheckpointThatOneRankCannotRead) {
   expect_one_error(run_with_odd_rank(copies), 1, "tp-infer: [rank 2/3] model.safetensors: tensor ");
 }
 
-TEST(FailingTogether, ACheckpointThatIsAnotherOneOnOneRank) {
+TEST(FailingTogether, ADifferentCheckpointOnOneRank) {
   const CheckpointCopies copies;
   copies.copy("llama-gqa-bf16", "usual/model");
   const fs::path odd = copies.copy("llama-gqa-bf16", "odd/model");

@@ -38,27 +38,27 @@ std::size_t threads_in(const std::string& map) {
   return threads;
 }
 
-TEST(Binding, ThatNobodyAskedForIsWidenedToTheShareOfTheHost) {
+TEST(Binding, ByDefaultIsWidenedToTheRanksShareOfTheHost) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one processor cannot be shared";
   EXPECT_CONTAINS(rank_map({TP_MPIRUN_PROGRAM, "-np", "1"}),
                   "mpirun bound each rank to 1 of the host's cores by default");
 }
 
-TEST(Binding, ThatWasAskedForStays) {
+TEST(Binding, ByOptionStays) {
   const std::string map = rank_map({TP_MPIRUN_PROGRAM, "-np", "1", "--bind-to", "core"});
   EXPECT_EQ(map.find("by default"), std::string::npos) << map;
 }
 
-TEST(Threads, AreWhatOpenMpIsTold) {
+TEST(Threads, FollowOpenMpsVariable) {
   EXPECT_EQ(threads_in(rank_map({"env", "OMP_NUM_THREADS=3"})), 3U);
   EXPECT_EQ(threads_in(rank_map({"env", "OMP_NUM_THREADS=3"}, {"--threads", "1"})), 1U);
 }
 
-TEST(Threads, AreNoMoreThanSlurmGivesTheTask) {
+TEST(Threads, StayWithinSlurmsTask) {
   EXPECT_EQ(threads_in(rank_map({"env", "-u", "OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK=1"})), 1U);
 }
 
-TEST(Threads, ThatShareProcessorsAreMentioned) {
+TEST(Threads, OversubscriptionIsReported) {
   const auto hint_of = [&](std::size_t threads) {
     return rank_map({}, {"--threads", std::to_string(threads)}).find("oversubscribed") != std::string::npos;
   };
@@ -85,13 +85,13 @@ TEST(Srun, WithoutPmixIsOneLineThatSaysWhatToDo) {
   EXPECT_EQ(other.err, "");
 }
 
-TEST(Srun, OfOneTaskNeedsNoPmix) {
+TEST(Srun, NeedsNoPmixForOneTask) {
   std::vector<std::string> launcher = srun_task("0", "1");
   launcher.insert(launcher.end(), {"SLURM_JOBID=1", "SLURM_NODELIST=localhost"});
   rank_map(launcher);
 }
 
-TEST(Srun, OfAScriptWithMpirunIsNotRefused) {
+TEST(Srun, AllowsAScriptThatCallsMpirun) {
   std::vector<std::string> command = srun_task("0", "2");
   const Arguments arguments = {"generate", "--prompt", "Hello", "--max-tokens", "1"};
   for (const std::string& word : command_line(2, arguments)) command.push_back(word);
@@ -136,7 +136,7 @@ TEST(WrongLauncher, IsFoundAmongTheAncestorsOfRanksWithoutVariables) {
                   "mpirun gives each rank, found none; ");
 }
 
-TEST(WrongLauncher, IsNoneOfOneProcess) {
+TEST(WrongLauncher, IsNotReportedForOneProcess) {
   const std::vector<std::vector<std::string>> launchers = {
       {TP_MPIRUN_PROGRAM, "-np", "1", "env", "-i"},
       {"env", "SLURM_JOB_ID=7", "SLURM_NTASKS=8", "SLURM_PROCID=0"},  // a script of sbatch
@@ -186,7 +186,7 @@ TEST(Samples, PassOptionsOnAndSayHowTheyAreUsed) {
   }
 }
 
-TEST(Samples, ThatCallSrunGiveEachRankItsCoresAndWaitForAllRanks) {
+TEST(Samples, WithSrunGiveEachRankItsCoresAndWaitForAllRanks) {
   for (const auto& [sample, nodes] : std::vector<std::pair<std::string, std::string>>{
            {"slurm.sbatch", ""}, {"serve.sbatch", ""}, {"gateway-slurm.sh", "--nodes=2"}}) {
     SCOPED_TRACE(sample);
@@ -210,7 +210,7 @@ TEST(Samples, ThatCallSrunGiveEachRankItsCoresAndWaitForAllRanks) {
   EXPECT_EQ(count, 3U);
 }
 
-TEST(Starting, OfARankThatDoesNotComeIsToldAndEndsAfterTheTimeout) {
+TEST(Starting, ReportsAMissingRankAndEndsAfterTheTimeout) {
   const std::vector<std::string> command =
       by_rank({TP_MPIRUN_PROGRAM, "--oversubscribe", "-np", "2"},
               {{TP_INFER_PROGRAM, "generate", "--prompt", "x", "--timeout", "2"}, {"sleep", "30"}});
@@ -224,7 +224,7 @@ TEST(Starting, OfARankThatDoesNotComeIsToldAndEndsAfterTheTimeout) {
 
 // mkdir fails in /proc, as it does on a full or read-only disk. All processes would share Open MPI's folder,
 // so its name is taken here by a file.
-TEST(Starting, OfOneProcessNeedsNoTemporaryFolder) {
+TEST(Starting, NeedsNoTemporaryFolderForOneProcess) {
   const Arguments arguments = {"generate", "--prompt", "x", "--max-tokens", "1"};
   expect_success(run(kNoMpirun, arguments, {.variables = {"TMPDIR=/proc"}}));
   char host[256] = "";

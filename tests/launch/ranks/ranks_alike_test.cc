@@ -131,7 +131,7 @@ std::string same_bits_of(const std::vector<std::string>& ranks, std::string* err
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST(SameBits, AreThoseOfOneRankOnAnyNumber) {
+TEST(SameBits, EqualOneRanksOnAnyNumberOfRanks) {
   const std::string one = same_bits_of({""});
   EXPECT_GT(one.size(), 5 * sizeof(float));
   EXPECT_EQ(same_bits_of({"", ""}), one);

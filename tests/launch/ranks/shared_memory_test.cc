@@ -47,7 +47,7 @@ TEST(LittleSharedMemory, CostsSpeedOnly) {
 
 // Sums in different orders differ in their last bits, and so do logits then. Which rank comes first is
 // chance: one of six runs had other bits when that decided the order.
-TEST(Logits, HaveTheSameBitsInEveryRunWhicheverWayAllReducesGo) {
+TEST(Logits, HaveTheSameBitsWithEveryWayOfAllReduces) {
   const TemporaryDirectory directory;
   const std::filesystem::path model = fixture_folder("llama-gqa-bf16");
   std::set<std::string> contents;
@@ -62,7 +62,7 @@ TEST(Logits, HaveTheSameBitsInEveryRunWhicheverWayAllReducesGo) {
   EXPECT_EQ(contents.size(), 1U);
 }
 
-TEST(Logits, NeedAWayOfAllReducesThatThereIs) {
+TEST(Logits, RejectUnknownWaysOfAllReduces) {
   const EnvironmentVariable variable("TP_ALL_REDUCE", "fast");
   const std::filesystem::path model = fixture_folder("llama-gqa-bf16");
   expect_one_line(

@@ -76,7 +76,7 @@ TEST(Architectures, ScaleScoresByTheHeadsWidth) {
   EXPECT_FALSE(attention_of(spec, 0).pattern.window.has_value());
 }
 
-TEST(Architectures, RefuseAFamilyThatIsNotSupported) {
+TEST(Architectures, RejectUnsupportedFamilies) {
   CheckpointConfig config = two_blocks();
   config.architecture = "Rwkv7ForCausalLM";
   try {
@@ -120,7 +120,7 @@ std::vector<bool> windows_of(const ModelSpec& spec) {
   return windows;
 }
 
-TEST(Architectures, GiveTheWindowToTheLayersThatTheFamilySays) {
+TEST(Architectures, GiveTheWindowToTheFamilysLayers) {
   const auto windows = [](const std::string& architecture, nlohmann::json fields) {
     fields.update(sizes());
     return windows_of(make_spec(parse(fields, architecture)));
@@ -143,7 +143,7 @@ TEST(Architectures, GiveTheWindowToTheLayersThatTheFamilySays) {
       (std::vector<bool>{false, false, false, true}));
 }
 
-TEST(Architectures, TieEmbeddingsWhereTheFamilyDoesUnlessTheConfigSaysElse) {
+TEST(Architectures, TieEmbeddingsByTheFamilysDefaultOrTheConfig) {
   for (const auto& [architecture, tied] : {std::pair{"LlamaForCausalLM", false},
                                            {"MistralForCausalLM", false},
                                            {"Qwen2ForCausalLM", false},
@@ -161,7 +161,7 @@ TEST(Architectures, TieEmbeddingsWhereTheFamilyDoesUnlessTheConfigSaysElse) {
   }
 }
 
-TEST(Architectures, WireGptNeoXBlocksAsTheConfigSays) {
+TEST(Architectures, WireGptNeoXBlocksByTheConfig) {
   nlohmann::json config = sizes();
   EXPECT_EQ(make_spec(parse(config, "GPTNeoXForCausalLM")).blocks.front().wiring,
             BlockSpec::Wiring::parallel);
@@ -170,7 +170,7 @@ TEST(Architectures, WireGptNeoXBlocksAsTheConfigSays) {
             BlockSpec::Wiring::sequential);
 }
 
-TEST(Architectures, ScaleGpt2sScoresAsTheConfigSays) {
+TEST(Architectures, ScaleGpt2sScoresByTheConfig) {
   nlohmann::json config = {{"n_embd", 64}, {"n_layer", 2}, {"n_head", 4}};
   EXPECT_FLOAT_EQ(attention_of(make_spec(parse(config, "GPT2LMHeadModel")), 1).scale, 0.25F);
   config["scale_attn_by_inverse_layer_idx"] = true;

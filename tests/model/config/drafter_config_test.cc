@@ -168,7 +168,7 @@ TEST(DrafterConfig, RefusesBlocksThatHaveNotBeenCompared) {
   EXPECT_CONTAINS(error_for(sliding), "found a layer of the type \"sliding_attention\";");
 }
 
-TEST(DrafterConfig, NamesKindsThatAreNotSupported) {
+TEST(DrafterConfig, NamesUnsupportedKinds) {
   const json plain = config_of("eagle3-llama");
   const json speculators = config_of("eagle3-speculators");
   const auto refusal_of = [&](const json& config) { return error_for(config); };

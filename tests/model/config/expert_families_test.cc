@@ -211,7 +211,7 @@ json llama4() {
 std::size_t rounded(std::size_t parameters) { return (parameters + 5000000) / 10000000; }
 
 // The authors give 671 B and 37 B; 46.7 B and 12.9 B; 30.5 B and 3.3 B.
-TEST(ExpertFamilies, HaveTheParametersThatTheirAuthorsCount) {
+TEST(ExpertFamilies, MatchTheAuthorsParameterCounts) {
   const ModelSpec v3 = spec_of(deepseek_v3());
   EXPECT_EQ(rounded(count_parameters(v3)), 67103U);
   // The count includes the whole embedding: 0.9 B, although a token reads only one row.
@@ -225,7 +225,7 @@ TEST(ExpertFamilies, HaveTheParametersThatTheirAuthorsCount) {
 // 20.91 B, of which 3.61 B without the embedding of 0.58 B (OpenAI, gpt-oss-120b & gpt-oss-20b Model Card,
 // 2025, table 1); 106 B and 12 B without the layer for several tokens (GLM-4.5's model card); 142 B and 14 B
 // (dots.llm1 Technical Report, 2025).
-TEST(ExpertFamilies, OfTheYear2025HaveTheParametersThatTheirAuthorsCountToo) {
+TEST(ExpertFamilies, MatchTheAuthorsParameterCountsFor2025) {
   EXPECT_EQ(rounded(count_parameters(spec_of(gpt_oss()))), 2091U);
   EXPECT_EQ(rounded(count_active_parameters(spec_of(gpt_oss())) - std::size_t{201088} * 2880), 361U);
   const auto billions = [](std::size_t parameters) { return (parameters + 500000000) / 1000000000; };
@@ -238,7 +238,7 @@ TEST(ExpertFamilies, OfTheYear2025HaveTheParametersThatTheirAuthorsCountToo) {
 // 6.9 B and 1.3 B (OLMoE, 2024); 3.3 B and 0.8 B (its model card: 3B-A800M); 21 B and 3 B (ERNIE 4.5
 // Technical Report); 41.9 B and 6.6 B (its model card); 109 B, of which the vision tower is about 1 B, and 17
 // B (Meta).
-TEST(ExpertFamilies, OfOtherMakersHaveTheParametersThatTheirAuthorsCountToo) {
+TEST(ExpertFamilies, MatchTheAuthorsParameterCountsForOtherMakers) {
   EXPECT_EQ(rounded(count_parameters(spec_of(olmoe()))), 692U);
   EXPECT_EQ(rounded(count_active_parameters(spec_of(olmoe()))), 128U);
   EXPECT_EQ(rounded(count_parameters(spec_of(granite_moe()))), 330U);

@@ -121,7 +121,7 @@ bool is_supported(const std::filesystem::path& folder) {
   }
 }
 
-TEST(SeededFixtures, RunUnlessTheyAreKnownToWait) {
+TEST(SeededFixtures, RunExceptForUnsupportedModels) {
   std::size_t waiting = 0;
   for (const char* kind : kKinds) {
     for (const auto& [name, architecture] : fixture_architectures(kind)) {

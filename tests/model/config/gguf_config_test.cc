@@ -189,7 +189,7 @@ TEST(GgufConfig, RefusesToRotateMoreElementsThanHeadsHave) {
   }
 }
 
-TEST(GgufConfig, RefusesFactorsOfFrequenciesBesideYarn) {
+TEST(GgufConfig, RejectsFrequencyFactorsCombinedWithYarn) {
   for (const char* const tensor :
        {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"}) {
     EXPECT_CONTAINS(refusal_with([&](GgufBuilder& file) {
@@ -201,7 +201,7 @@ TEST(GgufConfig, RefusesFactorsOfFrequenciesBesideYarn) {
   }
 }
 
-TEST(GgufConfig, RefusesWhatItDoesNotHonourOfRope) {
+TEST(GgufConfig, RejectsUnsupportedRopeSettings) {
   const std::string unknown = "is not supported for the architecture llama";
   for (const char* key : {"scaling.alpha", "freq_base_swa", "freq_base_per_layer", "scaling.something_new"}) {
     EXPECT_CONTAINS(refusal_with([&](GgufBuilder& file) { add_number(file, key, 3.0F); }),
@@ -227,7 +227,7 @@ TEST(GgufConfig, RefusesWhatItDoesNotHonourOfRope) {
             Kind::none);
 }
 
-TEST(GgufConfig, LeavesOutEndsThatAreNoTokens) {
+TEST(GgufConfig, OmitsEndsOutsideTheVocabulary) {
   const auto ends_with = [](std::uint32_t eos, const std::vector<std::string>& tokens) {
     return config_with([&](GgufBuilder& file) {
              file.whole("tokenizer.ggml.eos_token_id", eos).whole("tokenizer.ggml.eot_token_id", 1);

@@ -97,7 +97,7 @@ TEST(BlockIndexerConfig, HasAnIndexerInTheLayersThatAListNames) {
   EXPECT_EQ(flat.blocks, block_spec_with(json::object()).blocks);
 }
 
-TEST(BlockIndexerConfig, RefusesWhatThePartCannotExpress) {
+TEST(BlockIndexerConfig, RejectsUnsupportedValues) {
   for (const json& sparse :
        {json{{"sparse_num_index_heads", 4}}, json{{"sparse_index_dim", 4}},
         json{{"sparse_index_dim", 1U << 20}}, json{{"sparse_block_size", 1U << 30}},

@@ -106,7 +106,7 @@ TEST(LayerNormFamilies, HaveTheParametersOfPublishedModels) {
 }
 
 // The model cards of these families give only rounded numbers.
-TEST(LayerNormFamilies, HaveRoughlyTheParametersThatModelCardsSay) {
+TEST(LayerNormFamilies, RoughlyMatchTheModelCardsParameters) {
   const auto billions = [](const std::string& architecture, const json& fields) {
     return static_cast<double>(count_parameters(spec_of(architecture, fields))) / 1e9;
   };
@@ -122,7 +122,7 @@ TEST(LayerNormFamilies, HaveRoughlyTheParametersThatModelCardsSay) {
   EXPECT_NEAR(billions("ApertusForCausalLM", llama_like(4096, 32, 32, 8, 21504, 131072)), 8.05, 0.005);
 }
 
-TEST(LayerNormFamilies, TieEmbeddingsWhereTheFamilyDoes) {
+TEST(LayerNormFamilies, TieEmbeddingsByTheFamilysDefault) {
   for (const auto& [architecture, tied] : {std::pair{"ApertusForCausalLM", false},
                                            {"ArceeForCausalLM", false},
                                            {"BloomForCausalLM", true},
@@ -162,7 +162,7 @@ TEST(LayerNormFamilies, GiveAlibiItsSlopes) {
     EXPECT_FLOAT_EQ(steep[static_cast<std::size_t>(i)], std::ldexp(1.0F, -2 * (i + 1)));
 }
 
-TEST(LayerNormFamilies, ClipQueriesKeysAndValuesWhereTheConfigSaysSo) {
+TEST(LayerNormFamilies, ClipQueriesKeysAndValuesIfTheConfigAsks) {
   const json olmo = small("OlmoForCausalLM");
   EXPECT_FALSE(attention_of(spec_of("OlmoForCausalLM", with(olmo, {{"clip_qkv", nullptr}}))).clip_qkv);
   EXPECT_EQ(attention_of(spec_of("OlmoForCausalLM", with(olmo, {{"clip_qkv", 8}}))).clip_qkv, 8.0F);
@@ -196,7 +196,7 @@ TEST(LayerNormFamilies, GiveGptNeoItsWindowsByEitherListOrByDefault) {
             (Windows{256, 0, 256, 0}));
 }
 
-TEST(LayerNormFamilies, RotateAsManyElementsAsGptJsConfigSays) {
+TEST(LayerNormFamilies, RotateTheElementsOfGptJsConfig) {
   json fields = gpt_like(512, 2, 4, 128, 100);
   EXPECT_EQ(attention_of(spec_of("GPTJForCausalLM", fields)).rope->rotary_dim, 64U);
   fields["rotary_dim"] = 32;
@@ -216,7 +216,7 @@ TEST(LayerNormFamilies, KnowGptBigCodeWithAndWithoutMultiQueryAttention) {
             4U);
 }
 
-TEST(LayerNormFamilies, GiveHeadsGainsOfTheirOwnWhereQueriesAndKeysAreNormed) {
+TEST(LayerNormFamilies, GiveHeadsTheirOwnGainsIfQueriesAndKeysAreNormed) {
   for (const auto& [architecture, field] :
        {std::pair{"CohereForCausalLM", "use_qk_norm"}, {"StableLmForCausalLM", "qk_layernorm"}}) {
     EXPECT_FALSE(attention_of(spec_of(architecture, small(architecture))).query_key_norm) << architecture;

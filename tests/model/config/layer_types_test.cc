@@ -62,7 +62,7 @@ void expect_same_blocks(const std::filesystem::path& folder, const std::string& 
   EXPECT_EQ(spec_of(newer).blocks, spec.blocks) << newer.dump();
 }
 
-TEST(LayerTypes, OfTransformers5GiveEveryFamilyTheSameLayers) {
+TEST(LayerTypes, FromTransformers5GiveEveryFamilyTheSameLayers) {
   std::set<std::string> types;
   for (const reference::Fixture& fixture : reference::fixtures_of(supported_architectures()))
     expect_same_blocks(fixture.folder, fixture.name, types);
@@ -75,7 +75,7 @@ TEST(LayerTypes, OfTransformers5GiveEveryFamilyTheSameLayers) {
                                    "hybrid", "linear_attention", "mlp", "moe", "sliding_attention"}));
 }
 
-TEST(LayerTypes, OfOtherFamiliesAreRefused) {
+TEST(LayerTypes, RejectTypesOfOtherFamilies) {
   json config = test::small_config();
   for (const char* const type :
        {"deepseek_sparse_attention", "hybrid", "linear_attention", "mamba", "conv"}) {

@@ -30,7 +30,7 @@ json published_models() {
 // `active`: the parameters less the experts that a token does not use, by hand: layers x (experts - experts
 // per token) x matrices x sizes. Gemma 3n's shared layers do not use their own keys and values. A model
 // without the number uses all of its parameters.
-TEST(PublishedModels, HaveAsManyParametersAsTheirFiles) {
+TEST(PublishedModels, HaveTheParametersOfTheirFiles) {
   for (const json& model : published_models()) {
     json config = model.at("config");
     config["architectures"] = json::array({model.at("architecture")});
@@ -46,7 +46,7 @@ TEST(PublishedModels, HaveAsManyParametersAsTheirFiles) {
 }
 
 // Counted by hand from the shapes of their tensors.
-TEST(PublishedModels, OfTheBenchesHaveAsManyParametersAsTheirShapesSay) {
+TEST(PublishedModels, HaveTheCountedParametersForShapesOfBenchmarks) {
   struct Counts {
     const char* name;
     std::size_t all;

@@ -23,7 +23,7 @@ std::unique_ptr<SafetensorsCheckpoint> checkpoint_of(const test::TemporaryDirect
   return SafetensorsCheckpoint::open(folder.path());
 }
 
-TEST(TensorNames, HaveTheirPrefixUnlessTheCheckpointIsWithoutIt) {
+TEST(TensorNames, HaveTheirPrefixIfTheCheckpointHasIt) {
   const test::TemporaryDirectory folder;
   const auto with = checkpoint_of(folder, {"transformer.wte.weight"});
   const TensorNames prefixed = family_of("GPT2LMHeadModel").names.as_stored_in(*with);
@@ -87,7 +87,7 @@ TEST(StoredProjection, FindsHeadsThatAreStackedOrInterleaved) {
   EXPECT_EQ(rows_of(interleaved.key, {10, 10}), std::vector<Range>());
 }
 
-TEST(UnusedTensors, AreThoseThatMayHoldSomething) {
+TEST(UnusedTensors, AreTensorsThatMayHoldWeights) {
   const test::TemporaryDirectory folder;
   const auto source =
       checkpoint_of(folder, {"transformer.wte.weight", "transformer.h.0.attn.bias",
@@ -111,7 +111,7 @@ TEST(UnusedTensors, AreNotScalesOfActivationsAndTheCache) {
             std::vector<std::string>());
 }
 
-TEST(UnusedTensors, OfABlockAreAnError) {
+TEST(UnusedTensors, InsideABlockAreAnError) {
   const test::TemporaryDirectory folder;
   const auto source = checkpoint_of(folder, {"model.layers.0.self_attn.q_proj.bias"});
   EXPECT_EQ(error_of<CheckpointError>([&] {

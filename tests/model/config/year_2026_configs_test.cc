@@ -40,7 +40,7 @@ struct Refusal {
   const char* text;  // a part of the error
 };
 
-TEST(Configs2026, RefuseWhatThePartsCannotExpress) {
+TEST(Configs2026, RejectUnsupportedValues) {
   const json half_turned = {
       {"full_attention", {{"rope_type", "default"}}},
       {"sliding_attention", {{"rope_type", "default"}, {"partial_rotary_factor", 2.0}}}};

@@ -113,7 +113,7 @@ void expect_attention(std::uint64_t seed, std::size_t length, std::size_t block_
   EXPECT_CLOSE(out.view(), expected, kBiasTolerance) << length << " tokens in blocks of " << block_size;
 }
 
-TEST(AttentionBias, ByDistanceIsThatOfTheFarthestBeyondItsReach) {
+TEST(AttentionBias, BeyondItsReachIsTheFarthestDistances) {
   reference::Random random(3);
   for (int round = 0; round < 30; ++round) {
     Extras extras{.reach = random.integer(1, 40)};
@@ -139,7 +139,7 @@ TEST(AttentionBias, KeysBeyondAWindowAreSeenByAllAndCountOnce) {
 }
 
 // Longformer's. Of sequences that are shorter than the dilation, too.
-TEST(AttentionBias, ADilatedWindowIsThatOfItsResidue) {
+TEST(AttentionBias, ADilatedWindowSeesOnlyItsResidue) {
   reference::Random random(9);
   for (int round = 0; round < 40; ++round) {
     Extras extras;

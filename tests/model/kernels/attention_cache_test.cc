@@ -97,7 +97,7 @@ TEST(StoreKeysValues, TakesABatchOfSeveralSequences) {
 
 // A prompt in chunks of any size gives the same attention, to the bit: a token's arithmetic does not depend
 // on the tokens beside it.
-TEST(PagedAttention, OfAPromptInChunksEqualsThatOfTheWholePrompt) {
+TEST(PagedAttention, GivesTheSameResultForAPromptInChunks) {
   constexpr std::size_t kLength = 41;
   const std::vector<std::size_t> kv_of_head = {0, 0, 1, 1, 1};
   const std::size_t width = kv_of_head.size() * kShape.key_dim;
@@ -121,7 +121,7 @@ TEST(PagedAttention, OfAPromptInChunksEqualsThatOfTheWholePrompt) {
 }
 
 // A token sees its block and those before it: as if each block saw all up to its end.
-TEST(PagedAttention, ByBlocksEqualsThatOfEveryBlockSeeingAllUpToItsEnd) {
+TEST(PagedAttention, ByBlocksSeesEachBlockUpToItsEnd) {
   constexpr std::size_t kLength = 41;
   const std::vector<std::size_t> kv_of_head = {0, 0, 1, 1, 1};
   const std::size_t width = kv_of_head.size() * kShape.key_dim;
@@ -143,7 +143,7 @@ TEST(PagedAttention, ByBlocksEqualsThatOfEveryBlockSeeingAllUpToItsEnd) {
   }
 }
 
-TEST(AttentionScratch, DoesNotGrowWithTheLengthOfTheSequenceButForItsBlockTable) {
+TEST(AttentionScratch, GrowsWithTheSequenceOnlyByItsBlockTable) {
   const kernels::KvLayout layout{KvType::bf16, 2, 32, 64, 64};
   const std::vector<std::size_t> kv_of_head = {0, 0, 0, 0, 1, 1, 1, 1};
   const std::size_t short_one = kernels::attention_scratch(kv_of_head, layout, 1);

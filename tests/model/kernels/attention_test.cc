@@ -47,14 +47,14 @@ std::vector<std::size_t> grouped(std::size_t heads, std::size_t group, std::size
   return kv_of_head;
 }
 
-TEST(PagedAttention, OfAWholePromptEqualsTheReferenceAtLengthsAroundTheBlockSize) {
+TEST(PagedAttention, EqualsTheReferenceForPromptsAroundTheBlockSize) {
   for (const std::size_t length : {1U, 2U, 3U, 4U, 5U, 7U, 8U, 9U, 15U, 16U, 17U, 31U, 33U, 64U, 65U}) {
     PagedSequences sequences(length, {.kv_heads = 2, .key_dim = 8, .block_size = 4}, {length});
     sequences.expect_attention({length}, grouped(4, 2), {}, kTolerance);
   }
 }
 
-TEST(PagedAttention, OfOneTokenSeesEverythingBeforeIt) {
+TEST(PagedAttention, EqualsTheReferenceForOneTokenAfterAnyContext) {
   for (const std::size_t length : {1U, 31U, 32U, 33U, 100U}) {
     PagedSequences sequences(length, {.kv_heads = 1, .key_dim = 16, .block_size = 32}, {length});
     sequences.expect_attention({1}, grouped(3, 3), {}, kTolerance);
@@ -169,7 +169,7 @@ TEST(PagedAttention, AddsABiasThatFallsWithTheDistance) {
 }
 
 // The cases have whole tiles of keys and positions for a matrix unit, and rows that fill no tile.
-TEST(PagedAttention, OfABf16CacheInWholeTilesEqualsTheReference) {
+TEST(PagedAttention, EqualsTheReferenceForWholeTilesOfABf16Cache) {
   for (const std::size_t head_dim : {32U, 64U, 96U}) {
     for (const std::size_t block_size : {32U, 64U, 128U, 160U}) {
       PagedSequences sequences(head_dim, {2, head_dim, block_size, KvType::bf16}, {67, 300, 1});
@@ -186,7 +186,7 @@ TEST(PagedAttention, OfABf16CacheInWholeTilesEqualsTheReference) {
   sequences.expect_attention({50}, grouped(71, 71), {}, kPairTolerance);
 }
 
-TEST(PagedAttention, OfABf16CacheEqualsTheReferenceOnRoundedKeysAndValues) {
+TEST(PagedAttention, EqualsTheReferenceOnABf16CachesRoundedKeysAndValues) {
   for (const std::size_t head_dim : {2U, 7U, 16U, 33U, 64U, 80U}) {
     for (const std::size_t block_size : {1U, 7U, 16U, 32U, 48U}) {
       PagedSequences sequences(head_dim, {2, head_dim, block_size, KvType::bf16}, {67, 300});
@@ -198,7 +198,7 @@ TEST(PagedAttention, OfABf16CacheEqualsTheReferenceOnRoundedKeysAndValues) {
   }
 }
 
-TEST(PagedAttention, OfAnInt8CacheEqualsTheReferenceOnRoundedKeysAndValues) {
+TEST(PagedAttention, EqualsTheReferenceOnAnInt8CachesRoundedKeysAndValues) {
   for (const std::size_t head_dim : {2U, 7U, 16U, 33U, 64U, 80U}) {
     for (const std::size_t block_size : {1U, 7U, 16U, 32U, 48U}) {
       PagedSequences sequences(head_dim, {2, head_dim, block_size, KvType::int8}, {67, 300});
@@ -231,7 +231,7 @@ TEST(PagedAttention, SplitsALongContextAmongThreads) {
   }
 }
 
-TEST(PagedAttention, ComputesBidirectionalSequencesBesideCausalOnes) {
+TEST(PagedAttention, ComputesBidirectionalAndCausalSequencesTogether) {
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
     for (const std::optional<std::size_t> window :
          {std::optional<std::size_t>(), std::optional<std::size_t>(5)}) {
@@ -273,7 +273,7 @@ TEST(PagedAttention, SurvivesScoresFarFromZero) {
 }
 
 // An int8 cache has no bytes for what is no number.
-TEST(PagedAttention, OfAQueryThatIsNoNumberIsNoneAndOfATinyOneIsOne) {
+TEST(PagedAttention, GivesNanForANanQueryAndANumberForATinyOne) {
   const kernels::KvLayout layout{KvType::int8, 1, 32, 32, 32};
   std::vector<std::byte> memory(layout.block_bytes());
   const kernels::PagedCache cache{layout, memory.data(), layout.block_bytes()};

@@ -267,13 +267,13 @@ void expect_copies(std::size_t decays) {
   }
 }
 
-TEST(DeltaRule, CopiesTheStateBehindAToken) {
+TEST(DeltaRule, CopiesTheStateAfterAToken) {
   expect_copies(1);
   expect_copies(12);
 }
 
 // Products of decays become zero, not NaN.
-TEST(DeltaRule, ForgetsWhatVeryStrongDecaysLeaveNothingOf) {
+TEST(DeltaRule, StaysFiniteWithVeryStrongDecays) {
   const DeltaProblem problem(16, 16, 130, true, 1);
   for (std::size_t token = 0; token < 130; ++token) problem.decays()(token, 0) = 1e-30F;
   std::vector<float> state = used_memory(problem.state_floats());
@@ -326,7 +326,7 @@ TEST(CausalConvolution, EqualsTheReferenceForEveryNumberOfTapsAndChannels) {
   }
 }
 
-TEST(CausalConvolution, RemembersWhatPiecesNeedOfEarlierOnes) {
+TEST(CausalConvolution, RemembersInputsForLaterPieces) {
   constexpr std::size_t kTaps = 4;
   Random random(3);
   const RandomTensor x(random, 20, 24);
@@ -387,7 +387,7 @@ TEST(DeltaGates, KeepDecaysAboveTheirFloor) {
   EXPECT_EQ(strength[1], 2.0F);
 }
 
-TEST(Gates, ScaleAsManyElementsAsTheyAreFor) {
+TEST(Gates, ScaleTheElementsOfTheirGroups) {
   const std::vector<float> gate = {0.0F, 100.0F, -100.0F, 1.0F};
   std::vector<float> by_softplus = {1.0F, 2.0F, 3.0F, 4.0F, 5.0F, 6.0F, 7.0F, 8.0F};
   std::vector<float> by_sigmoid = by_softplus;

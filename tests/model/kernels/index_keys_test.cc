@@ -198,7 +198,7 @@ TEST(ChooseHighest, EqualsASortWithManyEqualScores) {
   }
 }
 
-TEST(ChooseHighest, TakesZerosOfBothSignsAsEqualAndNumbersThatAreNone) {
+TEST(ChooseHighest, TreatsZerosOfBothSignsAsEqualAndAcceptsNan) {
   EXPECT_EQ(chosen_of({-0.0F, 0.0F, -0.0F, 0.0F}, 2), (std::vector<std::int32_t>{0, 1}));
   EXPECT_EQ(chosen_of({-1.0F, -0.0F, 0.0F, 1.0F, -2.0F}, 2), (std::vector<std::int32_t>{1, 3}));
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -294,7 +294,7 @@ std::vector<std::byte> blocks_with(const KvLayout& layout, const RandomTensor& k
   return memory;
 }
 
-TEST(CopyLatents, GivesTheCacheOfTheChosenTokensAlone) {
+TEST(CopyLatents, CopiesOnlyTheChosenTokens) {
   const std::vector<std::int32_t> chosen = {0, 1, 4, 7, 8, 17, 31, 32, 33, 60, 61, 88, 89};
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
     for (const std::size_t block_size : {1U, 2U, 5U, 16U, 32U}) {
@@ -319,7 +319,7 @@ TEST(CopyLatents, GivesTheCacheOfTheChosenTokensAlone) {
 }
 
 // Attention multiplies rows behind the last one by weights of zero, in pairs.
-TEST(CopyLatents, LeavesNothingBehindTheLastRowOfABlock) {
+TEST(CopyLatents, ClearsTheRowsAfterTheLastOneOfABlock) {
   const std::vector<std::int32_t> chosen = {3, 4, 9};
   for (const std::size_t block_size : {3U, 8U}) {
     const KvLayout layout = layout_of(KvType::bf16, block_size, 16);

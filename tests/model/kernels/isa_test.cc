@@ -22,7 +22,7 @@ TEST(Isa, TheEnvironmentVariableChoosesIt) {
   EXPECT_EQ(name_of(active_isa()), wanted == nullptr ? name_of(best_isa()) : wanted);
 }
 
-TEST(Isa, OfTwoMachinesIsTheBestThatBothHave) {
+TEST(Isa, CommonToTwoMachinesIsTheBestOfBoth) {
   const Isa own = active_isa();
   const bool fast = bf16_pairs_are_fast();
   EXPECT_EQ(common_isa(own, fast), own);
@@ -44,7 +44,7 @@ TEST(Isa, OfTwoMachinesIsTheBestThatBothHave) {
 }
 
 // The program checks this before it uses a matrix unit. Emulated tiles must pass, too.
-TEST(Isa, TilesWorkWhereItHasThem) {
+TEST(Isa, TilesWorkIfTheIsaHasThem) {
   const TileKernels* tiles = tile_kernels();
   EXPECT_EQ(tiles != nullptr, active_isa() == Isa::amx || active_isa() == Isa::amx_emulated);
   if (tiles != nullptr) {

@@ -58,7 +58,7 @@ TEST(LatentAttentionKernel, TakesAnyNumberOfHeads) {
 }
 
 // With two threads and one tile the context is split.
-TEST(LatentAttentionKernel, OfOneTokenSeesALongContext) {
+TEST(LatentAttentionKernel, EqualsTheReferenceForOneTokenAfterALongContext) {
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
     for (const std::size_t key_dim : {40U, 64U}) {
       PagedSequences sequences(1, {1, key_dim, 32, type, 32, true}, {2000});
@@ -68,7 +68,7 @@ TEST(LatentAttentionKernel, OfOneTokenSeesALongContext) {
 }
 
 // A value's scale over that of the rest would be infinite, or neither a number.
-TEST(LatentAttentionKernel, TakesARestOfZerosOrNearlyNone) {
+TEST(LatentAttentionKernel, AcceptsARestOfZerosOrTinyValues) {
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
     for (const float magnitude : {0.0F, 1e-36F}) {
       PagedSequences sequences(1, {1, 64, 32, type, 32, true}, {50});
@@ -79,7 +79,7 @@ TEST(LatentAttentionKernel, TakesARestOfZerosOrNearlyNone) {
   }
 }
 
-TEST(LatentAttentionKernel, OfAPromptInChunksEqualsThatOfTheWholePrompt) {
+TEST(LatentAttentionKernel, GivesTheSameResultForAPromptInChunks) {
   constexpr std::size_t kLength = 41;
   for (const auto& [type, value_dim] :
        {std::pair{KvType::f32, 48U}, {KvType::bf16, 48U}, {KvType::int8, 48U}, {KvType::int8, 32U}}) {
@@ -105,7 +105,7 @@ TEST(LatentAttentionKernel, OfAPromptInChunksEqualsThatOfTheWholePrompt) {
 }
 
 // DeepSeek-V3: 512 + 64 numbers a token, where 128 heads of keys (128 + 64) and values (128) would be 40,960.
-TEST(LatentAttentionKernel, CacheIsSmallerThanThatOfItsHeadsBySeveralTens) {
+TEST(LatentAttentionKernel, CacheIsManyTimesSmallerThanThatOfItsHeads) {
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
     const kernels::KvLayout latent{type, 1, 32, 576, 512, true};
     const kernels::KvLayout heads_apart{type, 128, 32, 192, 128};

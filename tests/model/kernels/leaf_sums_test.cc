@@ -42,7 +42,7 @@ struct Case {
 constexpr Case kCases[] = {{16, 48},  {32, 160},  {64, 256},   {80, 400},
                            {96, 288}, {128, 700}, {256, 1024}, {7, 35}};
 
-TEST(LeafSums, OfSlicesAddUpToTheBitsOfTheWhole) {
+TEST(LeafSums, HaveTheBitsOfTheWholeAfterAddingSlices) {
   for (const WeightType type : kTypes) {
     for (const auto& [leaf, in] : kCases) {
       for (const std::size_t tokens : {1U, 5U, 33U, 70U}) {

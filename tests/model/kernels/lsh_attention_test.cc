@@ -208,7 +208,7 @@ TEST(LshAttention, ComposesBucketsOfFactors) {
 }
 
 // Also more of them than there are chunks, some of which then count twice.
-TEST(LshAttention, SeesAsManyNeighboursAsAreAskedFor) {
+TEST(LshAttention, SeesTheRequestedNumberOfNeighbours) {
   for (const std::size_t before : {0U, 2U, 5U}) {
     for (const std::size_t after : {0U, 1U, 3U})
       expect_attention(before * 10 + after, {50, 2, 6, 16, before, after, 2, {4}});

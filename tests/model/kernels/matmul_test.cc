@@ -175,7 +175,7 @@ TEST(Matmul, TakesRowsThatAreFurtherApartThanTheyAreWide) {
 }
 
 // Panels that do not fit into the cache together are worked on in groups, and shared by threads.
-TEST(Matmul, OfManyPanelsEqualsTheReference) {
+TEST(Matmul, EqualsTheReferenceForManyPanels) {
   for (const WeightType type : kTypes) {
     expect_product(type, 1, 1500, 333, 0);
     expect_product(type, 20, 1500, 333, 1);
@@ -183,7 +183,7 @@ TEST(Matmul, OfManyPanelsEqualsTheReference) {
 }
 
 // Sums of tiles are in registers over a slab of 256 features, or all of them, and wait for the next.
-TEST(Matmul, OfManyFeaturesEqualsTheReference) {
+TEST(Matmul, EqualsTheReferenceForManyFeatures) {
   for (const WeightType type : kTypes) {
     expect_product(type, 20, 2081, 17, 0);
     expect_product(type, 45, 4129, 49, 0);
@@ -199,7 +199,7 @@ TEST(Matmul, InSeveralPassesEqualsTheReference) {
   }
 }
 
-TEST(Matmul, OfGatesAndUpsEqualsTheirProductActivated) {
+TEST(Matmul, GatedEqualsTheActivatedProduct) {
   for (const WeightType type : kTypes) {
     for (const auto& [tokens, in_features, size] :
          {std::array<std::size_t, 3>{17, 40, 16}, {33, 300, 48}, {530, 520, 320}, {530, 40, 1024}}) {
@@ -229,7 +229,7 @@ TEST(Matmul, OfGatesAndUpsEqualsTheirProductActivated) {
 
 // A gated product can write its output as tiles for the next product. The tiles hold the values that the next
 // product would have rounded itself, and zeros after the last token.
-TEST(Matmul, OfGatesAndUpsInTilesIsTheNextProductsInput) {
+TEST(Matmul, GatedWritesTilesForTheNextProduct) {
   for (const WeightType type : kTypes) {
     for (const auto& [tokens, in_features, size] :
          {std::array<std::size_t, 3>{17, 40, 32}, {33, 300, 96}, {531, 520, 320}, {49, 64, 1024}}) {
@@ -268,7 +268,7 @@ TEST(Matmul, OfGatesAndUpsInTilesIsTheNextProductsInput) {
   }
 }
 
-TEST(Matmul, OfFewerTokensNeedsNoMoreScratch) {
+TEST(Matmul, NeedsNoMoreScratchForFewerTokens) {
   for (const WeightType type : kTypes) {
     for (const std::size_t in_features : {1U, 40U, 64U, 1000U, 2048U, 11008U}) {
       for (std::size_t tokens = 1; tokens < 70; ++tokens) {
@@ -280,7 +280,7 @@ TEST(Matmul, OfFewerTokensNeedsNoMoreScratch) {
   }
 }
 
-TEST(Matmul, OfNoInputFeaturesIsZero) {
+TEST(Matmul, IsZeroWithoutInputFeatures) {
   for (const WeightType type : kTypes) {
     for (const std::size_t tokens : {1U, 20U}) {
       std::vector<float> y(tokens * 40, std::numeric_limits<float>::quiet_NaN());
@@ -294,7 +294,7 @@ TEST(Matmul, OfNoInputFeaturesIsZero) {
 
 // Quantized sums stay within their integers: the largest elements of both operands, of either sign.
 // Scales are 1 and every sum fits in a float, so no instruction set may differ by a bit.
-TEST(Matmul, OfIntegersIsExactWithEveryInstructionSet) {
+TEST(Matmul, IsExactForIntegersWithEveryInstructionSet) {
   constexpr std::size_t kOut = 37;
   for (const auto& [type, largest] : {std::pair{WeightType::int8, 127}, {WeightType::int4, -8}}) {
     for (const std::size_t in : {32U, 96U, 512U}) {

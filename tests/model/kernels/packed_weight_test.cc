@@ -81,7 +81,7 @@ TEST(PackedWeight, HoldsEveryElementUpToTheRoundingOfItsType) {
   }
 }
 
-TEST(PackedWeight, LosesNothingOfWhatItsTypeCanHold) {
+TEST(PackedWeight, KeepsValuesThatItsTypeCanRepresent) {
   std::vector<float> values;
   for (int i = -60; i < 68; ++i) values.push_back(static_cast<float>(i) * 0.125F);
   const TensorView<const float> rows(values.data(), 2, 64);
@@ -110,7 +110,7 @@ std::vector<std::byte> packed(WeightType type, const StoredRows& rows) {
 }
 
 // Bit by bit, in strips that are whole and in others.
-TEST(PackedWeight, OfHalvesIsThatOfTheSameFloats) {
+TEST(PackedWeight, HasTheSameBytesFromHalvesAndFloats) {
   Random random(2);
   for (const std::size_t rows : {5U, 16U, 40U}) {
     for (const std::size_t columns : {1U, 63U, 64U, 100U, 640U}) {
@@ -150,7 +150,7 @@ TEST(PackedWeight, RoundsToF16AsOneNumberIsRounded) {
 
 // If two elements have the largest magnitude, 4 bits hold the first one exactly. The scale's other end is 7,
 // not 8.
-TEST(PackedWeight, OfInt4HoldsTheFirstOfTheLargest) {
+TEST(PackedWeight, WithInt4KeepsTheFirstOfTwoLargestElements) {
   for (const float first : {2.0F, -2.0F}) {
     for (const std::size_t place : {0U, 3U, 15U, 16U, 30U}) {
       std::vector<float> values(3 * 32, 0.25F);
@@ -164,14 +164,14 @@ TEST(PackedWeight, OfInt4HoldsTheFirstOfTheLargest) {
 }
 
 // Its group's scale is made of the others.
-TEST(PackedWeight, OfInt8HoldsWhatIsNoNumberAsZero) {
+TEST(PackedWeight, WithInt8StoresNanAsZero) {
   std::vector<float> values(64, 0.5F);
   values[3] = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> out = packed_and_unpacked(WeightType::int8, {values.data(), 1, values.size()});
   for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(out[i], i == 3 ? 0.0F : 0.5F, 1e-3F) << i;
 }
 
-TEST(PackedWeight, OfZerosIsZero) {
+TEST(PackedWeight, KeepsZeros) {
   const std::vector<float> zeros(3 * 70, 0.0F);
   for (const WeightType type : kTypes) EXPECT_EQ(packed_and_unpacked(type, {zeros.data(), 3, 70}), zeros);
 }
@@ -214,7 +214,7 @@ TEST(Half, RoundsToTheNearestAndTiesToEven) {
 }
 
 // Groups that no rounding of ours would give: their largest element is not at the end of the scale.
-TEST(PackedWeight, TakesGroupsOverAsTheyAre) {
+TEST(PackedWeight, KeepsQuantizedGroupsUnchanged) {
   Random random(6);
   for (const WeightType type : {WeightType::int8, WeightType::int4}) {
     const std::size_t end = type == WeightType::int8 ? 128 : 8;  // elements are in [-end, end)

@@ -54,7 +54,7 @@ TEST(QuantizedWeight, HoldsTheFormatsValuesBitForBit) {
 
 // Bytes of 256 elements in a file. IQ4_XS has scales of 6 bits there, and of 8 in memory. NVFP4 has 144
 // there, and 4 more in memory.
-TEST(QuantizedWeight, TakesNoMoreMemoryThanTheFile) {
+TEST(QuantizedWeight, NeedsNoMoreMemoryThanTheFile) {
   for (const auto& [type, stored] :
        {std::pair{WeightType::q4_k, 144}, {WeightType::q5_k, 176},  {WeightType::q6_k, 210},
         {WeightType::q3_k, 110},          {WeightType::q2_k, 84},   {WeightType::q4_1, 160},

@@ -42,12 +42,12 @@ TEST(Rotate, TurnsEveryHeadByItsTokensAngles) {
   expect_rotation(1, 1, 128, 64, 0);
 }
 
-TEST(Rotate, LeavesTheRestOfAHeadAlone) {
+TEST(Rotate, LeavesTheRestOfAHeadUnchanged) {
   for (std::size_t half = 0; half <= 12; ++half) expect_rotation(3, 2, 24, half, 0);
 }
 
 // Queries and keys are columns of one product.
-TEST(Rotate, LeavesTheColumnsBesideItsOwnAlone) { expect_rotation(5, 3, 12, 6, 11); }
+TEST(Rotate, LeavesOtherColumnsUnchanged) { expect_rotation(5, 3, 12, 6, 11); }
 
 // RotatePairs rotates neighbours by the same angles as Rotate does halves.
 TEST(RotatePairs, TurnsNeighboursAsRotateTurnsHalves) {
@@ -76,7 +76,7 @@ TEST(RotatePairs, TurnsNeighboursAsRotateTurnsHalves) {
   }
 }
 
-TEST(Rotate, TakesManyTokensAndNone) {
+TEST(Rotate, AcceptsManyTokensAndNoTokens) {
   expect_rotation(900, 3, 64, 32, 0);
   kernels::rotate(TensorView<float>(nullptr, 0, 16), 8, TensorView<const float>(nullptr, 0, 4),
                   TensorView<const float>(nullptr, 0, 4));

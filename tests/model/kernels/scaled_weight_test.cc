@@ -155,7 +155,7 @@ void expect_product(const ScaledCase& of, std::size_t tokens, std::size_t column
   }
 }
 
-TEST(ScaledWeight, ProductsAreThoseOfItsValuesUpToTheRoundingOfFloats) {
+TEST(ScaledWeight, ProductsMatchItsValuesUpToFloatRounding) {
   for (const ScaledCase& of : kCases) {
     for (const std::size_t columns : {1U, 31U, 129U, 600U}) {
       for (const std::size_t tokens : {1U, 2U, 3U, 5U, 17U}) expect_product(of, tokens, columns, 37);

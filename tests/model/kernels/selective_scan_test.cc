@@ -136,7 +136,7 @@ TEST(SelectiveScan, HasTheSameBitsInAnySteps) {
   EXPECT_EQ(cut.state, whole.state);
 }
 
-TEST(SelectiveScan, HasTheSameBitsHoweverChannelsAreDivided) {
+TEST(SelectiveScan, HasTheSameBitsForAnyDivisionOfChannels) {
   ScanProblem whole(9, 40, 16);
   whole.run(0, whole.tokens);
   for (const auto& [first, count] : {std::pair<std::size_t, std::size_t>{0, 3}, {3, 21}, {24, 16}}) {

@@ -130,7 +130,7 @@ TEST(Streams, AreAttendedToByTheirNormedProducts) {
   EXPECT_CLOSE(TensorView<const float>(weights.data(), kRows, kCount), expected, 10 * kFloatNoise);
 }
 
-TEST(Streams, GetTheMagnitudeOfAnotherStreamUnlessTheyAreAlmostZero) {
+TEST(Streams, GetTheMagnitudeOfAnotherStreamIfTheyAreNotAlmostZero) {
   constexpr std::size_t kSize = 50;
   constexpr float kLeast = 1e-5F;
   Random random(2);
@@ -176,7 +176,7 @@ TEST(GateCutoff, IsSomeStandardDeviationsAboveTheMean) {
 }
 
 // Ranks have different leaves, of which the last one of all columns may be narrower.
-TEST(GateCutoff, AddsUpLeavesToTheSameBitsWhereverRanksDivideThem) {
+TEST(GateCutoff, AddsUpLeavesToTheSameBitsForAnyDivision) {
   constexpr std::size_t kColumns = 75;
   constexpr std::size_t kLeaf = 16;
   Random random(4);

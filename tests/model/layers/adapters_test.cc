@@ -67,7 +67,7 @@ TEST_P(AdapterFixtures, GiveTheLogitsInHalfBatches) {
   EXPECT_LE(decoder.difference(decoder.append(fixture_.prompt), fixture_.rows), kTolerance);
 }
 
-TEST_P(AdapterFixtures, LeaveOtherRowsAsTheyAre) {
+TEST_P(AdapterFixtures, LeaveOtherRowsUnchanged) {
   if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
   const auto source = open_with(fixture_.base, {peft(fixture_)});
   const auto base = open_checkpoint(fixture_.base);
@@ -98,7 +98,7 @@ TEST_P(AdapterFixtures, GiveTheSameBitsOnAnyNumberOfRanks) {
 }
 
 // Two adapters in one model, each with rows of its own, need as much memory as the model has counted.
-TEST_P(AdapterFixtures, WorkBesideOtherAdapters) {
+TEST_P(AdapterFixtures, WorkTogetherWithOtherAdapters) {
   if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
   AdapterOptions none = peft(fixture_, "none");
   none.scale = 0.0;
@@ -178,7 +178,7 @@ nlohmann::json tensor(const std::string& name, const std::vector<std::size_t>& s
 
 #define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
-TEST(PeftAdapter, RefusesByNameWhatItCannotDo) {
+TEST(PeftAdapter, RejectsUnsupportedFieldsByName) {
   ChangedAdapter adapter;
   EXPECT_EQ(adapter.error(), "");
   const std::pair<std::string, nlohmann::json> refused[] = {

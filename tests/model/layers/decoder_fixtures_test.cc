@@ -61,7 +61,7 @@ TEST_P(FamilyFixture, GivesTheGreedyTokensExactly) {
 class LlamaFixture : public FamilyFixture {};
 
 // The naive decoder that other tests compare with is itself right. One rank is enough for that.
-TEST_P(LlamaFixture, IsWhatTheNaiveDecoderComputesToo) {
+TEST_P(LlamaFixture, MatchesTheNaiveDecoder) {
   if (comm_.size() != 1) GTEST_SKIP() << "no ranks in it";
   reference::Llama llama(config_, *source_);
   const reference::Matrix logits = llama.logits(GetParam().prompt);

@@ -224,7 +224,7 @@ TEST(Model, ReadsEveryParameterThatItCountsOnce) {
 }
 
 // Compares the model's memory with the shape that `inspect` and the memory check use.
-TEST(Model, TakesAsMuchMemoryAsItsShapeSays) {
+TEST(Model, UsesTheMemoryOfItsShape) {
   Communicator& comm = test::world();
   constexpr std::size_t kLength = 64;
   // Several ranks wait for each other in each of many steps, so they take fewer.

@@ -62,7 +62,7 @@ TEST(Falcon, OverRanksEqualsTheNaiveDecoderInAllItsVariants) {
 }
 
 // The naive decoder is itself right where there are fixtures.
-TEST(Falcon, FixturesAreWhatTheNaiveDecoderComputes) {
+TEST(Falcon, FixturesMatchTheNaiveDecoder) {
   if (test::world().size() != 1) GTEST_SKIP() << "no ranks in it";
   for (const reference::Fixture& fixture : reference::fixtures_of({"FalconForCausalLM"})) {
     const auto source = SafetensorsCheckpoint::open(fixture.folder);

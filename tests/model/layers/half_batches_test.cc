@@ -96,7 +96,7 @@ Saves saves(const Batch& batch, std::size_t first_row = 0) {
   return all;
 }
 
-TEST(HalvesOf, HaveTogetherWhatTheWholeHas) {
+TEST(HalvesOf, TogetherEqualTheWhole) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     const RandomBatch random(seed);
     const Batch& whole = random.batch;
@@ -137,7 +137,7 @@ TEST(HalvesOf, AreAboutEquallyLargeAndTheFirstIsNotTheSmallerOne) {
   }
 }
 
-TEST(HalvesOf, DoNotExistWhereATokenMayDependOnALaterOne) {
+TEST(HalvesOf, DoNotExistIfATokenMayDependOnALaterToken) {
   const std::vector<std::int32_t> table(10);
   Batch plain;
   plain.tokens.resize(40);
@@ -164,7 +164,7 @@ TEST(HalvesOf, DoNotExistWhereATokenMayDependOnALaterOne) {
   EXPECT_FALSE(halves_of(batch).has_value());
 }
 
-TEST(HalvesOf, DoNotExistWhereOutputsAreNotInTheOrderOfTokensOrThereIsOneToken) {
+TEST(HalvesOf, DoNotExistForUnorderedOutputsOrASingleToken) {
   const std::vector<std::int32_t> table(10);
   Batch batch;
   batch.tokens.resize(40);

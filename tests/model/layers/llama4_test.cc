@@ -31,7 +31,7 @@ std::string multimodal_file(const SafetensorsCheckpoint& plain) {
   return test::safetensors_file(tensors);
 }
 
-TEST(Llama4, IsReadFromAMultimodalCheckpointOfWhichTheRestIsNotUsed) {
+TEST(Llama4, IsReadFromAMultimodalCheckpointWithUnusedParts) {
   const reference::Fixture fixture = reference::fixture("llama4-scout");
   const auto plain = SafetensorsCheckpoint::open(fixture.folder);
   json text;

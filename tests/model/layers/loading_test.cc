@@ -150,7 +150,7 @@ TEST(Loading, ReadsLittleMoreThanTheFileOverAllRanks) {
 }
 
 // With LeavesNoTensorUnread: every element of every tensor is read once.
-TEST(Loading, ReadsAsManyElementsAsTheRankHolds) {
+TEST(Loading, ReadsOnlyTheRanksElements) {
   Communicator& comm = test::world();
   const TpRank tp{comm.rank(), comm.size()};
   for (const reference::Fixture& fixture : reference::fixtures_of(supported_architectures())) {

@@ -113,7 +113,7 @@ struct WithLayer {
   CheckpointConfig parsed;
 };
 
-TEST(NextTokenLayer, ComputesWhatAModelOfItsBlockComputesOfWhatItReads) {
+TEST(NextTokenLayer, MatchesAModelMadeOfItsBlock) {
   ASSERT_GE(test::fixtures_of_families_with_layer().size(), 2U);
   for (const reference::Fixture& fixture : test::fixtures_of_families_with_layer()) {
     for (const bool own_tables : {true, false}) {
@@ -152,7 +152,7 @@ TEST(NextTokenLayer, ComputesWhatAModelOfItsBlockComputesOfWhatItReads) {
 }
 
 // A state that is not there any more.
-TEST(NextTokenLayer, ReadsZerosWhereThereIsNoState) {
+TEST(NextTokenLayer, ReadsZerosForAMissingState) {
   const reference::Fixture fixture = reference::fixture("deepseek3-yarn");
   const WithLayer checkpoint(fixture);
   const ModelSpec spec = make_next_token_spec(checkpoint.parsed);
@@ -165,14 +165,14 @@ TEST(NextTokenLayer, ReadsZerosWhereThereIsNoState) {
   EXPECT_EQ(missing.logits, given.logits);
 }
 
-TEST(NextTokenLayer, IsNoPartOfTheModelAndKnownNotToBe) {
+TEST(NextTokenLayer, IsListedAmongTheModelsUnusedTensors) {
   const WithLayer checkpoint(reference::fixture("qwen3next"));
   const Model decoder(make_spec(checkpoint.parsed), *checkpoint.source, {0, 1});
   ASSERT_EQ(decoder.unused_tensors().size(), 1U);
   EXPECT_CONTAINS(decoder.unused_tensors().front(), "mtp.");
 }
 
-TEST(NextTokenLayer, OfAnotherShapeIsAnErrorThatNamesIt) {
+TEST(NextTokenLayer, RejectsAndNamesAWrongShape) {
   const auto transpose = [](const json& config, Tensors& tensors) {
     Values& projection = tensors.at(test::layout_of(config).projection + ".weight");
     std::swap(projection.shape[0], projection.shape[1]);

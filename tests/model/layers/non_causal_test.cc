@@ -93,7 +93,7 @@ TEST(NonCausal, DecodersEqualTheNaiveDecoderWithoutAMask) {
 
 // A request's attention to all positions takes another path, whose kernels have references of their own. Its
 // windows have the size of the causal ones; transformers' have a token more on each side.
-TEST(NonCausal, EveryFamilyAttendsToAllPositionsOrNamesWhatCannot) {
+TEST(NonCausal, EveryFamilyAttendsToAllPositionsOrNamesTheObstacle) {
   Communicator& comm = test::world();
   std::set<std::string> refused;
   for (const Fixture& fixture : reference::fixtures_of(supported_architectures())) {

@@ -127,7 +127,7 @@ TEST(Opt, OverRanksEqualsTheNaiveDecoderInAllItsVariants) {
 }
 
 // The naive decoder is itself right where there is a fixture.
-TEST(Opt, FixtureIsWhatTheNaiveDecoderComputes) {
+TEST(Opt, FixtureMatchesTheNaiveDecoder) {
   if (test::world().size() != 1) GTEST_SKIP() << "no ranks in it";
   for (const reference::Fixture& fixture : reference::fixtures_of({"OPTForCausalLM"})) {
     const auto source = SafetensorsCheckpoint::open(fixture.folder);

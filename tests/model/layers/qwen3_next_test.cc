@@ -142,7 +142,7 @@ TEST(Qwen3Next, GoesOnFromAStateThatWasKept) {
   }
 }
 
-TEST(Qwen3Next, HoldsOfEveryKeyHeadWhatItsValueHeadsNeed) {
+TEST(Qwen3Next, KeepsTheKeyHeadsOfItsValueHeads) {
   const Fixture fixture = reference::fixture("qwen3next");
   const ModelSpec spec = make_spec(load_config(fixture.folder));
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
@@ -175,7 +175,7 @@ std::vector<bool> recurrent_layers(const json& config) {
   return layers;
 }
 
-TEST(Qwen3Next, HasAttentionWhereTheConfigSaysSo) {
+TEST(Qwen3Next, HasTheConfigsAttentionLayers) {
   EXPECT_EQ(recurrent_layers(config_with(json::object())), (std::vector<bool>{true, true, true, false}));
   EXPECT_EQ(recurrent_layers(config_with({{"full_attention_interval", 2}})),
             (std::vector<bool>{true, false, true, false}));
@@ -197,7 +197,7 @@ TEST(Qwen3Next, RefusesHeadsThatDoNotMatch) {
             "linear_conv_kernel_dim must be in 1..256 tokens, found 1000; check config.json");
 }
 
-TEST(Qwen3Next, SaysWhatItDoesNotUseOfACheckpointThatPredictsMoreTokens) {
+TEST(Qwen3Next, ListsUnusedTensorsOfACheckpointWithAnMtpLayer) {
   const Fixture fixture = reference::fixture("qwen3next");
   const auto plain = SafetensorsCheckpoint::open(fixture.folder);
   std::vector<test::TestTensor> tensors;

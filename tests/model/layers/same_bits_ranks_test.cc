@@ -194,7 +194,7 @@ TEST(SameBits, OnAnyNumberOfRanks) {
 }
 
 // Contexts that are split among threads, and heads of a rank that share a KV head in different numbers.
-TEST(SameBits, OfLongContextsOnAnyNumberOfRanks) {
+TEST(SameBits, ForLongContextsOnAnyNumberOfRanks) {
   Groups groups;
   constexpr std::size_t kLength = 640;
   CheckpointConfig config;
@@ -217,7 +217,7 @@ TEST(SameBits, OfLongContextsOnAnyNumberOfRanks) {
 }
 
 // Stored groups of 32 are taken over where leaves are whole groups, and nowhere else.
-TEST(SameBits, OfGgufModelsAsStored) {
+TEST(SameBits, ForGgufModelsAsStored) {
   Groups groups;
   for (const Fixture& fixture : reference::gguf_fixtures()) {
     const auto source = GgufCheckpoint::open(fixture.folder / "model.gguf");
@@ -229,7 +229,7 @@ TEST(SameBits, OfGgufModelsAsStored) {
 }
 
 // Types whose elements are codes, in super-blocks that ranks cut.
-TEST(SameBits, OfGgufModelsWithCodes) {
+TEST(SameBits, ForGgufModelsWithCodes) {
   Groups groups;
   constexpr std::array<std::string_view, 6> kTypes = {"IQ3_XXS", "IQ2_S", "IQ1_M", "TQ1_0", "NVFP4", "TQ2_0"};
   const test::TemporaryDirectory directory;
@@ -244,7 +244,7 @@ TEST(SameBits, OfGgufModelsWithCodes) {
 }
 
 // FP8 whose blocks ranks cut, columns in the order of activations, int8.
-TEST(SameBits, OfQuantizedCheckpointsAsStored) {
+TEST(SameBits, ForQuantizedCheckpointsAsStored) {
   Groups groups;
   const test::Plain plain = test::plain_random();
   ModelSpec spec = make_spec(plain.config);

@@ -62,7 +62,7 @@ class FileUnderTest {
 class GgufTypes : public testing::TestWithParam<std::string> {};
 
 // The rows of llama-gqa's ffn_down are whole blocks of 256, so that every type has a matrix.
-TEST_P(GgufTypes, AreReadAsTheirFormatsSay) {
+TEST_P(GgufTypes, AreReadByTheirFormats) {
   const test::TemporaryDirectory directory;
   const std::filesystem::path file = directory.path() / "model.gguf";
   const std::filesystem::path in_f32 = directory.path() / "f32.gguf";
@@ -85,7 +85,7 @@ std::string name_of_type(const testing::TestParamInfo<std::string>& info) { retu
 INSTANTIATE_TEST_SUITE_P(All, GgufTypes, testing::ValuesIn(TypeChoice::names()), name_of_type);
 
 // Their weights are stored in bf16, of which nothing is lost: the expected logits are the original code's.
-TEST(GgufFiles, OfBf16HaveTheLogitsOfTheOriginalModellingCode) {
+TEST(GgufFiles, InBf16HaveTheLogitsOfTheOriginalModellingCode) {
   const test::TemporaryDirectory directory;
   const std::filesystem::path file = directory.path() / "model.gguf";
   for (const char* name : {"llama-gqa-bf16", "qwen2-untied-bf16"}) {
@@ -98,7 +98,7 @@ TEST(GgufFiles, OfBf16HaveTheLogitsOfTheOriginalModellingCode) {
 // precision_test.cc has the bound, of errors in root mean square: rounding to 11 bits gives every product one
 // of 2^-12, and rounding uniform elements to 8 bits one of 2^-8. The largest of some thousand is below six
 // deviations, of logits of 2.4.
-TEST(GgufFiles, OfFewerBitsHaveNearlyTheLogitsOfTheFixture) {
+TEST(GgufFiles, WithFewerBitsHaveNearlyTheLogitsOfTheFixture) {
   const test::TemporaryDirectory directory;
   const std::filesystem::path file = directory.path() / "model.gguf";
   for (const char* name : {"llama-gqa", "gpt2-6heads", "qwen2-tied-14q2kv"}) {

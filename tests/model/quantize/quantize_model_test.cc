@@ -251,7 +251,7 @@ TEST(QuantizeModel, WritesTheSameTensorsFromCheckpointsAndFromTheirGgufFiles) {
 }
 
 // From the definition of the formats, element by element.
-TEST(QuantizeModel, IsReadAsItsFormatsSay) {
+TEST(QuantizeModel, IsReadByItsFormats) {
   const std::filesystem::path mixed = TP_TEST_DATA "/gguf/llama-quant256-Q4_K_M-mixed/model.gguf";
   const TemporaryDirectory directory;
   const std::filesystem::path file = directory.path() / "model.gguf";
@@ -272,7 +272,7 @@ TEST(QuantizeModel, IsReadAsItsFormatsSay) {
   }
 }
 
-TEST(QuantizeModel, TakesOverWhatHasTheTypeAlready) {
+TEST(QuantizeModel, KeepsTensorsThatAlreadyHaveTheType) {
   const std::filesystem::path mixed = TP_TEST_DATA "/gguf/llama-quant256-Q4_K_M-mixed/model.gguf";
   const TemporaryDirectory directory;
   const QuantizeReport report = quantize(mixed, "q4_k", directory.path() / "model.gguf");
@@ -319,7 +319,7 @@ std::string refusal(const std::filesystem::path& model, const std::string& weigh
   return {};
 }
 
-TEST(QuantizeModel, RefusesWhatGgufFilesCannotSay) {
+TEST(QuantizeModel, RejectsModelsThatGgufCannotExpress) {
   EXPECT_EQ(refusal(reference::fixture("gptoss").folder, "f32"),
             "cannot write model as a GGUF file: expected tensors that such files have, found "
             "model.layers.0.mlp.experts.gate_up_proj; use the checkpoint without converting it");

@@ -119,7 +119,7 @@ TEST(DamagedTokenizer, IsRefusedForImpossibleMerges) {
   expect_parts(error_after([](json& j) { j["model"].erase("merges"); }), {"no 'merges' in it"});
 }
 
-TEST(DamagedTokenizer, IsRefusedForModelsThatAreNotSupported) {
+TEST(DamagedTokenizer, IsRejectedForUnsupportedModels) {
   expect_parts(error_after([](json& j) { j["model"]["type"] = "Letters"; }),
                {"cannot use model: found type 'Letters'", "expected BPE, Unigram, WordPiece or WordLevel"});
   expect_parts(error_after([](json& j) { j["model"]["type"] = 3; }), {"model.type"});
@@ -132,7 +132,7 @@ TEST(DamagedTokenizer, IsRefusedForModelsThatAreNotSupported) {
   expect_parts(error_after([](json& j) { j["model"]["fuse_unk"] = "yes"; }), {"model.fuse_unk"});
 }
 
-TEST(DamagedTokenizer, IsRefusedForPartsThatAreNotSupported) {
+TEST(DamagedTokenizer, IsRejectedForUnsupportedParts) {
   for (const char* part : {"normalizer", "pre_tokenizer", "decoder", "post_processor"}) {
     expect_parts(error_after([&](json& j) {
                    j[part] = {{"type", "Nonsense"}};

@@ -147,7 +147,7 @@ class DetokenizerOf : public ::testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(DetokenizerOf, ReturnsWhatAWholeDecodingGives) {
+TEST_P(DetokenizerOf, EqualsDecodingTheWholeList) {
   if (!std::filesystem::exists(folder())) GTEST_SKIP() << folder() << " is not on this machine";
   const Tokenizer tokenizer = Tokenizer::load(folder());
   const nlohmann::json decoder = testing::read_json(folder() / "tokenizer.json")["decoder"];

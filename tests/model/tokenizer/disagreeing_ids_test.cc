@@ -60,7 +60,7 @@ Tokenizer tokenizer_with(const DisagreeingIds& c) {
   return Tokenizer::load(folder.path());
 }
 
-TEST(AddedTokenIds, AreThoseThatTheTokenizersLibraryGives) {
+TEST(AddedTokenIds, MatchTheTokenizersLibrary) {
   for (const DisagreeingIds& c : kDisagreeingIds) {
     SCOPED_TRACE(c.about);
     const Tokenizer tokenizer = tokenizer_with(c);

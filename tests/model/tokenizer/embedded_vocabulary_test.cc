@@ -87,7 +87,7 @@ TEST(EmbeddedVocabulary, MergesByScoreAndFromLeftToRight) {
   EXPECT_EQ(tokenizer.decode(Ids{1, 8, 3, 4, 12, 2}, SkipSpecial::yes), "a\u00e9<tool>");
 }
 
-TEST(EmbeddedVocabulary, PutsControlTokensAroundIfItSaysSo) {
+TEST(EmbeddedVocabulary, AddsControlTokensIfItsFlagsAskForThem) {
   EmbeddedVocabulary embedded = small_sentencepiece();
   const auto encode = [&] {
     return Tokenizer(parts_from_vocabulary(embedded, "x.gguf")).encode("ab", AddSpecial::yes);
@@ -110,7 +110,7 @@ TEST(EmbeddedVocabulary, UnusedTokensHaveNoText) {
   EXPECT_EQ(tokenizer.decode(Ids{'a', 257, 'b'}, SkipSpecial::no), "ab");
 }
 
-TEST(EmbeddedVocabulary, ErrorsSayWhatIsWrong) {
+TEST(EmbeddedVocabulary, ExplainsErrors) {
   const auto error_after = [](const std::function<void(EmbeddedVocabulary&)>& damage, bool sentencepiece) {
     EmbeddedVocabulary embedded =
         sentencepiece ? small_sentencepiece() : embedded_from(testing::byte_level_json({"a b"}), "gpt-2");

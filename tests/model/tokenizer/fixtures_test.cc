@@ -69,7 +69,7 @@ TEST_P(FixtureOf, EncodesTheExpectedIds) {
   }
 }
 
-TEST_P(FixtureOf, EncodesTheIdsOfSentencePieceFromItsModelAlone) {
+TEST_P(FixtureOf, EncodesTheIdsOfSentencePieceFromOnlyItsModel) {
   // The copied folder of a tokenizer may lack the model.
   if (!std::filesystem::exists(folder_ / "tokenizer.model")) folder_ = testing::shared_folder(GetParam());
   if (!std::filesystem::exists(folder_ / "tokenizer.model"))

@@ -116,7 +116,7 @@ TEST(InputText, CannotWriteControlTokensOfAUnigramModel) {
 }
 
 // As Llama 2's tokenizer was published at first: what is looked for in normalized text.
-TEST(InputText, CannotWriteControlTokensThatAreNormalized) {
+TEST(InputText, CannotWriteNormalizedControlTokens) {
   const std::vector<std::string> characters = {"▁", "<", "/", "s", ">", "h", "i"};
   json content = testing::byte_fallback_json(characters, {});
   for (json& token : content["added_tokens"]) token["normalized"] = true;

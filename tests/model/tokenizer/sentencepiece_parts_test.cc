@@ -38,7 +38,7 @@ class UnigramFiles : public ::testing::Test {
   nlohmann::json expected_;
 };
 
-TEST_F(UnigramFiles, OfT5GiveTheTokensOfItsTokenizerJson) {
+TEST_F(UnigramFiles, GiveT5TheTokensOfItsTokenizerJson) {
   copy_model("spiece.model");
   const Tokenizer tokenizer = Tokenizer::load(folder_.path());
   std::size_t compared = 0;
@@ -53,7 +53,7 @@ TEST_F(UnigramFiles, OfT5GiveTheTokensOfItsTokenizerJson) {
   EXPECT_GT(compared, 50U);
 }
 
-TEST_F(UnigramFiles, OfT5HaveSentinelsBehindTheirPieces) {
+TEST_F(UnigramFiles, GiveT5SentinelsAfterItsPieces) {
   copy_model("spiece.model");
   const Tokenizer tokenizer = Tokenizer::load(folder_.path());
   EXPECT_EQ(tokenizer.token_to_id("<extra_id_0>"), static_cast<TokenId>(kPieces + 99));
@@ -62,7 +62,7 @@ TEST_F(UnigramFiles, OfT5HaveSentinelsBehindTheirPieces) {
   EXPECT_EQ(std::ranges::count(ids, static_cast<TokenId>(kPieces + 99)), 1) << "it is a token of its own";
 }
 
-TEST_F(UnigramFiles, OfAnotherClassThanT5AreRefused) {
+TEST_F(UnigramFiles, AreRejectedForClassesOtherThanT5) {
   copy_model("spiece.model");
   folder_.write("tokenizer_config.json", R"({"tokenizer_class": "PegasusTokenizer"})");
   try {

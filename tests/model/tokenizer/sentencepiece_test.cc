@@ -152,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, TokenizerModelOf,
                            return name;
                          });
 
-TEST(TokenizerModel, OfAnyKindGivesTheIdsOfTheLibrary) {
+TEST(TokenizerModel, GivesTheLibrarysIdsForEveryKind) {
   const testing::TemporaryFolder folder;
   std::mt19937 random(5);
   for (int round = 0; round < 150; ++round) {

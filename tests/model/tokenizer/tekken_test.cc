@@ -81,7 +81,7 @@ std::string error_of(const json& content) {
   return "no error";
 }
 
-TEST(Tekken, GivesTheIdsOfItsRanksBehindTheControlTokens) {
+TEST(Tekken, PutsItsRanksAfterTheControlTokens) {
   std::map<std::string, TokenId> ranks;
   const json file = fixture();
   const TokenId size = file["config"]["default_vocab_size"].get<TokenId>() - kControlTokens;
@@ -102,7 +102,7 @@ TEST(Tekken, GivesTheIdsOfItsRanksBehindTheControlTokens) {
   }
 }
 
-TEST(Tekken, HasTheControlTokensOfMistralUnlessTheFileNamesOthers) {
+TEST(Tekken, HasTheControlTokensOfMistralByDefault) {
   const Tokenizer tokenizer = Tokenizer::load(testing::copied_folder("tekken"));
   EXPECT_EQ(tokenizer.bos_id(), 1);
   EXPECT_EQ(tokenizer.eos_id(), 2);
@@ -118,7 +118,7 @@ TEST(Tekken, HasTheControlTokensOfMistralUnlessTheFileNamesOthers) {
   EXPECT_EQ(named.eos_id(), std::nullopt);
 }
 
-TEST(Tekken, ErrorsSayWhatIsWrong) {
+TEST(Tekken, ExplainsErrors) {
   const auto expect = [](const std::function<void(json&)>& damage, const std::string& part) {
     json file = fixture();
     damage(file);

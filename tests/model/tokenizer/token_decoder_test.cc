@@ -95,7 +95,7 @@ TEST(WordPieceDecoder, PutsSpacesBetweenWords) {
   EXPECT_EQ(decoded(word_piece(false), {"I", "do", "n't", "####", "."}), "I do n't## .");
 }
 
-TEST(WordPieceDecoder, CleansUpWhatIsInOneToken) {
+TEST(WordPieceDecoder, CleansUpWithinOneToken) {
   EXPECT_EQ(decoded(word_piece(true), {"I", "do", "n't", ",", "he", "'s", "?", "!", "'"}),
             "I don't, he's?! '");
   EXPECT_EQ(decoded(word_piece(true), {"a", "b . c ' d do not"}), "a b. c'd don't");
@@ -128,7 +128,7 @@ TEST(CtcDecoder, CountsRepeatedTokensOnce) {
   EXPECT_EQ(decoded(ctc(false), {"h", "i", "|", "|", "y"}), "hi|y");
 }
 
-TEST(WordDecoders, AreRefusedBehindAStepThatJoinsTokens) {
+TEST(WordDecoders, AreRejectedAfterAStepThatJoinsTokens) {
   for (const json& part : {word_piece(true), word_end, ctc(true)}) {
     try {
       TokenDecoder::from_json(testing::node_of(sequence({fuse, part})));
@@ -155,7 +155,7 @@ TEST(TokenDecoder, SettlesAllButAnUnfinishedCharacter) {
 }
 
 // Every order of steps, also such as no tokenizer has.
-TEST(TokenDecoder, GivesInPartsWhatTheStepsGiveForWholeLists) {
+TEST(TokenDecoder, MatchesWholeListsInParts) {
   const std::vector<json> steps = {
       fuse,
       byte_fallback,

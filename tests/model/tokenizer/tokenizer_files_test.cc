@@ -52,7 +52,7 @@ TEST(AddedTokensDecoder, HasPossibleIds) {
   expect(error_with("300", 3), "added_tokens_decoder.300");
 }
 
-TEST(SpecialTokens, AreThoseThatTheConfigurationNames) {
+TEST(SpecialTokens, AreNamedByTheConfiguration) {
   json content = testing::byte_level_json({"< s", "<s >"});  // 256 is "<s", 257 "<s>"
   content["added_tokens"] = json::array();
   EXPECT_EQ(testing::load_tokenizer(content).decode(Ids{257, 'a'}, SkipSpecial::yes), "<s>a");
@@ -81,7 +81,7 @@ TEST(AddedTokensFile, AddsTokensToVocabularyFiles) {
   EXPECT_EQ(tokenizer.decode(Ids{259, 260, 262}, SkipSpecial::yes), "hello<tool>");
 }
 
-TEST(AddedTokensFile, AddsTokensToEveryOtherFormatToo) {
+TEST(AddedTokensFile, AddsTokensToEveryOtherFormat) {
   const testing::TemporaryFolder folder;
   folder.write("tokenizer.json", testing::byte_level_json().dump());  // <|end|> is 256
   folder.write("added_tokens.json", R"({"<tool>": 300, "<|end|>": 256})");
@@ -147,7 +147,7 @@ TEST(TokenizerFiles, SayThatALinkHasLostItsTarget) {
 }
 
 // A pointer would make a vocabulary of three words.
-TEST(TokenizerFiles, SayWhatAFileIsThatIsNoVocabulary) {
+TEST(TokenizerFiles, DescribeFilesThatAreNotVocabularies) {
   const std::pair<const char*, const char*> other_files[] = {
       {"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "found a Git LFS pointer"},
       {"<!DOCTYPE html><html>", "found a web page"}};
@@ -190,7 +190,7 @@ TEST_P(VocabularyFilesOf, GiveTheIdsOfTokenizerJson) {
 INSTANTIATE_TEST_SUITE_P(ByteLevel, VocabularyFilesOf, ::testing::Values("gpt2", "qwen2"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST(VocabularyFiles, ErrorsSayWhatIsWrong) {
+TEST(VocabularyFiles, ExplainErrors) {
   const auto error_with = [](const std::string& vocab, const std::string& merges) {
     const testing::TemporaryFolder folder;
     folder.write("vocab.json", vocab);
@@ -208,7 +208,7 @@ TEST(VocabularyFiles, ErrorsSayWhatIsWrong) {
   expect(error_with("{}", ""), "the vocabulary has 0 tokens");
 }
 
-TEST(SentencePiece, OfAFolderRecognisesTheTokensThatItsConfigurationNames) {
+TEST(SentencePiece, RecognisesTokensNamedInTheFoldersConfiguration) {
   const std::filesystem::path source = testing::copied_folder("gemma-style");
   const testing::TemporaryFolder folder;
   for (const char* file : {"tokenizer.model", "tokenizer_config.json"})
@@ -229,7 +229,7 @@ TEST(SentencePiece, OfAFolderRecognisesTheTokensThatItsConfigurationNames) {
   EXPECT_EQ(alone.encode("a<eos>", AddSpecial::yes).back() == *alone.eos_id(), false) << "text is text";
 }
 
-TEST(SentencePiece, ErrorsSayWhatIsWrong) {
+TEST(SentencePiece, ExplainsErrors) {
   const testing::TemporaryFolder folder;
   for (const char* content : {"", "x", "\x0a\xff\xff\xff\xff\x0f", "{}"}) {
     folder.write("tokenizer.model", content);

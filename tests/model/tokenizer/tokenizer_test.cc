@@ -25,7 +25,7 @@ TEST(Tokenizer, EncodesBytesMergesAndSpecialTokens) {
   EXPECT_EQ(tokenizer.vocab_size(), 261u);
 }
 
-TEST(Tokenizer, DecodesWhatItEncodes) {
+TEST(Tokenizer, DecodesEncodedTexts) {
   const Tokenizer byte_level = testing::load_tokenizer(testing::byte_level_json({"t h", "th e", "Ġ the"}));
   const Tokenizer fallback =
       testing::load_tokenizer(testing::byte_fallback_json({"▁", "a", "t"}, {"▁ t", "▁ ▁"}));
@@ -114,7 +114,7 @@ TEST(Tokenizer, ReadsBosEosAndChatTemplateFromItsConfiguration) {
   EXPECT_EQ(without.chat_template(), std::nullopt);
 }
 
-TEST(Tokenizer, ReadsTheMapOfSpecialTokensToo) {
+TEST(Tokenizer, ReadsTheMapOfSpecialTokens) {
   const testing::TemporaryFolder folder;
   folder.write("tokenizer.json", testing::byte_fallback_json({"▁"}, {}).dump());
   folder.write("special_tokens_map.json", R"({"bos_token": {"content": "</s>"}, "eos_token": "</s>"})");
@@ -125,7 +125,7 @@ TEST(Tokenizer, ReadsTheMapOfSpecialTokensToo) {
 }
 
 // DeepSeek's files have no template in tokenizer.json: the class adds BOS.
-TEST(Tokenizer, AddsBosAndEosAsTheFlagsOfLlamasClassSay) {
+TEST(Tokenizer, AddsBosAndEosByTheFlagsOfLlamasClass) {
   const json content = testing::byte_fallback_json({"▁", "a"}, {});
   json config = {{"tokenizer_class", "LlamaTokenizerFast"},
                  {"bos_token", "<s>"},

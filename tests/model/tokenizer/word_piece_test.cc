@@ -201,7 +201,7 @@ TEST(WordPieceFile, KnowsTheSecondOfEqualLines) {
   EXPECT_THROW(tokenizer.id_to_token(3), RequestError);
 }
 
-TEST(WordPieceFile, ErrorsSayWhatIsWrong) {
+TEST(WordPieceFile, ExplainsErrors) {
   const auto error_of = [](const std::string& content) -> std::string {
     try {
       load_vocabulary_file(content);

@@ -126,7 +126,7 @@ TEST_F(GgufCheckpointTest, ReadsOfQuantizedRowsTheBlocksThatTheColumnsTouch) {
   EXPECT_EQ(source->dtype(name), DType::bf16);
 }
 
-TEST_F(GgufCheckpointTest, OffersGroupsOnlyForWholeOnes) {
+TEST_F(GgufCheckpointTest, OffersOnlyWholeGroups) {
   const auto source = open(model("qwen2")
                                .tensor("token_embd.weight", {1, 96}, "Q8_0", std::string(102, '\1'))
                                .tensor("output.weight", {1, 96}, "Q4_0", std::string(54, '\1'))
@@ -145,7 +145,7 @@ TEST_F(GgufCheckpointTest, OffersGroupsOnlyForWholeOnes) {
   EXPECT_EQ(source->group_type(mlp + "gate_proj.weight", {48, 256}), std::nullopt);
 }
 
-TEST_F(GgufCheckpointTest, SaysWhatIsMissingOfAnotherShapeOrOfAnUnreadableType) {
+TEST_F(GgufCheckpointTest, NamesMissingMisshapenAndUnreadableTensors) {
   const auto source = open(model("qwen2")
                                .tensor("blk.0.attn_q.weight", {2, 32}, "F32", counting(64))
                                .tensor("blk.0.attn_k.weight", {1, 256}, "Q8_K", std::string(292, '\1'))
@@ -160,7 +160,7 @@ TEST_F(GgufCheckpointTest, SaysWhatIsMissingOfAnotherShapeOrOfAnUnreadableType) 
   EXPECT_CONTAINS(error("o_proj.weight"), "there is no tensor blk.0.attn_output.weight");
 }
 
-TEST_F(GgufCheckpointTest, TellsTheTypesAndHowTheyAreHeld) {
+TEST_F(GgufCheckpointTest, ReportsStoredTypesAndTypesInMemory) {
   const auto source = open(model("qwen2")
                                .tensor("a", {32}, "F32", counting(32))
                                .tensor("b", {2, 32}, "Q4_0", std::string(36, '\1'))
@@ -186,7 +186,7 @@ TEST_F(GgufCheckpointTest, TellsTheTypesAndHowTheyAreHeld) {
 }
 
 // As GGUF's converters do it, of which only the first is tested with a whole model everywhere.
-TEST_F(GgufCheckpointTest, UndoesWhatTheFamiliesConvertersDid) {
+TEST_F(GgufCheckpointTest, UndoesTheFamiliesConverters) {
   const auto gemma = open(model("gemma2").tensor("output_norm.weight", {2}, "F32", counting(2)));
   EXPECT_EQ(read(*gemma, "model.norm.weight", {1, 2}, {{0, 1}, {0, 2}}), (std::vector<float>{-1, 0}));
 
@@ -298,7 +298,7 @@ TEST_F(GgufCheckpointTest, RefusesHeadsThatDoNotFitTheMetadata) {
 }
 
 // These names are used to find tensors that a model doesn't use.
-TEST_F(GgufCheckpointTest, TellsTheNamesThatItsTensorsHaveInACheckpoint) {
+TEST_F(GgufCheckpointTest, ListsItsTensorsByTheirNamesInACheckpoint) {
   const auto source = open(model("qwen3moe")
                                .tensor("token_embd.weight", {1, 1}, "F32", counting(1))
                                .tensor("rope_freqs.weight", {1}, "F32", counting(1))

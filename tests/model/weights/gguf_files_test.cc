@@ -39,7 +39,7 @@ TEST(FindGguf, TakesAFileOrTheOnlyModelOfAFolder) {
   EXPECT_EQ(find_gguf(folder.path()), std::nullopt);
 }
 
-TEST(FindGguf, TakesTheFirstPartWhicheverIsGiven) {
+TEST(FindGguf, TakesTheFirstPartForAnyPart) {
   const TemporaryDirectory folder;
   for (int number = 1; number <= 3; ++number)
     folder.write(fmt::format("m-{:05}-of-00003.gguf", number), part(number - 1, fmt::format("t{}", number)));
@@ -54,7 +54,7 @@ TEST(FindGguf, TakesTheFirstPartWhicheverIsGiven) {
   EXPECT_EQ(files.name(), "m-00001-of-00003.gguf and 2 more");
 }
 
-TEST(GgufFiles, SaysWhichPartIsMissingWrongOrMisnamed) {
+TEST(GgufFiles, NamesMissingWrongOrMisnamedParts) {
   const TemporaryDirectory folder;
   const auto first = folder.write("m-00001-of-00003.gguf", part(0, "a"));
   const auto error = [](const std::filesystem::path& path) {

@@ -65,7 +65,7 @@ constexpr Known kKnown[] = {
     {"IQ4_NL", 0.0762}, {"IQ4_XS", 0.0767}, {"MXFP4", 0.1144},
 };
 
-TEST(GgufQuantize, IsNoLessExactThanGgmlForAllTypes) {
+TEST(GgufQuantize, IsAtLeastAsExactAsGgmlForAllTypes) {
   for (const Known& known : kKnown) {
     const GgufType& type = *find_gguf_type(known.type);
     ASSERT_TRUE(can_quantize(type)) << known.type;
@@ -134,7 +134,7 @@ std::vector<float> rounded_to_nearest(const Naive& type, std::span<const float> 
   return values;
 }
 
-TEST(GgufQuantize, SearchesBetterScalesThanThoseThatSpanTheGroups) {
+TEST(GgufQuantize, FindsBetterScalesThanTheGroupsMaxima) {
   const std::vector<float> row = normal_row(1 << 16, 7);
   for (const Naive& naive : kNaive) {
     const double nearest = relative_error(rounded_to_nearest(naive, row), row);

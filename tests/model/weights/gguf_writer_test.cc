@@ -31,7 +31,7 @@ GgufValues some_values() {
   return values;
 }
 
-TEST(GgufWriter, WritesWhatTheReaderReads) {
+TEST(GgufWriter, WritesFilesForTheReader) {
   const TemporaryDirectory directory;
   const std::filesystem::path path = directory.path() / "model.gguf";
   const std::vector<GgufOutput> tensors = {{"a.weight", {2, 64}, *find_gguf_type("Q8_0")},

@@ -203,7 +203,7 @@ TEST(GroupCheckpoint, TakesExponentsForScalesOfF8) {
 }
 
 // With one scale, with one for every row, and with blocks, whose scales have four dimensions.
-TEST(GroupCheckpoint, ReadsWhatModelOptWrites) {
+TEST(GroupCheckpoint, ReadsModelOptsFiles) {
   const auto expect = [](const nlohmann::json& config, std::size_t block_rows, std::size_t block_columns,
                          const std::vector<std::size_t>& shape) {
     SCOPED_TRACE(config.dump());
@@ -218,7 +218,7 @@ TEST(GroupCheckpoint, ReadsWhatModelOptWrites) {
   expect({{"quant_method", "modelopt"}, {"quant_algo", "fp8_pb_wo"}}, 128, 128, {3, 1, 2, 1});
 }
 
-TEST(GroupCheckpoint, ReadsModelsOfSeveralPrecisionsAsTheirTensorsSay) {
+TEST(GroupCheckpoint, ReadsModelsOfSeveralPrecisionsByTheirTensors) {
   constexpr MatrixShape kShape{32, 64};
   const reference::F8Quantized f8(random_values(kShape.size()), 32, 64, 32, 64, "F32");
   const reference::FourBitFloats f4(random_values(kShape.size()), 32, 64, reference::FourBitFormat::modelopt);
@@ -234,7 +234,7 @@ TEST(GroupCheckpoint, ReadsModelsOfSeveralPrecisionsAsTheirTensorsSay) {
   }
 }
 
-TEST(GroupCheckpoint, ReadsModelOptsFileBesideTheConfig) {
+TEST(GroupCheckpoint, ReadsModelOptsFileNextToTheConfig) {
   const reference::F8Quantized weight(random_values(32 * 64), 32, 64, 32, 64, "F32");
   const auto open_with = [&](const std::string& algorithm) {
     test::TemporaryDirectory folder;
@@ -325,7 +325,7 @@ TEST(GroupCheckpoint, HasTheWeightsInPlaceOfTheirParts) {
 }
 
 // Equal bytes have a different meaning in a different format.
-TEST(GroupCheckpoint, OfAnotherFormatHasAnotherFingerprint) {
+TEST(GroupCheckpoint, HasADifferentFingerprintInEachFormat) {
   const GroupQuantized weight(random_values(16 * 128), 16, 128, 64, false, false);
   const Folder one(weight.tensors("a", GroupFormat::gptq),
                    reference::quantization_config(GroupFormat::gptq, 64));

@@ -227,7 +227,7 @@ TEST_P(GroupQuantizedModel, IsConvertedToOtherTypes) {
 }
 
 // A rule of GPTQModel gives the second layer 8 bits, and a rule leaves a projection in groups of 32.
-TEST(GptqRules, GiveLayersBitsAndGroupsOfTheirOwn) {
+TEST(GptqRules, GiveLayersDifferentBitsAndGroups) {
   const Case four{nullptr, GroupFormat::gptq, 128, false};
   const Case eight{nullptr, GroupFormat::gptq, 128, false, 8};
   const Case small{nullptr, GroupFormat::gptq, 32, false};
@@ -256,7 +256,7 @@ TEST(GptqRules, GiveLayersBitsAndGroupsOfTheirOwn) {
 }
 
 // Each expert's matrices have scales of their own.
-TEST(Nvfp4Checkpoint, HasExpertsInTensorsOfTheirOwn) {
+TEST(Nvfp4Checkpoint, HasExpertsInSeparateTensors) {
   const test::Plain plain = test::plain_fixture("olmoe");
   test::Checkpoints files;
   test::convert(plain, four_bit_floats("olmoe", FourBitFormat::modelopt, 16), files);

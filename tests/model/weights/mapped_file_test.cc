@@ -101,7 +101,7 @@ TEST(MappedFile, CopiesBytesWithoutMappingTheirPages) {
   EXPECT_LT(resident_file_bytes(), before + text.size() / 4);
 }
 
-TEST(MappedFile, CopiesWhatIsPartlyOnDisk) {
+TEST(MappedFile, CopiesRangesThatArePartlyOnDisk) {
   const TemporaryDirectory directory;
   const std::string text = some_text(9 << 20);
   const auto path = directory.write("some.bin", text);

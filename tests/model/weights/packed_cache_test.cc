@@ -85,7 +85,7 @@ TEST_F(PackedCacheFile, IsReadByTheNextStart) {
   expect_all(cache);
 }
 
-TEST_F(PackedCacheFile, IsNotThatOfAnotherRankOrType) {
+TEST_F(PackedCacheFile, DiffersByRankAndType) {
   PackedCacheIdentity identity = kIdentity;
   identity.tp = {2, 4};
   EXPECT_EQ(why(identity), "");
@@ -115,7 +115,7 @@ TEST_F(PackedCacheFile, IsRefusedWhenItIsCutShort) {
   EXPECT_NE(why(), "");
 }
 
-TEST_F(PackedCacheFile, IsRefusedWhenItIsSomethingElse) {
+TEST_F(PackedCacheFile, RejectsOtherFiles) {
   overwrite(0, "GGUF");
   EXPECT_EQ(why(), "it is not a cache of this version");
 }
@@ -131,7 +131,7 @@ TEST_F(PackedCacheFile, IsRefusedWhenItIsAnotherUsers) {
   EXPECT_EQ(why(), "it belongs to another user");
 }
 
-TEST_F(PackedCacheFile, SaysWhileItIsReadThatItIsDamaged) {
+TEST_F(PackedCacheFile, ReportsDamageWhileReading) {
   overwrite(9'000'000, "x");
   PackedCache cache(folder_.path(), kIdentity);
   ASSERT_TRUE(cache.reads());
@@ -171,7 +171,7 @@ TEST_F(PackedCacheFile, IsWrittenByTwoProcessesAtOnce) {
   EXPECT_EQ(folder_.files().size(), 1U);
 }
 
-TEST_F(PackedCacheFile, LeavesNothingUnfinishedBehind) {
+TEST_F(PackedCacheFile, LeavesNoUnfinishedFiles) {
   {
     PackedCache cache(folder_.path(), kIdentity);
     cache.rebuild();
@@ -185,7 +185,7 @@ TEST_F(PackedCacheFile, LeavesNothingUnfinishedBehind) {
   EXPECT_EQ(folder_.files().size(), 1U);
 }
 
-TEST_F(PackedCacheFile, SaysThatItCouldNotBeWritten) {
+TEST_F(PackedCacheFile, ReportsWriteErrors) {
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);

@@ -20,7 +20,7 @@ TEST(Printable, HasNoControlCharacters) {
             "\u200d\u2010\u2027\u202f\u2065\u206a\xe2\x80");
 }
 
-TEST(Printable, IsNoLongerThanAskedFor) {
+TEST(Printable, RespectsTheMaximumLength) {
   EXPECT_EQ(printable(std::string(160, 'x')), std::string(160, 'x'));
   EXPECT_EQ(printable(std::string(100, 'a') + std::string(100, 'b')),
             fmt::format("{:a<80}...{:b<80}", "", ""));

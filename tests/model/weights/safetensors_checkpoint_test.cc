@@ -244,7 +244,7 @@ TEST(SafetensorsCheckpoint, RefusesSlicesAndOutputsThatDoNotFit) {
   EXPECT_EQ(checkpoint->bytes_read(), 0u);
 }
 
-TEST(SafetensorsCheckpoint, CountsWhatIsRead) {
+TEST(SafetensorsCheckpoint, CountsReadBytes) {
   const OneFile checkpoint(
       {counting_tensor("w", {2, 3}), {"h", "BF16", {4}, "12345678"}, counting_tensor("none", {0, 3})});
   EXPECT_EQ(checkpoint->unread(), (Names{"h", "w"}));

@@ -94,7 +94,7 @@ TEST(SafetensorsHeader, RefusesImpossibleLengths) {
   EXPECT_CONTAINS(with_length(0), "not a JSON object");
 }
 
-TEST(SafetensorsHeader, RefusesWhatIsNotAJsonObject) {
+TEST(SafetensorsHeader, RejectsHeadersThatAreNotJsonObjects) {
   for (const std::string text : {"[]", "null", "1", "\"a\"", " {}", "\xef\xbb\xbf{}", "hello"}) {
     EXPECT_CONTAINS(error_in(file_with_header(text)), "not a JSON object");
   }
@@ -117,7 +117,7 @@ TEST(SafetensorsHeader, RefusesKeysThatAreThereTwice) {
                   "the key a twice");
 }
 
-TEST(SafetensorsHeader, RefusesTensorsThatAreNoObjects) {
+TEST(SafetensorsHeader, RejectsTensorsThatAreNotObjects) {
   for (const std::string value : {"1", "-1", "1.5", "\"x\"", "null", "true", "[]", "[[]]"}) {
     EXPECT_CONTAINS(error_in(file_with_header("{\"t\":" + value + "}")), "t in the header must be an object");
   }
@@ -178,7 +178,7 @@ TEST(SafetensorsHeader, RefusesTensorsThatDoNotLieInTheFile) {
   EXPECT_CONTAINS(with_offsets("[0,18446744073709551615]"), "truncated");
 }
 
-TEST(SafetensorsHeader, RefusesShapesThatAreNotAsLargeAsTheData) {
+TEST(SafetensorsHeader, RejectsShapesThatDifferFromTheDatasSize) {
   const auto with_shape = [](const std::string& shape) {
     return error_in_tensor(R"("dtype":"F32","data_offsets":[0,8],"shape":)" + shape);
   };

@@ -113,7 +113,7 @@ TEST(SharedMemoryAllReduce, HasEachPageInTheMemoryOfOneRank) {
   }
 }
 
-TEST(AllReduce, HasTheSameBitsWhicheverWayItGoes) {
+TEST(AllReduce, HasTheSameBitsInEveryWay) {
   Communicator& comm = test::world();
   for (const int group : groups_of(comm)) {
     Ways ways(comm, group);
@@ -146,7 +146,7 @@ TEST(AllReduce, HasTheSameBitsWhicheverWayItGoes) {
 }
 
 // Multiples of 2^-30 below 2^22, whose sums are exact in any order.
-TEST(AllReduce, OfDoublesOnAGridHasTheBitsOfTheExactSumWhateverTheHosts) {
+TEST(AllReduce, IsExactOnAGridOfDoublesForAnyHosts) {
   Communicator& comm = test::world();
   const auto on_grid = [](std::size_t rank, std::size_t size) {
     std::vector<double> addend;

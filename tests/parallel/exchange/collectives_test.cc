@@ -68,7 +68,7 @@ TEST(AddAllReduced, AddsWhatAllReduceGivesBitForBit) {
   }
 }
 
-TEST(AllReduce, OfNothingIsNothing) {
+TEST(AllReduce, ReturnsNothingForEmptyTensors) {
   Communicator& comm = test::world();
   EXPECT_TRUE(all_reduce(comm, PartialSum(TensorView<float>(nullptr, 0, 16))).empty());
   EXPECT_TRUE(all_reduce(comm, PartialSum(TensorView<float>(nullptr, 3, 0))).empty());
@@ -89,7 +89,7 @@ TEST(AllReduce, IsCounted) {
   EXPECT_EQ(comm.stats().broadcast.calls, 0U);
 }
 
-TEST(AllReduce, OfDoublesCountsSumsThatMayNotBeExact) {
+TEST(AllReduce, CountsSumsOfDoublesThatMayBeInexact) {
   Communicator& comm = test::world();
   std::vector<double> addend(100, 1000.0);
   std::vector<float> sum(100);
@@ -172,7 +172,7 @@ TEST(GatherBytes, GivesRankZeroEveryRanksValueInRankOrder) {
   EXPECT_EQ(comm.stats().gather.bytes, sizeof(Value));
 }
 
-TEST(GatherBytes, OfNothingIsNothing) {
+TEST(GatherBytes, SendsNothingForEmptyBytes) {
   Communicator& comm = test::world();
   gather_bytes(comm, {}, {});
   EXPECT_EQ(comm.stats().gather.bytes, 0U);

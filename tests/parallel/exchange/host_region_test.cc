@@ -51,7 +51,7 @@ TEST(HostRegion, ShowsEachRankWhatTheOthersWroteBeforeTheyMet) {
 }
 
 // Two imitated hosts: ranks see the writes of their own host only.
-TEST(HostRegion, BelongsToTheRanksForWhichItWasCreated) {
+TEST(HostRegion, BelongsToTheRanksThatCreatedIt) {
   Communicator& comm = test::world();
   const std::size_t half = (comm.size() + 1) / 2;
   std::vector<std::size_t> own;
@@ -77,7 +77,7 @@ TEST(HostRegion, MayBeLargerThanTheMemory) {
 }
 
 // A busy machine makes any rank late, so it may take several tries.
-TEST(HostRegion, NamesTheRankForWhichOthersWaitLong) {
+TEST(HostRegion, NamesTheRankThatOthersWaitForLong) {
   Communicator& world = test::world();
   if (world.size() == 1) GTEST_SKIP() << "one rank";
   std::vector<std::string> told;

@@ -24,7 +24,7 @@ struct Witness {
   ~Witness() { seen += "destroyed "; }
 };
 
-TEST(Fiber, GoesOnWhereItPaused) {
+TEST(Fiber, ContinuesAfterItsPause) {
   std::string order;
   Fiber* self = nullptr;
   Fiber fiber([&] {
@@ -45,7 +45,7 @@ TEST(Fiber, GoesOnWhereItPaused) {
   EXPECT_EQ(order, "abcde");
 }
 
-TEST(Fiber, PassesOnWhatItsWorkThrows) {
+TEST(Fiber, PassesOnItsWorksException) {
   Fiber* self = nullptr;
   std::string seen;
   Fiber fiber([&] {
@@ -207,7 +207,7 @@ TEST(Overlap, EndsBothWhenEitherFailsAndLeavesTheRanksTogether) {
 }
 
 // The communication thread is held up until the second computes.
-TEST(Overlap, RecordsASumBesideWhatIsComputedMeanwhile) {
+TEST(Overlap, RecordsASumAlongsideConcurrentComputation) {
   Communicator& comm = test::world();
   comm.tracer().start();
   std::promise<void> computes;

@@ -55,7 +55,7 @@ TEST(DivideIntoStages, RefusesStagesOfDifferentSizes) {
   }
 }
 
-TEST(Placement, OfAGroupKeepsHostsAndTheNumbersOfTheJob) {
+TEST(Placement, OfAGroupKeepsTheJobsHostsAndNumbers) {
   Placement world = ranks_on({{0, 2, 4}, {1, 3, 5}});
   world.rank = 3;
   const std::vector<std::size_t> ranks = {4, 3, 0};
@@ -68,7 +68,7 @@ TEST(Placement, OfAGroupKeepsHostsAndTheNumbersOfTheJob) {
   EXPECT_EQ(group.processes[1].host, "node1");
 }
 
-TEST(Topology, OfOneStageIsTheWorld) {
+TEST(Topology, WithOneStageIsTheWorld) {
   Communicator& world = test::world();
   Topology topology(world);
   EXPECT_EQ(&topology.tensor(), &world);

@@ -52,7 +52,7 @@ TEST(WaitingSeconds, AreTheTimeSpentForTheSlowRank) {
 }
 
 // Whatever the rank that comes last spends is the exchange itself.
-TEST(WaitingSeconds, OfACallAreZeroOnTheRankThatCameLast) {
+TEST(WaitingSeconds, AreZeroOnTheLastRankOfACall) {
   Communicator& comm = test::world();
   comm.stats() = CommStats{};
   float one = 1.0F;
@@ -129,7 +129,7 @@ bool finds(Communicator& world, Impatient& ranks, std::size_t late, const std::f
   return false;
 }
 
-TEST(LongWaits, AreToldOfOnceByTheFirstRankThatWaits) {
+TEST(LongWaits, AreReportedOnceByTheFirstWaitingRank) {
   Communicator& world = test::world();
   if (world.size() == 1) GTEST_SKIP() << "one rank";
   for (const char* way : {"shared", "messages"}) {
@@ -154,7 +154,7 @@ TEST(LongWaits, AreToldOfOnceByTheFirstRankThatWaits) {
   }
 }
 
-TEST(LongWaits, ForRankZeroToSayWhatIsNextAreNoNews) {
+TEST(LongWaits, ForRankZerosNextCommandAreNotReported) {
   Communicator& world = test::world();
   Impatient ranks(world);
   const auto none = [&] { return ranks.told.empty(); };
@@ -163,7 +163,7 @@ TEST(LongWaits, ForRankZeroToSayWhatIsNextAreNoNews) {
       << ranks.all();
 }
 
-TEST(LongWaits, ForARankThatLoadsLongAreToldOf) {
+TEST(LongWaits, ForASlowlyLoadingRankAreReported) {
   Communicator& world = test::world();
   if (world.size() == 1) GTEST_SKIP() << "one rank";
   Impatient ranks(world);

@@ -77,7 +77,7 @@ std::vector<WireWay> ways_between(const Placement& placement) {
   return ways;
 }
 
-TEST(WireAllReduce, RoundsTwiceBetweenHostsWhicheverWayItGoes) {
+TEST(WireAllReduce, RoundsTwiceBetweenHostsInEveryWay) {
   Communicator& comm = test::world();
   for (const int group : divisions_of(comm)) {
     Hosts hosts(comm, group);
@@ -108,7 +108,7 @@ TEST(WireAllReduce, DoesNotRoundDoubles) {
   }
 }
 
-TEST(WireAllReduce, CountsWhatItSends) {
+TEST(WireAllReduce, CountsSentBytes) {
   Communicator& comm = test::world();
   Hosts hosts(comm, static_cast<int>(comm.rank()));
   if (hosts.sums.wire() == nullptr) GTEST_SKIP() << "one rank";

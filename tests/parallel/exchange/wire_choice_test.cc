@@ -60,7 +60,7 @@ TEST(QuickestWays, TakeLessThanThreeTenthsOfASecondOnAnyNetwork) {
   }
 }
 
-TEST(QuickestWays, AreThoseThatWereQuicker) {
+TEST(QuickestWays, AreTheFasterWaysOfAModelNetwork) {
   for (const double latency : {1e-6, 30e-6, 100e-6, 1e-3}) {
     for (const double rate : {12.5e6, 125e6, 1.25e9, 12.5e9}) {
       Network network{.latency = latency, .rate = rate};
@@ -92,7 +92,7 @@ TEST(QuickestWays, TryEverySizeSeveralTimesOnAFastNetwork) {
   EXPECT_EQ(network.trials, 1U + 7 * 2 * 5);
 }
 
-TEST(QuickestWays, AreUnknownWhereNothingCanBeTried) {
+TEST(QuickestWays, AreUnknownIfNothingCanBeTried) {
   Network network{.latency = 30e-3, .rate = 1e9};
   EXPECT_TRUE(network.choose().empty());
   EXPECT_EQ(network.trials, 1U);

@@ -45,11 +45,11 @@ class AvailableMemoryTest : public testing::Test {
 
 constexpr const char* kMount = "/sys/fs/cgroup";
 
-TEST_F(AvailableMemoryTest, IsWhatTheKernelCanGiveWhereThereAreNoGroups) {
+TEST_F(AvailableMemoryTest, IsTheKernelsValueWithoutGroups) {
   expect(8000 << 10, "MemAvailable of /proc/meminfo");
 }
 
-TEST_F(AvailableMemoryTest, IsWithoutABoundIfTheSystemSaysNothing) {
+TEST_F(AvailableMemoryTest, IsUnboundedIfTheSystemReportsNothing) {
   std::filesystem::remove(root_.path() / "proc/meminfo");
   EXPECT_EQ(available_memory(root_.path()).bytes, UINT64_MAX);
 }

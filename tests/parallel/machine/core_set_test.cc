@@ -61,7 +61,7 @@ TEST(FairShare, DividesEachCoreAmongTheRanksThatMayUseIt) {
   }
 }
 
-TEST(RanksThatShare, AreThoseWithACommonCore) {
+TEST(RanksThatShare, HaveACommonCore) {
   const std::vector<CoreSet> sets = core_sets("pack:1 core:4 pu:2", {"0-3", "3-5", "6-7"});
   EXPECT_EQ(ranks_that_share(sets, 0), std::vector<std::size_t>({0, 1}));
   EXPECT_EQ(united(sets, ranks_that_share(sets, 0)).count(), 3U);

@@ -19,7 +19,7 @@ std::string mtl_with(const std::string& of_user, const std::string& of_system) {
                      {folder.path() / "user", folder.path() / "missing", folder.path() / "system"});
 }
 
-TEST(McaParameters, KeepLibrariesOfNetworksOutWhereNoFileChoosesHowMessagesAreSent) {
+TEST(McaParameters, ExcludeNetworkLibrariesIfNoFileChoosesATransport) {
   EXPECT_EQ(mca_without("psm,psm2,ofi", "mtl", {}), "^psm,psm2,ofi");
   EXPECT_EQ(mca_without("tcp", "btl", {}), "^tcp");
   EXPECT_EQ(mtl_with("", "# pml = cm\nbtl = tcp\npml_base_verbose = 1\n=\n"), "^psm,psm2,ofi");
@@ -28,7 +28,7 @@ TEST(McaParameters, KeepLibrariesOfNetworksOutWhereNoFileChoosesHowMessagesAreSe
   EXPECT_EQ(mtl_with("", "\tmtl =\t^portals4,psm3 \r\n"), "^psm,psm2,ofi,portals4,psm3");
 }
 
-TEST(McaParameters, LeaveAloneWhatAFileChooses) {
+TEST(McaParameters, KeepTheChoicesOfFiles) {
   EXPECT_EQ(mtl_with("", "mtl = psm2\n"), "");
   EXPECT_EQ(mtl_with("", "mtl=ofi# and no other"), "");
   EXPECT_EQ(mtl_with("pml = cm\n", "pml = ^ucx\nmtl = ^ofi\n"), "");

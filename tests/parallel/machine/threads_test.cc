@@ -120,7 +120,7 @@ class Threads : public testing::Test {
   const std::string list = fmt::format("{}", fmt::join(allowed(), " "));
 };
 
-TEST_F(Threads, UseAllPlacesToWhichOpenMpBindsThem) {
+TEST_F(Threads, UseAllPlacesOfOpenMp) {
   expect_rows({{{"env", "OMP_PROC_BIND=true"}, all, all},
                {{"env", "OMP_PROC_BIND=close"}, all, all},
                {{"env", "OMP_PROC_BIND=spread"}, all, all},
@@ -212,7 +212,7 @@ TEST_F(Threads, StayWithinTheProcessorsOfAControlGroup) {
   expect_rows({{group.launcher(), 1, 1}});
 }
 
-TEST_F(Threads, OfRanksDivideTheCoresThatTheRanksShare) {
+TEST_F(Threads, DivideTheCoresThatRanksShare) {
   const std::string mpirun = TP_MPIRUN_PROGRAM;
   const std::vector<std::string> two = {mpirun, "-H", "localhost:2", "-np", "2"};
   const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
@@ -234,7 +234,7 @@ TEST_F(Threads, OfRanksDivideTheCoresThatTheRanksShare) {
 }
 
 // numactl -N 0 on a host with several sockets: hwloc reports 16 cores, and the mask contains fewer.
-TEST_F(Threads, OfRanksThatShareAPartOfAHostAreFewer) {
+TEST_F(Threads, AreFewerIfRanksShareAPartOfAHost) {
   if (allowed().back() >= 16) GTEST_SKIP() << "the synthetic host has 16 cores";
   const std::size_t cores = allowed().size();
   const std::size_t ranks = 2 * cores;

@@ -90,7 +90,7 @@ TEST(HostHeads, NumberOnlyTheHeadsThatTheHostReads) {
   EXPECT_FALSE(host.are_shared());
 }
 
-TEST(HostHeads, OfLayersWithoutACacheAreNone) {
+TEST(HostHeads, AreMissingForLayersWithoutACache) {
   const HostHeads host(std::vector<Range>(3), kBlocks);
   EXPECT_EQ(host.heads(), 0U);
   EXPECT_FALSE(host.are_shared());

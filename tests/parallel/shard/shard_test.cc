@@ -140,7 +140,7 @@ TEST(ShardHeads, GiveEveryKvHeadOneOwnerWhoHoldsIt) {
   }
 }
 
-TEST(ShardHeads, AreWholeGroupsWhereTheRanksDivideTheKvHeads) {
+TEST(ShardHeads, AreWholeGroupsIfTheRanksDivideTheKvHeads) {
   for (std::size_t rank = 0; rank < 4; ++rank) {
     const HeadShard shard = shard_heads(32, 8, {rank, 4});
     EXPECT_EQ(shard.query_heads, (Range{8 * rank, 8 * rank + 8}));
@@ -165,7 +165,7 @@ TEST(ShardHeads, RefuseMoreRanksThanHeads) {
   EXPECT_EQ(error_of(6, 2, 6), "no error");
 }
 
-TEST(ShardHeads, RefuseHeadsThatAreNoMultipleOfTheKvHeads) {
+TEST(ShardHeads, RejectHeadsThatAreNotAMultipleOfTheKvHeads) {
   const std::string text =
       "num_attention_heads must be a multiple of num_key_value_heads, found 7 and 2; check config.json";
   EXPECT_EQ(error_of(7, 2, 1), text);
@@ -186,7 +186,7 @@ TEST(ShardColumns, CoverEverythingOnceForEverySizeAndRankCount) {
   }
 }
 
-TEST(ShardColumns, AreWholeTilesWhereThereAreManyAndFairWhereThereAreFew) {
+TEST(ShardColumns, AreWholeTilesIfManyAndFairIfFew) {
   for (std::size_t rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(shard_columns(14336, {rank, 4}).end % 32, 0U);
     EXPECT_EQ(shard_columns(14336, {rank, 4}).size(), 3584U);
@@ -246,7 +246,7 @@ TEST(SplitByWeights, IsEvenWithoutWeights) {
     EXPECT_EQ(split_by_weights(total, {1, 3}, 8), split_evenly(total, {1, 3}, 8));
 }
 
-TEST(ShardHeads, OfWeightedRanksOverlapWhereTheyShareAKvHead) {
+TEST(ShardHeads, OverlapIfWeightedRanksShareAKvHead) {
   const std::vector<double> split = {3, 1};
   const HeadShard first = shard_heads(8, 2, {0, 2, split});
   const HeadShard second = shard_heads(8, 2, {1, 2, split});

@@ -36,7 +36,7 @@ TEST(BatchLine, HasOnePromptAndSettings) {
             1U);
 }
 
-TEST(BatchLine, SaysWhatIsWrongAndKeepsTheId) {
+TEST(BatchLine, ReportsErrorsAndKeepsTheId) {
   const std::vector<std::pair<json, std::string>> cases = {
       {{{"id", 7}},
        "expected one of a text in `prompt`, token ids in `ids` and a conversation in `messages`, "
@@ -121,7 +121,7 @@ TEST(OpenAIBatchLine, TakesAPromptInAllItsForms) {
             Form::chat_completion);
 }
 
-TEST(OpenAIBatchLine, MakesMessagesWhatTemplatesExpect) {
+TEST(OpenAIBatchLine, AdaptsMessagesToTemplates) {
   const json parts = {{{"type", "text"}, {"text", "One"}}, {{"type", "text"}, {"text", "two"}}};
   const ApiRequest request = chat({{"messages",
                                     {{{"role", "developer"}, {"content", "Be brief."}},
@@ -139,7 +139,7 @@ TEST(OpenAIBatchLine, MakesMessagesWhatTemplatesExpect) {
                   "`messages`: message 1 has a part of type \"image_url\"");
 }
 
-TEST(OpenAIBatchLine, HasTemplateArgumentsBesideItsMessagesNotInTheirPlace) {
+TEST(OpenAIBatchLine, RejectsTemplateArgumentsThatReplaceMessages) {
   for (const char* name : {"messages", "tools", "add_generation_prompt"}) {
     const ApiRequest request = chat({{"chat_template_kwargs", {{name, json::array()}}}});
     EXPECT_CONTAINS(request.error,
@@ -148,7 +148,7 @@ TEST(OpenAIBatchLine, HasTemplateArgumentsBesideItsMessagesNotInTheirPlace) {
   }
 }
 
-TEST(OpenAIBatchLine, IgnoresWhatDoesNotChangeTheAnswer) {
+TEST(OpenAIBatchLine, IgnoresFieldsThatDoNotChangeTheAnswer) {
   const ApiRequest request = chat({{"user", "me"},
                                    {"metadata", {{"a", 1}}},
                                    {"store", true},
@@ -163,7 +163,7 @@ TEST(OpenAIBatchLine, IgnoresWhatDoesNotChangeTheAnswer) {
   EXPECT_EQ(request.settings, json::object());
 }
 
-TEST(RequestFields, ReadBiasesStopsAndBadWordsAndTellThemWhereTheyAreSet) {
+TEST(RequestFields, ReadAndWriteBiasesStopsAndBadWords) {
   const json fields = {
       {"logit_bias", {{"5", -100}, {"7", 2.5}}}, {"min_tokens", 3},      {"stop_token_ids", {8, 9}},
       {"include_stop_str_in_output", true},      {"bad_words", {"foo"}}, {"bad_words_ids", {{1, 2}, {3}}}};
@@ -244,13 +244,13 @@ TEST(RequestFields, RefuseSeveralConstraintsAndWrongTypes) {
                   "`json_space`: expected compact or flexible, found \"wide\"");
 }
 
-TEST(RequestFields, RefuseBiasesOfWhatAreNoTokenIds) {
+TEST(RequestFields, RejectBiasesWithoutTokenIds) {
   Request request;
   for (const json& biases : {json{{"five", 1}}, json{{"5x", 1}}, json{{"5", "x"}}, json::array({1}), json(3)})
     EXPECT_THROW(set_fields({{"logit_bias", biases}}, request), RequestError) << biases;
 }
 
-TEST(OpenAIBatchLine, RefusesWhatItCannotDo) {
+TEST(OpenAIBatchLine, RejectsUnsupportedFields) {
   const std::vector<std::pair<json, std::string>> members = {
       {{{"stream", true}}, "`stream` is not supported, found true; leave it out"},
       {{{"tools", {{{"type", "function"}}}}},

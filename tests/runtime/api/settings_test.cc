@@ -64,7 +64,7 @@ const Json kSettings = Json::parse(R"({"temperature": 0.5, "top_p": 0.5, "top_k"
   "max_thinking_tokens": 8, "steps": 2, "block_length": 4, "unmask": "confidence", "threshold": 0.5,
   "unmask_cache": "none"})");
 
-TEST(Settings, OfChatsAreHonouredInEveryApi) {
+TEST(Settings, ForChatsWorkInEveryApi) {
   for (const auto& [name, value] : kSettings.items()) {
     for (const auto& [api, read] : readers()) {
       const ApiCall call = read({{name, value}});

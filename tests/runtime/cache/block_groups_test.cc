@@ -41,7 +41,7 @@ TEST(BlockGroups, GivesBackTheBlocksThatHaveLeftTheWindow) {
   manager.check_invariants();
 }
 
-TEST(BlockGroups, GivesBackTheBlocksOfWindowedLayersAlone) {
+TEST(BlockGroups, FreesTheBlocksOfWindowedLayersSeparately) {
   BlockManager manager(32, 4, {std::nullopt, 6, 10});
   run(manager, 1, tokens_from(0, 40));
   const auto behind = [&](std::size_t group) {
@@ -53,7 +53,7 @@ TEST(BlockGroups, GivesBackTheBlocksOfWindowedLayersAlone) {
   EXPECT_EQ(manager.free_blocks(), 32U - 10 - 2 - 3);
 }
 
-TEST(BlockGroups, FindsABeginningOfWhichTheWindowsBlocksAreLeft) {
+TEST(BlockGroups, FindsABeginningWhoseWindowsBlocksAreStillCached) {
   BlockManager manager(20, 4, {std::nullopt, 6});
   const Tokens tokens = tokens_from(0, 33);
   run(manager, 1, tokens);  // 9 blocks of the first group, at the end 2 of the second
@@ -73,7 +73,7 @@ TEST(BlockGroups, FindsABeginningOfWhichTheWindowsBlocksAreLeft) {
   manager.check_invariants();
 }
 
-TEST(BlockGroups, FindsWhatWasComputedAgainInsteadOfItsIdleDuplicate) {
+TEST(BlockGroups, FindsARecomputedBlockInsteadOfItsIdleDuplicate) {
   BlockManager manager(20, 4, {std::nullopt, 6});
   run(manager, 1, tokens_from(0, 33));
   manager.end_sequence(1);
@@ -90,7 +90,7 @@ TEST(BlockGroups, FindsWhatWasComputedAgainInsteadOfItsIdleDuplicate) {
   EXPECT_EQ(match.tables[0], (Blocks{computed[0], computed[1], computed[2]}));
 }
 
-TEST(BlockGroups, FindsWhatIsLeftOfATextWhoseBeginningNoBlockHolds) {
+TEST(BlockGroups, FindsTheRestOfATextWhoseBeginningWasEvicted) {
   BlockManager manager(4, 4, {6});
   Tokens tokens;
   manager.begin_sequence(1, tokens);
@@ -107,7 +107,7 @@ TEST(BlockGroups, FindsWhatIsLeftOfATextWhoseBeginningNoBlockHolds) {
   manager.check_invariants();
 }
 
-TEST(BlockGroups, ReservesForAllGroupsOrForNone) {
+TEST(BlockGroups, ReservesInAllGroupsOrNotAtAll) {
   BlockManager manager(5, 4, {std::nullopt, 6});
   manager.begin_sequence(1, tokens_from(0, 12));
   Blocks new_blocks;
@@ -162,7 +162,7 @@ TEST(BlockGroups, EvictsTheStateThatWasUsedLeastRecently) {
   EXPECT_FALSE(kept(100));
 }
 
-TEST(BlockGroups, KeepsOneStateOfWhatTwoSequencesCompute) {
+TEST(BlockGroups, KeepsOneStateForTwoEqualSequences) {
   BlockManager manager(32, 4, {std::nullopt}, hash_of_block, 8);
   const Tokens tokens = tokens_from(0, 12);
   for (const SequenceId id : {1, 2}) {
@@ -196,7 +196,7 @@ TEST(BlockGroups, KeepsStatesForSequencesWhenMoreCopiesAreWanted) {
   manager.check_invariants();
 }
 
-TEST(BlockGroups, KeepsTheLatestStateOfASequenceUnlessOthersHaveUsedIt) {
+TEST(BlockGroups, KeepsTheLatestStateOfASequenceIfOthersHaveNotUsedIt) {
   BlockManager manager(64, 4, {std::nullopt}, hash_of_block, 8);
   const Tokens tokens = tokens_from(0, 40);
   const auto compute = [&](SequenceId id, std::size_t end) {

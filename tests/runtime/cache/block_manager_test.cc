@@ -68,7 +68,7 @@ TEST(BlockManager, DoesNotMistakeASaltForTokensWhoseHashIsEqual) {
 
 bool memory_is_short = false;
 
-TEST(BlockManager, HasNotBegunASequenceForWhichThereIsNoMemory) {
+TEST(BlockManager, DoesNotBeginASequenceWithoutMemory) {
   BlockManager manager(32, 4, {std::nullopt},
                        [](std::uint64_t preceding, std::span<const TokenId> tokens) -> std::uint64_t {
                          if (memory_is_short && tokens.size() == 4) throw std::bad_alloc();

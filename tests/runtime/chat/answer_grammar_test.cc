@@ -221,7 +221,7 @@ TEST(CallGrammar, ANamedToolIsTheOnlyOne) {
 }
 
 // gpt-oss sends calls to functions, and texts into its last channel.
-TEST(CallGrammar, HoldsChannelsToo) {
+TEST(CallGrammar, CoversChannels) {
   const MessageSyntax syntax = syntax_of_template("<|channel|>");
   const CallShape shape =
       find_call_shape(syntax, [](const Json&, bool) { return std::optional<std::string>(); });
@@ -231,7 +231,7 @@ TEST(CallGrammar, HoldsChannelsToo) {
   EXPECT_FALSE(matcher.begins("<|channel|>commentary to=functions.note<|message|>{\"city\""));
 }
 
-TEST(CallGrammar, RefusesParametersThatAreNoSchemaOfObjects) {
+TEST(CallGrammar, RejectsParametersWithoutAnObjectSchema) {
   const std::pair<const char*, const char*> cases[] = {
       {R"("x")", "`tools`: expected as parameters of `f` a JSON Schema of the type object, found \"x\""},
       {R"({"type": "string"})", "a JSON Schema of the type object, found \"string\"; correct it"},
@@ -252,7 +252,7 @@ TEST(CallGrammar, RefusesParametersThatAreNoSchemaOfObjects) {
   }
 }
 
-TEST(FrameGrammar, IsWhatAModelWritesBeforeItsAnswer) {
+TEST(FrameGrammar, MatchesTheTextBeforeAnAnswer) {
   const auto matches = [](const std::string& source, Thinking thinking, bool has_calls,
                           const std::string& text) {
     const std::string frame = frame_grammar(syntax_of_template(source), thinking, has_calls);

@@ -23,7 +23,7 @@ Json read(const std::string& sign, const std::string& text, Ending ending = Endi
   return test::read(test::syntax_of(sign, kTools), text, ending);
 }
 
-TEST(CallFaults, ACallWithoutArgumentsHasNone) {
+TEST(CallFaults, ACallMayHaveNoArguments) {
   const std::pair<std::string, std::string> cases[] = {
       {"<tool_call>", "<tool_call>{\"name\": \"get_time\"}</tool_call>"},
       {"<tool_call>", "<tool_call>\n{\"name\": \"get_time\", \"arguments\": null}\n</tool_call>"},
@@ -74,7 +74,7 @@ TEST(CallFaults, ArgumentsMayBeInABlockOfCode) {
       message("", only("note", {{"text", "a"}})));
 }
 
-TEST(CallFaults, OtherMembersAreNoArguments) {
+TEST(CallFaults, OtherMembersAreIgnored) {
   for (const char* call :
        {R"({"name": "note", "text": "a"})", R"({"name": "note", "arguments": 3})",
         R"({"name": "note", "arguments": "a"})", R"({"name": "note", "arguments": [1]})"}) {
@@ -149,7 +149,7 @@ const std::vector<Tags>& tag_notations() {
   return kNotations;
 }
 
-TEST(CallFaults, TheSchemaSaysTheTypesOfValuesInTags) {
+TEST(CallFaults, ValuesInTagsHaveTheSchemasTypes) {
   const Json cases = Json::parse(R"([
     ["zip", "10115", "10115"], ["zip", "null", null], ["zip", "None", null], ["zip", "true", "true"],
     ["phone", "0301234", "0301234"], ["phone", "12", "12"], ["code", "10115", "10115"], ["const", "7", "7"],

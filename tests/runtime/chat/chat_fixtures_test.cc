@@ -16,7 +16,7 @@ Json calls_of(const Message& message) {
   return calls;
 }
 
-TEST(ChatFixtures, CallsThatTemplatesRenderAreReadBackHoweverTheyAreCut) {
+TEST(ChatFixtures, RenderedCallsAreReadBackFromAnyPieces) {
   std::size_t native = 0;
   std::mt19937 random(3);
   for (const auto& file : chat_fixtures()) {
@@ -87,7 +87,7 @@ TEST(ChatFixtures, Qwen35ThinksFromItsPromptOnAndCallsWithTags) {
 }
 
 // A model is told of its tools, whatever its template knows of them, and of what came of calls.
-TEST(ChatFixtures, EveryTemplateTellsOfToolsCallsAndResults) {
+TEST(ChatFixtures, EveryTemplateRendersToolsCallsAndResults) {
   for (const auto& file : chat_fixtures()) {
     SCOPED_TRACE(file.filename().string());
     const ChatFixture fixture(file);

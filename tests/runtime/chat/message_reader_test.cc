@@ -69,7 +69,7 @@ TEST(MessageReader, TakesOnlyCompleteCallsOfATextThatIsCutOff) {
   }
 }
 
-TEST(MessageReader, LeavesTextThatIsNoCallAsItIs) {
+TEST(MessageReader, KeepsTextThatIsNotACall) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"<tool_call>", "<tool_call>\n{\"name\": \"unknown\", \"arguments\": {}}\n</tool_call>"},
       {"<tool_call>", "<tool_call>\n{\"name\": \"note\", \"arguments\": 3}\n</tool_call>"},
@@ -97,7 +97,7 @@ TEST(MessageReader, LeavesTextThatIsNoCallAsItIs) {
   for (const auto& [sign, text] : cases) EXPECT_EQ(read(syntax_of(sign), text), message(text)) << text;
 }
 
-TEST(MessageReader, FindsACallAfterAMarkerThatBeginsNone) {
+TEST(MessageReader, FindsACallAfterAMarkerWithoutACall) {
   const std::string call = "<tool_call>" + object_of("get_weather", kOsloJson) + "</tool_call>";
   EXPECT_EQ(read(syntax_of("<tool_call>"), "<tool_call><tool_call>" + call),
             message("<tool_call><tool_call>", one_call()));
@@ -116,7 +116,7 @@ TEST(MessageReader, ReadsGlm4sCallAsTheWholeAnswer) {
 }
 
 // A parameter that is a text stays one, whatever it looks like.
-TEST(MessageReader, ConvertsTaggedArgumentsAsTheirSchemaSays) {
+TEST(MessageReader, ConvertsTaggedArgumentsByTheirSchema) {
   EXPECT_EQ(
       read(syntax_of("<tool_call>"),
            "<tool_call>get_weather<arg_key>city</arg_key><arg_value>7</arg_value><arg_key>days</arg_key>"
@@ -266,7 +266,7 @@ TEST(MessageReader, SurvivesHostileText) {
 }
 
 // Random texts of the notations' own words.
-TEST(MessageReader, ReadsAnyTextAlikeHoweverItIsCut) {
+TEST(MessageReader, ReadsAnyTextTheSameInAnyPieces) {
   const std::vector<std::string> words = {"<tool_call>",
                                           "</tool_call>",
                                           "{",

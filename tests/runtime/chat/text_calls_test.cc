@@ -62,7 +62,7 @@ TEST(TextCalls, AreReadInOtherNotations) {
             "a\tb");
 }
 
-TEST(TextCalls, ThatAreCutContainTheTextSoFar) {
+TEST(TextCalls, ContainTheTextSoFarIfTheyAreCut) {
   const std::string begin = R"(<tool_call>{"name": "write", "arguments": {"input": "a\n)";
   for (const auto& [rest, text] : {std::pair("b", "a\nb"), {"b\\", "a\nb"}, {"b\\ud83d", "a\nb"}}) {
     const AnswerSyntax syntax = text_syntax("<tool_call>");
@@ -71,7 +71,7 @@ TEST(TextCalls, ThatAreCutContainTheTextSoFar) {
   }
 }
 
-TEST(TextCalls, LeaveOtherCallsAlone) {
+TEST(TextCalls, LeaveOtherCallsUnchanged) {
   const Message message = read_message(
       text_syntax("<tool_call>"),
       R"(<tool_call>{"name": "note", "arguments": {"input": "x"}}</tool_call><tool_call>{"name": "write", "arguments": {"input": "y"}}</tool_call>)");

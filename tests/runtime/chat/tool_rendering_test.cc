@@ -68,7 +68,7 @@ const std::string kWantsTexts =
     "{% for m in messages %}[{{ m.role }}]{{ m.content or '' }}{% for c in m.tool_calls or [] %}"
     "<{{ c.function.name }} {{ c.function.arguments }}>{% endfor %}{% endfor %}";
 
-TEST(ToolRendering, ContentBesideCallsIsWhatTheTemplateTakes) {
+TEST(ToolRendering, ContentWithCallsFollowsTheTemplate) {
   for (const std::string& source : {kNeedsContent, kPrintsNone, kNullOnly}) {
     const Rendering rendered(source);
     for (const Json& content : {Json(), Json("")})
@@ -99,7 +99,7 @@ TEST(ToolRendering, ResultsThatTheTemplateLacksAreSaidByTheUser) {
 }
 
 // A template that takes both gets what the client sent.
-TEST(ToolRendering, AnEmptyContentStaysWhatItIs) {
+TEST(ToolRendering, AnEmptyContentStaysEmpty) {
   const Rendering rendered(std::string("{% for m in messages %}[{{ m.content is none }}]") + kCallLoop +
                            kEnd);
   EXPECT_EQ(rendered({kQuestion, calls("")}), "[False][False]" + kCall);
@@ -230,7 +230,7 @@ Json messages_of(const Json& order) {
   return messages;
 }
 
-TEST(MessageOrder, NothingIsLostWhateverTheTemplateRefusesOrDrops) {
+TEST(MessageOrder, NothingIsLostIfTheTemplateRejectsOrDropsMessages) {
   for (const OrderRules& rules : kOrderRules) {
     SCOPED_TRACE(rules.name);
     const Rendering rendered(rules.source);
@@ -284,13 +284,13 @@ TEST(MessageOrder, ChangesAsLittleAsTheTemplateNeeds) {
 }
 
 // An order that nothing helps is the client's, and the template says why it refuses it.
-TEST(MessageOrder, OfARefusedConversationIsTheClients) {
+TEST(MessageOrder, StaysTheClientsIfTheTemplateRejectsEveryOrder) {
   const Rendering rendered("{{ raise_exception('never ' ~ messages[0].role) }}");
   EXPECT_NE(rendered(messages_of(kOrders.at(1))).find("never system"), std::string::npos);
 }
 
 // Long conversations are rendered once.
-TEST(MessageOrder, ManyMessagesStayAsTheyAre) {
+TEST(MessageOrder, ManyMessagesStayUnchanged) {
   Json messages = Json::array();
   for (int i = 0; i < 10'001; ++i) messages.push_back(says("user", "a"));
   int renderings = 0;

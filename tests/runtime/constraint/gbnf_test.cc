@@ -75,7 +75,7 @@ std::string gbnf_of(const Rules& rules) {
 }
 
 // Left recursion, ambiguity, rules that derive the empty text in circles: whatever comes.
-TEST(Gbnf, DerivesWhatANaiveRecognizerDerives) {
+TEST(Gbnf, MatchesANaiveRecognizer) {
   std::mt19937 random(1);
   const auto below = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
   int derived = 0;
@@ -153,7 +153,7 @@ TEST(Gbnf, HasJsonSchemasRegularExpressionsAndTextsUpToAnother) {
 }
 
 // Against std::string::find, on texts of two letters in which beginnings overlap.
-TEST(Gbnf, FindsTextsWhereverTheyOccurFirst) {
+TEST(Gbnf, FindsTheFirstOccurrenceOfATextAnywhere) {
   std::mt19937 random(2);
   const auto letters = [&](std::size_t longest) {
     std::string text;
@@ -175,7 +175,7 @@ TEST(Gbnf, FindsTextsWhereverTheyOccurFirst) {
   }
 }
 
-TEST(Gbnf, TakesNoMemoryForRepetitionByRecursion) {
+TEST(Gbnf, NeedsNoMemoryForRepetitionByRecursion) {
   TextMatcher matcher(Constraint(Grammar{"root ::= item rest\nrest ::= \",\" root | \"\"\nitem ::= [a-z]"}));
   std::string text = "a";
   ASSERT_TRUE(matcher.matches(text + ",a,a,a,a,a"));
@@ -185,7 +185,7 @@ TEST(Gbnf, TakesNoMemoryForRepetitionByRecursion) {
   EXPECT_LT(matcher.machine().states(), states + 5);
 }
 
-TEST(Gbnf, RefusesWhatIsWrong) {
+TEST(Gbnf, RejectsInvalidGrammars) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "the grammar: expected a rule `root ::= ...`, found none; add it"},
       {"root ::= a", "expected a rule `a ::= ...`, found none"},

@@ -102,7 +102,7 @@ TEST(Lark, HasTheTerminalsOfTheLibraryCommon) {
   }
 }
 
-TEST(Lark, NamesWhatItDoesNotRead) {
+TEST(Lark, NamesUnsupportedSyntax) {
   const std::pair<const char*, const char*> cases[] = {
       {"start: \"a\"\n%ignore \" \"", "`%ignore` at offset 11 is not supported"},
       {"%declare A\nstart: A", "`%declare` at offset 0 is not supported"},

@@ -82,7 +82,7 @@ class RandomRegex {
 };
 
 // Letters beyond ASCII are none for \w and \d in either of them.
-TEST(RegexConstraint, MatchesWhatPcre2Matches) {
+TEST(RegexConstraint, MatchesLikePcre2) {
   int matching = 0;
   for (unsigned seed = 0; seed < 1500; ++seed) {
     RandomRegex random(seed);
@@ -194,7 +194,7 @@ std::string error_of(const std::string& pattern) {
   return "";
 }
 
-TEST(RegexConstraint, RefusesWhatItDoesNotSupport) {
+TEST(RegexConstraint, RejectsUnsupportedSyntax) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"(a", "the regular expression: expected `)`, found its end at offset 2; correct it"},
       {"a)", "expected the expression's end, found `)` at offset 1"},

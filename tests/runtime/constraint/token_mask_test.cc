@@ -175,7 +175,7 @@ TEST(Completions, AConstraintThatNoTokensSatisfyIsRefused) {
 
 // Without a quote of its own, only tokens such as `":` can close a string: those in which it stands otherwise
 // lead nowhere.
-TEST(Completions, WalksGoAroundWhatIsRuledOut) {
+TEST(Completions, WalksAvoidExcludedTokens) {
   for (const std::filesystem::path& folder : tokenizer_folders()) {
     TestedModel model(folder);
     std::mt19937 random(11);
@@ -277,7 +277,7 @@ TEST(ControlTokens, AreTokensInGrammarsAndNotTheirText) {
   EXPECT_GE(tokenizers, 1);
 }
 
-TEST(ForcedTokens, AreTheTokenizersOwn) {
+TEST(ForcedTokens, MatchTheTokenizersEncoding) {
   TestedModel model(tokenizer_folders().back());
   const RequestConstraint constraint = model.constraint(JsonSchema{
       R"({"type": "object", "properties": {"description": {"type": "string"}}, "required": ["description"]})",

@@ -113,7 +113,7 @@ TEST_P(EncoderFamily, GivesItsLabels) {
   });
 }
 
-TEST_P(EncoderFamily, GivesWhatItsPoolerMakesOfTheFirstToken) {
+TEST_P(EncoderFamily, GivesThePoolersOutputForTheFirstToken) {
   if (!fixture_.pooler) GTEST_SKIP() << "it has no pooler";
   run([&](Engine& engine) {
     ASSERT_EQ(engine.info().head_pooling, Pooling::first);
@@ -124,7 +124,7 @@ TEST_P(EncoderFamily, GivesWhatItsPoolerMakesOfTheFirstToken) {
 }
 
 // BigBird's blocks depend on how far a batch was padded, so only the row without padding can be compared.
-TEST_P(EncoderFamily, GivesForRowsOfAPaddedBatchWhatThatHas) {
+TEST_P(EncoderFamily, MatchesThePaddedBatchsRows) {
   if (fixture_.batch_hidden.empty()) GTEST_SKIP() << "nothing is known of its states";
   run([&](Engine& engine) {
     std::size_t longest = 0;
@@ -159,7 +159,7 @@ TEST_P(EncoderFamily, GivesTheEmbeddingsOfTheOriginalPipeline) {
 }
 
 // Sequences of different lengths share a step without padding: nothing of one reaches another.
-TEST_P(EncoderFamily, GivesTheSameInABatchAsAlone) {
+TEST_P(EncoderFamily, GivesTheSameResultsInABatch) {
   run([&](Engine& engine) {
     std::vector<std::vector<float>> alone;
     for (const EncoderInput& input : fixture_.batch) alone.push_back(hidden_of(engine, input));
@@ -182,7 +182,7 @@ TEST_P(EncoderFamily, GivesTheSameInABatchAsAlone) {
   });
 }
 
-TEST_P(EncoderFamily, GivesTheSameBitsInABatchAsAloneWhereThatIsAskedFor) {
+TEST_P(EncoderFamily, GivesTheSameBitsInABatchIfAskedFor) {
   run(
       [&](Engine& engine) {
         const std::vector<float> alone = pooled_of(engine, fixture_.input, Pooling::mean);

@@ -43,7 +43,7 @@ class EngineAdapters : public testing::Test {
   const AdapterFixture fixture_ = reference::adapter_fixture("lora-llama");
 };
 
-TEST_F(EngineAdapters, GivesEveryRequestTheBitsThatItWouldGetAlone) {
+TEST_F(EngineAdapters, GivesEveryRequestTheBitsOfARunByItself) {
   run_engine(comm_, options(), [&](Engine& engine) {
     const std::vector<std::string> names = {"whole", "", "half", "whole", "half", ""};
     std::vector<RequestId> ids;
@@ -137,7 +137,7 @@ TEST_F(EngineAdapters, SearchesBeamsWithTheRequestsAdapter) {
   });
 }
 
-TEST_F(EngineAdapters, NamesTheAdaptersThatThereAre) {
+TEST_F(EngineAdapters, NamesTheLoadedAdapters) {
   const auto error_of = [](Engine& engine, Request request) -> std::string {
     try {
       engine.submit(std::move(request));
@@ -184,7 +184,7 @@ TEST_F(EngineAdapters, ReplacesTensorsOfTheModelForAllRequests) {
   EXPECT_THROW(Engine(comm_, replacing), AgreedError);
 }
 
-TEST_F(EngineAdapters, RefusesNamesThatAreNotDistinct) {
+TEST_F(EngineAdapters, RejectsDuplicateNames) {
   EngineOptions twice = options();
   twice.adapters.back().name = "whole";
   EXPECT_THROW(Engine(comm_, twice), AgreedError);

@@ -66,7 +66,7 @@ TEST(Engine, EndsAtTheRequestsOwnTokens) {
   });
 }
 
-TEST(Engine, EndsAtTheConfigsEndOfSequenceTokenUnlessToldToIgnoreIt) {
+TEST(Engine, EndsAtTheConfigsEndOfSequenceTokenByDefault) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const ModelFolder folder(fixture);
@@ -116,7 +116,7 @@ TEST(Engine, GivesTheTextOfItsTokens) {
 }
 
 // A stop text of three letters begins or ends in the middle of a token of two.
-TEST(Engine, EndsBeforeAStopTextWhereverItLiesInTheTokens) {
+TEST(Engine, EndsBeforeAStopTextAtAnyPlaceInTheTokens) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const ModelFolder folder(fixture);
@@ -140,7 +140,7 @@ TEST(Engine, EndsBeforeAStopTextWhereverItLiesInTheTokens) {
   });
 }
 
-TEST(Engine, TellsWhichStopTextEndedAContinuationAndShowsItIfAsked) {
+TEST(Engine, ReportsTheStopTextAndShowsItIfAsked) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const ModelFolder folder(fixture);
@@ -183,7 +183,7 @@ TEST(Engine, GoesOnToMinTokensAndAvoidsBadWords) {
   });
 }
 
-TEST(Engine, ChoosesOnlyWhatBiasAndMaskLeave) {
+TEST(Engine, ChoosesOnlyTokensThatBiasAndMaskAllow) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
@@ -203,7 +203,7 @@ TEST(Engine, ChoosesOnlyWhatBiasAndMaskLeave) {
   });
 }
 
-TEST(Engine, ForgetsACancelledRequestAndServesTheOthers) {
+TEST(Engine, ForgetsACancelledRequestAndServesOtherRequests) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const ModelFolder folder(fixture);

@@ -54,7 +54,7 @@ std::string refusal_after(Communicator& comm, const std::function<void(TinyCheck
   return refusal(comm);
 }
 
-TEST(EngineErrors, NoneForASoundCheckpoint) {
+TEST(EngineErrors, AreAbsentForASoundCheckpoint) {
   Communicator& comm = test::world();
   EXPECT_EQ(refusal_after(comm, [](TinyCheckpoint&) {}), "no error");
 }
@@ -128,7 +128,7 @@ TEST(EngineErrors, NameATensorOfABlockThatTheModelDoesNotUse) {
       "weights must be of the same model");
 }
 
-TEST(EngineErrors, TensorsBesideTheModelAreToldAndNoError) {
+TEST(EngineErrors, ReportExtraTensorsWithoutFailing) {
   Communicator& comm = test::world();
   const OwnDirectory directory;
   TinyCheckpoint checkpoint;
@@ -163,7 +163,7 @@ TEST(EngineErrors, NameATensorThatNoStageUses) {
             "weights must be of the same model");
 }
 
-TEST(EngineErrors, NameAFamilyThatIsNotSupported) {
+TEST(EngineErrors, NameAnUnsupportedFamily) {
   Communicator& comm = test::world();
   const std::string text =
       refusal_after(comm, [](TinyCheckpoint& c) { c.config["architectures"] = {"RwkvForCausalLM"}; });
@@ -172,7 +172,7 @@ TEST(EngineErrors, NameAFamilyThatIsNotSupported) {
       << text;
 }
 
-TEST(EngineErrors, NameWhatIsWrongInTheConfig) {
+TEST(EngineErrors, NameTheWrongFieldOfTheConfig) {
   Communicator& comm = test::world();
   EXPECT_EQ(refusal_after(comm, [](TinyCheckpoint& c) { c.config["hidden_size"] = 0; }),
             "model/config.json: cannot use hidden_size: found 0, expected a whole number from 1 to "
@@ -268,7 +268,7 @@ std::string request_refusal(Engine& engine, const Request& request) {
   return test::error_of<RequestError>([&] { engine.submit(request); });
 }
 
-TEST(EngineErrors, OfARequestEndItAndNothingElse) {
+TEST(EngineErrors, EndOnlyTheFailedRequest) {
   Communicator& comm = test::world();
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   const EngineOptions options{
@@ -307,7 +307,7 @@ TEST(EngineErrors, OfARequestEndItAndNothingElse) {
 }
 
 // Products of large weights that are infinite: the request ends with an error, the engine goes on.
-TEST(EngineErrors, OfLogitsThatAreNoNumbersEndTheRequestOnly) {
+TEST(EngineErrors, EndOnlyTheRequestWithNanLogits) {
   Communicator& comm = test::world();
   const OwnDirectory directory;
   TinyCheckpoint checkpoint;

@@ -73,7 +73,7 @@ TEST(EngineFavor, GivesEveryRequestTheSameTokensInAnyCompany) {
   }
 }
 
-TEST(EngineFavor, IsRefusedWhereAttentionIsMoreThanProducts) {
+TEST(EngineFavor, IsRejectedIfAttentionHasMoreThanProducts) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("gemma2-bf16");
   try {

@@ -58,7 +58,7 @@ std::vector<Request> mixed_requests(const Fixture& fixture) {
   return requests;
 }
 
-TEST(Engine, GivesEveryRequestTheSameTokensInAnyCompanyAndAnyCache) {
+TEST(Engine, GivesEveryRequestTheSameTokensInAnyBatchAndAnyCache) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const std::vector<Request> requests = mixed_requests(fixture);
@@ -219,7 +219,7 @@ TEST(Engine, ComputesThePromptOfSeveralSamplesOnce) {
 }
 
 // A conversation: every prompt is the one before with its continuation and some more.
-TEST(Engine, ComputesOfALongerPromptOnlyWhatTheCacheDoesNotHold) {
+TEST(Engine, ComputesOnlyTheUncachedTokensOfAPrompt) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   constexpr std::size_t block = 8;
@@ -278,7 +278,7 @@ TEST(Engine, RunsTheAllReducesOfTheDesignInEveryStepOnEveryRank) {
   });
 }
 
-TEST(Engine, ReportsWhereTheMemoryOfEachRankIs) {
+TEST(Engine, ReportsTheNodesOfEachRanksMemory) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {

@@ -43,7 +43,7 @@ TEST(Engine, SleepsUntilAnotherThreadSubmits) {
 }
 
 // Whatever chunks the time of a step leads to. All arithmetic is in f32.
-TEST(Engine, GivesTheSameTokensWhateverAStepMayTake) {
+TEST(Engine, GivesTheSameTokensForAnyStepTimeLimit) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const EngineOptions options = {

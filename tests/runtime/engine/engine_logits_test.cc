@@ -41,7 +41,7 @@ std::vector<double> log_softmax(const std::vector<float>& logits) {
   return result;
 }
 
-TEST(EngineLogits, AreThoseOfTheFixtureForEveryPrefillChunk) {
+TEST(EngineLogits, MatchTheFixtureForEveryPrefillChunk) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-12q3kv");
   for (const std::size_t chunk : {1U, 7U, 512U}) {
@@ -56,7 +56,7 @@ TEST(EngineLogits, AreThoseOfTheFixtureForEveryPrefillChunk) {
 }
 
 // Dream is a Qwen2 whose tokens attend to all of the prompt; the expected logits are its original code's.
-TEST(EngineLogits, OfBidirectionalPromptsAreThoseOfADiffusionModel) {
+TEST(EngineLogits, MatchADiffusionModelForBidirectionalPrompts) {
   Communicator& comm = test::world();
   const reference::DiffusionFixture dream = reference::diffusion_fixture("dream");
   const test::TemporaryDirectory qwen;
@@ -75,7 +75,7 @@ TEST(EngineLogits, OfBidirectionalPromptsAreThoseOfADiffusionModel) {
   });
 }
 
-TEST(EngineLogits, OfTheMostLikelyTokensComeWithThePromptsOwn) {
+TEST(EngineLogits, IncludeTheMostLikelyTokensOfAPrompt) {
   Communicator& comm = test::world();
   const reference::StoredFixture fixture = reference::stored_fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder, .prefill_chunk = 5, .block_size = 8}, [&](Engine& engine) {
@@ -142,7 +142,7 @@ TEST(EngineLogits, ReachTheLastPositionOfTheLongestSequence) {
   });
 }
 
-TEST(EngineLogits, WaitForRoomBesideOtherRequests) {
+TEST(EngineLogits, WaitForRoomIfOtherRequestsRun) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder, .block_size = 4, .cache_tokens = 56}, [&](Engine& engine) {
@@ -160,7 +160,7 @@ TEST(EngineLogits, WaitForRoomBesideOtherRequests) {
   });
 }
 
-TEST(EngineLogits, PassOnWhatTheirReceiverThrows) {
+TEST(EngineLogits, PassOnTheReceiversException) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder, .prefill_chunk = 8}, [&](Engine& engine) {
@@ -173,7 +173,7 @@ TEST(EngineLogits, PassOnWhatTheirReceiverThrows) {
   });
 }
 
-TEST(EngineLogprobs, AreThoseOfTheFullDistributionForEveryKindOfSampling) {
+TEST(EngineLogprobs, MatchTheFullDistributionForEveryKindOfSampling) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
@@ -209,7 +209,7 @@ TEST(EngineLogprobs, AreThoseOfTheFullDistributionForEveryKindOfSampling) {
   });
 }
 
-TEST(EngineLogprobs, OfASequenceAreThoseOfItsLogits) {
+TEST(EngineLogprobs, MatchTheLogitsOfASequence) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-12q3kv");
   for (const std::size_t chunk : {3U, 512U}) {
@@ -227,7 +227,7 @@ TEST(EngineLogprobs, OfASequenceAreThoseOfItsLogits) {
   }
 }
 
-TEST(EngineLogprobs, OfTheFirstTokenAreRefused) {
+TEST(EngineLogprobs, AreRejectedForTheFirstToken) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
@@ -241,7 +241,7 @@ TEST(EngineLogprobs, OfTheFirstTokenAreRefused) {
   });
 }
 
-TEST(EngineLogprobs, OfTheWholeVocabularySumToOne) {
+TEST(EngineLogprobs, SumToOneOverTheVocabulary) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
@@ -260,7 +260,7 @@ TEST(EngineLogprobs, OfTheWholeVocabularySumToOne) {
   });
 }
 
-TEST(EngineLogprobs, AreLeftOutUnlessAskedFor) {
+TEST(EngineLogprobs, AreOmittedByDefault) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {

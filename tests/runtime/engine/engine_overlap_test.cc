@@ -79,7 +79,7 @@ TEST(EngineOverlap, GivesTheSameBitsAsWholeSteps) {
 }
 
 // The greedy tokens of the original modelling code, in steps of one sequence and with sums that are float32.
-TEST(EngineOverlap, GeneratesWhatTheModelsOwnCodeDoes) {
+TEST(EngineOverlap, MatchesTheModelsOwnCode) {
   Communicator& comm = test::world();
   for (const char* const model : {"llama-gqa", "qwen3next"}) {
     const Fixture fixture = reference::fixture(model);
@@ -132,7 +132,7 @@ TEST(EngineOverlap, IsCountedAmongTheMemoryOfTheWorkspace) {
   EXPECT_GT(bytes[2], bytes[1]);
 }
 
-TEST(EngineOverlap, IsRefusedWhereStepsCannotBeDivided) {
+TEST(EngineOverlap, IsRejectedIfStepsCannotBeDivided) {
   Communicator& comm = test::world();
   if (comm.size() % 2 != 0) GTEST_SKIP() << "needs two stages";
   const Fixture fixture = reference::fixture("llama-gqa");

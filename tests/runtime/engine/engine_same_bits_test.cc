@@ -58,7 +58,7 @@ void expect_same(const Continuation& found, const Continuation& expected, const 
   }
 }
 
-TEST(EngineSameBits, OfTextsAndLogProbabilitiesOnAnyRanksAndInAnyCompany) {
+TEST(EngineSameBits, HoldForTextsAndLogProbabilitiesOnAnyRanksAndInAnyBatch) {
   Communicator& comm = test::world();
   for (const char* name : {"llama-gqa", "qwen2moe", "deepseek3-yarn", "minimaxm2"}) {
     const Fixture fixture = reference::fixture(name);

@@ -56,7 +56,7 @@ TEST(EngineSpeculation, ChangesNoTextOfAnyModelAndType) {
   }
 }
 
-TEST(EngineSpeculation, ChangesNoTextHoweverStepsAreCut) {
+TEST(EngineSpeculation, ChangesNoTextForAnyStepSize) {
   for (const char* const model : {"gemma2-bf16", "qwen3next", "lfm2", "nemotronh", "kimilinear",
                                   "deepseekv32", "jamba", "rwkv7-8heads"}) {
     SCOPED_TRACE(model);
@@ -69,7 +69,7 @@ TEST(EngineSpeculation, ChangesNoTextHoweverStepsAreCut) {
 }
 
 // With f32, the arithmetic does not depend on chunk sizes, so drafts change no text.
-TEST(EngineSpeculation, ChangesNoTextWithoutSameBitsEither) {
+TEST(EngineSpeculation, ChangesNoTextEvenWithoutSameBits) {
   const reference::Fixture fixture = reference::fixture("llama-12q3kv");
   const ModelFolder folder(fixture);
   const std::vector<Request> requests = speculated_requests(fixture);
@@ -83,7 +83,7 @@ TEST(EngineSpeculation, ChangesNoTextWithoutSameBitsEither) {
 }
 
 // Measured steps also need states: instead of a cache, or beside it.
-TEST(EngineSpeculation, ChangesNoTextWhenItMeasuresWhatPays) {
+TEST(EngineSpeculation, ChangesNoTextWhileMeasuring) {
   for (const char* const model : {"llama-gqa", "nemotronh", "falconh1"}) {
     SCOPED_TRACE(model);
     const reference::Fixture fixture = reference::fixture(model);
@@ -158,7 +158,7 @@ TEST(EngineSpeculation, TakesDraftsOfAProgramsOwnSource) {
              {.draft_source = [&] { return std::make_unique<KnownText>(text); }});
 }
 
-TEST(EngineSpeculation, RefusesASourceThatIsNotThere) {
+TEST(EngineSpeculation, RejectsAMissingSource) {
   EngineOptions options{.model = reference::fixture("llama-gqa").folder};
   options.speculation = {.drafts = DraftKind::custom};
   EXPECT_THROW(Engine(test::world(), options), AgreedError);
@@ -250,7 +250,7 @@ TEST(EngineSpeculation, DraftsAnAnswerAlmostCompletelyThatHasBeenGivenBefore) {
   }
 }
 
-TEST(EngineSpeculation, RemembersAnswersOnlyForDraftsOfWhatHasComeBefore) {
+TEST(EngineSpeculation, RejectsAHistoryWithoutNgramDrafts) {
   for (const DraftKind drafts : {DraftKind::none, DraftKind::model}) {
     EngineOptions options{.model = reference::fixture("llama-gqa").folder};
     options.speculation = {.drafts = drafts, .draft_history = 100};

@@ -67,7 +67,7 @@ std::vector<std::string> recurrent_models() {
 class EngineStates : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Models, EngineStates, testing::ValuesIn(recurrent_models()));
 
-TEST_P(EngineStates, GiveTheSameTokensWhateverRunsBeside) {
+TEST_P(EngineStates, GiveTheSameTokensInAnyBatch) {
   Communicator& comm = test::world();
   const RecurrentModel model(GetParam());
   const std::vector<Request> requests = model.requests();
@@ -125,7 +125,7 @@ TEST_P(EngineStates, GoOnFromTheEndOfAnAnswer) {
   });
 }
 
-TEST_P(EngineStates, OfACancelledRequestDoNotReachTheNextOne) {
+TEST_P(EngineStates, DoNotLeakFromACancelledRequest) {
   const RecurrentModel model(GetParam());
   const Request request = greedy_request(model.prompt(100, 0), 20);
   EngineOptions options = model.options();

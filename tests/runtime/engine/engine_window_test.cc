@@ -93,16 +93,16 @@ void expect_same_texts(Communicator& comm, const ChangedFixture& model,
   }
 }
 
-TEST(EngineWindow, GivesTheSameTokensWhereEverySecondLayerGivesBlocksBack) {
+TEST(EngineWindow, GivesTheSameTokensIfEverySecondLayerFreesBlocks) {
   expect_same_texts(test::world(), gemma2(), kSettings);
 }
 
-TEST(EngineWindow, GivesTheSameTokensWhereAllLayersGiveBlocksBack) {
+TEST(EngineWindow, GivesTheSameTokensIfAllLayersFreeBlocks) {
   expect_same_texts(test::world(), mistral(), kSettings);
 }
 
 // Blocks of different layers in the memory of released blocks, and a cache that never releases a block.
-TEST(EngineWindow, GivesTheSameTokensAfter20000TokensWhereLayersDiffer) {
+TEST(EngineWindow, GivesTheSameTokensAfter20000TokensIfLayersDiffer) {
   if (test::world().size() > 2) GTEST_SKIP() << "long, and more ranks show nothing new";
   for (const char* const name : {"gemma4", "gemma4-e"}) {
     const ChangedFixture model(name, nlohmann::json::object());

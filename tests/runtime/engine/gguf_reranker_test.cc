@@ -105,7 +105,7 @@ class Qwen3Reranker {
   TemporaryDirectory directory_;
 };
 
-TEST(GgufReranker, OfQwen3GivesTheScoresOfTheCheckpoint) {
+TEST(GgufReranker, GivesQwen3TheScoresOfTheCheckpoint) {
   const Qwen3Reranker model;
   if (!fits(model.fixture().folder)) GTEST_SKIP() << "too few heads";
   const std::filesystem::path file = model.write_with_labels({"yes", "no"});
@@ -124,7 +124,7 @@ TEST(GgufReranker, OfQwen3GivesTheScoresOfTheCheckpoint) {
 }
 
 // Files without labels, and files of a checkpoint that already had one row.
-TEST(GgufReranker, OfQwen3MayHaveNoLabelsOrOneRow) {
+TEST(GgufReranker, AllowsQwen3WithoutLabelsOrWithOneRow) {
   Qwen3Reranker model;
   EXPECT_EQ(load_config(model.write([](GgufBuilder&) {})).encoder.classifier_token_ids,
             (std::vector<TokenId>{1, 0}));
@@ -142,7 +142,7 @@ TEST(GgufReranker, OfQwen3MayHaveNoLabelsOrOneRow) {
 }
 
 // Two rows with other labels are scores of these labels.
-TEST(GgufReranker, OfQwen3WithOtherLabelsIsAClassifier) {
+TEST(GgufReranker, ReadsQwen3WithOtherLabelsAsAClassifier) {
   const Qwen3Reranker model;
   EXPECT_EQ(load_config(model.write_with_labels({"no", "yes"})).labels,
             (std::vector<std::string>{"no", "yes"}));
@@ -150,7 +150,7 @@ TEST(GgufReranker, OfQwen3WithOtherLabelsIsAClassifier) {
                   "classifier.output_labels must have a label for each row of cls.output.weight, 2, found 1");
 }
 
-TEST(GgufReranker, OfQwen3ReadsTheTemplateOfItsFile) {
+TEST(GgufReranker, ReadsQwen3sTemplateFromTheFile) {
   const Qwen3Reranker model;
   const auto config_with = [&](const std::string& form) {
     return load_config(
@@ -163,7 +163,7 @@ TEST(GgufReranker, OfQwen3ReadsTheTemplateOfItsFile) {
   EXPECT_CONTAINS(config_with("\xFF{query}{document}").pair_template, "\uFFFD{query}");  // not UTF-8
 }
 
-TEST(GgufReranker, OfQwen3NeedsALayerForScores) {
+TEST(GgufReranker, RejectsQwen3WithoutALayerForScores) {
   GgufBuilder file;
   file.text("general.architecture", "qwen3").whole("qwen3.pooling_type", 4);
   file.tensor("token_embd.weight", {20, 16}, "F32", std::string(20 * 16 * sizeof(float), 0));
@@ -177,7 +177,7 @@ TEST(GgufReranker, OfQwen3NeedsALayerForScores) {
 }
 
 // A head over a body that this architecture's families have no class for.
-TEST(GgufReranker, OfAnUnknownClassIsRefusedByItsHead) {
+TEST(GgufReranker, RejectsAnUnknownClassByItsHead) {
   GgufBuilder file;
   file.text("general.architecture", "nomic-bert").whole("nomic-bert.pooling_type", 4);
   const TemporaryDirectory directory;
@@ -242,7 +242,7 @@ class ModernBertReranker {
 };
 
 // The head follows the mean of all states, unless the file names the first one.
-TEST(GgufReranker, OfModernBertGivesTheScoresOfTheCheckpoint) {
+TEST(GgufReranker, GivesModernBertTheScoresOfTheCheckpoint) {
   const std::vector<std::vector<TokenId>> rows = {{2, 9, 30, 41, 52, 63, 74, 85, 96, 107, 118, 129, 3},
                                                   {2, 200, 150, 3}};
   for (const auto& [name, number] : {std::pair{"mean", 0}, {"mean", 1}, {"cls", 2}}) {
@@ -262,7 +262,7 @@ TEST(GgufReranker, OfModernBertGivesTheScoresOfTheCheckpoint) {
   }
 }
 
-TEST(GgufReranker, OfModernBertRefusesAnotherPoolingByName) {
+TEST(GgufReranker, RejectsAnotherPoolingOfModernBertByName) {
   const ModernBertReranker model("mean");
   const std::filesystem::path file = model.write_gguf([](GgufConversion& to) {
     to.whole("pooling_type", 4);
@@ -273,7 +273,7 @@ TEST(GgufReranker, OfModernBertRefusesAnotherPoolingByName) {
 }
 
 // A file of a model without windows has no key for them.
-TEST(GgufReranker, OfModernBertMayHaveNoWindows) {
+TEST(GgufReranker, AllowsModernBertWithoutWindows) {
   const ModernBertReranker model("mean");
   const auto windows_in = [&](bool has_windows) {
     const std::filesystem::path file = model.write_gguf([&](GgufConversion& to) {

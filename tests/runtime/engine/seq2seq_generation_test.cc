@@ -65,7 +65,7 @@ TEST_P(Seq2SeqGeneration, ContinuesGreedilyAsTheOriginalModellingCode) {
 }
 
 // With room for two of the sequences only, some are preempted, and their inputs encoded again.
-TEST_P(Seq2SeqGeneration, GivesManyAtOnceTheSameAsEachAlone) {
+TEST_P(Seq2SeqGeneration, GivesTheSameTextsInABatch) {
   const std::size_t longest = fixture_.batch.front().ids.size() + 2 * 8 + fixture_.greedy.size();
   run(
       [&](Engine& engine) {
@@ -135,7 +135,7 @@ TEST_P(Seq2SeqGeneration, NeverFindsTheTokensOfAnotherInputInTheCache) {
   });
 }
 
-TEST_P(Seq2SeqGeneration, BeginsAndEndsWithWhatTheModelsFilesForce) {
+TEST_P(Seq2SeqGeneration, BeginsAndEndsWithTheModelsForcedTokens) {
   const AdaptedModel model(fixture_, {{"forced_bos_token_id", 17}, {"forced_eos_token_id", 9}});
   run(
       [&](Engine& engine) {
@@ -162,7 +162,7 @@ TEST_P(Seq2SeqGeneration, NeverChoosesBadWordsOfTheModelsFiles) {
       {.model = model.path(), .block_size = 8});
 }
 
-TEST_P(Seq2SeqGeneration, RefusesWhatItCannotDo) {
+TEST_P(Seq2SeqGeneration, RejectsUnsupportedRequests) {
   const AdaptedModel model(fixture_, {{"decoder_start_token_id", nullptr}});
   run(
       [&](Engine& engine) {

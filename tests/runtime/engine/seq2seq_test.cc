@@ -66,7 +66,7 @@ TEST_P(Seq2SeqFamily, GivesTheSameLogitsInBlocksOfAnySize) {
   }
 }
 
-TEST_P(Seq2SeqFamily, GivesForRowsOfAPaddedBatchWhatThatHas) {
+TEST_P(Seq2SeqFamily, MatchesThePaddedBatchsRows) {
   run([&](Engine& engine) {
     std::vector<std::vector<float>> together(fixture_.batch.size());
     for (std::size_t row = 0; row < fixture_.batch.size(); ++row)
@@ -81,7 +81,7 @@ TEST_P(Seq2SeqFamily, GivesForRowsOfAPaddedBatchWhatThatHas) {
   });
 }
 
-TEST_P(Seq2SeqFamily, GivesTheSameBitsInABatchAsAloneWhereThatIsAskedFor) {
+TEST_P(Seq2SeqFamily, GivesTheSameBitsInABatchIfAskedFor) {
   run(
       [&](Engine& engine) {
         const std::vector<float> alone = decoder_logits(engine, fixture_.batch.front());

@@ -91,7 +91,7 @@ TEST(Job, TakesAllMembersOfItsSessionWithIt) {
   EXPECT_TRUE(members_of_session(job.process()).empty());
 }
 
-TEST(Job, LeavesNothingBehindWhenItGoes) {
+TEST(Job, LeavesNoProcessesWhenItEnds) {
   HttpServer http(options());
   pid_t process = 0;
   {

@@ -79,7 +79,7 @@ const std::vector<BeamSearch>& searches() {
   return all;
 }
 
-TEST(BeamSearch, FindsOfAnEncoderDecoderWhatANaiveSearchFinds) {
+TEST(BeamSearch, FindsANaiveSearchsTextsWithAnEncoderDecoder) {
   const reference::Seq2SeqFixture fixture = reference::seq2seq_fixture("marian");
   Communicator& comm = test::world();
   run_engine(comm, {.model = fixture.folder, .block_size = 4}, [&](Engine& engine) {
@@ -123,7 +123,7 @@ TEST(BeamSearch, EndsTextsWithTheModelsTokensAndTheRequests) {
   });
 }
 
-TEST(BeamSearch, FindsOfADecoderWhatANaiveSearchFinds) {
+TEST(BeamSearch, FindsANaiveSearchsTextsWithADecoder) {
   const reference::Fixture fixture = reference::fixture("llama-headdim-bias");
   Communicator& comm = test::world();
   if (load_config(fixture.folder).num_attention_heads < comm.size()) GTEST_SKIP() << "more ranks than heads";
@@ -139,7 +139,7 @@ TEST(BeamSearch, FindsOfADecoderWhatANaiveSearchFinds) {
   });
 }
 
-TEST(BeamSearch, RunsManyAtOnceBesideOthersInASmallCache) {
+TEST(BeamSearch, RunsManySearchesAndOtherRequestsInASmallCache) {
   const reference::Seq2SeqFixture fixture = reference::seq2seq_fixture("marian");
   Communicator& comm = test::world();
   const EngineOptions options{
@@ -208,7 +208,7 @@ TEST(BeamSearch, CanBeCancelled) {
   });
 }
 
-TEST(BeamSearch, RefusesToLookBehindTooManyTokensThatTheModelRulesOut) {
+TEST(BeamSearch, RejectsModelsThatRuleOutTooManyTokens) {
   test::LeaderRun run(64, 4, test::limits_of(16, 4));
   BeamRun::Setup setup{.request = {.beam_search = BeamSearch{.beams = 2}},
                        .max_tokens = 3,
@@ -223,7 +223,7 @@ TEST(BeamSearch, RefusesToLookBehindTooManyTokensThatTheModelRulesOut) {
   EXPECT_FALSE(run.leader.has_work());
 }
 
-TEST(BeamSearch, RefusesWhatItDoesNotGoWith) {
+TEST(BeamSearch, RejectsConflictingSettings) {
   const auto error_of = [](const std::function<void(Request&)>& change) {
     Request request;
     request.prompt = {1};

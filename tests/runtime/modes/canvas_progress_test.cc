@@ -46,7 +46,7 @@ TEST(CanvasProgress, HasATemperatureThatFallsWithThePassesThatAreLeft) {
   EXPECT_TRUE(canvas.ended());
 }
 
-TEST(CanvasProgress, EndsWhenTokensStayTheSameAndAreSure) {
+TEST(CanvasProgress, EndsIfTokensAreStableAndCertain) {
   const auto passes = [](std::size_t stability, const std::vector<std::pair<double, TokenId>>& all) {
     CanvasProgress canvas({.stability_threshold = stability, .confidence_threshold = 0.5F}, 9);
     std::size_t count = 0;
@@ -68,7 +68,7 @@ UnmaskingPlan canvas_plan(const Unmasking& asked, std::size_t tokens, const Canv
   return {spec, asked, tokens, defaults};
 }
 
-TEST(UnmaskedText, TurnsCanvasesOfRandomTokensIntoTheMostProbableOnes) {
+TEST(UnmaskedText, TurnsRandomCanvasesIntoTheMostProbableTokens) {
   const UnmaskingPlan plan = canvas_plan({.steps = 4}, 6, {.entropy_bound = 0.5F});
   const auto random = [](std::size_t draw, std::size_t position) {
     return static_cast<TokenId>(100 * (draw + 1) + position);

@@ -211,7 +211,7 @@ TEST(Canvas, DrawsTheSameTextFromASeedOnAnyNumberOfRanks) {
       {.same_bits = true});
 }
 
-TEST(Canvas, DrawsTheSameTextsWhateverElseIsComputed) {
+TEST(Canvas, DrawsTheSameTextsInAnyBatch) {
   run_canvas(
       [](Engine& engine) {
         Request request = drawn_request(16, 7);
@@ -262,7 +262,7 @@ TEST(Canvas, FindsTheTextInTheCacheButNoCanvas) {
       {.same_bits = true, .block_size = 4});
 }
 
-TEST(Canvas, EndsEarlyWhereItsTokensStayTheSameAndAreSure) {
+TEST(Canvas, EndsEarlyIfItsTokensAreStableAndCertain) {
   for (const std::size_t stability : {0, 3}) {
     CanvasDefaults settings;
     settings.stability_threshold = stability;
@@ -279,7 +279,7 @@ TEST(Canvas, EndsEarlyWhereItsTokensStayTheSameAndAreSure) {
   }
 }
 
-TEST(Canvas, EndsAtATokenThatEndsTextsAndWhereTheContextEnds) {
+TEST(Canvas, EndsAtAnEndTokenAndAtTheContextsEnd) {
   run_canvas(
       [](Engine& engine) {
         const std::vector<TokenId> whole = run_one(engine, drawn_request(24, 3)).tokens;
@@ -328,7 +328,7 @@ TEST(Canvas, GivesTheTextsLogitsLikeADecoder) {
   });
 }
 
-TEST(Canvas, RefusesWhatItCannotDo) {
+TEST(Canvas, RejectsUnsupportedRequests) {
   run_canvas([](Engine& engine) {
     const auto refusal = [&](const auto& change) -> std::string {
       Request request = canvas_request(16);

@@ -129,7 +129,7 @@ TEST_P(DiffusionFamily, HasTheIdsOfTheFamilysOwnCodeAtEveryCallOfTheModel) {
   });
 }
 
-TEST_P(DiffusionFamily, GivesRequestsTogetherWhatItGivesEachAlone) {
+TEST_P(DiffusionFamily, GivesTheSameTextsInABatch) {
   run([&](Engine& engine) {
     std::vector<std::map<int, Told>> told(fixture_.cases.size());
     for (std::size_t i = 0; i < told.size(); ++i)
@@ -144,7 +144,7 @@ TEST_P(DiffusionFamily, GivesRequestsTogetherWhatItGivesEachAlone) {
   });
 }
 
-TEST_P(DiffusionFamily, DrawsTheSameTextsFromTheSameSeedWhateverElseIsComputed) {
+TEST_P(DiffusionFamily, DrawsTheSameTextsFromASeedInAnyBatch) {
   run([&](Engine& engine) {
     Request request = request_of(fixture_, fixture_.cases.front());
     request.sampling = {.temperature = 0.9F, .top_k = 40, .top_p = 0.95F, .seed = 7};
@@ -193,7 +193,7 @@ TEST_P(DiffusionFamily, CanBeCancelledBetweenPasses) {
   });
 }
 
-TEST_P(DiffusionFamily, RefusesWhatItCannotDo) {
+TEST_P(DiffusionFamily, RejectsUnsupportedRequests) {
   run([&](Engine& engine) {
     const auto refusal = [&](const auto& change) -> std::string {
       Request request = request_of(fixture_, fixture_.cases.front());

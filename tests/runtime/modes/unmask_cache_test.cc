@@ -202,7 +202,7 @@ TEST_P(UnmaskCaches, AreExactInAModelOfOneLayer) {
   });
 }
 
-TEST_P(UnmaskCaches, GiveTheSameTextWhateverElseIsComputedAndHoweverFullTheCacheIs) {
+TEST_P(UnmaskCaches, GiveTheSameTextInAnyBatchAndAnyCache) {
   std::vector<std::vector<TokenId>> alone;
   run({.same_bits = true, .unmask_cache = cache_}, [&](Engine& engine) {
     for (std::uint64_t seed = 0; seed < 6; ++seed) alone.push_back(run_one(engine, request(seed)).tokens);
@@ -280,7 +280,7 @@ TEST_P(UnmaskCaches, AreReleasedByATextWhoseLogitsAreNotFinite) {
   });
 }
 
-TEST_P(UnmaskCaches, AreWhatARequestSaysIfItSaysSo) {
+TEST_P(UnmaskCaches, AreTheRequestsChoice) {
   std::vector<TokenId> exact;
   std::vector<TokenId> cached;
   run({.same_bits = true}, [&](Engine& engine) { exact = run_one(engine, request(1)).tokens; });
@@ -320,7 +320,7 @@ INSTANTIATE_TEST_SUITE_P(All, UnmaskCaches,
                                               name_of(std::get<1>(info.param)));
                          });
 
-TEST(UnmaskCache, IsRefusedForModelsThatHaveAnExactOneOrNone) {
+TEST(UnmaskCache, IsRejectedForModelsWithAnExactCacheOrNoCache) {
   Communicator& comm = test::world();
   const auto expect = [&](const std::filesystem::path& model, const std::string& part) {
     try {

@@ -55,12 +55,12 @@ TEST(UnmaskedText, HasNoPassesThatWouldSettleNothing) {
 }
 
 // int(n (1 - s / t)) with times from 1 to 0.001, the last pass taking all: worked out by hand.
-TEST(UnmaskedText, SettlesByTimeWhatTimeTakesAway) {
+TEST(UnmaskedText, UnmasksTheShareOfEachTimeStep) {
   const UnmaskingPlan plan = plan_of({.schedule = Schedule::decaying}, {.steps = 5}, 16);
   EXPECT_EQ(unmasked_by_passes(plan, 3, 16), (Counts{3, 3, 3, 3, 4}));
 }
 
-TEST(UnmaskedText, EndsTheLastBlockOfTheModelUnlessTheContextEnds) {
+TEST(UnmaskedText, EndsTheModelsLastBlockIfTheContextAllows) {
   const UnmaskingPlan plan = plan_of({.block_length = 4, .schedule = Schedule::of_block}, {}, 5);
   UnmaskedText text(plan, {1, 2, 3, 4, 5, 6}, 5, 1000);
   EXPECT_EQ(text.pass_tokens().size(), 8U);  // the first block with masks ends there
@@ -71,7 +71,7 @@ TEST(UnmaskedText, EndsTheLastBlockOfTheModelUnlessTheContextEnds) {
   EXPECT_EQ(cut.pass_tokens().size(), 9U);
 }
 
-TEST(UnmaskedText, BlocksOfARequestBeginBehindThePrompt) {
+TEST(UnmaskedText, BlocksOfARequestBeginAfterThePrompt) {
   const UnmaskingPlan plan = plan_of({}, {.block_length = 2}, 4);
   UnmaskedText text(plan, {1, 2, 3}, 4, 1000);
   EXPECT_EQ(text.pass_tokens().size(), 7U);
@@ -84,14 +84,14 @@ TEST(UnmaskedText, BlocksOfARequestBeginBehindThePrompt) {
   EXPECT_EQ(text.pass_rows(), (std::vector<std::size_t>{5, 6}));
 }
 
-TEST(UnmaskedText, AsksForTheRowsBeforeItsMasksWhereLogitsAreForThePositionBehind) {
+TEST(UnmaskedText, AsksForTheRowsBeforeItsMasksIfLogitsAreShifted) {
   UnmaskedText text(plan_of({.shifted = true}, {}, 3), {1, 2}, 3, 1000);
   EXPECT_EQ(text.pass_rows(), (std::vector<std::size_t>{1, 2, 3}));
 }
 
 // The block of a prompt's tail and two masks, of which the schedule unmasks three: the third position is the
 // one that torch.topk takes, as the fixture of SDAR shows.
-TEST(UnmaskedText, SettlesMoreThanItsMasksWhereTheScheduleIsOfTheBlock) {
+TEST(UnmaskedText, MayUnmaskMoreThanItsMasksWithABlocksSchedule) {
   const UnmaskingPlan plan =
       plan_of({.block_length = 8, .schedule = Schedule::of_block}, {.steps = 3, .block_length = 8}, 2);
   UnmaskedText text(plan, {1, 2, 3, 4, 5, 6}, 2, 1000);
@@ -126,7 +126,7 @@ TEST(PositionsToSettle, ByThresholdAreAllThatReachItAndAtLeastOne) {
   EXPECT_EQ(positions_to_unmask(plan, block, std::vector<double>{.1, .4, .3, .2}), (Counts{1}));
 }
 
-TEST(PositionsToSettle, ByThresholdWithinAScheduleAreNoMoreThanItWouldHaveSettledByNow) {
+TEST(PositionsToSettle, ByThresholdWithinAScheduleAreAtMostTheSchedulesTotal) {
   const UnmaskingPlan plan = plan_of({.above = Above::within_schedule},
                                      {.steps = 4, .rule = UnmaskRule::threshold, .threshold = 0.5F}, 8);
   BlockProgress block{.length = 8, .masks_at_start = 8, .masks = 8};
@@ -137,7 +137,7 @@ TEST(PositionsToSettle, ByThresholdWithinAScheduleAreNoMoreThanItWouldHaveSettle
   EXPECT_EQ(positions_to_unmask(plan, block, rest), (Counts{1, 2, 3}));
 }
 
-TEST(PositionsToSettle, ByThresholdOfBlocksAreNoFewerThanTheScheduleSays) {
+TEST(PositionsToSettle, ByThresholdOfBlocksAreAtLeastTheSchedules) {
   const UnmaskingPlan plan =
       plan_of({.block_length = 4, .schedule = Schedule::of_block, .above = Above::no_fewer_than_schedule},
               {.steps = 2, .rule = UnmaskRule::threshold, .threshold = 0.5F}, 4);

@@ -175,7 +175,7 @@ TEST_F(PredictionTest, OnlyLayersWithFewKvHeadsCostCopies) {
   EXPECT_DOUBLE_EQ(prediction().cache_copies({1, 4}), (8.0 + 4.0) / (8.0 + 2.0));
 }
 
-TEST_F(PredictionTest, FitsExactlyWhereTheEngineWouldLoad) {
+TEST_F(PredictionTest, FitsExactlyIfTheEngineWouldLoad) {
   Cluster cluster{.ranks_per_host = 2};
   const HostFit plenty = prediction(cluster).memory({1, 4});
   EXPECT_EQ(plenty.cache_tokens, 4U * 1024);
@@ -202,7 +202,7 @@ TEST_F(PredictionTest, NamesTheFewestHosts) {
   EXPECT_FALSE(prediction(cluster).fewest_hosts(true));
 }
 
-TEST_F(PredictionTest, RefusesWhatCannotBeDivided) {
+TEST_F(PredictionTest, RejectsIndivisiblePlans) {
   EXPECT_FALSE(prediction().refusal({1, 16}));
   EXPECT_NE(prediction().refusal({1, 17})->find("it has 16 attention heads"), std::string::npos);
   EXPECT_FALSE(prediction().refusal({8, 1}));
@@ -249,7 +249,7 @@ class ContextPredictionTest : public PredictionTest {
   static constexpr double kPosition = 2.0 * 2 * 64 * 2;  // keys and values, heads, elements, bytes
 };
 
-TEST_F(ContextPredictionTest, LayersWithAWindowReadNoMoreThanThat) {
+TEST_F(ContextPredictionTest, WindowLayersReadAtMostTheirWindow) {
   set_model(R"("architectures": ["MistralForCausalLM"], "sliding_window": 1000)");
   EXPECT_NEAR(cache_bytes(499), 4 * kPosition * 500, 2 * 4 * kPosition);
   EXPECT_NEAR(cache_bytes(50000), 4 * kPosition * 1000, 2 * 4 * kPosition);
@@ -288,7 +288,7 @@ TEST_F(PredictionTest, APromptTakesTwoOperationsPerWeightAndToken) {
   EXPECT_NEAR(time.arithmetic, 2 * products / 1e12, 1e-9);
 }
 
-TEST(AllReduceTime, IsThatOfTheFastestWay) {
+TEST(AllReduceTime, IsTheFastestWaysTime) {
   const Cluster net{.latency = 1e-4, .rate = 1e8, .message = 1e-6};
   const auto seconds = [&](std::size_t ranks, double bytes) {
     return all_reduce_time(net, ranks, bytes, bytes).total();

@@ -42,7 +42,7 @@ TEST(Command, BringsTheWorkOfTheStore) {
   EXPECT_EQ(last.position, run.position);
 }
 
-TEST(Command, BringsAForwardPassWithAllItSays) {
+TEST(Command, CarriesAllFieldsOfAForwardPass) {
   Forward forward;
   forward.tokens = {5, 0, 2147483647};
   forward.chunks.resize(2);
@@ -121,13 +121,13 @@ TEST(Command, BringsAForwardPassWithAllItSays) {
   EXPECT_EQ(received.ended, forward.ended);
 }
 
-TEST(Command, OfAnUnknownKindIsRefused) {
+TEST(Command, RejectsUnknownKinds) {
   Command received;
   EXPECT_THROW(from_archive(to_archive(std::uint8_t{99}), received), CommError);
 }
 
 // 16 sequences that generate: the message that every token costs must fit into one broadcast.
-TEST(Command, OfADecodingBatchFitsIntoOneMessage) {
+TEST(Command, ForADecodingBatchFitsIntoOneMessage) {
   Forward forward;
   for (SequenceId id = 0; id < 16; ++id) {
     forward.tokens.push_back(1000);

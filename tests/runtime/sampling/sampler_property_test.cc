@@ -117,7 +117,7 @@ void compare(const std::vector<SamplingCase>& cases, Dice& dice) {
   }
 }
 
-TEST(SamplerProperty, ChoicesOnAnyShardsAreThoseOfTheWholeRow) {
+TEST(SamplerProperty, ChoicesOnAnyShardsMatchTheWholeRow) {
   Dice dice(101);
   for (int repeat = 0; repeat < 400 && !HasFailure(); ++repeat) {
     SCOPED_TRACE(::testing::Message() << "case " << repeat);
@@ -136,7 +136,7 @@ TEST(SamplerProperty, ChoicesOnAnyShardsAreThoseOfTheWholeRow) {
 
 // Large vocabularies: a top_k that is too large to be gathered, and nuclei that end among more tokens than
 // are gathered, of different likelihoods or of the same.
-TEST(SamplerProperty, ChoicesFromLargeVocabulariesAreThoseOfTheWholeRow) {
+TEST(SamplerProperty, ChoicesFromLargeVocabulariesMatchTheWholeRow) {
   Dice dice(102);
   for (const float spread : {3.0F, 0.05F, 0.0F}) {
     for (int repeat = 0; repeat < 12 && !HasFailure(); ++repeat) {
@@ -235,7 +235,7 @@ std::vector<int> count_draws(const SamplingCase& c, std::uint64_t seed, int draw
   return counts;
 }
 
-TEST(SamplerProperty, DrawsOccurAsOftenAsTheReferenceSays) {
+TEST(SamplerProperty, DrawsHaveTheReferencesFrequencies) {
   Dice dice(104);
   constexpr int kDraws = 3000;
   ChiSquare all;
@@ -253,7 +253,7 @@ TEST(SamplerProperty, DrawsOccurAsOftenAsTheReferenceSays) {
   EXPECT_NEAR(all.deviations(), 0.0, 4.0);
 }
 
-TEST(SamplerProperty, NucleusOfALargeVocabularyIsThatOfTheReference) {
+TEST(SamplerProperty, NucleusOfALargeVocabularyMatchesTheReference) {
   Dice dice(105);
   for (const float top_p : {0.1F, 0.5F, 0.9F, 0.999F}) {
     SamplingCase c;

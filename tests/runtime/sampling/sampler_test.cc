@@ -204,7 +204,7 @@ TEST(Sampler, RefusesLogitsThatAreNotNumbers) {
   }
 }
 
-TEST(Sampler, RefusesARowWithoutHarmToTheOthers) {
+TEST(Sampler, RejectsARowWithoutAffectingOtherRows) {
   const Row good{1.0F, 2.0F, 0.0F};
   const Row spoilt{1.0F, kNan, 0.0F};
   const SamplingParams params{.temperature = 0.5F, .top_p = 0.9F};
@@ -223,7 +223,7 @@ TEST(Sampler, AddsBiasBeforePenalties) {
   EXPECT_EQ(greedy({1.0F, 2.5F}, {.repetition_penalty = 2.0F, .logit_bias = {{0, 3.0F}}}, history), 1);
 }
 
-TEST(Sampler, NeverChoosesABannedTokenNorOneThatIsNotAllowed) {
+TEST(Sampler, NeverChoosesBannedOrDisallowedTokens) {
   const Row row{1.0F, 5.0F, 4.0F, 3.0F, 2.0F};
   TokenMask allowed(5);
   for (const TokenId id : {0, 2, 3}) allowed.add(id);

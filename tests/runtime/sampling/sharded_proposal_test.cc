@@ -132,7 +132,7 @@ TEST(ShardedProposal, DrawsInProportionToTheProbabilities) {
     EXPECT_NEAR(found[i], expected[i], 5 * std::sqrt(expected[i] / kDraws) + 1e-9);
 }
 
-TEST(ShardedProposal, OfEqualLogitsTheLowestIdIsProposedOnAnyNumberOfRanks) {
+TEST(ShardedProposal, ChoosesTheLowestIdAmongEqualLogitsOnAnyNumberOfRanks) {
   std::vector<float> row(kProposalVocabulary, 1.0F);
   row[0] = 0.5F;
   const std::vector<Proposal> proposals = propose_together({{row, {.temperature = 0.0F}, {}}});
@@ -172,7 +172,7 @@ TEST(ShardedProposal, NeverIsTheMaskThoughItCountsInTheSum) {
   EXPECT_NE(proposals[1].id, 150);
 }
 
-TEST(ShardedProposal, OfLogitsThatAreNotNumbersThereIsNone) {
+TEST(ShardedProposal, IsMissingForNanLogits) {
   std::vector<float> row = random_row(6);
   std::vector<float> spoilt = row;
   spoilt[299] = NAN;

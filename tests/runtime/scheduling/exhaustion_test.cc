@@ -71,17 +71,17 @@ void expect_only_the_long_one_fails(std::size_t bytes) {
   });
 }
 
-TEST(Exhaustion, OfASampleThatIsToBeginEndsItAlone) {
+TEST(Exhaustion, AtTheBeginningOfASampleEndsOnlyThisSample) {
   expect_only_the_long_one_fails(kLongPrompt * sizeof(TokenId));
 }
 
 // The place for a further token.
-TEST(Exhaustion, OfASampleThatGrowsEndsItAlone) {
+TEST(Exhaustion, DuringASamplesGrowthEndsOnlyThisSample) {
   expect_only_the_long_one_fails(2 * kLongPrompt * sizeof(TokenId));
 }
 
 // A step on several ranks keeps states where an error of one rank would end the job.
-TEST(Exhaustion, CannotBeOfStatesThatAStepKeeps) {
+TEST(Exhaustion, CannotHappenForStatesThatAStepKeeps) {
   constexpr std::size_t kRows = 37;
   HiddenStates states(kRows, 1);
   const auto value_of = [](SequenceId sequence, std::size_t position) {

@@ -97,7 +97,7 @@ TEST(Leader, SharesTheTextBeforeACanvasAndNothingOfTheCanvas) {
   EXPECT_EQ(chunk_sizes(passes.step()), (std::vector<std::size_t>{10}));
 }
 
-TEST(Leader, LetsCanvasesWaitUntilOthersHaveEndedAndContinuesThoseThatHaveBegun) {
+TEST(Leader, LetsNewCanvasesWaitAndContinuesStartedOnes) {
   CanvasPasses passes(64);
   const RequestId first = passes.add(4, {.key = 1, .has_next = true});
   const RequestId second = passes.add(4, {.key = 2, .has_next = true}, 20);

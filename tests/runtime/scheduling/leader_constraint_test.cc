@@ -163,7 +163,7 @@ Request thinking_first(int most) {
   return request;
 }
 
-TEST(LeaderConstraints, BeginBehindThinkingWhichMayBeLimited) {
+TEST(LeaderConstraints, BeginAfterThinkingThatMayBeLimited) {
   for (const int most : {0, 1, 25}) {
     ConstrainedRun run;
     const RequestId id = run.add(thinking_first(most));
@@ -181,7 +181,7 @@ TEST(LeaderConstraints, BeginBehindThinkingWhichMayBeLimited) {
 }
 
 // The states of an automaton are made when they are reached.
-TEST(LeaderConstraints, OneThatBecomesTooLargeEndsItsOwnRequestOnly) {
+TEST(LeaderConstraints, EndOnlyTheirRequestIfTheyBecomeTooLarge) {
   std::string ambiguous = "root ::= \"a\" (\"b\"";
   for (int i = 0; i < 5000; ++i) ambiguous += fmt::format(" | [a-z] \"{}\"", i);
   ConstrainedRun run;

@@ -84,7 +84,7 @@ TEST(LeaderUnderLoad, FollowsAMachineThatBecomesSlowerAndFasterAgain) {
   EXPECT_EQ(prompt_tokens_after(5), 16U) << "and 16 the least";
 }
 
-TEST(LeaderUnderLoad, AdmitsABidirectionalPromptWhateverAStepMayTake) {
+TEST(LeaderUnderLoad, AdmitsABidirectionalPromptForAnyStepTimeLimit) {
   LeaderRun run(200, 4, limits_in_time(100, 3, 1.0));
   run.seconds_of = two_ms_per_token;
   run.add(prompt_of(4, 50), 20);
@@ -96,7 +96,7 @@ TEST(LeaderUnderLoad, AdmitsABidirectionalPromptWhateverAStepMayTake) {
   EXPECT_EQ(chunk_sizes(run.step()), (Sizes{1, 90}));
 }
 
-TEST(LeaderUnderLoad, LetsShortPromptsBeginAndFinishBesideALongOne) {
+TEST(LeaderUnderLoad, FinishesShortPromptsDuringALongOne) {
   LeaderRun run(2000, 4, limits_of(64, 8));
   const RequestId longest = run.add(other_prompt(3000, 2), 1);
   run.step();
@@ -210,7 +210,7 @@ TEST(LeaderUnderLoad, PreemptsTheYoungestOfTheLeastUrgent) {
   expect_all_free(run);
 }
 
-TEST(LeaderUnderLoad, DoesNotLetAnUrgentRequestWaitForWhatALessUrgentOneComputes) {
+TEST(LeaderUnderLoad, DoesNotLetAnUrgentRequestWaitForALessUrgentOnesPrefix) {
   LeaderRun run(2000, 4, limits_of(64, 8));
   run.add(request_of(prompt_of(1000), 1, 5));
   run.step();
@@ -249,7 +249,7 @@ TEST(LeaderUnderLoad, DoesNotLetARequestWaitForAPromptWithAnotherSalt) {
   EXPECT_EQ(chunk_sizes(run.step()), (Sizes{30, 30}));
 }
 
-TEST(LeaderUnderLoad, TellsTheProgressOfAPromptBeforeItsFirstToken) {
+TEST(LeaderUnderLoad, ReportsAPromptsProgressBeforeItsFirstToken) {
   LeaderRun run(200, 4, limits_of(20, 8));
   run.add(prompt_of(9), 1);
   run.run();

@@ -65,7 +65,7 @@ class Passes {
   std::vector<RequestId> cancelled;
 };
 
-TEST(Leader, ContinuesInTheBlocksOfThePassBeforeAndTellsTheRanksWhatItsTokensSee) {
+TEST(Leader, ContinuesInThePreviousPasssBlocksAndSendsItsContext) {
   Passes passes(16);
   passes.add(18, {.key = kKey, .tokens = 18});
   const Forward first = passes.step();
@@ -88,7 +88,7 @@ TEST(Leader, ContinuesInTheBlocksOfThePassBeforeAndTellsTheRanksWhatItsTokensSee
   passes.leader.release_passes(kKey);
 }
 
-TEST(Leader, LetsAPassContinueBeforeOthersHoweverUrgentTheyAreAndHoweverOftenItDoes) {
+TEST(Leader, AlwaysContinuesAPassBeforeMoreUrgentRequests) {
   Passes passes(5);
   passes.add(18, {.key = kKey, .tokens = 18});
   passes.step();
@@ -104,7 +104,7 @@ TEST(Leader, LetsAPassContinueBeforeOthersHoweverUrgentTheyAreAndHoweverOftenItD
   EXPECT_EQ(passes.used(), 0U);
 }
 
-TEST(Leader, ComputesAWholeTextBesideAPassThatContinues) {
+TEST(Leader, ComputesAWholeTextTogetherWithAContinuingPass) {
   Passes passes(12, 24);
   passes.add(18, {.key = kKey, .tokens = 18});
   passes.step();

@@ -23,7 +23,7 @@ using test::with_queue;
 
 constexpr std::chrono::hours kLong{1};
 
-TEST(LeaderQueue, AcceptsRequestsThatCanBeginAtOnceBesideThoseThatMayWait) {
+TEST(LeaderQueue, AcceptsRequestsThatCanBeginAtOnceInAdditionToTheQueue) {
   LeaderRun run(64, 4, with_queue(limits_of(64, 8), 1, 4));
   EXPECT_EQ(run.leader.status().queue_room, 9U);
   EXPECT_EQ(run.leader.status().most_queued, 9U);
@@ -126,7 +126,7 @@ TEST(LeaderQueue, DoesNotCountAPreemptedRequestAgain) {
   run.run();
 }
 
-TEST(LeaderQueue, IsNeverLongerThanItMayBeHoweverManyThreadsSubmit) {
+TEST(LeaderQueue, NeverExceedsItsLimitWithManyThreads) {
   constexpr std::size_t kMost = 7 + 8;  // 7 requests that wait, and 8 that can begin at once
   LeaderRun run(256, 4, with_queue(limits_of(16, 8), 7));
   std::atomic<std::size_t> accepted{0};
@@ -177,7 +177,7 @@ TEST(LeaderQueue, EstimatesWhenToTryAgainFromMeasuredRates) {
   }
 }
 
-TEST(LeaderQueue, CountsWhatItHasDone) {
+TEST(LeaderQueue, CountsFinishedRequests) {
   LeaderRun run(64, 4, limits_of(16, 4));
   run.seconds_of = [](const PlannedStep&) { return 0.25; };
   run.add(prompt_of(10), 3, 2);
@@ -211,7 +211,7 @@ TEST(LeaderQueue, CountsWhatItHasDone) {
   EXPECT_EQ(status.running + status.queued, 0U);
 }
 
-TEST(LeaderQueue, TellsAtTheEndHowMuchOfAPromptWasCached) {
+TEST(LeaderQueue, ReportsCachedTokensAtTheEnd) {
   LeaderRun run(64, 4, limits_of(16, 4));
   run.add(prompt_of(18), 1);
   run.run();
@@ -238,12 +238,12 @@ class LeaderCancel : public ::testing::Test {
   LeaderRun run{64, 4, limits_of(16, 4)};
 };
 
-TEST_F(LeaderCancel, EndsWhatIsStillInTheInbox) {
+TEST_F(LeaderCancel, EndsARequestInTheInbox) {
   expect_cancelled(run.add(prompt_of(10), 3, 3));
   expect_all_free(run);
 }
 
-TEST_F(LeaderCancel, EndsWhatIsQueued) {
+TEST_F(LeaderCancel, EndsAQueuedRequest) {
   for (TokenId i = 0; i < 4; ++i) run.add(prompt_of(5, 20 * i), 50);
   run.step();
   run.step();
@@ -263,7 +263,7 @@ TEST_F(LeaderCancel, EndsAPromptThatIsBeingComputed) {
   expect_all_free(run);
 }
 
-TEST_F(LeaderCancel, EndsWhatGenerates) {
+TEST_F(LeaderCancel, EndsAGeneratingRequest) {
   const RequestId id = run.add(prompt_of(6), 50, 2);
   for (int i = 0; i < 4; ++i) run.step();
   EXPECT_EQ(run.leader.status().decoding, 2U);
@@ -271,7 +271,7 @@ TEST_F(LeaderCancel, EndsWhatGenerates) {
   expect_all_free(run);
 }
 
-TEST_F(LeaderCancel, EndsWhatWaitsForAPrefix) {
+TEST_F(LeaderCancel, EndsARequestThatWaitsForAPrefix) {
   const RequestId ahead = run.add(prompt_of(60), 3);
   const RequestId id = run.add(prompt_of(60), 3);
   run.step();
@@ -282,7 +282,7 @@ TEST_F(LeaderCancel, EndsWhatWaitsForAPrefix) {
   expect_all_free(run);
 }
 
-TEST_F(LeaderCancel, EndsWhatWasPreempted) {
+TEST_F(LeaderCancel, EndsAPreemptedRequest) {
   LeaderRun tight(6, 4, limits_of(16, 4));
   tight.add(prompt_of(4, 0), 11);
   const RequestId second = tight.add(prompt_of(4, 50), 11);
@@ -298,7 +298,7 @@ TEST_F(LeaderCancel, EndsWhatWasPreempted) {
   expect_all_free(tight);
 }
 
-TEST_F(LeaderCancel, LeavesNothingBehindAfterStorms) {
+TEST_F(LeaderCancel, LeavesNoStateAfterStorms) {
   reference::Random random(7);
   std::vector<RequestId> ids;
   for (int i = 0; i < 3000; ++i) {

@@ -38,7 +38,7 @@ TEST(Leader, ComputesAllOfASequenceAgainForEveryToken) {
 }
 
 // More of them than a step has room for take turns, samples of one request too.
-TEST(Leader, RecomputesSeveralSequencesInAsManyStepsAsTheyNeed) {
+TEST(Leader, RecomputesSeveralSequencesInTheStepsThatTheyNeed) {
   LeaderRun run = recomputing(20);
   const RequestId first = run.add(prompt_of(6), 7, 2);
   const RequestId second = run.add(prompt_of(9, 50), 4);
@@ -61,7 +61,7 @@ TEST(Leader, EndsARecomputedSequenceThatIsCancelled) {
   expect_all_free(run);
 }
 
-TEST(Leader, RefusesBidirectionalAttentionWhereATokenNeverSeesThoseThatFollow) {
+TEST(Leader, RejectsBidirectionalAttentionForStrictlyCausalLayers) {
   LeaderRun run = recomputing(64);
   Request request;
   request.prompt = prompt_of(6);

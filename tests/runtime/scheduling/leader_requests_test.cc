@@ -38,7 +38,7 @@ std::vector<double> logprobs_of(const std::vector<TokenId>& prompt, std::size_t 
   return logprobs;
 }
 
-TEST(Leader, ScoresAPromptBesideRunningRequests) {
+TEST(Leader, ScoresAPromptWhileRequestsRun) {
   LeaderRun run(64, 4, limits_of(8, 4));
   const RequestId generating = run.add(prompt_of(6, 50), 12);
   const std::vector<TokenId> prompt = prompt_of(30);
@@ -70,7 +70,7 @@ std::size_t computed_after(const Request& before, const Request& request, std::s
   return run.computed_tokens - computed;
 }
 
-TEST(Leader, TakesFromTheCacheOnlyWhatNeedNotBeScored) {
+TEST(Leader, UsesCachedTokensOnlyBeforeTheScoredOnes) {
   const std::vector<TokenId> prompt = prompt_of(30);
   Request plain;
   plain.prompt = prompt;
@@ -106,7 +106,7 @@ TEST(Leader, ScoresACommonBeginningOnce) {
   EXPECT_EQ(computed_after(scoring(prompt, 1), uncached), 29U);
 }
 
-TEST(Leader, MoreLikeliestTokensThanWereKeptAreComputed) {
+TEST(Leader, RecomputesForMoreLikeliestTokensThanWereKept) {
   const std::vector<TokenId> prompt = prompt_of(30);
   Request top = scoring(prompt, 1);
   top.score_top = 2;
@@ -167,7 +167,7 @@ Request bidirectional(std::vector<TokenId> prompt) {
   return request;
 }
 
-TEST(Leader, ComputesABidirectionalPromptInOneStepBesideOthers) {
+TEST(Leader, ComputesABidirectionalPromptInOneStepWithOtherRequests) {
   LeaderRun run(64, 4, limits_of(80, 3));
   const RequestId generating = run.add(prompt_of(6, 50), 12);
   EXPECT_EQ(chunk_sizes(run.step()), Sizes{6});
@@ -183,7 +183,7 @@ TEST(Leader, ComputesABidirectionalPromptInOneStepBesideOthers) {
   expect_all_free(run);
 }
 
-TEST(Leader, RefusesABidirectionalPromptForWhichAStepMayNeverHaveRoom) {
+TEST(Leader, RejectsBidirectionalPromptsThatMayNeverFitIntoAStep) {
   LeaderRun run(64, 4, limits_of(80, 3));
   try {
     run.add(bidirectional(prompt_of(79)));
@@ -196,7 +196,7 @@ TEST(Leader, RefusesABidirectionalPromptForWhichAStepMayNeverHaveRoom) {
   EXPECT_FALSE(run.leader.has_work());
 }
 
-TEST(Leader, SharesNoBlocksOfBidirectionalPromptsAndOfThoseThatAskForNone) {
+TEST(Leader, SharesNoBlocksOfBidirectionalOrUncachedPrompts) {
   LeaderRun run(64, 4, limits_of(80, 3));
   const auto computed_for = [&](Request request) {
     const std::size_t before = run.computed_tokens;
@@ -261,7 +261,7 @@ TEST(Leader, TakesRequestsFromAnyThread) {
   expect_all_free(run);
 }
 
-TEST(Leader, TellsWhenThingsHappened) {
+TEST(Leader, ReportsTheTimesOfEvents) {
   LeaderRun run(64, 4, limits_of(4, 4));
   const RequestId id = run.add(prompt_of(10), 2);
   run.run();
@@ -273,7 +273,7 @@ TEST(Leader, TellsWhenThingsHappened) {
   EXPECT_LE(times.first_token, times.finished);
 }
 
-TEST(Leader, CountsWhatThePrefixCacheWasAskedForAndHeld) {
+TEST(Leader, CountsQueriesAndHitsOfThePrefixCache) {
   LeaderRun run(64, 4, limits_of(64, 4));
   run.add(prompt_of(18), 1);
   run.run();
@@ -286,7 +286,7 @@ TEST(Leader, CountsWhatThePrefixCacheWasAskedForAndHeld) {
   EXPECT_EQ(run.leader.status().last_step_tokens, 2U);
 }
 
-TEST(Leader, RefusesInTheCallerWhatCanNeverBeServed) {
+TEST(Leader, RejectsImpossibleRequestsInTheCaller) {
   LeaderRun run(8, 4, limits_of(8, 4));
   EXPECT_THROW(run.add(prompt_of(40), 1), RequestError);
   EXPECT_THROW(run.add({}, 1), RequestError);
@@ -309,7 +309,7 @@ TEST(Leader, LetsASinkSubmit) {
   EXPECT_TRUE(run.told[second].ended_with<RequestFinished>());
 }
 
-TEST(Leader, EndsAtTheRequestsTokensAndTellsWhichOne) {
+TEST(Leader, EndsAtTheRequestsTokensAndReportsTheToken) {
   LeaderRun run(64, 4, limits_of(8, 4));
   const std::vector<TokenId> tokens = continuation(prompt_of(6), 8);
   Request request;
@@ -347,7 +347,7 @@ TEST(Leader, BansEndingTokensBeforeMinTokens) {
   }
 }
 
-TEST(Leader, BansWhatWouldCompleteABadWord) {
+TEST(Leader, BansTokensThatCompleteABadWord) {
   LeaderRun run(64, 4, limits_of(8, 4));
   const std::vector<TokenId> tokens = continuation(prompt_of(6), 3);
   Request request;

@@ -49,7 +49,7 @@ class NotingSource : public DraftSource {
 };
 
 // The step after that which has computed tokens, so that their states are still there.
-TEST(LeaderSpeculation, AsksASourceThatFollowsPromptsAboutWhatIsComputedOfThem) {
+TEST(LeaderSpeculation, AsksASourceThatFollowsPromptsAboutComputedTokens) {
   for (const bool follows : {false, true}) {
     NotingSource::Asked asked;
     auto speculator = std::make_unique<Speculator>(std::make_unique<NotingSource>(asked), 2, std::nullopt,
@@ -94,7 +94,7 @@ TEST(LeaderSpeculation, GivesUpGuessesWhoseStepsTakeTooLongAndTriesThemAgain) {
   EXPECT_LT(run.leader.status().speculation.drafts, 20U);
 }
 
-TEST(LeaderSpeculation, KeepsWhatCameBeforeAWrongGuessAndTheModelsTokenInItsPlace) {
+TEST(LeaderSpeculation, KeepsTheTokensBeforeAWrongDraftTokenAndTheModelsToken) {
   LeaderRun run = guessing_run(5, 1);  // all guesses are wrong
   const RequestId id = run.add(prompt_of(6), 10);
   run.run();
@@ -105,7 +105,7 @@ TEST(LeaderSpeculation, KeepsWhatCameBeforeAWrongGuessAndTheModelsTokenInItsPlac
   EXPECT_EQ(counts.accepted_tokens(), 0U);
 }
 
-TEST(LeaderSpeculation, GuessesNoTokensBehindTheLastOne) {
+TEST(LeaderSpeculation, DraftsNoTokensAfterTheLastOne) {
   LeaderRun run = guessing_run(8);
   const RequestId id = run.add(prompt_of(6), 4);
   EXPECT_EQ(chunk_sizes(run.step()), Sizes{6});
@@ -114,7 +114,7 @@ TEST(LeaderSpeculation, GuessesNoTokensBehindTheLastOne) {
   EXPECT_FALSE(run.leader.has_work());
 }
 
-TEST(LeaderSpeculation, ShowsInEveryTokenWhatHasBecomeOfTheDrafts) {
+TEST(LeaderSpeculation, ReportsDraftCountsInEveryToken) {
   LeaderRun run = guessing_run(3);
   Request request;
   request.prompt = prompt_of(5);
@@ -152,7 +152,7 @@ TEST(LeaderSpeculation, EndsAtAStopTokenAmongTheGuesses) {
 }
 
 // Bans depend on the tokens before a row: those of a bad word, and on how many there are.
-TEST(LeaderSpeculation, AppliesMinTokensAndBadWordsBehindEveryGuess) {
+TEST(LeaderSpeculation, AppliesMinTokensAndBadWordsAfterEveryDraftToken) {
   const std::vector<TokenId> text = continuation(prompt_of(6), 30);
   Request request;
   request.prompt = prompt_of(6);
@@ -198,7 +198,7 @@ TEST(LeaderSpeculation, LeavesRequestsAloneThatDoNotWantItOrHaveACallback) {
     EXPECT_EQ(run.told[id].tokens[0], continuation(prompt_of(6), 10));
 }
 
-TEST(LeaderSpeculation, IsForWhatPromptsAndOtherTokensLeaveOfAStep) {
+TEST(LeaderSpeculation, UsesOnlyTheRoomThatPromptsAndOtherTokensLeave) {
   LeaderRun run(200, 4, limits_of(8, 8), {std::nullopt}, 0, guessing(7));
   for (int i = 0; i < 3; ++i) run.add(prompt_of(2, static_cast<TokenId>(20 * i)), 40);
   while (run.leader.status().decoding < 3) run.step();
@@ -223,7 +223,7 @@ TEST(LeaderSpeculation, PreemptsNobody) {
   EXPECT_EQ(run.told[second].tokens[0], continuation(prompt_of(4, 50), 16));
 }
 
-TEST(LeaderSpeculation, PublishesOnlyWhatWasAccepted) {
+TEST(LeaderSpeculation, PublishesOnlyAcceptedTokens) {
   LeaderRun run = guessing_run(15, 3);
   const RequestId first = run.add(prompt_of(6), 40);
   run.run();
@@ -237,7 +237,7 @@ TEST(LeaderSpeculation, PublishesOnlyWhatWasAccepted) {
   EXPECT_EQ(run.told[second].tokens[0], continuation(prompt, 10));
 }
 
-TEST(LeaderSpeculation, ComputesAcceptedGuessesAgainWhereAStateCannotBeCut) {
+TEST(LeaderSpeculation, RecomputesAcceptedDraftTokensIfAStateCannotBeCut) {
   const auto steps_with = [](std::size_t wrong) {
     LeaderRun run(200, 4, limits_of(16, 2), {std::nullopt}, 2 * kStatesPerSequence, guessing(4, wrong));
     const RequestId id = run.add(prompt_of(6), 41);
@@ -276,7 +276,7 @@ class ExhaustedSource : public DraftSource {
   std::vector<std::uint64_t> ended;
 };
 
-TEST(LeaderSpeculation, GoesOnWithoutGuessesWhenThereIsNoMemoryForThem) {
+TEST(LeaderSpeculation, GoesOnWithoutDraftTokensIfMemoryIsShort) {
   auto source = std::make_unique<ExhaustedSource>();
   const ExhaustedSource& exhausted = *source;
   LeaderRun run(200, 4, limits_of(16, 4), {std::nullopt}, 0,

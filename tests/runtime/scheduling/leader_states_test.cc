@@ -32,7 +32,7 @@ void expect_text(LeaderRun& run, RequestId id, const std::vector<TokenId>& promp
   for (const auto& [sample, found] : run.told[id].tokens) EXPECT_EQ(found, continuation(prompt, tokens));
 }
 
-TEST(Snapshots, AreSparserTheLongerTheTextIs) {
+TEST(Snapshots, AreSparserInLongerTexts) {
   std::vector<std::size_t> blocks;
   for (std::size_t block = 0; block <= 1024; ++block) {
     if (is_snapshot_boundary(block)) blocks.push_back(block);
@@ -41,7 +41,7 @@ TEST(Snapshots, AreSparserTheLongerTheTextIs) {
                                               224, 256, 320, 384, 448, 512, 640, 768, 896, 1024}));
 }
 
-TEST(Snapshots, AreAtThePromptsLastBoundaryAndWhereOthersLeaveIt) {
+TEST(Snapshots, AreAtThePromptsLastBoundaryAndAtBranches) {
   const auto at = [](Range computed, std::size_t prompt, const std::vector<std::size_t>& others) {
     return snapshot_positions(computed, prompt, others, 4).kept;
   };
@@ -55,7 +55,7 @@ TEST(Snapshots, AreAtThePromptsLastBoundaryAndWhereOthersLeaveIt) {
   EXPECT_EQ(at({2, 30}, 40, {4, 20, 32}), (std::vector<std::size_t>{4, 20}));
 }
 
-TEST(Snapshots, FollowTheEndOfWhatIsGenerated) {
+TEST(Snapshots, FollowTheEndOfTheGeneratedText) {
   const auto latest = [](Range computed, std::size_t prompt) {
     return snapshot_positions(computed, prompt, {}, 4).latest;
   };
@@ -98,7 +98,7 @@ TEST(LeaderStates, GoOnFromTheEndOfAnAnswer) {
   EXPECT_EQ(run.leader.status().snapshot_hits, 1U);
 }
 
-TEST(LeaderStates, OfAnAnswerTakeOneSlotWhereverItEnds) {
+TEST(LeaderStates, TakeOneSlotForAnAnswerOfAnyLength) {
   LeaderRun run = recurrent(200, limits_of(16, 1));
   run.add(text_of(30), 1);
   run.run();
@@ -123,7 +123,7 @@ TEST(LeaderStates, FindAPrefixUpToASnapshotOnly) {
   EXPECT_EQ(run.told[other].cached_tokens, 128U) << "148 tokens have blocks, 128 have a state behind them";
 }
 
-TEST(LeaderStates, KeepTheStateWhereAWaitingSequenceLeavesTheText) {
+TEST(LeaderStates, KeepTheStateAtTheBranchOfAWaitingSequence) {
   LeaderRun run = recurrent(200, limits_of(16, 4));
   const std::vector<TokenId> prompt = text_of(120, 102, 5);
   const RequestId first = run.add(text_of(120), 3);
@@ -165,7 +165,7 @@ TEST(LeaderStates, EvictSnapshotsAndNeverRunOutOfSlots) {
   }
 }
 
-TEST(LeaderStates, OfACancelledRequestAreFree) {
+TEST(LeaderStates, AreFreeAfterCancellation) {
   LeaderRun run = recurrent(200, limits_of(16, 1));
   const RequestId id = run.add(text_of(100), 50);
   for (int i = 0; i < 4; ++i) run.step();

@@ -154,7 +154,7 @@ void stress(std::uint64_t seed, std::size_t requests, std::size_t in_flight,
   EXPECT_EQ(status.finished.total(), continuations);
 }
 
-TEST(LeaderStress, GivesEveryRequestItsOwnAnswerWhateverElseRuns) {
+TEST(LeaderStress, GivesEveryRequestItsOwnAnswerInAnyBatch) {
   for (std::uint64_t seed = 1; seed <= 250 && !HasFailure(); ++seed) stress(seed, 20, 1);
 }
 

@@ -157,7 +157,7 @@ TEST(Leader, ServesASequenceThatFillsTheWholeCache) {
   EXPECT_EQ(run.told[second].tokens[0].size(), 4U);
 }
 
-TEST(Leader, CancelsWhatRunsAndWhatWaits) {
+TEST(Leader, CancelsRunningAndWaitingRequests) {
   LeaderRun run(32, 4, limits_of(16, 2));
   const RequestId running = run.add(prompt_of(4, 0), 50);
   const RequestId kept = run.add(prompt_of(4, 20), 5);
@@ -273,7 +273,7 @@ TEST(Leader, EndsACancelledSequenceInFlightWhenItsStepIsSettled) {
   expect_all_free(run);
 }
 
-TEST(Leader, LeavesWhatIsInFlightInTheCacheWhenItIsFull) {
+TEST(Leader, KeepsTheBlocksOfStepsInFlightInAFullCache) {
   LeaderRun run(6, 4, limits_of(8, 4));
   const RequestId first = run.add(prompt_of(8, 0), 12);
   const RequestId second = run.add(prompt_of(8, 50), 12);

@@ -42,7 +42,7 @@ TEST(LeaderWindow, GeneratesTextsLongerThanTheCacheIfAllLayersHaveWindows) {
   EXPECT_EQ(run.leader.status().preemptions, 0U);
 }
 
-TEST(LeaderWindow, RefusesWhatDoesNotFitBesideTheWindow) {
+TEST(LeaderWindow, RejectsRequestsThatDoNotFitNextToTheWindow) {
   // The window's layers take 5 blocks of 10 at most.
   LeaderRun run(10, 4, limits_of(8, 1), {std::nullopt, 10});
   run.add(prompt_of(19), 1);
@@ -58,7 +58,7 @@ TEST(LeaderWindow, RefusesWhatDoesNotFitBesideTheWindow) {
   }
 }
 
-TEST(LeaderWindow, SharesALongPromptOfWhichTheWindowIsLeft) {
+TEST(LeaderWindow, SharesALongPromptWhoseWindowIsCached) {
   LeaderRun run(100, 4, limits_of(16, 4), {std::nullopt, 10});
   const RequestId first = run.add(prompt_of(120), 3);
   run.run();

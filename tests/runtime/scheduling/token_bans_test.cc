@@ -41,7 +41,7 @@ TEST(TokenBans, LetNoSequenceComeTwice) {
   EXPECT_EQ(banned(3, {1, 2}), Ids());
 }
 
-TEST(TokenBans, AreThoseOfTheModelsFiles) {
+TEST(TokenBans, ComeFromTheModelsFiles) {
   GenerationDefaults defaults{.bad_words = {{6}, {9}}, .suppressed = {9, 4}, .suppressed_first = {3}};
   defaults.no_repeat_ngram = 2;
   defaults.min_length = 5;
@@ -55,7 +55,7 @@ TEST(TokenBans, AreThoseOfTheModelsFiles) {
   EXPECT_EQ(after(bans, {1, 2, 7, 8}, 3), (Ids{4, 6, 9}));
 }
 
-TEST(TokenBans, OfTheBeginningAreBehindATokenThatIsForced) {
+TEST(TokenBans, AtTheBeginningFollowAForcedToken) {
   TokenBans bans;
   add_defaults({.forced_first = 7, .suppressed_first = {3}}, 1, 100, false, bans);
   EXPECT_EQ(after(bans, {1}, 1), Ids());

@@ -193,7 +193,7 @@ TEST(AnswerPaths, TextAfterACallStaysAfterIt) {
 
 // OpenAI's and Anthropic's servers return a call that max_tokens cuts off, too; no client takes it for a
 // whole one.
-TEST(AnswerPaths, ACallThatIsCutOffSaysSo) {
+TEST(AnswerPaths, ACutCallIsReported) {
   const std::string text = "<tool_call>{\"name\": \"note\", \"arguments\": {\"text\": \"a";
   Answer answer = answer_of(syntax_of("<tool_call>", kTools));
   const auto format = make_messages_format();

@@ -89,20 +89,20 @@ class MemoryPlanTest : public testing::Test {
   Placement placement_;
 };
 
-TEST_F(MemoryPlanTest, GivesAllSequencesRoomWhereThereIsEnough) {
+TEST_F(MemoryPlanTest, GivesAllSequencesRoomIfMemoryAllows) {
   const CachePlan plenty = cache(ranks_on({100 * kGiB}, 2));
   EXPECT_EQ(plenty.blocks, 4U * 8192 / 32);
   EXPECT_EQ(plenty.notice, "");
   EXPECT_EQ(cache(ranks_on({100 * kGiB}, 2), 33).blocks, 2U);
 }
 
-TEST_F(MemoryPlanTest, TakesHalfOfWhatIsLeftForACacheThatNobodyAskedFor) {
+TEST_F(MemoryPlanTest, UsesHalfOfTheRemainingMemoryForADefaultCache) {
   const CachePlan half = cache(ranks_on({room_for(3 * 8192, 1)}, 1));
   EXPECT_EQ(half.blocks, 3U * 8192 / 32 / 2);
   EXPECT_EQ(half.notice, "") << "every sequence fits";
 }
 
-TEST_F(MemoryPlanTest, ShrinksTheCacheAndSaysSo) {
+TEST_F(MemoryPlanTest, ShrinksTheCacheWithANotice) {
   const CachePlan asked = cache(ranks_on({room_for(3200, 2)}, 2), 1'000'000);
   EXPECT_EQ(asked.blocks, 100U);
   EXPECT_EQ(
@@ -119,7 +119,7 @@ TEST_F(MemoryPlanTest, ShrinksTheCacheAndSaysSo) {
                   "has room for 2048 tokens instead of the 8192 of the longest sequence: node0 has");
 }
 
-TEST_F(MemoryPlanTest, RefusesWhatDoesNotFitAndSaysWhatWould) {
+TEST_F(MemoryPlanTest, RejectsOversizedPlansAndNamesTheLargestThatFits) {
   const MemoryNeed need = need_of(2);
   EXPECT_EQ(
       refusal(ranks_on({kGiB}, 2)),
@@ -138,7 +138,7 @@ TEST_F(MemoryPlanTest, RefusesWhatDoesNotFitAndSaysWhatWould) {
 }
 
 // The numbers of a refusal are the parts of the peak, and what it advises fits.
-TEST_F(MemoryPlanTest, NamesTheBuffersOfLoadingWhereTheyAreThePeak) {
+TEST_F(MemoryPlanTest, NamesTheBuffersOfLoadingIfTheyAreThePeak) {
   const MemoryNeed two = need_of(2);
   const std::uint64_t available = while_loading(two) - 1;
   ASSERT_LT(without_cache(two) + two.cache_block, available) << "a smaller cache has room, and does not help";
@@ -156,7 +156,7 @@ TEST_F(MemoryPlanTest, NamesTheBuffersOfLoadingWhereTheyAreThePeak) {
 
 // More ranks, or smaller weights, do not change what a draft model takes on the first rank, and no other rank
 // has one.
-TEST_F(MemoryPlanTest, CountsWhatARankRunsBesideTheModelOnce) {
+TEST_F(MemoryPlanTest, CountsADraftModelsMemoryOnce) {
   const MemoryNeed draft{.weights = kGiB / 2, .workspace = kGiB / 16};
   std::vector<RankMemory> ranks = ranks_on({kGiB + kGiB / 4, kGiB + kGiB / 4}, 1);
   ranks[0].beside = draft;
@@ -262,7 +262,7 @@ TEST(CacheShape, CountsTheBlocksOfSequences) {
 }
 
 // A checkpoint with many types: loading tells what they take.
-TEST(Footprint, OfQuantizedModelsIsWhatTheyTakeOnceLoaded) {
+TEST(Footprint, MatchesTheMemoryOfLoadedQuantizedModels) {
   for (const reference::Fixture& fixture : reference::gguf_fixtures()) {
     EnginePlan plan;
     plan.config = load_config(fixture.folder / "model.gguf");

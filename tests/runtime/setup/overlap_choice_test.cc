@@ -19,7 +19,7 @@ std::size_t divided_steps(OverlapChoice& choice, std::size_t steps, double share
   return divided;
 }
 
-TEST(OverlapChoice, DividesLargeStepsWhereTheWireTakesMoreThanAThird) {
+TEST(OverlapChoice, DividesLargeStepsIfTheWireTakesMoreThanAThird) {
   OverlapChoice slow_wire(TwoBatchOverlap::automatic);
   EXPECT_FALSE(slow_wire.divides(kRows)) << "nothing is known";
   EXPECT_EQ(divided_steps(slow_wire, 1, 0.4), 0U);

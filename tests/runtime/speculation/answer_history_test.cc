@@ -54,7 +54,7 @@ bool goes_on_so(const std::vector<Tokens>& others, std::span<const TokenId> end,
   });
 }
 
-TEST(AnswerHistory, FindsTheLongestEndOfATextAndWhatFollowedIt) {
+TEST(AnswerHistory, FindsTheLongestEndOfATextAndItsContinuations) {
   Random random(1);
   for (int trial = 0; trial < 200; ++trial) {
     const std::size_t alphabet = random.integer(2, 9);
@@ -156,7 +156,7 @@ TEST(AnswerHistory, LetsNoMoreTextsWaitThanThereIsRoomFor) {
 }
 
 // As tp/speculation.h says. Buffers double when they are full, so the number of tokens matters.
-TEST(AnswerHistory, TakesNoMoreMemoryThanIsDocumented) {
+TEST(AnswerHistory, StaysWithinTheDocumentedMemory) {
   Random random(5);
   for (const std::size_t tokens : {60000, 90000, 150000}) {
     // A small alphabet divides states most often.
@@ -184,7 +184,7 @@ void learn(DraftSource& source, const Tokens& tokens, std::size_t prompt, const 
 
 NgramSource source_with_history() { return NgramSource(std::make_shared<AnswerHistory>(1000)); }
 
-TEST(NgramSourceWithHistory, ProposesWhatWasAnsweredBefore) {
+TEST(NgramSourceWithHistory, ProposesEarlierAnswers) {
   NgramSource source = source_with_history();
   learn(source, {1, 2, 3, 4, 5, 6, 7}, 3);
   EXPECT_EQ(draft_of(source, {1, 2, 3, 4}, 3).tokens, (Tokens{5, 6, 7})) << "up to the answer's end";
@@ -268,7 +268,7 @@ class Listener : public DraftSource {
   std::vector<std::string>& heard_;
 };
 
-TEST(Speculator, TellsASourceWhatWasAnsweredUntilItFails) {
+TEST(Speculator, ReportsAnswersToASourceUntilItFails) {
   std::vector<std::string> heard;
   Speculator speculator(std::make_unique<Listener>(heard), 4);
   const Tokens text = {1, 2, 3};

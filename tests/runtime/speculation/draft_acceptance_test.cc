@@ -52,7 +52,7 @@ double agreement(const std::vector<float>& first, const std::vector<float>& seco
   return static_cast<double>(same) / static_cast<double>(positions);
 }
 
-TEST(DraftAcceptance, LiesBetweenWhatCommonNoiseGuaranteesAndWhatAnyDrawCanReach) {
+TEST(DraftAcceptance, LiesBetweenTheGuaranteeOfCommonNoiseAndTheOptimum) {
   constexpr std::size_t kPositions = 4000;
   constexpr std::size_t kPairs = 24;
   // Four standard deviations of a share of so many draws are at most 0.032, and of the mean of all 0.007.
@@ -88,7 +88,7 @@ TEST(DraftAcceptance, LiesBetweenWhatCommonNoiseGuaranteesAndWhatAnyDrawCanReach
   EXPECT_GT(found, independent + 0.1) << "what models with noise of their own would reach";
 }
 
-TEST(DraftAcceptance, IsCertainWhereBothModelsAgreeCompletely) {
+TEST(DraftAcceptance, IsCertainIfBothModelsAgreeCompletely) {
   Random random(2);
   std::vector<float> logits(40);
   for (float& logit : logits) logit = random.number();

@@ -43,7 +43,7 @@ Request drawn_request(const reference::Fixture& fixture, float temperature, std:
   return request;
 }
 
-TEST(DraftModel, AgreesWithItselfAlwaysWhateverIsDrawn) {
+TEST(DraftModel, AlwaysAgreesWithItself) {
   for (const char* const model : {"llama-gqa", "gemma2-bf16"}) {
     const reference::Fixture fixture = reference::fixture(model);
     for (const DraftRanks ranks : kBoth) {
@@ -108,7 +108,7 @@ TEST(DraftModel, ChangesNoTextOfRecurrentLayers) {
   expect_no_change(options, requests, expected);
 }
 
-TEST(DraftModel, ChangesNoTextHoweverStepsAreCut) {
+TEST(DraftModel, ChangesNoTextForAnyStepSize) {
   const reference::Fixture fixture = reference::fixture("olmo3");
   const ModelFolder folder(fixture);
   expect_no_change_however_steps_are_cut({.model = folder.path(),
@@ -118,7 +118,7 @@ TEST(DraftModel, ChangesNoTextHoweverStepsAreCut) {
                                          speculated_requests(fixture));
 }
 
-TEST(DraftModel, ChangesNoTextWhenItMeasuresWhatPaysOrTakesNgramsToo) {
+TEST(DraftModel, ChangesNoTextWhileMeasuringOrMixingWithNgrams) {
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   const ModelFolder folder(fixture);
   const std::vector<Request> requests = speculated_requests(fixture);
@@ -151,7 +151,7 @@ TEST(DraftModel, ChangesNoTextOfAPipeline) {
   expect_no_change(options, requests, expected);
 }
 
-TEST(DraftModel, SaysWhatItTakes) {
+TEST(DraftModel, ReportsItsMemory) {
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   for (const DraftRanks ranks : kBoth) {
     EngineOptions options{.model = fixture.folder};

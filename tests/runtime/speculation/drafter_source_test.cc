@@ -15,7 +15,7 @@ using test::limits_of_layer;
 using test::Tokens;
 
 // A prefix that the model found in its cache has left no states, and what is computed without them is bad.
-TEST(DrafterSource, SharesOnlyWhatWasComputedFromStates) {
+TEST(DrafterSource, SharesOnlyBlocksComputedFromStates) {
   DraftModelLimits limits = limits_of_layer();
   std::size_t missing = SIZE_MAX;  // position without a state
   limits.has_state = [&](SequenceId, std::size_t position) { return position != missing; };

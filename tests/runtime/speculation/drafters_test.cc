@@ -222,7 +222,7 @@ TEST(DraftBlocks, HaveTheLogitsOfTheirOwnCode) {
   }
 }
 
-TEST(Drafters, AreRightAsOftenAsInTheirOwnCodesRun) {
+TEST(Drafters, MatchTheAcceptanceOfTheirOwnCode) {
   for (const DrafterFixture& fixture : reference::drafter_fixtures()) {
     std::vector<std::uint64_t> accepted(kMaxDraftTokens, 0);
     std::size_t tokens = 1;
@@ -326,7 +326,7 @@ reference::Fixture as_fixture(const DrafterFixture& fixture) {
 // Drafters that have learned nothing are right by chance. Blocks do not even know their own tokens.
 constexpr std::uint64_t kLeastAccepted = 3;
 
-TEST(Drafters, ChangeNoTextHoweverStepsAreCut) {
+TEST(Drafters, ChangeNoTextForAnyStepSize) {
   for (const char* const name : {"eagle3-llama", "dspark-qwen3"}) {
     SCOPED_TRACE(name);
     const DrafterFixture fixture = reference::drafter_fixture(name);
@@ -338,7 +338,7 @@ TEST(Drafters, ChangeNoTextHoweverStepsAreCut) {
   }
 }
 
-TEST(Drafters, ChangeNoTextOnTheFirstRankOrWhenTheyMeasureWhatPays) {
+TEST(Drafters, ChangeNoTextOnTheFirstRankOrWhileMeasuring) {
   for (const char* const name : {"eagle3-speculators", "dflash-qwen3"}) {
     SCOPED_TRACE(name);
     const DrafterFixture fixture = reference::drafter_fixture(name);

@@ -26,7 +26,7 @@ using test::limits_of;
 using test::limits_of_layer;
 using test::Tokens;
 
-TEST(ModelSource, GuessesWhatItsModelWouldGenerate) {
+TEST(ModelSource, DraftsItsModelsContinuation) {
   Drafting drafting(limits_of());
   const Tokens text = {1, 2, 3, 4, 5};
   const Draft draft = drafting.draft(1, text, 4);
@@ -39,7 +39,7 @@ TEST(ModelSource, GuessesWhatItsModelWouldGenerate) {
 }
 
 // A draft model may have more rows than there are tokens.
-TEST(ModelSource, EndsADraftBeforeWhatIsNoToken) {
+TEST(ModelSource, EndsADraftBeforeAnInvalidToken) {
   const Tokens text = {1, 2, 3, 4, 5};
   const Tokens expected = test::continuation(text, 8);
   const auto largest = std::ranges::max_element(expected);
@@ -49,7 +49,7 @@ TEST(ModelSource, EndsADraftBeforeWhatIsNoToken) {
   EXPECT_EQ(drafting.draft(1, text, 8).tokens, Tokens(expected.begin(), largest));
 }
 
-TEST(ModelSource, ContinuesBehindTheLastRightGuess) {
+TEST(ModelSource, ContinuesAfterTheLastAcceptedToken) {
   Drafting drafting(limits_of());
   Tokens text = {1, 2, 3, 4, 5};
   const Tokens guessed = drafting.draft(1, text, 4).tokens;
@@ -66,7 +66,7 @@ TEST(ModelSource, ContinuesBehindTheLastRightGuess) {
   EXPECT_EQ(drafting.passes.front().tokens.size(), 2U);
 }
 
-TEST(ModelSource, IsRightWhateverComesOfItsGuesses) {
+TEST(ModelSource, StaysCorrectForAnyAcceptance) {
   for (const CacheWindows& windows : {CacheWindows{std::nullopt}, CacheWindows{5, std::nullopt}}) {
     reference::Random random(7);
     // 20 blocks do not suffice for all sequences.
@@ -96,7 +96,7 @@ TEST(ModelSource, IsRightWhateverComesOfItsGuesses) {
 }
 
 // It has a sequence without its first token, and only what the model has left is worth keeping.
-TEST(ModelSource, ComputesWhatALayerHasGuessedAgainFromTheModelsStates) {
+TEST(ModelSource, RecomputesALayersDraftFromTheModelsStates) {
   Drafting drafting(limits_of_layer());
   Tokens text = {1, 2, 3, 4, 5};
   const Tokens guessed = drafting.draft(1, text, 3).tokens;
@@ -168,7 +168,7 @@ TEST(ModelSource, ComputesLongPromptsInTheChunksThatAWindowHasRoomFor) {
   EXPECT_EQ(steps, 6U) << "5 of 8 tokens, and what came meanwhile";
 }
 
-TEST(ModelSource, FindsWhatOthersHaveComputed) {
+TEST(ModelSource, FindsOtherSequencesBlocks) {
   Drafting drafting(limits_of());
   const Tokens text = {1, 2, 3, 4, 5, 6, 7, 8, 9};
   drafting.draft(1, text, 1);
@@ -235,7 +235,7 @@ TEST(ModelSource, BeginsAgainAfterAPassThatFailed) {
   EXPECT_EQ(drafting.draft(2, text, 3).tokens, test::continuation(text, 3));
 }
 
-TEST(ModelSource, GuessesAsFarAsThatPays) {
+TEST(ModelSource, DraftsAsFarAsItPays) {
   Drafting drafting(limits_of());
   const Tokens text = {1, 2, 3};
   const auto guesses = [&](double token_seconds, double row_seconds) {
@@ -263,7 +263,7 @@ TEST(Calibration, LearnsHowOftenProbableTokensAreAccepted) {
   EXPECT_LT(calibration.chance(0.3), 0.1);
 }
 
-TEST(DraftBudget, LimitsWhatDraftsThatNeverPayCost) {
+TEST(DraftBudget, LimitsTheCostOfUselessDrafts) {
   DraftBudget budget(1.0);
   double lost = 0.0;
   for (int step = 0; step < 10000; ++step) {
@@ -307,7 +307,7 @@ class OneGuess : public DraftSource {
   double chance_;
 };
 
-TEST(MixedSource, AsksTheOtherSourceWhereTheFreeOneIsUnlikelyToBeRight) {
+TEST(MixedSource, AsksTheOtherSourceIfTheFreeOneIsUnlikelyToBeRight) {
   const auto token_of = [](double chance, std::uint64_t sequence) {
     MixedSource mixed(std::make_unique<OneGuess>(1, chance), std::make_unique<OneGuess>(2, 0.1));
     const DraftQuery query{.sequence = sequence, .tokens = {}, .prompt_tokens = 0, .most = 1};

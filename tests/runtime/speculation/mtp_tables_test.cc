@@ -39,7 +39,7 @@ std::pair<DraftInfo, bool> layer_of(const Tensors& tensors, DraftRanks ranks) {
 }
 
 // Checkpoints of DeepSeek-V3 and GLM-4.5 have copies of both.
-TEST(Mtp, UsesTheModelsTablesWhereItsOwnAreTheSame) {
+TEST(Mtp, SharesTheModelsTablesIfItsOwnAreEqual) {
   const std::string embedding = "model.layers.1.embed_tokens.weight";
   const std::string head = "model.layers.1.shared_head.head.weight";
   const Tensors without = test::model_whose_layer_reads_states();

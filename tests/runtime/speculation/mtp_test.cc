@@ -31,7 +31,7 @@ using test::small_glm;
 
 constexpr std::array kBoth = {DraftRanks::first, DraftRanks::all};
 
-TEST(Mtp, IsRightAlwaysWhereItKnowsWhatFollowsFromStates) {
+TEST(Mtp, IsAlwaysRightIfStatesDetermineTheNextToken) {
   const test::TemporaryDirectory folder;
   test::write_checkpoint(folder.path(), small_glm(), model_whose_layer_reads_states());
   for (const DraftRanks ranks : kBoth) {
@@ -69,7 +69,7 @@ TEST(Mtp, IsRightAlwaysWhereItKnowsWhatFollowsFromStates) {
   }
 }
 
-TEST(Mtp, IsRightAlwaysWhereItCopiesTheModelWhateverIsDrawn) {
+TEST(Mtp, IsAlwaysRightIfItCopiesTheModel) {
   const test::TemporaryDirectory folder;
   test::write_checkpoint(folder.path(), small_glm(), model_whose_layer_copies_it());
   for (const DraftRanks ranks : kBoth) {
@@ -109,7 +109,7 @@ class WithRandomLayer {
   ModelFolder folder_;
 };
 
-TEST(Mtp, ChangesNoTextHoweverStepsAreCut) {
+TEST(Mtp, ChangesNoTextForAnyStepSize) {
   const reference::Fixture fixture = reference::fixture("deepseek3-yarn");
   const WithRandomLayer model(fixture);
   expect_no_change_however_steps_are_cut(
@@ -140,7 +140,7 @@ TEST(Mtp, ChangesNoTextOfAnyFamily) {
   }
 }
 
-TEST(Mtp, ChangesNoTextWhenItMeasuresWhatPays) {
+TEST(Mtp, ChangesNoTextWhileMeasuring) {
   for (const char* const name : {"qwen3next", "deepseek3-yarn"}) {
     const reference::Fixture fixture = reference::fixture(name);
     const WithRandomLayer model(fixture);
@@ -162,7 +162,7 @@ TEST(Mtp, ChangesNoTextWhenItMeasuresWhatPays) {
 }
 
 // Only some ranks keep states then, and all must agree on whether a step can be divided.
-TEST(Mtp, GoesWithHalfBatchesAndHiddenStatesForOthers) {
+TEST(Mtp, WorksWithHalfBatchesAndHiddenStatesOfRequests) {
   const reference::Fixture fixture = reference::fixture("deepseek3-yarn");
   const WithRandomLayer model(fixture);
   Request embedded;
@@ -193,7 +193,7 @@ TEST(Mtp, GoesWithHalfBatchesAndHiddenStatesForOthers) {
   }
 }
 
-TEST(Mtp, SaysWhatItTakesAndIsWhatAutoTakesWithoutADraftModel) {
+TEST(Mtp, ReportsItsMemoryAndIsAutosChoiceWithoutADraftModel) {
   const WithRandomLayer model(reference::fixture("deepseek3-yarn"));
   for (const DraftKind kind : {DraftKind::mtp, DraftKind::automatic}) {
     EngineOptions options{.model = model.path()};

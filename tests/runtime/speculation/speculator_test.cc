@@ -62,7 +62,7 @@ TEST(CustomSource, WrongDraftsDoNotReachTheModel) {
   }
 }
 
-TEST(NgramSource, ProposesWhatFollowedTheLastTokensBefore) {
+TEST(NgramSource, ProposesTheEarlierContinuationOfTheLastTokens) {
   NgramSource source;
   EXPECT_EQ(draft_of(source, {1, 2, 3, 4, 5, 9, 1, 2}, 8, 3).tokens, (std::vector<TokenId>{3, 4, 5}));
   EXPECT_EQ(draft_of(source, {7, 8, 9}, 3, 3, 2).tokens, std::vector<TokenId>());
@@ -112,7 +112,7 @@ TEST(NgramSource, ForgetsSequencesThatHaveEnded) {
   EXPECT_EQ(draft_of(source, {5, 6, 5}, 3, 1, 7).tokens, std::vector<TokenId>{6});
 }
 
-TEST(MatchRates, ApproachWhatWasSeen) {
+TEST(MatchRates, ApproachObservedRates) {
   MatchRates rates;
   const double before = rates.rate(5);
   for (int i = 0; i < 40; ++i) rates.add(5, true);
@@ -122,7 +122,7 @@ TEST(MatchRates, ApproachWhatWasSeen) {
   EXPECT_EQ(MatchRates().rate(5), before);
 }
 
-TEST(MatchRates, BeginWithThoseOfOthers) {
+TEST(MatchRates, BeginWithOtherSequencesRates) {
   MatchRates others;
   for (int i = 0; i < 40; ++i) others.add(1, true);
   MatchRates own;
@@ -136,7 +136,7 @@ TEST(MatchRates, AreHigherTheLongerTheMatchIs) {
   for (std::size_t length = 1; length < 30; ++length) EXPECT_LE(rates.rate(length), rates.rate(length + 1));
 }
 
-TEST(RowCosts, AreOnLinesBetweenWhatWasMeasured) {
+TEST(RowCosts, AreInterpolatedBetweenMeasurements) {
   const RowCosts costs({{1, 10.0}, {4, 13.0}, {8, 21.0}});
   EXPECT_DOUBLE_EQ(costs.seconds(1, false), 10.0);
   EXPECT_DOUBLE_EQ(costs.seconds(2, false), 11.0);
@@ -144,7 +144,7 @@ TEST(RowCosts, AreOnLinesBetweenWhatWasMeasured) {
 }
 
 // By the last line, a point that was measured too high before it would make any number of rows free.
-TEST(RowCosts, AreInProportionToTheRowsBehindWhatWasMeasured) {
+TEST(RowCosts, AreProportionalBeyondTheMeasuredRows) {
   const RowCosts costs({{1, 10.0}, {4, 19.0}, {8, 20.0}});
   EXPECT_DOUBLE_EQ(costs.seconds(8, true), 20.0);
   EXPECT_DOUBLE_EQ(costs.seconds(10, true), 25.0);
@@ -232,7 +232,7 @@ std::size_t times_asked(const std::vector<TokenId>& guesses) {
 
 TEST(Speculator, DoesNotTakeThePromptOfADraftModelForWrongGuesses) { EXPECT_EQ(times_asked({}), 20U); }
 
-TEST(Speculator, AsksTheFreeSourceWhereTheOtherCostsMoreThanItGains) {
+TEST(Speculator, AsksTheFreeSourceIfTheOtherCostsMoreThanItGains) {
   const std::size_t asked = times_asked({5, 6});
   EXPECT_GE(asked, 2U);
   EXPECT_LE(asked, 4U);
@@ -254,7 +254,7 @@ TEST(Speculator, TakesTheRowsThatGiveTheMostTokensPerSecond) {
             (Sizes{0, 2}));
 }
 
-TEST(Speculator, DoesNotGoOnWithWhatHardlyPays) {
+TEST(Speculator, StopsDraftsThatHardlyPay) {
   RowCosts costs({{1, 10.0}, {2, 10.9}});
   EXPECT_EQ(selected(costs, {{0.1}}, {1, 1, 16}), std::vector<std::size_t>{1}) << "nobody knows yet";
   EXPECT_EQ(selected(costs, {{0.04}}, {1, 1, 16}), std::vector<std::size_t>{0}) << "a loss by what is known";
@@ -339,7 +339,7 @@ TEST(Speculator, GivesUpGuessesThatCostMoreThanTheyGainAndTriesThemAgain) {
 }
 
 // The chances are wrong, and the rows that are taken by them cheap.
-TEST(Speculator, LosesLittleWhateverTheReasonIs) {
+TEST(Speculator, LosesLittleForAnyReason) {
   MadeUpSteps steps{.are_right = false,
                     .seconds_of = [](std::size_t rows) { return 10.0 + static_cast<double>(rows); }};
   steps.run(3000, RowCosts({{1, 11.0}, {32, 42.0}}));
@@ -347,7 +347,7 @@ TEST(Speculator, LosesLittleWhateverTheReasonIs) {
   EXPECT_LT(steps.seconds, 1.03 * steps.seconds_without());
 }
 
-TEST(Speculator, DoesNotAskWhereNotEvenRightGuessesPay) {
+TEST(Speculator, DoesNotAskIfEvenRightDraftTokensDoNotPay) {
   MadeUpSteps steps{.sequences = 16, .guesses = 1, .seconds_of = [](std::size_t rows) {
                       return 2.0 * static_cast<double>(rows);
                     }};
@@ -360,7 +360,7 @@ TEST(Speculator, DoesNotAskWhereNotEvenRightGuessesPay) {
   EXPECT_EQ(steps.steps_with_drafts(0, 200), 0U);
 }
 
-TEST(Speculator, TakesStepsWithoutDraftsNowAndThenWhereTheseGainLittle) {
+TEST(Speculator, SometimesSkipsDraftsThatGainLittle) {
   MadeUpSteps little{.sequences = 16, .guesses = 1, .seconds_of = [](std::size_t rows) {
                        return 4.0 + static_cast<double>(rows);
                      }};

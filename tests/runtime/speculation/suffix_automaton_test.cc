@@ -108,7 +108,7 @@ TEST(SuffixAutomaton, FindsTheLongestSuffixInAnyOfSeveralTexts) {
   }
 }
 
-TEST(SuffixAutomaton, TakesNoFurtherStatesForATextThatItKnows) {
+TEST(SuffixAutomaton, AddsNoStatesForAKnownText) {
   Random random(4);
   SuffixAutomaton automaton;
   std::vector<TokenId> text(1000);

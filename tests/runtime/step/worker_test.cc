@@ -62,7 +62,7 @@ std::span<const float> row_of(const StoredFixture& fixture, std::size_t row) {
   return {fixture.logits.view().row(row), fixture.logits.view().columns()};
 }
 
-TEST(Worker, GivesWhateverIsWantedOfOnePassTogether) {
+TEST(Worker, GivesAllOutputsOfOnePassTogether) {
   Communicator& comm = test::world();
   const StoredFixture fixture = reference::stored_fixture("llama-gqa");
   TestedWorker worker(comm, fixture);

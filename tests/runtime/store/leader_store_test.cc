@@ -74,7 +74,7 @@ std::vector<TokenId> stored_text(std::size_t size, std::size_t common = SIZE_MAX
   return tokens;
 }
 
-TEST(LeaderStore, ReadsWhatAnEarlierLeaderWroteWhileOthersRun) {
+TEST(LeaderStore, ReadsAnEarlierLeadersBlocksWhileRequestsRun) {
   Random random(1);
   test::FakeFiles files;
   const StoreCase c;

@@ -82,7 +82,7 @@ TEST_F(StoredIndex, NeedsAStateAtTheEnd) {
   EXPECT_EQ(find(text_of(40), 0, {}, true), Found(3, {3}));
 }
 
-TEST_F(StoredIndex, ReplacesShorterRunsAndForgetsRemovedOnes) {
+TEST_F(StoredIndex, ReplacesShorterRunsAndForgetsRemovedRuns) {
   add(text_of(20));
   add(text_of(24));
   const std::vector<PromptId> ids = ids_of(text_of(24));

@@ -81,7 +81,7 @@ TEST_F(StoreLimit, RemovesTheLeastRecentlyUsedConversationFromItsEnd) {
   EXPECT_EQ(recent.left(), "100");
 }
 
-TEST_F(StoreLimit, KeepsABeginningAsLongAsWhatFollowsIt) {
+TEST_F(StoreLimit, KeepsABeginningAsLongAsItsContinuations) {
   const StoredConversation chat(folder_, 1, 3);
   const StoredConversation other(folder_, 2, 1);
   chat.use(0, 1000);
@@ -127,7 +127,7 @@ TEST_F(StoreLimit, ListsAndPrunes) {
 }
 
 // The user may have named another folder.
-TEST_F(StoreLimit, PruningLeavesForeignFoldersAlone) {
+TEST_F(StoreLimit, PruningKeepsForeignFolders) {
   const std::filesystem::path weights = directory_.path() / "llama" / StoreFolder::kDescription / "weights";
   std::filesystem::create_directories(weights.parent_path());
   std::ofstream(weights) << "w";
@@ -141,7 +141,7 @@ TEST_F(StoreLimit, PruningLeavesForeignFoldersAlone) {
 }
 
 // Opening a pipe would wait for another process.
-TEST_F(StoreLimit, ListsAndPrunesBesidePipes) {
+TEST_F(StoreLimit, ListsAndPrunesFoldersWithPipes) {
   const StoredConversation chat(folder_, 1, 1);
   const std::filesystem::path other = directory_.path() / "other";
   std::filesystem::create_directories(other);
@@ -159,12 +159,12 @@ TEST_F(StoreLimit, ListsAndPrunesBesidePipes) {
   EXPECT_EQ(prune_stores(directory_.path(), {.name = "fingerprint"}), run_bytes_);
 }
 
-TEST_F(StoreLimit, OfZeroInTheFileIsNoLimit) {
+TEST_F(StoreLimit, TreatsZeroInTheFileAsNoLimit) {
   std::ofstream(directory_.path() / "size") << 0;
   EXPECT_GT(store_limit(directory_.path(), 0), 0U);
 }
 
-TEST_F(StoreLimit, FilesAreForTheUserAlone) {
+TEST_F(StoreLimit, FilesAreReadableOnlyByTheUser) {
   const mode_t mask = ::umask(0);
   const StoredConversation chat(folder_, 1, 1);
   shrink_store(directory_.path(), store_limit(directory_.path(), 0));

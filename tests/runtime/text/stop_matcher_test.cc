@@ -59,7 +59,7 @@ TEST(StopMatcher, EndsTheTextBeforeTheStopText) {
   EXPECT_EQ(matcher.finish(), "");
 }
 
-TEST(StopMatcher, HoldsBackNoMoreThanWhatMayBecomeAStopText) {
+TEST(StopMatcher, HoldsBackOnlyPossibleStopTexts) {
   StopMatcher matcher({"STOP", "Stand"});
   EXPECT_EQ(matcher.push("a S"), "a ");
   EXPECT_EQ(matcher.push("ta"), "");
@@ -70,14 +70,14 @@ TEST(StopMatcher, HoldsBackNoMoreThanWhatMayBecomeAStopText) {
   EXPECT_TRUE(matcher.matched());
 }
 
-TEST(StopMatcher, GivesBackWhatItHeldWhenTheTextEnds) {
+TEST(StopMatcher, ReturnsHeldTextAtTheEnd) {
   StopMatcher matcher({"STOP"});
   EXPECT_EQ(matcher.push("x STO"), "x ");
   EXPECT_EQ(matcher.finish(), "STO");
   EXPECT_FALSE(matcher.matched());
 }
 
-TEST(StopMatcher, StopsAtWhatIsCompleteFirst) {
+TEST(StopMatcher, StopsAtTheFirstCompleteText) {
   // One piece or four: "bc" is complete before "abcd".
   EXPECT_EQ(in_pieces({"xabcd"}, {"abcd", "bc"}), (Result{"xa", true}));
   EXPECT_EQ(in_pieces({"x", "a", "b", "c", "d"}, {"abcd", "bc"}), (Result{"xa", true}));
@@ -85,7 +85,7 @@ TEST(StopMatcher, StopsAtWhatIsCompleteFirst) {
 }
 
 // Two letters make matches, overlaps and near misses frequent.
-TEST(StopMatcher, EqualsANaiveSearchHoweverTheTextIsCut) {
+TEST(StopMatcher, EqualsANaiveSearchInAnyPieces) {
   Random random(1);
   const auto letters = [&](std::size_t count) {
     std::string text;
@@ -113,7 +113,7 @@ TEST(StopMatcher, EqualsANaiveSearchHoweverTheTextIsCut) {
   EXPECT_LT(matches, 4500);
 }
 
-TEST(StopMatcher, NeverShowsWhatItLaterTakesBack) {
+TEST(StopMatcher, NeverRetractsShownText) {
   Random random(2);
   for (int round = 0; round < 500; ++round) {
     std::string text;
@@ -128,7 +128,7 @@ TEST(StopMatcher, NeverShowsWhatItLaterTakesBack) {
   }
 }
 
-TEST(StopMatcher, TellsWhichStopTextEndedIt) {
+TEST(StopMatcher, ReportsTheStopText) {
   StopMatcher matcher({"b", "abc", "c"});
   matcher.push("a");
   EXPECT_FALSE(matcher.matched());
@@ -140,7 +140,7 @@ TEST(StopMatcher, TellsWhichStopTextEndedIt) {
   EXPECT_EQ(longest.match(), "abc");
 }
 
-TEST(StopMatcher, ShowsTheStopTextIfItIsToldTo) {
+TEST(StopMatcher, ShowsTheStopTextIfAsked) {
   StopMatcher matcher({"the end"}, true);
   EXPECT_EQ(matcher.push("Not yet th"), "Not yet ");
   EXPECT_EQ(matcher.push("e end, or so"), "the end");

@@ -65,7 +65,7 @@ TEST(ThinkingWatch, KnowsHowManyTokensCanComeBeforeOneIsForced) {
   EXPECT_EQ(free_tokens(limit_of(5), {"<think>", "a", "b", "</think>", "c"}), 2U);
 }
 
-TEST(ThinkingWatch, CountsWhatIsThoughtInSeveralPlacesTogether) {
+TEST(ThinkingWatch, CountsThinkingInSeveralPlacesTogether) {
   const std::vector<std::string> texts = {"<think>", "a", "b</think>", "x", "<think>", "c", "d", "e", "f"};
   EXPECT_EQ(forced_by(limit_of(3), texts), (Forced{{6, 7}, {7, 8}}));
 }
@@ -81,7 +81,7 @@ TEST(ThinkingWatch, ForcesTheTokensOnceEvenIfTheyMakeAnotherText) {
 }
 
 // As gpt-oss's channels, where the answer has to begin behind the end of thinking.
-TEST(ThinkingWatch, ForcesWhatFollowsTheMarkerToo) {
+TEST(ThinkingWatch, ForcesTheTextAfterTheMarker) {
   ThinkingWatch watch(limit_of(1, true));
   watch.push(100, "a");
   EXPECT_EQ(watch.forced_next(), 7);
@@ -92,7 +92,7 @@ TEST(ThinkingWatch, ForcesWhatFollowsTheMarkerToo) {
 }
 
 // A constraint may have allowed only another token than the one that was to be forced.
-TEST(ThinkingWatch, ForcesTheEndFromItsFirstTokenUntilItIsThere) {
+TEST(ThinkingWatch, ForcesTheEndUntilItsMarkerAppears) {
   ThinkingWatch watch(limit_of(0, true));
   for (const auto& [token, text] : {std::pair<TokenId, const char*>{100, "x"}, {7, "\n"}, {100, "y"}})
     watch.push(token, text);

@@ -26,7 +26,7 @@ std::string marked(const std::string& source) {
   return shown(Template(source, "t").render(input, {.own = &own}));
 }
 
-TEST(Input, IsWhatTheConversationSays) {
+TEST(Input, ComesFromTheConversation) {
   EXPECT_EQ(marked("[{{ s }}]{{ bos_token }}"), "[« a-b c »]<s>");
   EXPECT_EQ(marked("{{ t }}"), "«x»") << "input wins over the model's own variable";
   EXPECT_EQ(marked("{{ d.k }}{{ d['k'] }}{% for k, v in d.items() %}{{ k }}{% endfor %}"), "«vvkn»");
@@ -43,7 +43,7 @@ TEST(Input, StaysInputThroughOperators) {
   EXPECT_EQ(marked("{{ (l + ['r'])[1:]|join }}"), "«q»r");
 }
 
-TEST(Input, OnlyDecidesWhatATemplateSaysOfItsOwn) {
+TEST(Input, MaySelectTheTemplatesOwnText) {
   EXPECT_EQ(marked("{% if t == 'x' %}yes{% endif %}"), "yes");
   EXPECT_EQ(marked("{{ {'x': 'own'}[t] }}"), "own");
   EXPECT_EQ(marked("{{ s|length }} {{ s.find('b') }} {{ t in s }}"), "7 3 False");
@@ -158,7 +158,7 @@ void to_greek(Json& value) {
   }
 }
 
-TEST(Input, IsWhatRealTemplatesTakeFromConversations) {
+TEST(Input, IsMarkedByRealTemplates) {
   const std::filesystem::path folder = std::filesystem::path(TP_SHARED_FIXTURES) / "chat";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not on this machine";
   std::size_t greek = 0;

@@ -176,7 +176,7 @@ AttentionSpec random_indexed_spec(Random& random, std::size_t ranks) {
 class BlockIndexerTest : public testing::TestWithParam<bool> {};
 
 // With equal keys, all scores are 0, and blocks at lower positions come first.
-TEST_P(BlockIndexerTest, ReadsTheBlocksWithTheHighestScoresWhateverTheCachesBlocksAndChunks) {
+TEST_P(BlockIndexerTest, ReadsTheHighestBlocksForAnyBlockSizesAndChunks) {
   Communicator& comm = test::world();
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Random random(seed);

@@ -49,7 +49,7 @@ std::vector<float> output(Communicator& comm, const WeightSource& source, const 
 }
 
 // Widths that divide among the ranks, and that do not.
-TEST(GateCutoff, IsThatOfAllColumnsOnAnyNumberOfRanks) {
+TEST(GateCutoff, EqualsTheCutoffOfAllColumnsOnAnyNumberOfRanks) {
   Communicator& comm = test::world();
   Communicator self(MPI_COMM_SELF);
   const SyntheticWeights source(DType::f32, 5);

@@ -109,7 +109,7 @@ TEST(ChooseExperts, NormalizesToTheScale) {
 
 // Logits 4, 3.9, 3 and -4 with a tolerance of 0.1: beside 4 only 3.9 counts; beside 3.9, when 4 is chosen, no
 // other. With 0.5, 3 counts for both.
-TEST(ChooseExperts, MixesSparselyWhatIsWithinTheToleranceOfTheBest) {
+TEST(ChooseExperts, MixesOnlyExpertsWithinTheToleranceOfTheBest) {
   RouterSpec spec{.num_experts = 4, .num_experts_per_tok = 2};
   spec.scoring = Scoring::sparse_mixer;
   spec.tolerance = 0.1F;
@@ -140,7 +140,7 @@ TEST(ChooseExperts, AddsToTheSumThatItDividesBy) {
   EXPECT_NEAR(choose(spec, {0, 0, -9}).weights[0], 0.5 / 1.5, 1e-6);
 }
 
-TEST(ChooseExperts, StaysWithinItsExpertsWhereLogitsAreNoNumbersOrHuge) {
+TEST(ChooseExperts, StaysWithinItsExpertsForNanOrHugeLogits) {
   RouterSpec spec{.num_experts = 4, .num_experts_per_tok = 4, .num_groups = 2, .groups_per_tok = 2};
   for (const Scoring scoring : {Scoring::softmax, Scoring::sigmoid}) {
     spec.scoring = scoring;

@@ -85,7 +85,7 @@ TEST(HeadNorm, NormsAllHeadsByAGainThatTheyShare) {
   EXPECT_CLOSE(x.view(), expected, kTolerance);
 }
 
-TEST(Norm, HasNoParametersWhereTheSpecSaysSo) {
+TEST(Norm, HasNoParametersIfTheSpecHasNone) {
   const test::MemoryWeights nothing;
   WeightLoader loader(nothing, {0, 1}, WeightType::f32, {});
   const Norm norm(loader, "absent", 16,

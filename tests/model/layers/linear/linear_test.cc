@@ -117,7 +117,7 @@ TEST(RowParallelLinear, SumOverRanksEqualsUnshardedLayer) {
 
 // A gated layer and the next one may hold different types, of which not all take the same number of tokens in
 // tiles. The sums are the same to the bit, as the same numbers are rounded.
-TEST(ColumnParallelLinear, GivesGatedActivationsAsTheNextLayerTakesThem) {
+TEST(ColumnParallelLinear, GivesGatedActivationsInTheNextLayersForm) {
   Communicator& comm = test::world();
   const TpRank tp{comm.rank(), comm.size()};
   const SyntheticWeights source(DType::f32, 5);
@@ -240,7 +240,7 @@ TEST(VocabParallelEmbedding, ScalesTokensAndAddsLearnedPositions) {
 }
 
 // Rows 0 and 1 are of no position, as in OPT.
-TEST(VocabParallelEmbedding, FindsPositionZeroInTheRowThatTheModelSays) {
+TEST(VocabParallelEmbedding, FindsPositionZeroInTheModelsRow) {
   Communicator& comm = test::world();
   const SyntheticWeights source(DType::f32, 5);
   const MatrixShape shape{11, 6};

@@ -77,7 +77,7 @@ Normed norm(Communicator& comm, const WeightSource& source, const AttentionSpec&
 }
 
 // KV heads that divide among the ranks, that do not, and that several ranks hold.
-TEST(ProjectionNorm, IsThatOfTheUnshardedProjections) {
+TEST(ProjectionNorm, MatchesTheUnshardedProjections) {
   Communicator& comm = test::world();
   const SyntheticWeights source(DType::f32, 5);
   for (const auto& [heads, kv_heads] : {std::pair<std::size_t, std::size_t>{4, 4}, {8, 2}, {6, 3}, {4, 1}}) {
