@@ -92,7 +92,7 @@ ChatSession::Next ChatSession::obey(std::string_view line) {
   else if (command == "/save")
     save(text);
   else
-    complain(fmt::format("there is no command {}; /help lists them", command));
+    complain(fmt::format("unknown command {}; /help lists them", command));
   return Next::go_on;
 }
 

@@ -108,7 +108,7 @@ void list(Source& source, const DownloadFlags& flags) {
   for (const HubFile& file : source.listing.files)
     bytes += choice.fetched.contains(file.path) ? file.size : 0;
   print_message(choice.problem.empty()
-                    ? fmt::format("tp-infer: {} files; download fetches those with an asterisk, {}",
+                    ? fmt::format("tp-infer: {} files; download fetches the files with an asterisk, {}",
                                   source.listing.files.size(), format_bytes(bytes))
                     : fmt::format("tp-infer: {}", choice.problem));
 }

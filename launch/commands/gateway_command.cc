@@ -137,8 +137,8 @@ int run(const GatewayFlags& flags) {
         flags.host));
   if (flags.any_bits)
     print_message(
-        "tp-infer gateway: with --any-bits, an answer that is continued after a restart may differ from that "
-        "of an undisturbed run");
+        "tp-infer gateway: with --any-bits, an answer that is continued after a restart may differ from an "
+        "undisturbed run's");
   const std::string reason = gateway.run();
   if (reason.empty()) return 0;
   print_message(

@@ -108,8 +108,8 @@ void choose_window(PerplexityFlags& flags, const EngineInfo& info) {
                         "or --max-length); give a smaller --window",
                         flags.window, info.options.max_length);
   require<RequestError>(flags.stride < flags.window,
-                        "a stride of {} tokens leaves the first tokens of a window of {} nothing to be "
-                        "predicted from; give a --stride that is smaller than the --window",
+                        "with a stride of {} tokens, the first tokens of a window of {} have no context; "
+                        "give a --stride that is smaller than the --window",
                         flags.stride, flags.window);
 }
 
@@ -229,7 +229,7 @@ void choose_protocol(const CLI::App& command, PerplexityFlags& flags) {
   for (const char* name : {"--context", "--chunks", "--kl-base"}) {
     const bool is_given = command.count(name) > 0;
     require<CLI::ValidationError>(!is_given || !is_chosen || flags.is_llama_cpp,
-                                  "{}: expected --protocol llama.cpp beside it, found windows", name);
+                                  "{}: expected --protocol llama.cpp with it, found windows", name);
     flags.is_llama_cpp = flags.is_llama_cpp || is_given;
   }
   for (const char* name : {"--window", "--stride"}) {

@@ -100,15 +100,14 @@ bool EarlierResults::has(const nlohmann::json& id, int sample) const {
 }
 
 void DistinctIds::add(const nlohmann::json& id) {
-  require<RequestError>(
-      !id.is_null(),
-      "it has no `id`, by which --resume knows what is done; give every request one of its own");
+  require<RequestError>(!id.is_null(),
+                        "it has no `id`, but --resume recognizes finished requests by their ids; give every "
+                        "request a unique id");
   const std::string text = json_text(id);
-  require<RequestError>(
-      ids_.insert(text).second,
-      "an earlier request has the id {} too, by which --resume knows what is done; give every "
-      "request one of its own",
-      text);
+  require<RequestError>(ids_.insert(text).second,
+                        "an earlier request also has the id {}, but --resume recognizes finished requests by "
+                        "their ids; give every request a unique id",
+                        text);
 }
 
 }  // namespace tp

@@ -121,10 +121,11 @@ std::string read_hub_file(HubClient& client, const std::string& repository, cons
   std::string text = client.read(purpose, url_of(client, repository, commit, file), kLargestInMemory).text;
   Checksum checksum(file.kind, file.size);
   checksum.add(text);
-  require<DownloadError>(checksum.finish() == file.checksum,
-                         "{}: expected the content with the checksum {}, found another; try again, and if "
-                         "the error repeats, tell the repository's owner",
-                         purpose.what, file.checksum);
+  require<DownloadError>(
+      checksum.finish() == file.checksum,
+      "{}: expected the content with the checksum {}, found a different one; try again, and if "
+      "the error repeats, report it to the repository's owner",
+      purpose.what, file.checksum);
   return text;
 }
 

@@ -30,8 +30,9 @@ class Fetch {
     }
     partial_.remove();
     throw_error<DownloadError>(
-        "{}: expected the content with the checksum {}, found another; the file is removed; try again, and "
-        "if the error repeats, tell the repository's owner",
+        "{}: expected the content with the checksum {}, found a different one; the file is removed; try "
+        "again, and "
+        "if the error repeats, report it to the repository's owner",
         purpose_.what, file_.checksum);
   }
 
@@ -63,7 +64,7 @@ class Fetch {
         partial_.remove();
         throw_error<DownloadError>(
             "{}: expected {} bytes, found more; the file is removed; try again, and if the error repeats, "
-            "tell the repository's owner",
+            "report it to the repository's owner",
             purpose_.what, file_.size);
       }
       partial_.append(bytes);

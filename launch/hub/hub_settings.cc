@@ -56,7 +56,7 @@ std::string find_token() {
   require<DownloadError>(
       std::all_of(token.begin(), token.end(), [](unsigned char c) { return c > 0x20 && c < 0x7F; }),
       "cannot use the token for the Hugging Face Hub: expected printable characters without spaces, found "
-      "others; "
+      "other characters; "
       "check HF_TOKEN");
   return token;
 }

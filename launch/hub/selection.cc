@@ -54,8 +54,8 @@ Selection select_safetensors(const HubName& name, const HubListing& listing,
   for (const std::string& part : parse_safetensors_index(read(index), kIndex).names) {
     const HubFile* file = listing.find(part);
     require<DownloadError>(file != nullptr,
-                           "cannot download {}: expected the file {}, which {} names, found none; tell the "
-                           "repository's owner, or choose another --revision",
+                           "cannot download {}: expected the file {}, which {} names, found none; report it "
+                           "to the repository's owner, or choose another --revision",
                            name.repository, printable(part), kIndex);
     selection.files.push_back(*file);
   }

@@ -24,7 +24,7 @@ fs::path demo_model() {
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   const fs::path folder = program.parent_path().parent_path() / "share/tp-infer/demo";
   require<CheckpointError>(fs::exists(folder / "config.json"),
-                           "the demo model is not at {}, beside the program; give --model DIR",
+                           "the demo model is not at {}, next to the program; give --model DIR",
                            folder.string());
   return folder;
 }

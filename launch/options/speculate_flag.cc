@@ -57,7 +57,7 @@ void set_draft_model(const std::string& folder, SpeculationOptions& options) {
   if (is_other || !options.model.empty())
     throw CLI::ValidationError(
         "--draft-model",
-        fmt::format("expected --speculate auto beside it, or no --speculate, found another {}; "
+        fmt::format("expected --speculate auto with it, or no --speculate, found another {}; "
                     "leave one of the two out",
                     is_other ? "kind of drafts" : "draft model"));
   options.model = folder;

@@ -77,7 +77,7 @@ std::vector<fs::path> files_in(const fs::path& folder) {
 }
 
 [[noreturn]] void refuse(const UsedFile& written, const std::string& found) {
-  throw_error<RequestError>("cannot write {}: expected a file of its own for {}, found {}; give another file",
+  throw_error<RequestError>("cannot write {}: expected a separate file for {}, found {}; give another file",
                             written.path, written.option, found);
 }
 

@@ -103,8 +103,7 @@ void require_tied(WeightLoader& loader, const ModelSpec& spec, const TensorNames
   if (!row) return;
   throw_error<CheckpointError>(
       "cannot use one matrix as embedding and LM head: config.json ties them (tie_word_embeddings), but {} "
-      "and {} differ in row {}; set tie_word_embeddings to false if the model has an LM head of its own, "
-      "else "
+      "and {} differ in row {}; set tie_word_embeddings to false if the model has its own LM head; otherwise "
       "download the checkpoint again",
       loader.source().stored_name(tensor_names::weight_of(names.embed_tokens)),
       loader.source().stored_name(tensor_names::weight_of(names.lm_head)), *row);

@@ -199,7 +199,7 @@ void check_flags(const AddedTokens& original, const Normalizer& normalizer, cons
   const std::string token = printable(lost->token);
   if (lost->is_set) {
     throw_error<CheckpointError>(
-        "{} added tokens without {}, because such files cannot store this flag, found it at '{}'; use the "
+        "{} added tokens without {}, because GGUF cannot store this flag, found it at '{}'; use the "
         "checkpoint without converting it",
         begin, lost->flag, token);
   }

@@ -144,8 +144,7 @@ TEST(Gateway, MarksAnswersThatContinueOnAnotherInstructionSet) {
   send_signal(gateway.member("fake_job"), SIGKILL);
   const HttpReply reply = client.read();
   EXPECT_EQ(reply.events(), expected_events(40));
-  EXPECT_NE(reply.body.find(": this answer may differ from that of an undisturbed run\n\n"),
-            std::string::npos);
+  EXPECT_NE(reply.body.find(": this answer may differ from an undisturbed run's\n\n"), std::string::npos);
   // An answer of one job alone is not marked.
   EXPECT_EQ(gateway.post(kPath, {{"tokens", 3}}).body.find("may differ"), std::string::npos);
   const std::string log = gateway.end();

@@ -96,7 +96,7 @@ TEST(Lora, IsRefusedByName) {
   const std::string lora = "tuned=" + adapter.path();
   expect_one_line(generate({"--lora", adapter.path()}), 2, "expected NAME=PATH");
   expect_one_line(generate({"--lora", "tuned=/nowhere"}), 1, "found nothing at \"/nowhere\"");
-  expect_one_line(generate({"--lora", lora, "--lora", lora}), 1, "expected a name of its own");
+  expect_one_line(generate({"--lora", lora, "--lora", lora}), 1, "expected a unique name");
   expect_one_line(generate({"--lora", lora, "--adapter", "french"}), 1, "there is no adapter french");
 }
 

@@ -164,7 +164,8 @@ TEST(GroupQuantizedModel, IsRefusedByNameWithoutItsWeights) {
   const std::string path = bare.write("config.json", config_with({{"load_in_4bit", true}}).dump()).string();
   for (const char* command : {"inspect", "plan"})
     expect_one_error(run(kNoMpirun, {command, "--model", path}), 1,
-                     "bnb_4bit_quant_type of bitsandbytes must be nf4, found fp4; take the model");
+                     "bnb_4bit_quant_type of bitsandbytes must be nf4, found fp4; use a different "
+                     "quantization of the model");
 }
 
 TEST(GroupQuantizedModel, IsRefusedByNameIfItsQuantizationIsAnotherOne) {
@@ -177,7 +178,7 @@ TEST(GroupQuantizedModel, IsRefusedByNameIfItsQuantizationIsAnotherOne) {
                     (kFixture / "prompt.json").string(), "--max-tokens", "2"}),
         1,
         "quantization_config: quant_method must be awq, gptq, compressed-tensors, fp8, modelopt, "
-        "mxfp4 or bitsandbytes, found torchao; take the model");
+        "mxfp4 or bitsandbytes, found torchao; use a different quantization of the model");
   }
 }
 

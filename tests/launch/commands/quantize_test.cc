@@ -81,7 +81,7 @@ TEST(Quantize, ReplacesAFileOnlyWithForce) {
   // Its own input it never replaces.
   expect_one_line(run(kNoMpirun, {"quantize", "--model", file.string(), "--weights", "q4_0", "--output",
                                   file.string(), "--force"}),
-                  1, "expected a file of its own for --output, found one of the model; give another file");
+                  1, "expected a separate file for --output, found one of the model; give another file");
   EXPECT_EQ(directory.files().size(), 1U);
 }
 
@@ -115,7 +115,7 @@ TEST(Quantize, ReplacesNoPartOfItsInput) {
   for (const auto& [input, output] : {std::pair(first, second), std::pair(second, first)}) {
     expect_one_line(
         run(kNoMpirun, {"quantize", "--model", input, "--weights", "q4_0", "--output", output, "--force"}), 1,
-        "expected a file of its own for --output, found one of the model; give another file");
+        "expected a separate file for --output, found one of the model; give another file");
   }
 }
 

@@ -74,7 +74,7 @@ TEST_F(ReformerCommands, UnsupportedOptionsAreOneError) {
   const std::string output = (directory_.path() / "x.npy").string();
   expect_one_error(
       run(1, {"logits", "--bidirectional", "--model", model(), "--tokens", prompt(), "--output", output}), 1,
-      "layers in which a token never sees those that follow; use causal attention");
+      "layers in which a token never sees later tokens; use causal attention");
   expect_one_error(run(2, {"generate", "--pipeline", "2", "--model", model(), "--tokens", prompt()}), 1,
                    "cannot divide ReformerModelWithLMHead into 2 pipeline stages");
 }

@@ -147,7 +147,7 @@ void expect_refused(const Arguments& arguments, const std::string& option, const
   itself.insert(itself.end(), {option, std::filesystem::path(path).parent_path() / "." /
                                            std::filesystem::path(path).filename()});
   const auto line = redirected(command_line(kNoMpirun, itself), "< " + input);
-  expect_one_error(Process(line).finish(), 1, "expected a file of its own for " + option + ", found " + also);
+  expect_one_error(Process(line).finish(), 1, "expected a separate file for " + option + ", found " + also);
   EXPECT_EQ(content_of(path), before);
 }
 
@@ -197,7 +197,7 @@ TEST_F(Output, AndTraceAreTwoFiles) {
     if (is_there) directory_.write("results", "before");
     expect_one_error(run(kNoMpirun, {"generate", "--model", model_.path(), "--prompt", "Hi", "--output",
                                      file("results"), "--trace", file("./results")}),
-                     1, "expected a file of its own for --trace, found that of --output");
+                     1, "expected a separate file for --trace, found that of --output");
   }
   EXPECT_EQ(content_of(file("results")), "before");
 }

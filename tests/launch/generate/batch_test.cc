@@ -172,7 +172,7 @@ TEST(Batch, NamesUnknownFieldsAndWrongTypes) {
                         {{"prompt", "x"}, {"logprobs", 18446744073709551615U}},
                         {{"prompt", "x"}, {"top_k", -2147483649}}});
   ASSERT_EQ(errors.size(), 13U);
-  EXPECT_CONTAINS(errors[0], "there is no field `maxtokens`; a line may have prompt, ids, messages, id, ");
+  EXPECT_CONTAINS(errors[0], "unknown field `maxtokens`; a line may have prompt, ids, messages, id, ");
   EXPECT_EQ(errors[1],
             "standard input:2: `max_tokens`: expected a whole number from 1 to 2147483647, found 3.5");
   EXPECT_EQ(errors[2], "standard input:3: `ignore_eos`: expected true or false, found 1");

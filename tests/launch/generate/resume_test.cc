@@ -127,9 +127,9 @@ TEST_F(Resume, BeginsWithoutAFile) {
 
 TEST_F(Resume, RejectsIndistinguishableRequests) {
   write_requests({{{"id", 1}, {"prompt", "One"}}, {{"prompt", "Two"}}});
-  expect_one_error(run(2, arguments()), 1, "requests.jsonl:2: it has no `id`, by which --resume knows");
+  expect_one_error(run(2, arguments()), 1, "requests.jsonl:2: it has no `id`, but --resume recognizes");
   write_requests({{{"id", 1}, {"prompt", "One"}}, {{"id", 1}, {"prompt", "Two"}}});
-  expect_one_error(run(kNoMpirun, arguments()), 1, "requests.jsonl:2: an earlier request has the id 1 too");
+  expect_one_error(run(kNoMpirun, arguments()), 1, "requests.jsonl:2: an earlier request also has the id 1,");
   EXPECT_FALSE(std::filesystem::exists(output_));
   // From standard input, the other requests are served, because later ids are unknown.
   Arguments from_input = arguments();

@@ -136,7 +136,7 @@ TEST(Download, ListsWithoutFetching) {
   EXPECT_EQ(finished.status, 0);
   EXPECT_CONTAINS(finished.out, "   5.3 MiB  *  model.safetensors\n");
   EXPECT_CONTAINS(finished.out, "       2 B     pytorch_model.bin\n");
-  EXPECT_CONTAINS(finished.err, "7 files; download fetches those with an asterisk, 5.3 MiB");
+  EXPECT_CONTAINS(finished.err, "7 files; download fetches the files with an asterisk, 5.3 MiB");
   const json report = json::parse(test.run({"download", "org/name", "--list", "--json"}).out);
   EXPECT_EQ(report.at("files").at(3).at("path"), "model.safetensors");
   EXPECT_EQ(report.at("files").at(3).at("fetched"), true);

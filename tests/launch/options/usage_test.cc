@@ -134,7 +134,7 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
       {{"generate", "--prompt", "x", "--speculate", "draft:folder:always"}, "found draft:folder:always"},
       {{"generate", "--prompt", "x", "--speculate", "draft:4"}, "found draft:4"},
       {{"generate", "--prompt", "x", "--speculate", "mtp", "--draft-model", "x"},
-       "--draft-model: expected --speculate auto beside it, or no --speculate, found another kind of drafts"},
+       "--draft-model: expected --speculate auto with it, or no --speculate, found another kind of drafts"},
       {{"generate", "--prompt", "x", "--speculate", "draft:y", "--draft-model", "x"},
        "found another draft model; leave one of the two out"},
       {{"serve", "--speculate", "draft"},

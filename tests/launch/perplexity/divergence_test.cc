@@ -180,7 +180,7 @@ TEST_F(LlamaCppProtocol, RefusesOptionsOfTheOtherProtocol) {
     expect_one_error(run(kNoMpirun, arguments), 2, expected);
   };
   refuse({"--file", text_, "--protocol", "windows", "--context", "10"},
-         "--context: expected --protocol llama.cpp beside it, found windows");
+         "--context: expected --protocol llama.cpp with it, found windows");
   refuse({"--file", text_, "--protocol", "llama.cpp", "--stride", "4"},
          "--stride: expected --protocol windows");
   refuse({"--kl-base", path("base"), "--context", "8"}, "--context: the file of --kl-base determines it");

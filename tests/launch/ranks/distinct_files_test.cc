@@ -117,7 +117,7 @@ class DistinctFiles : public testing::Test {
                              const std::string& found) {
     command.insert(command.end(), {option, file});
     expect_one_error(run(kNoMpirun, command), 1,
-                     "expected a file of its own for " + option + ", found " + found);
+                     "expected a separate file for " + option + ", found " + found);
     EXPECT_EQ(content_of(file), kContent);
   }
 
@@ -219,7 +219,7 @@ TEST_F(DistinctFiles, ProtectOnlyTheFilesOfTheModel) {
   expect_refused(quantize, "--output", second, "one of the model");
   const auto found_own_file = [&](Arguments command, const std::string& output) {
     command.insert(command.end(), {"--output", output});
-    return run(kNoMpirun, command).err.find("expected a file of its own") == std::string::npos;
+    return run(kNoMpirun, command).err.find("expected a separate file") == std::string::npos;
   };
   EXPECT_TRUE(found_own_file(quantize, write("b.gguf")));
   write("folder/config.json");
@@ -237,7 +237,7 @@ TEST_F(DistinctFiles, ProtectAModelInTheCacheOfHuggingFace) {
   for (const std::string& file : {blob, path(cached + "refs/main")}) {
     const Finished finished = run(kNoMpirun, {"inspect", "--model", "org/name", "--output", file},
                                   {.variables = {"HF_HUB_CACHE=" + path("hub")}});
-    expect_one_error(finished, 1, "expected a file of its own for --output, found one of the model");
+    expect_one_error(finished, 1, "expected a separate file for --output, found one of the model");
     EXPECT_EQ(content_of(file), kContent);
   }
 }
@@ -259,8 +259,8 @@ TEST_F(DistinctFiles, ProtectTheModelFromTheConversationThatIsSaved) {
   const Finished finished =
       run(kNoMpirun, {"chat", "--model", model.path(), "--template", file},
           {.input = "/save " + file + "\n/save " + config + "\n/save " + path("saved") + "\n"});
-  EXPECT_CONTAINS(finished.err, "expected a file of its own for /save, found that of --template");
-  EXPECT_CONTAINS(finished.err, "expected a file of its own for /save, found one of the model");
+  EXPECT_CONTAINS(finished.err, "expected a separate file for /save, found that of --template");
+  EXPECT_CONTAINS(finished.err, "expected a separate file for /save, found one of the model");
   EXPECT_EQ(content_of(file), kContent);
   EXPECT_EQ(content_of(config), before);
   EXPECT_TRUE(fs::exists(path("saved")));

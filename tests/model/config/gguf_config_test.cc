@@ -197,7 +197,7 @@ TEST(GgufConfig, RejectsFrequencyFactorsCombinedWithYarn) {
                           .text("llama.rope.scaling.type", "yarn")
                           .tensor(tensor, {4}, "F32", test::bytes_of(std::vector<float>{1, 2, 3, 4}));
                     }),
-                    std::string("expected no tensor ") + tensor + " beside rope.scaling.type yarn");
+                    std::string("expected no tensor ") + tensor + " with rope.scaling.type yarn");
   }
 }
 

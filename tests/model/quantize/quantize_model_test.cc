@@ -162,7 +162,7 @@ TEST(QuantizeModel, WritesEveryTensorOfEveryFamily) {
       const std::string text = error.what();
       // Stacks of experts whose rows alternate are not taken apart.
       if (config.architecture == "GptOssForCausalLM") {
-        EXPECT_CONTAINS(text, "expected tensors that such files have, found model.layers.0.");
+        EXPECT_CONTAINS(text, "expected tensors that GGUF supports, found model.layers.0.");
         continue;
       }
       EXPECT_TRUE(config.architecture == "PhimoeForCausalLM" || config.alibi ||
@@ -321,7 +321,7 @@ std::string refusal(const std::filesystem::path& model, const std::string& weigh
 
 TEST(QuantizeModel, RejectsModelsThatGgufCannotExpress) {
   EXPECT_EQ(refusal(reference::fixture("gptoss").folder, "f32"),
-            "cannot write model as a GGUF file: expected tensors that such files have, found "
+            "cannot write model as a GGUF file: expected tensors that GGUF supports, found "
             "model.layers.0.mlp.experts.gate_up_proj; use the checkpoint without converting it");
 }
 

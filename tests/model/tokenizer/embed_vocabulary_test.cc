@@ -93,13 +93,13 @@ TEST(EmbedVocabulary, RefusesFlagsOfAddedTokensThatGgufFilesCannotStore) {
   const Case cases[] = {
       {bytes, "special", "m", nullptr},
       {bytes, "lstrip", "m",
-       "added tokens without lstrip, because such files cannot store this flag, found it at '<|end|>'"},
+       "added tokens without lstrip, because GGUF cannot store this flag, found it at '<|end|>'"},
       {bytes, "rstrip", "m",
-       "added tokens without rstrip, because such files cannot store this flag, found it at '<|end|>'"},
+       "added tokens without rstrip, because GGUF cannot store this flag, found it at '<|end|>'"},
       {bytes, "single_word", "m", "added tokens without single_word"},
       {pieces, "lstrip", "m", "added tokens without lstrip"},
       {pieces, "rstrip", "m",
-       "added tokens without rstrip, because such files cannot store this flag, found it at '</s>'"},
+       "added tokens without rstrip, because GGUF cannot store this flag, found it at '</s>'"},
       {pieces, "single_word", "m", "added tokens without single_word"},
       // The normalizer puts a space in front, which only the start of a text has then.
       {pieces, "normalized", "m", "added tokens without normalized"},

@@ -134,7 +134,7 @@ TEST(WordDecoders, AreRejectedAfterAStepThatJoinsTokens) {
       TokenDecoder::from_json(testing::node_of(sequence({fuse, part})));
       FAIL() << part;
     } catch (const CheckpointError& error) {
-      EXPECT_NE(std::string(error.what()).find("behind a decoder that joins all tokens"), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("after a decoder that joins all tokens"), std::string::npos);
     }
   }
   EXPECT_THROW(decoded({{"type", "BPEDecoder"}, {"suffix", ""}}, {}), CheckpointError);

@@ -61,7 +61,7 @@ TEST(GgufFiles, NamesMissingWrongOrMisnamedParts) {
     return error_of<CheckpointError>([&] { GgufFiles files(path); });
   };
   folder.write("m-00002-of-00003.gguf", part(1, "b"));
-  EXPECT_CONTAINS(error(first), "m-00003-of-00003.gguf: there is no such file");
+  EXPECT_CONTAINS(error(first), "m-00003-of-00003.gguf: no such file");
   folder.write("m-00003-of-00003.gguf", part(1, "c"));
   EXPECT_CONTAINS(error(first), "says it is part 2, expected part 3");
   folder.write("m-00003-of-00003.gguf", part(2, "a"));

@@ -276,10 +276,9 @@ TEST(GroupCheckpoint, WantsScalesForF8) {
     });
   };
   const TestTensor weight{"w", "F8_E4M3", {2, 2}, "1234"};
-  EXPECT_CONTAINS(
-      error_with({weight}),
-      "w has the type F8_E4M3, expected F32, F16, BF16, or F8_E4M3 with a tensor of scales beside it "
-      "(w_scale_inv); convert the checkpoint");
+  EXPECT_CONTAINS(error_with({weight}),
+                  "w has the type F8_E4M3, expected F32, F16, BF16, or F8_E4M3 with a tensor of scales "
+                  "(w_scale_inv); convert the checkpoint");
   EXPECT_CONTAINS(
       error_with({weight, test::counting_tensor("w_scale_inv", {1, 3})}),
       "w_scale_inv is [1, 3], expected [1, 1] (blocks of 128 x 128), [2, groups] or one number; config");
@@ -380,8 +379,9 @@ TEST(GroupCheckpoint, RefusesDamagedParts) {
     const Folder folder(tensors, reference::quantization_config(format, 64));
     return error_of<CheckpointError>([&] { folder.open(); });
   };
-  EXPECT_CONTAINS(error_with(GroupFormat::awq, [](auto& tensors) { tensors.pop_back(); }),
-                  "there is no tensor a.scales, expected it beside the others of this AWQ weight; download");
+  EXPECT_CONTAINS(
+      error_with(GroupFormat::awq, [](auto& tensors) { tensors.pop_back(); }),
+      "there is no tensor a.scales, expected it with the other tensors of this AWQ weight; download");
   EXPECT_CONTAINS(error_with(GroupFormat::awq,
                              [](auto& tensors) {
                                tensors[1].shape = {1, 2};

@@ -51,8 +51,7 @@ TEST(MappedFile, MovesWithItsMapping) {
 
 TEST(MappedFile, SaysThatAFileIsMissing) {
   const TemporaryDirectory directory;
-  EXPECT_CONTAINS(error_of<CheckpointError>([&] { MappedFile(directory.path() / "none"); }),
-                  "there is no such file");
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] { MappedFile(directory.path() / "none"); }), "no such file");
 }
 
 TEST(MappedFile, RefusesADirectoryAnEmptyFileAndAPipe) {

@@ -199,8 +199,8 @@ TEST(QuantizationFields, AreRejectedByNameIfTheyChangeTheArithmetic) {
   const std::pair<json, std::string> cases[] = {
       {with_transform("input"),
        "config.json: quantization_config: transform_config.config_groups.R4.apply.0.location of "
-       "compressed-tensors must be weight_input or weight_output, found input; take the model quantized in "
-       "another way, or the original one with --weights int4 or int8"},
+       "compressed-tensors must be weight_input or weight_output, found input; use a different quantization "
+       "of the model, or the original with --weights int4 or int8"},
       {with_transform("output"),
        "location of compressed-tensors must be weight_input or weight_output, found output"},
       {with_transform("q_attn"), "found q_attn"},

@@ -114,7 +114,7 @@ TEST(QuantizedLayers, AreRejectedByNameForOtherMethods) {
     EXPECT_CONTAINS(error_of<ConfigError>([&] {
                       BareConfig(json{{"quant_method", method}}).layers();
                     }),
-                    fmt::format("found {}; take the model quantized in another way", method));
+                    fmt::format("found {}; use a different quantization of the model", method));
   }
   const std::pair<json, std::string> cases[] = {
       {{{"load_in_4bit", true}, {"bnb_4bit_quant_type", "fp4"}},
@@ -306,7 +306,7 @@ TEST(QuantizedLayers, RejectExpressionsThatTakeTooLong) {
   };
   EXPECT_CONTAINS(
       error_with("re:("),
-      "config.json: quantization_config: cannot tell which layers are quantized: expected regular "
+      "config.json: quantization_config: cannot determine which layers are quantized: expected regular "
       "expressions of Python, found: the pattern '(' is wrong at 1: missing closing parenthesis; "
       "correct the file");
   EXPECT_CONTAINS(error_with("re:" + std::string(100000, '(')), "parentheses are too deeply nested");

@@ -339,7 +339,7 @@ TEST(SafetensorsCheckpoint, RefusesATensorThatTwoFilesHoldAndTheIndexDoesNotName
 TEST(SafetensorsCheckpoint, SaysThatAFileOfTheIndexIsMissing) {
   const TemporaryDirectory directory;
   write_two(directory, {counting_tensor("a", {2})}, {}, R"("a":"1.safetensors","b":"3.safetensors")");
-  EXPECT_CONTAINS(open_error(directory), "3.safetensors: there is no such file");
+  EXPECT_CONTAINS(open_error(directory), "3.safetensors: no such file");
 }
 
 TEST(SafetensorsCheckpoint, NamesTheDamagedFile) {

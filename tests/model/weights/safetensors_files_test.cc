@@ -80,7 +80,7 @@ TEST(SafetensorsFiles, RefuseFilesOutsideTheDirectory) {
 
 TEST(SafetensorsFiles, ReportAMissingOrInvalidDirectory) {
   const TemporaryDirectory directory;
-  EXPECT_CONTAINS(error_in(directory.path() / "none"), "there is no such directory");
+  EXPECT_CONTAINS(error_in(directory.path() / "none"), "no such directory");
   EXPECT_CONTAINS(error_in(directory.write("file.safetensors", "x")), "give the directory it is in");
 }
 

@@ -175,8 +175,8 @@ TEST(TiedEmbeddings, StoredAsTwoDifferentMatricesAreAnError) {
         }),
         fmt::format("cannot use one matrix as embedding and LM head: config.json ties them "
                     "(tie_word_embeddings), but model.embed_tokens.weight and lm_head.weight differ in "
-                    "row {}; set tie_word_embeddings to false if the model has an LM head of its own, "
-                    "else download the checkpoint again",
+                    "row {}; set tie_word_embeddings to false if the model has its own LM head; otherwise "
+                    "download the checkpoint again",
                     row));
   }
 }

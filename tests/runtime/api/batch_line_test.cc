@@ -143,7 +143,7 @@ TEST(OpenAIBatchLine, RejectsTemplateArgumentsThatReplaceMessages) {
   for (const char* name : {"messages", "tools", "add_generation_prompt"}) {
     const ApiRequest request = chat({{"chat_template_kwargs", {{name, json::array()}}}});
     EXPECT_CONTAINS(request.error,
-                    "`chat_template_kwargs`: expected what only the chat template knows, found `" +
+                    "`chat_template_kwargs`: expected variables that only the chat template uses, found `" +
                         std::string(name) + "`");
   }
 }
@@ -261,9 +261,9 @@ TEST(OpenAIBatchLine, RejectsUnsupportedFields) {
        "\"schema\": {...}}}, found {\"type\":\"json_schema\"}"},
       {{{"structured_outputs", {{"lark", "x"}}}},
        "`structured_outputs`: expected json, json_object, regex, choice or grammar, found `lark`"},
-      {{{"max_token", 5}}, "there is no field `max_token`"},
-      {{{"regex", "a+"}}, "there is no field `regex`"},
-      {{{"decoder_ids", {1}}}, "there is no field `decoder_ids`"},
+      {{{"max_token", 5}}, "unknown field `max_token`"},
+      {{{"regex", "a+"}}, "unknown field `regex`"},
+      {{{"decoder_ids", {1}}}, "unknown field `decoder_ids`"},
       {{{"top_logprobs", 5}}, "`top_logprobs` needs \"logprobs\": true"},
       {{{"logprobs", 5}}, "`logprobs`: expected true or false, found 5"},
       {{{"model", 5}}, "`model`: expected a name, found number"},
@@ -271,16 +271,15 @@ TEST(OpenAIBatchLine, RejectsUnsupportedFields) {
   for (const auto& [member, message] : members) EXPECT_CONTAINS(chat(member).error, message);
   EXPECT_CONTAINS(completion({{"echo", 1}}).error, "`echo`: expected true or false, found number");
   EXPECT_CONTAINS(chat({{"echo", true}}).error, "`echo` is not supported");
-  EXPECT_CONTAINS(completion({{"messages", {1}}}).error, "there is no field `messages`");
+  EXPECT_CONTAINS(completion({{"messages", {1}}}).error, "unknown field `messages`");
 
   const json body = {{"prompt", "x"}};
   const std::vector<std::pair<json, std::string>> lines = {
-      {{{"body", body}}, "`custom_id`: expected a text beside `body`, found none"},
-      {{{"custom_id", 5}, {"body", body}}, "`custom_id`: expected a text beside `body`, found number"},
+      {{{"body", body}}, "`custom_id`: expected a text next to `body`, found none"},
+      {{{"custom_id", 5}, {"body", body}}, "`custom_id`: expected a text next to `body`, found number"},
       {{{"custom_id", "a"}, {"body", body}, {"method", "GET"}}, "`method`: expected \"POST\", found \"GET\""},
       {{{"custom_id", "a"}, {"body", body}, {"url", "/v1/embeddings"}}, "found \"/v1/embeddings\""},
-      {{{"custom_id", "a"}, {"body", body}, {"max_tokens", 1}},
-       "there is no field `max_tokens` beside `body`"},
+      {{{"custom_id", "a"}, {"body", body}, {"max_tokens", 1}}, "unknown field `max_tokens` next to `body`"},
       {{{"custom_id", "a"}, {"body", 5}}, "expected an object with `prompt`, found number"},
       {{{"custom_id", "a"}}, "expected an object with `prompt`, found null"},
       {{{"custom_id", "a"}, {"body", json::object()}}, "expected `prompt`, found none"},

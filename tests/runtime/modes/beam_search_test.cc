@@ -244,7 +244,7 @@ TEST(BeamSearch, RejectsConflictingSettings) {
             "cannot search: `n` is 5, expected at most the 4 of `beams`; raise `beams`");
   EXPECT_EQ(
       error_of([](Request& request) { request.sampling.temperature = 1.0F; }),
-      "cannot search: beam search does not go with a `temperature` above 0, as it draws nothing; set it "
+      "cannot search: beam search does not go with a `temperature` above 0, because it draws nothing; set it "
       "to 0");
   EXPECT_EQ(error_of([](Request& request) { request.stop = {"."}; }),
             "cannot search: beam search does not go with stop texts; leave `stop` out, or use "

@@ -193,7 +193,7 @@ TEST(UnmaskingPlan, RefusesNumbersThatCannotBeDividedEvenly) {
   expect_refusal(
       {.steps = 5, .block_length = 8}, 16,
       "cannot unmask tokens: `steps` must be a multiple of the 2 blocks (16 tokens in blocks of 8), "
-      "found 5; give each block as many passes");
+      "found 5; give each block the same number of passes");
 }
 
 // The text has 3 prompt tokens and two blocks of 4 tokens. Each block takes two passes.

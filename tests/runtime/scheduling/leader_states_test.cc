@@ -187,10 +187,9 @@ TEST(LeaderStates, RefuseBidirectionalAttention) {
     run.add(request);
     FAIL() << "no error";
   } catch (const RequestError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "bidirectional attention was asked for, but model has recurrent layers, in which a token sees "
-        "those before it only; use causal attention");
+    EXPECT_STREQ(error.what(),
+                 "bidirectional attention was asked for, but model has recurrent layers, in which a token "
+                 "sees only earlier tokens; use causal attention");
   }
 }
 

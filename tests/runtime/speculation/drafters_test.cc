@@ -306,8 +306,7 @@ TEST(Drafters, RefuseTargetsThatDoNotFit) {
   options.model = reference::fixture("gemma3n").folder;
   EXPECT_CONTAINS(refusal_of(options), "expected a model with one residual stream");
   options = {.model = eagle.draft};
-  EXPECT_CONTAINS(refusal_of(options),
-                  "found a trained drafter (EAGLE-3), which only guesses for its target");
+  EXPECT_CONTAINS(refusal_of(options), "found a trained drafter (EAGLE-3), which only drafts for its target");
   if (test::world().size() % 2 != 0) return;
   options = options_of(eagle, DraftRanks::all);
   options.pipeline = 2;
