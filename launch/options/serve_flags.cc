@@ -101,11 +101,10 @@ ServeOptions ServeFlags::options() const {
     options.model_names = {name.string()};
   }
   for (const AdapterOptions& adapter : engine.options.adapters) {
-    require<ConfigError>(
-        std::ranges::find(options.model_names, adapter.name) == options.model_names.end(),
-        "cannot serve the adapter {} of --lora: expected another name than the model's; change one "
-        "of both (--model-name)",
-        adapter.name);
+    require<ConfigError>(std::ranges::find(options.model_names, adapter.name) == options.model_names.end(),
+                         "cannot serve the adapter {} of --lora: expected a name that differs from the "
+                         "model's; change one of them (--model-name)",
+                         adapter.name);
   }
   if (!gateway().empty()) listen_for_gateway(options);
   options.log_json = log_json;

@@ -22,8 +22,8 @@ NewFile::NewFile(const std::filesystem::path& path) : path_(path), unfinished_(p
   const bool is_locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (is_locked) ::close(descriptor_);
   require<Error>(!is_locked,
-                 "cannot write {}: expected a file of this process's own, found that another one is writing "
-                 "it; wait for its end, or give another `output`",
+                 "cannot write {}: expected a file that no other process writes, found that another process "
+                 "is writing it; wait for its end, or give another `output`",
                  path_.string());
 }
 

@@ -78,8 +78,8 @@ std::ptrdiff_t draft_offset_of(const ModelSpec& spec) {
 void require_all_used(const ModelSpec& spec, const std::vector<std::string>& unused) {
   if (!spec.drafter || unused.empty()) return;
   throw_error<CheckpointError>(
-      "cannot use this drafter: expected the tensors that its config.json describes, found {} besides, which "
-      "a variant needs that is not supported; use another drafter",
+      "cannot use this drafter: expected only the tensors that its config.json describes, found {}, which "
+      "belongs to an unsupported variant; use another drafter",
       printable(unused.front()));
 }
 

@@ -41,8 +41,8 @@ bool is_exact(const Json& value) {
 
 Json read_id(const Json& id) {
   require<RequestError>(is_exact(id),
-                        "`id`: expected a whole number of at most 64 bits or a text, found {}, whose digits "
-                        "get lost; write it as a text",
+                        "`id`: expected a whole number of at most 64 bits or a text, found {}, which would "
+                        "lose digits; write it as a text",
                         id.dump(-1, ' ', false, Json::error_handler_t::replace));
   return id;
 }

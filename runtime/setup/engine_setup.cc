@@ -118,7 +118,7 @@ void check_model(const EngineOptions& options, const ModelSpec& spec, const std:
       architecture, options.pipeline);
   require<ConfigError>(options.speculation.drafts == DraftKind::none ||
                            !(takes_whole_sequences(spec) || spec.encoder || spec.diffusion),
-                       "cannot guess the tokens of {}: `speculation` needs a model that generates one token "
+                       "cannot draft tokens of {}: `speculation` needs a model that generates one token "
                        "after another from a cache; leave it out",
                        architecture);
   const bool has_global_projections = std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {

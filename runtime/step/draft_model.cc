@@ -167,10 +167,9 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
     require<ConfigError>(speculation.drafts != DraftKind::model || !speculation.model.empty(),
                          "cannot draft tokens by DraftKind::model: expected the folder of a model in "
                          "`speculation.model`, found nothing; name one");
-    require<ConfigError>(
-        speculation.drafts != DraftKind::custom || hooks.draft_source,
-        "cannot draft tokens by DraftKind::custom: expected `draft_source` to create what guesses "
-        "them, found an empty function; set it on rank 0");
+    require<ConfigError>(speculation.drafts != DraftKind::custom || hooks.draft_source,
+                         "cannot draft tokens by DraftKind::custom: expected `draft_source` to create a "
+                         "source of draft tokens, found an empty function; set it on rank 0");
     const bool is_automatic = speculation.drafts == DraftKind::automatic;
     const bool is_model =
         speculation.drafts == DraftKind::model || (is_automatic && !speculation.model.empty());

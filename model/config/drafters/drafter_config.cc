@@ -318,11 +318,11 @@ std::vector<std::size_t> captured_places(const DrafterConfig& config, std::size_
                                     : std::vector<std::size_t>{2, target_layers / 2, target_layers - 3};
   require<ConfigError>(
       config.target_layers == 0 || config.target_layers == target_layers,
-      "cannot guess with this drafter: expected a target with {} layers (num_target_layers), found {}; use "
+      "cannot draft with this drafter: expected a target with {} layers (num_target_layers), found {}; use "
       "the target for which the drafter was trained",
       config.target_layers, target_layers);
   require<ConfigError>(!places.empty() && std::ranges::max(places) <= target_layers,
-                       "cannot guess with this drafter: expected a target with at least {} layers, found {}; "
+                       "cannot draft with this drafter: expected a target with at least {} layers, found {}; "
                        "use the target for which the drafter was trained",
                        places.empty() ? kLeast : std::ranges::max(places), target_layers);
   return places;

@@ -150,7 +150,7 @@ TEST(EmbedVocabulary, RefusesTokenizersThatGgufFilesCannotHave) {
                          "byte-level BPE with a pre-tokenizer that llama.cpp knows, "))
         << text;
     EXPECT_TRUE(
-        text.ends_with("found one that makes other tokens of texts than all of these; use the checkpoint "
+        text.ends_with("found a tokenizer that differs from all of these; use the checkpoint "
                        "without converting it"))
         << text;
   }

@@ -145,7 +145,7 @@ TEST(DamagedWordModel, IsRefused) {
     json content = bert_json();
     content["model"]["type"] = type;
     content["model"]["unk_token"] = "<unk>";
-    expect(content, "model: found '<unk>' for unknown words, which is no token, expected a token of the");
+    expect(content, "model: found '<unk>' for unknown words, which is not a token, expected a token of the");
     content["model"]["vocab"]["<unk>"] = 1;
     expect(content, "model.vocab: found id 1 a second time");
     content["model"].erase("vocab");
