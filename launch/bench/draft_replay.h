@@ -1,4 +1,5 @@
-// Real texts whose draft tokens are tried on a model that generates others: `bench --acceptance-trace`.
+// Real texts whose draft tokens are tried on a model that generates different texts: `bench
+// --acceptance-trace`.
 #pragma once
 
 #include "tp/draft_source.h"
@@ -15,20 +16,20 @@
 
 namespace tp {
 
-// A text as some model wrote it; its vocabulary may be another one than that of the model that replays it.
+// A recorded text. It may use a different vocabulary than the model that replays it.
 struct RealText {
   std::string name;
   std::vector<TokenId> prompt;
   std::vector<TokenId> tokens;
-  Request request{};  // how its tokens were drawn, for draft models
+  Request request{};  // sampling of the text, for draft models
 };
 
-// Reads lines {"name": "edit", "prompt_ids": [...], "token_ids": [...]}, perhaps with the `sampling` that
-// `generate --json` writes; without it a text is the greedy one. Throws RequestError naming the file
-// and line that has something else, or if there is none.
+// Reads lines {"name": "edit", "prompt_ids": [...], "token_ids": [...]}, optionally with the `sampling` that
+// `generate --json` writes. Without `sampling`, the text is greedy. Throws RequestError with the file and the
+// line if a line is invalid or the file has none.
 std::vector<RealText> read_real_texts(const std::filesystem::path& file);
 
-// Which of a model's texts stands for which real one. Both have the same lengths.
+// Maps the model's texts to real texts of the same lengths.
 class ReplayedTexts {
  public:
   void add(std::vector<TokenId> prompt, std::vector<TokenId> tokens, const RealText& real);

@@ -37,11 +37,11 @@ class ChatBackend {
  public:
   virtual ~ChatBackend() = default;
 
-  // The next message of a conversation, which is what a messages file holds: `messages`, and other members
-  // that a template may use. Throws RequestError if there is none; the next conversation may have one.
+  // Returns the next message of a conversation, which is the content of a messages file: `messages`, and
+  // other members for a template. Throws RequestError on failure. Later conversations may still succeed.
   virtual ChatAnswer answer(const nlohmann::ordered_json& conversation, const ChatListener& listener) = 0;
 
-  // Tokens of the longest conversation; 0 if that is not known.
+  // Returns the maximum number of tokens in a conversation, or 0 if unknown.
   virtual std::size_t max_length() const = 0;
 };
 

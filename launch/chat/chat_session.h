@@ -50,10 +50,10 @@ class ChatSession {
   const nlohmann::ordered_json* open_call() const;
   void ask_for_result() const;
   void answer();
-  // Prints the answer as it comes.
+  // Prints the answer as it arrives.
   ChatAnswer stream();
   void report(const ChatAnswer& answer, double seconds) const;
-  // Reports to the user what went wrong with a message.
+  // Reports an error of a message to the user.
   void complain(std::string_view error);
   nlohmann::ordered_json& messages() { return conversation_.at("messages"); }
   const nlohmann::ordered_json& messages() const { return conversation_.at("messages"); }

@@ -30,19 +30,18 @@ class TerminalKeys {
   // text, too.
   std::string paste();
 
-  // Takes Enter if that is what was typed next, and drops keys without a character before it. Does not
-  // wait.
+  // Takes Enter if it is the next key, and drops keys without a character before it. Does not wait.
   bool take_enter();
 
  private:
-  // Drops the next escape sequence if it is complete and not known.
+  // Drops the next escape sequence if it is complete and unknown.
   bool drop_sequence();
-  // Takes a character if there is a whole one.
+  // Takes a character if all of its bytes have arrived.
   bool take_character(char32_t& key);
 
   std::function<bool(std::string_view)> is_known_;
   InputBuffer input_;
-  std::size_t passing_ = 0;  // bytes of a known sequence that are still to be given out
+  std::size_t passing_ = 0;  // bytes of a known sequence that next() has not returned yet
 };
 
 }  // namespace tp

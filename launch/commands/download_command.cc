@@ -161,7 +161,7 @@ void fetch(Source& source, const DownloadFlags& flags, DownloadProgress& progres
   output.finish();
 }
 
-// Who sets HF_ENDPOINT to such an address wants it so, but may not think of the token.
+// A user who sets HF_ENDPOINT to such an address means it, but may forget that the token is sent, too.
 bool shows_token(const HubSettings& settings) {
   const std::string origin = origin_of(settings.endpoint);
   const bool is_local = origin.starts_with("http://127.") || origin.starts_with("http://localhost:") ||

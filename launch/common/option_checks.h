@@ -19,7 +19,7 @@ constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 40;
 // "expected a whole number from 1 to 1024, found 0"
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = kMostTokens);
 
-// "expected a number, found abc". Which numbers are sensible is another question: SamplingParams::validate.
+// "expected a number, found abc". SamplingParams::validate checks ranges.
 CLI::Validator number();
 
 inline constexpr double kMostGigabytes = 1e9;
@@ -41,7 +41,7 @@ CLI::Validator weight_type();
 CLI::Validator generated_weight_type();
 std::optional<WeightType> find_generated_type(const std::string& name);
 
-// Throws the errors of `settings.validate()` as CLI::ValidationError, because options have these settings.
+// Rethrows errors of `settings.validate()` as CLI::ValidationError, because options set these settings.
 template <class Settings>
 void require_valid(const Settings& settings) {
   try {

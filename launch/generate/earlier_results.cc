@@ -59,7 +59,7 @@ void require_resumable(const std::string& path) {
 EarlierResults::EarlierResults(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   require<RequestError>(file.is_open(), "cannot read {} to resume it; check its permissions", path);
-  std::uintmax_t whole_lines = 0;  // bytes of them
+  std::uintmax_t whole_lines = 0;  // bytes of complete lines
   std::size_t number = 0;
   std::string line;
   while (std::getline(file, line) && !file.eof()) {

@@ -162,7 +162,7 @@ void GenerateOutput::add(const TokensUnmasked& unmasked) {
   write_json(line);
 }
 
-// Writes what can be written without breaking the order.
+// Writes texts as long as their order allows it.
 void GenerateOutput::write_texts() {
   while (!answers_.empty()) {
     Answer& answer = answers_.begin()->second;
@@ -185,7 +185,7 @@ void GenerateOutput::write_text(Answer& answer) {
   }
   std::string out;
   if (!answer.begun) {
-    // Nothing is written before the first token: there may be an error instead.
+    // Nothing is written before the first token, because an error may come instead.
     if (continuation.token_ids.empty()) return;
     answer.begun = true;
     if (style_.headings) out += heading_of(answer);

@@ -17,10 +17,10 @@
 namespace tp {
 
 struct OutputStyle {
-  bool json = false;      // one object per line; else text
+  bool json = false;      // one object per line; otherwise text
   bool unmasked = false;  // JSON: a line for every pass of a diffusion language model
-  bool headings = false;  // text: a line that says which continuation follows
-  std::string model{};    // the name that answers in OpenAI's form give it
+  bool headings = false;  // text: a line before each continuation
+  std::string model{};    // the model's name in answers of OpenAI's form
 };
 
 // Collects the tokens of many requests and writes the results. JSON is written as results complete: one line
@@ -63,7 +63,7 @@ class GenerateOutput {
   std::size_t failed_requests() const { return failed_requests_; }
   std::size_t generated_tokens() const { return generated_tokens_; }
 
-  // Tokens of the prompts of finished requests, and those that did not have to be computed.
+  // Tokens of finished requests' prompts, and how many of them were not computed.
   struct PromptTokens {
     std::size_t all = 0;
     std::size_t cached = 0;    // found in the cache
@@ -104,14 +104,14 @@ class GenerateOutput {
   ResultOutput& file_;
   const Engine& engine_;
   OutputStyle style_;
-  std::map<std::uint64_t, Answer> answers_;  // not finished; in the order of the requests
+  std::map<std::uint64_t, Answer> answers_;  // unfinished requests by id, in the order of the input
   std::size_t requests_ = 0;
   std::size_t failed_requests_ = 0;
   std::size_t generated_tokens_ = 0;
   PromptTokens prompt_tokens_;
   double now_ = 0.0;
   TimeParts time_;
-  bool headed_ = false;  // a heading is written
+  bool headed_ = false;  // a heading has been written
 };
 
 }  // namespace tp

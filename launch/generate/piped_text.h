@@ -1,4 +1,4 @@
-// A text that comes through a pipe without being asked for: `echo Hello | tp-infer generate`.
+// Text from a pipe without an option: `echo Hello | tp-infer generate`.
 #pragma once
 
 #include <optional>

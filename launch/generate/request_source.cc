@@ -26,7 +26,7 @@ ApiRequest read_line(const std::string& line, const std::string& path, std::size
   return read_batch_line(line, where(path, number));
 }
 
-// A pipe or a device, which can be read once.
+// Whether the path is a pipe or a device, which can be read only once.
 bool is_stream(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::is_other(path, ignored);

@@ -24,7 +24,7 @@ class Checksum {
 
   void add(std::string_view bytes);
 
-  // In hexadecimal, lower case. Ends the computation.
+  // Ends the computation and returns the checksum in lower-case hexadecimal.
   std::string finish();
 
  private:

@@ -28,7 +28,7 @@ class Destination {
   virtual void finish() const = 0;
 };
 
-// Plain files in a folder. What is there of the same content stays, what differs is replaced.
+// Plain files in a folder. Files with the right content stay. Others are replaced.
 std::unique_ptr<Destination> folder_destination(const std::filesystem::path& folder);
 
 // The local cache that Hugging Face's tools share, with their locks:

@@ -46,7 +46,7 @@ void require_space(const fs::path& folder, std::uint64_t bytes) {
       folder.string(), format_bytes(bytes + kReserve), format_bytes(space.available));
 }
 
-// The whole download, of which files are parts.
+// One download of all files.
 class Download {
  public:
   Download(HubClient& client, const std::string& repository, const std::string& commit,
@@ -88,7 +88,7 @@ class Download {
     std::optional<LockedFile> lock;
     if (const fs::path path = destination_.lock(file); !path.empty()) lock.emplace(path, on_wait);
     PartialFile partial(destination_.partial(file), file, on_wait);
-    if (destination_.has(file)) return partial.remove();  // the process that we waited for was successful
+    if (destination_.has(file)) return partial.remove();  // another process has completed the file meanwhile
     const std::uint64_t before = partial.size();
     std::error_code ignored;
     if (fs::exists(destination_.place(file), ignored))

@@ -25,7 +25,7 @@ struct DownloadResult {
 std::string read_hub_file(HubClient& client, const std::string& repository, const std::string& commit,
                           const HubFile& file);
 
-// Fetches what is not yet in its place, after making sure that there is enough space. Throws DownloadError.
+// Fetches missing files, after checking the free space. Throws DownloadError.
 DownloadResult download(HubClient& client, const std::string& repository, const std::string& commit,
                         const Selection& selection, const Destination& destination,
                         const DownloadEvents& events);

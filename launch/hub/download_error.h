@@ -8,7 +8,7 @@
 
 namespace tp {
 
-// A download that cannot succeed as it was asked for.
+// A download that can't succeed with the given arguments.
 class DownloadError : public Error {
  public:
   using Error::Error;

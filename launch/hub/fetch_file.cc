@@ -74,7 +74,7 @@ class Fetch {
     client_.get(purpose_, url_, partial_.size(), {on_head, on_body});
   }
 
-  // Whether the body is what belongs behind the partial file; if not, it is fetched from its beginning.
+  // Whether the body continues the partial file. If not, the file is fetched from its beginning.
   bool begin(const HttpHead& head) {
     if (head.status == 206) {
       const std::string range = fmt::format("bytes {}-", partial_.size());
@@ -82,7 +82,7 @@ class Fetch {
       has_ranges_ = false;
       return false;
     }
-    if (head.status == 416) {  // the server's file is shorter, or it has no ranges
+    if (head.status == 416) {  // the server's file is shorter, or the server has no ranges
       has_ranges_ = false;
       return false;
     }

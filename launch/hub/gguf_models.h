@@ -7,13 +7,13 @@
 namespace tp {
 
 struct GgufModel {
-  std::vector<std::string> files;  // one, or all parts in order
+  std::vector<std::string> files;  // one file, or all parts in order
 
   const std::string& name() const { return files.front(); }
 };
 
-// Every model once, by name. Files beside models – vision projectors (mmproj), importance matrices – are left
-// out, and so are models of which a part is missing.
+// Returns every model once, by name. Leaves out files that are not models – vision projectors (mmproj),
+// importance matrices – and models with missing parts.
 std::vector<GgufModel> gguf_models(const std::vector<std::string>& paths);
 
 // Returns the models that match `wanted`: a path, a name without folders, or a part of the name between

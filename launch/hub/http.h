@@ -1,4 +1,5 @@
-// The little of HTTP that downloads and chats need, so that their logic can be tested without a network.
+// The parts of HTTP that downloads and chats need. An interface, so that their logic can be tested without a
+// network.
 #pragma once
 
 #include "launch/hub/download_error.h"
@@ -40,7 +41,7 @@ struct HttpReceiver {
   std::function<bool()> goes_on{};  // polled every 50 ms; may be empty
 };
 
-// A connection that could not be made, as opposed to one that broke: nobody may be there at all.
+// A failed attempt to connect: the server may not exist at all.
 class ConnectionError : public TransientError {
  public:
   using TransientError::TransientError;
@@ -50,8 +51,8 @@ class HttpClient {
  public:
   virtual ~HttpClient() = default;
 
-  // Does not follow redirects: who asks decides where a token may go. Throws TransientError, or DownloadError
-  // for what will not change, such as a certificate that is not valid.
+  // Doesn't follow redirects, because the caller decides which server receives a token. Throws
+  // TransientError, or DownloadError for permanent errors, such as an invalid certificate.
   virtual void exchange(const OutgoingRequest& request, const HttpReceiver& receiver) = 0;
 };
 

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// An empty variable counts as unset, as in a script that passes on a variable it may not have.
+// Returns a variable. An empty one counts as unset, because scripts may pass on missing variables as empty.
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -28,7 +28,7 @@ std::string first_of(std::initializer_list<const char*> names) {
   return {};
 }
 
-// The shell does not expand a tilde within quotes, and Hugging Face's library does it.
+// Expands a tilde like Hugging Face's library does, because the shell doesn't expand it within quotes.
 fs::path path_of(const std::string& text) {
   return text.starts_with("~/") ? fs::path(variable("HOME")) / text.substr(2) : fs::path(text);
 }
@@ -52,7 +52,8 @@ std::string stored_token() {
 std::string find_token() {
   std::string token(without_blanks(first_of({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})));
   if (token.empty()) token = without_blanks(stored_token());
-  // It becomes a line of the request: a line break in it would begin another one. It is not quoted here.
+  // The token becomes a line of the request, in which a line break would begin another line. The error
+  // doesn't quote the token.
   require<DownloadError>(
       std::all_of(token.begin(), token.end(), [](unsigned char c) { return c > 0x20 && c < 0x7F; }),
       "cannot use the token for the Hugging Face Hub: expected printable characters without spaces, found "

@@ -97,7 +97,7 @@ Selection select_gguf(const HubName& name, const HubListing& listing, const std:
   return selection;
 }
 
-// The first file with one of these endings; empty if there is none.
+// Returns the first file with one of these endings, or an empty path.
 std::string first_with(const HubListing& listing, std::initializer_list<std::string_view> endings) {
   for (const HubFile& file : listing.files)
     for (const std::string_view ending : endings)

@@ -1,4 +1,4 @@
-// Addresses: what they mean is decided by libcurl, which will also be who connects.
+// Addresses. libcurl interprets them, because it also makes the connections.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace tp {
 
-// Scheme, host and port, by which a server is identified: "https://huggingface.co:443". Throws DownloadError
-// for a text that is no address.
+// Returns scheme, host and port, which identify a server: "https://huggingface.co:443". Throws DownloadError
+// for invalid addresses.
 std::string origin_of(const std::string& url);
 
 // Returns the address of a redirect from `url` to `target`, which may be relative. Throws DownloadError if

@@ -36,8 +36,8 @@ struct EngineFlags {
   void add_task_option_to(CLI::App& command);
   // Commands that generate text: --kv-store and its settings.
   void add_store_options_to(CLI::App& command);
-  // Commands that submit several requests at once: --max-sequences. The engine runs `usual` of them by
-  // default, and one at a time in commands without the option.
+  // Commands that submit several requests at the same time: --max-sequences. By default, the engine runs
+  // `usual` of them, or a single request in commands without the option.
   void add_batch_option_to(CLI::App& command, std::size_t usual = 16);
   // Commands that generate with a diffusion language model: --unmask-cache.
   void add_unmask_cache_option_to(CLI::App& command);

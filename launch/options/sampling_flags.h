@@ -1,4 +1,4 @@
-// The options that say how tokens are chosen.
+// Options for choosing tokens.
 #pragma once
 
 #include "tp/request.h"
@@ -45,10 +45,10 @@ struct SamplingFlags {
   // For commands that hold conversations.
   void add_thinking_option_to(CLI::App& command);
 
-  // Throws CLI::ValidationError for a value out of range: no model is needed to see it.
+  // Throws CLI::ValidationError for a value out of range. Needs no model.
   void check() const;
 
-  // A request with these settings and no prompt.
+  // Returns a request with these settings and no prompt.
   Request make_request(const SamplingParams& defaults, const BeamSearch& beam_defaults = {}) const;
 
  private:

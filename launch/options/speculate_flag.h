@@ -1,4 +1,4 @@
-// --speculate: tokens guessed ahead.
+// --speculate: draft tokens.
 #pragma once
 
 #include "tp/speculation.h"
@@ -10,11 +10,11 @@
 
 namespace tp {
 
-// Adds it to a subcommand that generates. `options` outlives the command.
+// Adds the option to a subcommand that generates text. `options` must outlive the command.
 void add_speculate_option(CLI::App& command, SpeculationOptions& options);
 
-// Replaces the name of a draft model by its path. Throws CheckpointError if the first rank has none; other
-// ranks may do without. `model`: the path of the model that it guesses for.
+// Replaces a draft model's name by its path. Throws CheckpointError if the first rank lacks the model. Other
+// ranks may do without it. `model`: the path of the target model.
 void find_draft_model(SpeculationOptions& options, const std::filesystem::path& model, bool is_first_rank);
 
 // Returns the model in a value of the option, or an empty text.

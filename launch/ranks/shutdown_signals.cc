@@ -36,7 +36,7 @@ ShutdownSignals::ShutdownSignals(std::initializer_list<int> others) {
                  std::strerror(errno));
   struct sigaction action = {};
   action.sa_sigaction = tell;
-  action.sa_flags = SA_SIGINFO | SA_RESTART;  // MPI's own calls go on
+  action.sa_flags = SA_SIGINFO | SA_RESTART;  // MPI's own calls continue
   sigemptyset(&action.sa_mask);
   for (const auto& signals : {kSignals, others}) {
     for (const int signal : signals) sigaction(signal, &action, nullptr);
