@@ -1,4 +1,4 @@
-// A tokenizer.json of any bytes: it is refused, or encodes a text and decodes any ids.
+// A tokenizer.json of any bytes is rejected, or encodes a text and decodes any ids.
 #include "model/tokenizer/text/utf8.h"
 #include "model/tokenizer/tokenizer_json.h"
 #include "tp/error.h"
@@ -22,7 +22,7 @@ void use(const Tokenizer& tokenizer) {
     try {
       tokenizer.push(static_cast<TokenId>(id), SkipSpecial::yes, decoder, text);
     } catch (const RequestError&) {
-      // There is no such token.
+      // The token does not exist.
     }
   }
   decoder.settle(text);

@@ -1,4 +1,4 @@
-// A program that a test starts and watches from outside, with all the processes that it starts in turn.
+// A program that a test starts and watches from outside, including all processes that the program starts.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 namespace tp::test {
 
 struct Finished {
-  int status = 0;  // the exit status, or 128 + the signal that ended it
+  int status = 0;  // exit status, or 128 + the signal that ended the program
   std::string out;
   std::string err;
   double seconds = 0.0;
@@ -75,18 +75,18 @@ class Process {
   Finished finished_;
 };
 
-// mpirun, with its options, and a script that runs commands[i] in rank i. Debian 13's mpirun crashes at the
-// shorter `mpirun A : B`.
+// Returns a command line that starts mpirun with its options and a script that runs commands[i] on rank i.
+// Debian 13's mpirun crashes with the shorter `mpirun A : B`.
 std::vector<std::string> by_rank(std::vector<std::string> mpirun,
                                  const std::vector<std::vector<std::string>>& commands);
 
-// Seconds of processor time that a process has used.
+// Returns the seconds of processor time that a process has used.
 double processor_seconds(pid_t process);
 
-// How often a process's first thread has gone to sleep.
+// Returns how often a process's first thread has gone to sleep.
 std::size_t sleeps_of(pid_t process);
 
-// A condition for `wait_for_output`: a text has begun.
+// A condition for `wait_for_output`: output has begun.
 inline bool has_begun(const std::string& out) { return out.size() > 20; }
 
 }  // namespace tp::test

@@ -1,4 +1,4 @@
-// tp-infer, as a user runs it.
+// Runs tp-infer like a user.
 #pragma once
 
 #include "tests/launch/process.h"
@@ -13,13 +13,14 @@ namespace tp::test {
 
 using Arguments = std::vector<std::string>;
 
-// The rank counts at which it is run; 0 is without mpirun.
+// Rank counts of test runs. 0 means without mpirun.
 constexpr std::size_t kNoMpirun = 0;
 
-// Why tests that limit the address space skip where TP_SANITIZED.
+// The reason why tests that limit the address space are skipped if TP_SANITIZED.
 constexpr const char* kNoAddressLimits = "sanitizers reserve terabytes of address space";
 
-// The command line of tp-infer over that many ranks; `wrapper` is started in its place with it as arguments.
+// Returns the command line of tp-infer on this many ranks. If `wrapper` is given, it is started instead with
+// the command line as arguments.
 std::vector<std::string> command_line(std::size_t ranks, const Arguments& arguments,
                                       const std::string& wrapper = {});
 
@@ -43,8 +44,8 @@ void expect_one_error(const Finished& finished, int status, const std::string& m
 // Expects exit status 0 and an empty stderr.
 void expect_success(const Finished& finished);
 
-// The output of `tp-infer COMMAND --help`, or of `tp-infer --help` without a command. A test program starts
-// each of them once.
+// Returns the output of `tp-infer COMMAND --help`, or of `tp-infer --help` without a command. A test program
+// starts each only once.
 const std::string& help_text(const std::string& command = {});
 
 // Returns the lines of a text, without their newlines.

@@ -1,4 +1,4 @@
-// tp-infer bench --acceptance-trace: as many draft tokens are accepted as of the texts in the file.
+// tp-infer bench --acceptance-trace: the acceptance of draft tokens matches the texts in the file.
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/fixture.h"
@@ -44,7 +44,8 @@ TEST(BenchReplay, AcceptsTheTextsShareOfDraftTokens) {
   EXPECT_EQ(rows[1].at("text"), "again");
   EXPECT_EQ(rows[1].at("tokens"), 59);
   EXPECT_EQ(rows[1].at("token_ids"), rows[0].at("token_ids"));
-  // The first token after the prompt shows the repetition; the model chooses one token behind eight drafts.
+  // The first token after the prompt shows the repetition. The model chooses one token after eight draft
+  // tokens.
   EXPECT_LE(rows[1].at("steps"), 9);
   EXPECT_GE(rows[1].at("accepted_tokens"), 49);
   EXPECT_EQ(rows[3].at("text"), "never");
@@ -55,7 +56,7 @@ TEST(BenchReplay, AcceptsTheTextsShareOfDraftTokens) {
   EXPECT_NE(finished.err.find(" times as fast with drafts"), std::string::npos) << finished.err;
 }
 
-// The draft model draws with the noise of the text that it wrote itself.
+// The draft model draws with the same noise as in the text that it wrote.
 TEST(BenchReplay, ADraftModelIsRightAboutTheTextsThatItWrote) {
   const TextModel model;
   const TemporaryDirectory directory;

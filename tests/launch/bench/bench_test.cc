@@ -1,4 +1,4 @@
-// The forms of bench's results, and what repeated runs amount to.
+// The formats of bench's results, and the summary of repeated runs.
 #include "launch/bench/bench_summary.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
@@ -92,7 +92,7 @@ TEST(Bench, CountsTheWeightsAndTheCacheThatAStepReads) {
     const double touched = 1 - std::pow(1 - 2.0 / 16, batch);
     EXPECT_NEAR(row.at("weight_bytes_per_step").get<double>(), 4 * (dense + experts * touched), 4 * 64.0)
         << batch;
-    // Keys and values of 2 heads of 16, in 2 layers; between 8 and 12 tokens.
+    // Keys and values of 2 heads of 16 in 2 layers, for 8 to 12 tokens.
     const double of_token = 2.0 * 2 * 2 * 16 * 4;
     EXPECT_GE(row.at("cache_bytes_per_step").get<double>(), batch * 8 * of_token);
     EXPECT_LE(row.at("cache_bytes_per_step").get<double>(), batch * 12 * of_token);

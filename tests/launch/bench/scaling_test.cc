@@ -1,5 +1,4 @@
-// The scripts of bench/: scaling from beginning to end, and what all of them say without the programs they
-// run.
+// The scripts of bench/: a complete run of scaling, and the errors of all scripts without their programs.
 
 #include "tests/launch/program.h"
 #include "tests/model/weights/checkpoint_files.h"
@@ -13,7 +12,8 @@
 namespace tp::test {
 namespace {
 
-constexpr const char* kPython = "/usr/bin/python3";  // Debian's, which has the packages of apt-get
+constexpr const char* kPython =
+    "/usr/bin/python3";  // Debian's interpreter, for which apt-get installs packages
 
 const StartOptions kNoBytecode = {.variables = {"PYTHONDONTWRITEBYTECODE=1"}};
 const std::string kBench = TP_SOURCE_FOLDER "/bench/";
@@ -71,7 +71,7 @@ TEST(BenchScripts, NameTheMissingProgram) {
   }
 }
 
-// As after launch/quickstart, which builds no simulated network.
+// launch/quickstart builds no simulated network, for example.
 TEST(BenchScripts, OnHostsNameTheMissingProgram) {
   const TemporaryDirectory programs;
   const auto expect = [&](const Arguments& command, const std::string& missing) {

@@ -43,7 +43,7 @@ Arguments generation_of(const DiffusionFixture& fixture, const DiffusionCase& on
   return arguments;
 }
 
-// Success, with a notice if results are approximate.
+// Expects success, with a notice if results are approximate.
 void expect_success_of(const Arguments& arguments, Finished finished) {
   if (const auto found = std::ranges::find(arguments, "--unmask-cache"); found != arguments.end()) {
     EXPECT_EQ(finished.err, "tp-infer: passes are approximated (--unmask-cache " + *std::next(found) +

@@ -26,7 +26,7 @@ double apart(const std::vector<float>& a, const std::vector<float>& b) {
   return largest;
 }
 
-// Whether the model's files say how it embeds. encoder_test sets the options of other models.
+// Whether the model's files describe its embeddings. encoder_test sets options for the other models.
 bool has_pipeline(const EncoderFixture& fixture) {
   return std::filesystem::exists(fixture.folder / "modules.json");
 }
@@ -71,7 +71,7 @@ TEST(Encoders, PoolingAndNormalizationAreAsAskedFor) {
   const EncoderFixture fixture = reference::encoder_fixture("bert-embed-mean");
   const std::string output = (directory.path() / "x.npy").string();
   const auto embedded = [&](const std::string& pooling) {
-    // Without modules.json nothing is normalized.
+    // Without modules.json, embeddings are not normalized.
     const std::filesystem::path folder = directory.path() / pooling;
     std::filesystem::create_directory(folder);
     for (const char* file : {"config.json", "model.safetensors"})
@@ -253,7 +253,7 @@ TEST(Encoders, AnUnsuitableCommandNamesTheSuitableOnes) {
                    "(BertModel)");
 }
 
-// Its tokens also attend to later tokens, so that it cannot predict them.
+// The model's tokens also attend to later tokens, so it can't predict them.
 TEST(Encoders, ADecoderWithoutCausalAttentionOnlyEmbedsTexts) {
   const CheckpointCopies copies;
   const std::filesystem::path causal = copies.copy("llama-gqa", "causal");
@@ -273,7 +273,7 @@ TEST(Encoders, ADecoderWithoutCausalAttentionOnlyEmbedsTexts) {
   };
   const std::vector<float> vector = embedding(model, kNoMpirun);
   for (const std::size_t ranks : {2, 3}) EXPECT_LE(apart(embedding(model, ranks), vector), 1e-4);
-  EXPECT_GT(apart(embedding(causal, 1), vector), 1e-2);  // the first token sees the others
+  EXPECT_GT(apart(embedding(causal, 1), vector), 1e-2);  // the first token sees later tokens
 }
 
 TEST(Encoders, WrongInputIsOneError) {

@@ -1,4 +1,4 @@
-// The commands of the guide's section on encoders, as a user types them.
+// The commands in the guide's section on encoders, run like a user would.
 #include "tests/doc_example.h"
 #include "tests/launch/program.h"
 #include "tests/launch/run_line.h"
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A model that fits the command, of the kinds that the section's table has.
+// Returns a suitable model for the command, of a kind in the section's table.
 std::string fitting_model(const std::string& command, const std::string& line) {
   if (line.find("--task") != line.npos) return "jina-v3-lora";
   if (command == "rank" || command == "classify") return "xlmroberta-reranker";
@@ -54,12 +54,12 @@ TEST(Encoders, RunTheGuidesExamples) {
                                                 "hidden", "logits"}));
 }
 
-// With every kind of model and every command that needs another one.
+// Covers every kind of model and every unsuitable command.
 TEST(Encoders, EveryUnsuitableCommandNamesTheSuitableOnes) {
   struct Case {
     std::string model;
     std::string kind;
-    std::vector<Arguments> commands;  // without the model
+    std::vector<Arguments> commands;  // commands without --model
     std::string fitting;
   };
   const TemporaryDirectory directory;

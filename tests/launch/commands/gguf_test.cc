@@ -1,4 +1,4 @@
-// GGUF files wherever --model is taken.
+// GGUF files for all commands with --model.
 #include "tests/launch/program.h"
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Checkpoints of 4 bits wherever --model is taken.
+// 4-bit checkpoints for all commands with --model.
 #include "tests/reference/group_quantized.h"
 
 #include "model/files/mapped_file.h"
@@ -29,7 +29,7 @@ nlohmann::json config_with(const nlohmann::json& quantization) {
   return config;
 }
 
-// The fixture in AWQ with groups of 32, or in ModelOpt's NVFP4, and the same numbers in float32.
+// The fixture in AWQ with groups of 32 or in ModelOpt's NVFP4, and a float32 model with equal values.
 struct Models {
   TemporaryDirectory quantized;
   TemporaryDirectory plain;
@@ -99,7 +99,7 @@ TEST(GroupQuantizedModel, IsInspected) {
   EXPECT_EQ(types[1].at("type"), "F32");
 }
 
-// The sizes that the config.json alone tells are those of the files.
+// Sizes predicted from config.json alone match the files' sizes.
 void expect_the_same_without_weights(const Models& models, const std::string& description) {
   SCOPED_TRACE(description);
   const TemporaryDirectory bare;
@@ -129,8 +129,8 @@ TEST(GroupQuantizedModel, IsInspectedAndPlannedWithoutItsWeights) {
   expect_the_same_without_weights(Models(true), "NVFP4");
 }
 
-// openai/gpt-oss-120b: 36 layers of 128 experts, of whose matrices 32 elements take 17 bytes; what else is in
-// bf16 takes 4.2 GB.
+// openai/gpt-oss-120b has 36 layers of 128 experts. 32 elements of the experts' matrices take 17 bytes. The
+// remaining tensors, in bf16, take 4.2 GB.
 TEST(GroupQuantizedModel, Takes61GiBForGptOss120b) {
   const TemporaryDirectory bare;
   nlohmann::json config = {{"architectures", {"GptOssForCausalLM"}},
@@ -158,7 +158,7 @@ TEST(GroupQuantizedModel, Takes61GiBForGptOss120b) {
   EXPECT_NEAR(bytes / (1 << 30), 61.0, 0.6);
 }
 
-// In `plan` and `inspect`, which look at no weights.
+// `plan` and `inspect` don't read weights.
 TEST(GroupQuantizedModel, IsRefusedByNameWithoutItsWeights) {
   const TemporaryDirectory bare;
   const std::string path = bare.write("config.json", config_with({{"load_in_4bit", true}}).dump()).string();

@@ -1,4 +1,4 @@
-// Checkpoints written as GGUF files by the program.
+// GGUF files that the program writes from checkpoints.
 #include "tests/launch/program.h"
 #include "tests/model/weights/checkpoint_files.h"
 
@@ -25,7 +25,7 @@ nlohmann::json token_ids(const std::string& model, std::size_t ranks, const Argu
   return json_lines(run(ranks, arguments).out).at(0).at("token_ids");
 }
 
-// As in README.md.
+// The command is the one in README.md.
 TEST(Quantize, WritesAFileThatGeneratesTheSameStories) {
   const TemporaryDirectory directory;
   const std::filesystem::path f32 = directory.path() / "f32.gguf";
@@ -78,14 +78,14 @@ TEST(Quantize, ReplacesAFileOnlyWithForce) {
   EXPECT_EQ(std::filesystem::file_size(file), 8U);
   expect_success(run(kNoMpirun, quantize("int8", file, {"--force"})));
   EXPECT_GT(std::filesystem::file_size(file), 8U);
-  // Its own input it never replaces.
+  // The command never replaces its own input.
   expect_one_line(run(kNoMpirun, {"quantize", "--model", file.string(), "--weights", "q4_0", "--output",
                                   file.string(), "--force"}),
                   1, "expected a separate file for --output, found one of the model; give another file");
   EXPECT_EQ(directory.files().size(), 1U);
 }
 
-// The example of its help: one GGUF file beside another.
+// The example in the help: one GGUF file next to another.
 TEST(Quantize, ReplacesAnotherModelInItsInputsFolder) {
   const TemporaryDirectory directory;
   const std::filesystem::path input = directory.path() / "a.gguf";

@@ -1,4 +1,4 @@
-// Reformer, as a user runs it.
+// Commands with a Reformer.
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/fixture.h"
@@ -42,7 +42,7 @@ TEST_F(ReformerCommands, HasTheSameBitsOnAnyRanks) {
   EXPECT_EQ(logits(3, {"--same-bits", "--threads", "2"}), one);
 }
 
-// Several at once: every token is computed from all of its own sequence, and of nothing else.
+// With several sequences, every token depends only on its own sequence, and on all of it.
 TEST_F(ReformerCommands, GenerateTheOriginalCodesGreedyTokensInAnyBatch) {
   std::string lines;
   for (int id = 0; id < 5; ++id) {

@@ -1,4 +1,4 @@
-// tp-infer generate --speculate: other times, the same texts.
+// tp-infer generate --speculate: different times, but the same texts.
 #include "tests/doc_example.h"
 #include "tests/launch/program.h"
 #include "tests/launch/run_line.h"

@@ -22,18 +22,18 @@ std::string content_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// A command line under the shell, with a redirection.
+// Returns a command line for the shell, with a redirection.
 std::vector<std::string> redirected(const std::vector<std::string>& command, const std::string& redirection) {
   std::vector<std::string> whole = {"sh", "-c", "exec \"$0\" \"$@\" " + redirection};
   whole.insert(whole.end(), command.begin(), command.end());
   return whole;
 }
 
-// Every command that writes something, with the input that it needs.
+// Every command that writes results, with the input that it needs.
 struct WritingCommand {
   Arguments arguments;
   std::string input{};
-  bool has_output = true;  // takes --output
+  bool has_output = true;  // whether it has --output
 };
 
 class Output : public testing::Test {
@@ -64,7 +64,7 @@ class Output : public testing::Test {
     };
   }
 
-  // Prints so many bytes, and a newline, on standard output or to a file.
+  // Prints this many bytes and a newline, on standard output or to a file.
   Arguments rendering(std::size_t bytes) const {
     const std::string text(bytes, 'x');
     return {"render-chat", "--template", template_, "--messages",
@@ -187,7 +187,7 @@ TEST_F(Output, NeverReplacesTheModel) {
                  "one of the model");
   expect_refused({"tokenize", "--model", model + "/tokenizer.json", "Hi"}, "--output",
                  model + "/tokenizer.json", "one of the model");
-  // Results may be beside it, also for the second time.
+  // Results may be written into the model's folder, also a second time.
   const Arguments beside = {"tokenize", "--model", model, "Hi", "--output", model + "/results.jsonl"};
   for (int time = 0; time < 2; ++time) expect_success(run(kNoMpirun, beside));
 }
@@ -273,7 +273,7 @@ TEST_F(Output, WaitsForTheReaderOfANonBlockingPipe) {
   command.insert(command.end(), line.begin(), line.end());
   Process process(command);
   ::close(ends[1]);
-  // Nobody reads before the program has met the full pipe.
+  // Nobody reads until the pipe is full.
   ASSERT_TRUE(process.wait_for_output([&](const std::string&) {
     int waiting = 0;
     return ::ioctl(ends[0], FIONREAD, &waiting) == 0 && waiting >= size;
@@ -287,7 +287,7 @@ TEST_F(Output, WaitsForTheReaderOfANonBlockingPipe) {
   EXPECT_EQ(text, std::string(kBytes, 'x'));
 }
 
-// A file system of 64 KiB in a mount namespace of its own, on which the command runs.
+// Runs the command on a file system of 64 KiB in a separate mount namespace.
 TEST_F(Output, OnAFullDiskIsAnErrorUnderMpirunAndKeepsTheWholeLinesBefore) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root may mount a small file system";
   const std::string mount = "cd " + directory_.path().string() +
@@ -312,8 +312,8 @@ TEST_F(Output, OnAFullDiskIsAnErrorUnderMpirunAndKeepsTheWholeLinesBefore) {
   EXPECT_LT(lines.size(), 200U);
 }
 
-// Such a descriptor would be taken by MPI's own pipe, and reading it would never end. Under mpirun it is
-// mpirun that has lost its descriptors; the ranks have theirs.
+// MPI's own pipe would get such a descriptor, and reading it would never end. Under mpirun, mpirun has lost
+// its descriptors, but the ranks have theirs.
 TEST_F(Output, AndInputOfClosedDescriptorsDoNotHang) {
   const std::string model = model_.path();
   const Arguments generate = {"generate", "--model",      model, "--prompt",    "Hi",
@@ -342,7 +342,7 @@ TEST_F(Output, AndInputOfClosedDescriptorsDoNotHang) {
                    "standard input: no requests");
 }
 
-// A stand-in for Open MPI 5's mpirun, whose program is prterun: it marks what passes through it.
+// Imitates mpirun of Open MPI 5, whose program is prterun. It marks the output that passes through it.
 TEST(OpenMpi5, GivesRankZeroItsOwnOutputIfMarksAreNotRequested) {
   const TextModel model;
   const TemporaryDirectory folder;

@@ -1,4 +1,4 @@
-// Bars of commands that take long: at a terminal, and nowhere else.
+// Progress bars of long commands: only at a terminal.
 
 #include "launch/common/progress_line.h"
 #include "tests/launch/program.h"
@@ -17,7 +17,7 @@ class Progress : public testing::Test {
     return run(ranks, arguments, {.keep_input_open = true, .on_terminal = true});
   }
 
-  // As many requests as take longer than it takes to draw the bar once.
+  // Enough requests that the bar is drawn at least once.
   std::string requests() const {
     std::string lines;
     for (int i = 0; i < 40; ++i) lines += "{\"prompt\": \"x\", \"max_tokens\": 30, \"ignore_eos\": true}\n";

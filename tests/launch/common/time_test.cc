@@ -59,9 +59,9 @@ TEST(BenchShares, SumToOne) {
   }
 }
 
-// Every number of a document that is no whole one.
+// Checks every number in a document that is not whole.
 void expect_few_digits(const json& value) {
-  constexpr std::size_t kDigits = 9;  // as many as tell one float from another
+  constexpr std::size_t kDigits = 9;  // enough digits to distinguish all floats
   const json flat = value.flatten();
   for (const auto& [path, number] : flat.items()) {
     if (!number.is_number_float()) continue;

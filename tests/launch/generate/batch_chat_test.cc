@@ -34,7 +34,7 @@ class BatchChat : public testing::Test {
     return run(ranks, arguments(with_template), {.input = input});
   }
 
-  // The answer to a line of which nothing fails.
+  // Returns the answer to a line that must succeed.
   json answer(const json& line) const {
     const Finished finished = batch({line});
     expect_success(finished);
@@ -161,7 +161,7 @@ TEST_F(BatchChat, LogProbabilitiesBelongToTheTokensInOpenAIsForms) {
         .at("choices")
         .at(0);
   };
-  // Parts of characters have names of their own in the list: "bytes:\xea". Most texts have none.
+  // Parts of characters have special names in the list: "bytes:\xea". Most texts contain none.
   json completion;
   do {
     ASSERT_LT(++seed, 20);
@@ -174,7 +174,7 @@ TEST_F(BatchChat, LogProbabilitiesBelongToTheTokensInOpenAIsForms) {
     EXPECT_EQ(lists.at("token_logprobs").at(i), expected.at("logprobs").at(i).at("logprob"));
     EXPECT_EQ(lists.at("top_logprobs").at(i).size(), 2U);
   }
-  // The text has lost the space that its first token begins with, if it has one.
+  // The text lacks the leading space of its first token, if any.
   EXPECT_TRUE(joined(lists.at("tokens")).ends_with(completion.at("text").get<std::string>()));
 
   const json chat =

@@ -27,7 +27,7 @@ std::string request_lines(const std::vector<json>& requests) {
   return text;
 }
 
-// Lines of output in the order of the requests: they are written as they are finished.
+// Sorts lines of output by request. The output has them in the order in which they finish.
 std::vector<json> in_order(const std::string& output) {
   std::vector<json> lines = json_lines(output);
   const auto place = [](const json& line) {
@@ -37,14 +37,14 @@ std::vector<json> in_order(const std::string& output) {
   return lines;
 }
 
-// The only continuation of one line.
+// Returns the only continuation of one line.
 json answer(const TextModel& model, const json& request) {
   const Finished finished = run(kNoMpirun, batch(model), {.input = request_lines({request})});
   expect_success(finished);
   return json_lines(finished.out).at(0);
 }
 
-// The errors of lines that cannot be served.
+// Returns the errors of lines that fail.
 std::vector<std::string> errors_of(const TextModel& model, const std::vector<json>& requests) {
   const Finished finished = run(kNoMpirun, batch(model), {.input = request_lines(requests)});
   EXPECT_EQ(finished.status, 1);
@@ -88,7 +88,7 @@ TEST(Batch, EveryLineIsAnsweredIndependently) {
   }
 }
 
-// Evaluations without a server: the prompt's tokens are scored, with and without a generated token.
+// Scores the prompt's tokens, with and without a generated token, for evaluations without a server.
 TEST(Batch, EchoScoresThePrompt) {
   const TextModel model;
   const auto line = [](int max_tokens) {
@@ -209,7 +209,7 @@ TEST(Batch, ALinesSettingsWinOverTheFlags) {
   EXPECT_EQ(answer(model, hot).at("token_ids"), answer(model, hot).at("token_ids"));
 }
 
-// A worker: it gets a line, answers it, and waits for the next.
+// A worker gets a line, answers it, and waits for the next line.
 class Worker : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(Worker, AnswersEveryLineBeforeTheNextComes) {
@@ -235,7 +235,7 @@ TEST_P(Worker, BeginsWithALineWhileItWorksOnAnother) {
   const TextModel model;
   Process process(command_line(GetParam(), batch(model)), {.keep_input_open = true});
   process.write_input("{\"prompt\": \"Hi\", \"id\": \"long\", \"max_tokens\": 1500}\n");
-  // An error is written at once: then the line before it is being worked on.
+  // An error is written immediately. The previous line is then being processed.
   process.write_input("{\"id\": \"wrong\"}\n");
   ASSERT_TRUE(process.wait_for_output([](const std::string& out) { return !out.empty(); }, 60));
   process.write_input("{\"prompt\": \"Hi\", \"id\": \"short\"}\n");

@@ -62,7 +62,7 @@ TEST(Generate, TokensAreContinuedAsByTheModelsOwnCode) {
   }
 }
 
-// One prompt with --tokens, and as a line of a batch, of a model with a generation_config.json.
+// One prompt with --tokens, and as a line of a batch, for a model with a generation_config.json.
 class GenerationConfigOf {
  public:
   explicit GenerationConfigOf(const json& config) : model_(copies_.copy("llama-gqa", "model")) {
@@ -184,9 +184,9 @@ TEST(Generate, JsonContainsTheText) {
   }
 }
 
-// The second prompt of the batch finds the first one in memory; the second run finds both on disk.
+// In the batch, the second prompt finds the first one in memory. The second run finds both on disk.
 TEST(Generate, SaysWhichPromptTokensCameFromTheCacheAndTheStore) {
-  // Blocks of 32 tokens are shared: the first one of 41.
+  // Blocks of 32 tokens are shared: the first block of 41 tokens.
   const TextModel model;
   const TemporaryDirectory folder;
   const std::string ids = json(std::vector<int>(41, 7)).dump();
@@ -235,7 +235,7 @@ TEST(Generate, AStopTextEndsTheContinuationBeforeIt) {
   const Arguments arguments = {"--prompt", "Hi", "--greedy", "--max-tokens", "30", "--ignore-eos", "--json"};
   const std::string text =
       json_lines(run(kNoMpirun, generate(model.path(), arguments)).out).at(0).at("text").get<std::string>();
-  // Whole ASCII letters from the middle of it.
+  // The stop text consists of ASCII letters from the middle of the text.
   std::size_t begin = text.size() / 2;
   while (begin + 3 < text.size() && !(std::isalpha(static_cast<unsigned char>(text[begin])) != 0 &&
                                       std::isalpha(static_cast<unsigned char>(text[begin + 1])) != 0)) {

@@ -1,4 +1,4 @@
-// tp-infer generate --batch --output --resume: what has its result is not done again.
+// tp-infer generate --batch --output --resume: finished requests are not repeated.
 
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
@@ -71,7 +71,7 @@ TEST_F(Resume, GivesEveryResultExactlyOnceWhereTheJobWasKilled) {
   }
   const std::string before = output();
   ASSERT_LT(lines_in(before), kRequests);
-  // As if it had been in the middle of a line.
+  // Imitates an interruption in the middle of a line.
   std::ofstream(output_, std::ios::app) << R"({"id": 59, "text": "to)";
   const Finished finished = Process(command).finish();
   EXPECT_EQ(finished.status, 0) << finished.err;
@@ -165,7 +165,7 @@ TEST_F(Resume, NeverTruncatesForeignFiles) {
                      "results.jsonl: expected results, one per line, found only");
     EXPECT_EQ(output(), mine);
   }
-  // Requests are JSON too.
+  // Requests are JSON, too.
   directory_.write("results.jsonl", "{\"id\": 1, \"prompt\": \"One\"}\n{\"id\": 2");
   expect_one_error(run(kNoMpirun, arguments()), 1, "results.jsonl: line 1 is not a result");
 }

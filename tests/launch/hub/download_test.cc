@@ -1,4 +1,4 @@
-// tp-infer download, and --model with the name of what it downloaded.
+// tp-infer download, and --model with the name of a downloaded model.
 
 #include "tests/doc_example.h"
 #include "tests/launch/hub/fake_hub.h"
@@ -24,7 +24,7 @@ std::string text_of(const fs::path& path) {
 
 const fs::path kDemo = fs::path(TP_SOURCE_FOLDER) / "model/demo";
 
-// A hub with the demo model, and the program with a home of its own.
+// A hub with the demo model, and a home folder for the program.
 struct DownloadUnderTest {
   FakeHub hub;
   TemporaryDirectory home;
@@ -82,7 +82,7 @@ TEST(Download, PrintsThePathOfAModelThatRuns) {
   EXPECT_EQ(test.hub.count("resolve"), requests);
 }
 
-// The commands of the README's first task, as far as they download, and those of the guide.
+// Returns the download commands of the README's first task and of the guide.
 std::string commands_of_guides() {
   std::string commands = doc_example("README.md", "## Common tasks");
   commands.resize(commands.rfind("mpirun"));
@@ -261,7 +261,7 @@ TEST(Download, WithoutAHomeAsksForAFolder) {
                    "found no HOME; give --to DIR, or set HF_HOME");
 }
 
-// A cache as other tools leave it.
+// A cache that other tools have filled.
 struct CacheUnderTest : DownloadUnderTest {
   void link(const std::string& commit, const std::string& name) const {
     fs::create_directories(root() / "blobs");

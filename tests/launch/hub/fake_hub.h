@@ -1,5 +1,5 @@
-// The Hugging Face Hub in small: its API, large files on another server, and the faults of networks and
-// servers.
+// A small imitation of the Hugging Face Hub: its API, large files on another server, and faults of networks
+// and servers.
 #pragma once
 
 #include "launch/hub/hub_file.h"
@@ -43,23 +43,23 @@ class FakeHub {
 
   std::string endpoint() const { return hub_.address(); }
 
-  // A file of the repository "org/name". Those of at least `large_from` bytes are LFS files on the other
+  // Adds a file of the repository "org/name". Files of at least `large_from` bytes are LFS files on the other
   // server.
   void add(const std::string& path, const std::string& content);
   void set_fault(const std::string& path, const Fault& fault);
-  // Replaces the answer to requests whose target begins so: a whole response after "HTTP/1.1 ".
+  // Replaces the response to requests whose target begins with this text: a whole response after "HTTP/1.1 ".
   void set_answer(const std::string& target, const std::string& response);
 
   std::vector<SeenRequest> requests() const;
-  // How many there were of a target that contains this text.
+  // Returns the number of requests whose target contains this text.
   std::size_t count(const std::string& part) const;
 
-  // To be set before the first request.
+  // Set these before the first request.
   std::size_t large_from = 10'000;
   std::size_t page_size = 1000;
   bool has_ranges = true;
-  bool has_wrong_ranges = false;  // other ranges than were asked for
-  std::string token{};            // without it, status 401
+  bool has_wrong_ranges = false;  // sends ranges that were not requested
+  std::string token{};            // required token; otherwise status 401
   std::string repository = "org/name";
 
  private:
@@ -75,11 +75,11 @@ class FakeHub {
   std::map<std::string, Fault> faults_;
   std::map<std::string, std::string> answers_;
   std::vector<SeenRequest> requests_;
-  HttpServer cdn_;  // last: their threads use the others
+  HttpServer cdn_;  // last, because their threads use the other members
   HttpServer hub_;
 };
 
-// How a listing describes a file of that content.
+// Returns the listing's description of a file with this content.
 HubFile hub_file(const std::string& path, const std::string& content, bool is_large);
 
 // Bytes that differ from place to place.

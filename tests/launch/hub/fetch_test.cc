@@ -1,4 +1,4 @@
-// Fetching a file over a bad network from a bad server, and putting it where it belongs.
+// Fetching a file over a bad network from a bad server, and moving it to its place.
 
 #include "launch/hub/destination.h"
 #include "launch/hub/download.h"
@@ -54,7 +54,7 @@ struct FetchUnderTest : HubUnderTest {
     EXPECT_EQ(folder.files(), std::vector<std::string>{"weights"}) << "nothing half done is left";
   }
 
-  // The ranges that were asked for at the server that has the file.
+  // Returns the requested ranges at the server that has the file.
   std::vector<std::string> ranges() const {
     std::vector<std::string> found;
     for (const SeenRequest& request : hub.requests())
@@ -183,7 +183,7 @@ TEST(LockedFile, IsTheOneOfThatNameAfterWaiting) {
   EXPECT_EQ(text_of(path), "x");
 }
 
-// Writing to it would wait for a reader.
+// Writing to a pipe would wait for a reader.
 TEST(LockedFile, RejectsPipes) {
   const TemporaryDirectory folder;
   ASSERT_EQ(::mkfifo((folder.path() / "file").c_str(), 0600), 0);
@@ -237,7 +237,7 @@ TEST(Fetch, KeepsEqualFilesAndReplacesOthers) {
 
 TEST(Fetch, HappensOnceIfTwoThreadsStartIt) {
   FetchUnderTest first;
-  // The second one has a connection and a state of its own, and the same folder.
+  // The second download has a separate connection and state, but the same folder.
   CurlHttp http(std::chrono::seconds(5));
   std::atomic<bool> waited = false;
   first.hub.set_fault("weights",

@@ -1,4 +1,4 @@
-// Requests to the Hub and its listings: redirects, the token, refusals, and servers that lie.
+// Requests to the Hub and its listings: redirects, the token, rejections, and lying servers.
 
 #include "launch/hub/hub_listing.h"
 #include "launch/hub/hub_settings.h"
@@ -28,7 +28,7 @@ std::string list_error(HubUnderTest& test, const std::string& revision = "main")
   return error_of<DownloadError>([&] { list(test, revision); });
 }
 
-// The error for a listing of these entries.
+// Returns the error for a listing with these entries.
 std::string entry_error(const json& entries) {
   HubUnderTest test;
   const std::string body = entries.dump();
@@ -191,7 +191,7 @@ TEST(HubClient, DoesNotRetryWithoutAServer) {
                   "cannot list org/name: expected an answer from " + endpoint + ", found: ");
 }
 
-// An HttpClient that plays a script: HTTPS needs no certificates here.
+// An HttpClient with scripted responses. HTTPS needs no certificates here.
 struct ScriptedHttp : HttpClient {
   std::vector<std::string> urls{};
   std::vector<std::string> tokens{};

@@ -1,4 +1,4 @@
-// Names of repositories and files, and what a repository's files are good for.
+// Names of repositories and files, and the selection of a repository's files.
 
 #include "launch/hub/download_error.h"
 #include "launch/hub/gguf_models.h"

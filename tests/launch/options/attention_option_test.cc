@@ -1,4 +1,4 @@
-// --attention favor: on decoders, beside exact attention, and where it does not fit.
+// --attention favor: on decoders, next to exact attention, and on unsuitable models.
 #include "tests/doc_example.h"
 #include "tests/launch/program.h"
 #include "tests/launch/run_line.h"

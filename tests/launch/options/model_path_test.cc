@@ -1,4 +1,4 @@
-// --model with something that is no model.
+// --model with paths that are not models.
 
 #include "tests/environment_variable.h"
 #include "tests/launch/program.h"

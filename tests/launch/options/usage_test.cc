@@ -1,4 +1,4 @@
-// How the program speaks: help, versions, wrong usage, and what needs no ranks.
+// The program's user interface: help, versions, wrong usage, and commands without ranks.
 
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
@@ -53,10 +53,10 @@ TEST(Usage, CommandsListOnlyOptionsThatTheyUse) {
                          "fill-mask", "logits", "hidden", "perplexity", "bench"};
   for (const char* option : {"--packed-cache", "--max-length", "--cache-tokens", "--verbose"})
     EXPECT_EQ(commands_with(option), engines) << option;
-  // One request after another, or as many at once as --batch says.
+  // Commands that run one request after another, or as many at once as --batch gives, lack this option.
   EXPECT_EQ(commands_with("--max-sequences"),
             Names({"generate", "serve", "embed", "rank", "classify", "fill-mask"}));
-  // Encoders, the only models of rank, classify and fill-mask, compute whole texts.
+  // rank, classify and fill-mask have only encoders, which compute whole texts.
   for (const char* option : {"--attention", "--pipeline", "--two-batch-overlap"}) {
     EXPECT_EQ(commands_with(option),
               Names({"generate", "chat", "serve", "embed", "logits", "hidden", "perplexity", "bench"}))
@@ -183,7 +183,8 @@ TEST(Usage, AVariableOfTheEnvironmentThatMakesNoSenseIsAnError) {
 }
 
 TEST(Usage, WrongOptionsAreOneLineAndStatusTwoUnderMpirun) {
-  for (int repeat = 0; repeat < 3; ++repeat) {  // no rank may be quicker than the one that speaks
+  for (int repeat = 0; repeat < 3;
+       ++repeat) {  // repeated, because another rank might be faster than the reporting rank
     expect_one_error(run(4, {"generate", "--bogus"}), 2, "--bogus (see tp-infer generate --help)");
   }
 }
@@ -293,7 +294,8 @@ TEST(Usage, CommandsWithoutRanksPrintOnceUnderMpirun) {
                    "cannot open /proc/nonexistent: no such file or folder");
 }
 
-// A terminal's own standard output, and mpirun's. A rank's is a terminal of mpirun's making in any case.
+// Checks a terminal's own standard output, and mpirun's. A rank's standard output is always a terminal that
+// mpirun created.
 TEST(Usage, ControlCharactersOfModelsReachPipesButNotTerminals) {
   const TemporaryDirectory directory;
   const std::string text = "\x1b]0;title\x07\tcaf\u00e9 \u009b2J\u200f.";

@@ -110,7 +110,7 @@ TEST(Perplexity, ScoresAllTokensExceptBos) {
   EXPECT_NEAR(piped.at("nll_per_token"), nll / count, 1e-5);
 }
 
-// Without BOS the first token has nothing before it; its text counts no more than it does.
+// Without BOS, no token precedes the first one, so neither its probability nor its text counts.
 TEST(Perplexity, CountsTheBytesOfTheScoredTokens) {
   const TextModel model;
   const Finished tokenized =

@@ -45,7 +45,7 @@ TEST(Plan, HasTheWeightsThatInspectShows) {
   EXPECT_NE(plan.at("tensor_ends").get<std::string>().find("it has 32 attention heads"), std::string::npos);
 }
 
-// The line of `inspect` that begins with this name, without the name.
+// Returns the line of `inspect` that begins with this name, without the name.
 std::string inspected_line(const std::string& fixture, const std::string& name) {
   const Finished finished = run(kNoMpirun, {"inspect", "--model", reference::fixture(fixture).folder});
   expect_success(finished);
@@ -153,7 +153,7 @@ TEST(Plan, TakesMemoryAndTimeFromOneContext) {
   }
 }
 
-// The model has fewer positions than the usual prompt has tokens.
+// The model has fewer positions than the default prompt has tokens.
 TEST(Plan, StaysWithinTheModelsPositions) {
   const Finished finished =
       run(kNoMpirun, {"plan", "--json", "--model", fixture_folder("llama-gqa").string()});

@@ -1,4 +1,4 @@
-// No command writes over a file that it reads.
+// No command overwrites a file that it reads.
 
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A command, its options that name a file to read, and those that name a file to write.
+// A command, its options for files to read, and its options for files to write.
 struct Command {
   std::string name;
   std::vector<std::string> read;
@@ -73,7 +73,7 @@ Arguments also(const std::string& command) {
   return found == kAlso.end() ? Arguments() : found->second;
 }
 
-// The names in the help of a command whose values are files.
+// Returns the options in a command's help whose values are files.
 std::set<std::string> file_options(const std::string& command) {
   const std::string& help = help_text(command);
   const std::regex option("(--[a-z-]+)(,--[a-z-]+)* FILE");

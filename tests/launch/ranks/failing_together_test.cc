@@ -22,7 +22,7 @@ Arguments logits_of(const fs::path& model) {
       "--output", "/dev/null"};
 }
 
-// Breaks a copy of a checkpoint, and expects the message of it at 1 to 4 ranks.
+// Breaks a copy of a checkpoint and expects its error on 1 to 4 ranks.
 void expect_refused(const std::function<void(const fs::path&)>& break_it, const std::string& message) {
   const CheckpointCopies copies;
   const fs::path folder = copies.copy("llama-gqa-bf16", "model");
@@ -31,7 +31,7 @@ void expect_refused(const std::function<void(const fs::path&)>& break_it, const 
               [&](const Finished& finished) { expect_one_error(finished, 1, message); });
 }
 
-// A shell script that gives rank `odd` another working directory than the others.
+// Returns a shell script that gives rank `odd` a different working directory.
 std::string script_for_odd_rank(const TemporaryDirectory& directory, int odd) {
   const fs::path script = directory.write(
       "in_own_folder.sh", "#!/bin/sh\nif [ \"$OMPI_COMM_WORLD_RANK\" = " + std::to_string(odd) +
@@ -40,7 +40,7 @@ std::string script_for_odd_rank(const TemporaryDirectory& directory, int odd) {
   return script;
 }
 
-// Starts three ranks of which the third finds another checkpoint under the same path.
+// Starts three ranks. The third finds a different checkpoint under the same path.
 Finished run_with_odd_rank(const CheckpointCopies& copies) {
   const TemporaryDirectory directory;
   const std::string script = script_for_odd_rank(directory, 2);
@@ -140,7 +140,7 @@ TEST(FailingTogether, ExpertsOnRanksWithDifferentInstructionSets) {
   expect_success(run_model("llama-gqa-bf16"));
 }
 
-// Bytes of address space that a process uses.
+// Returns the bytes of a process's address space.
 std::size_t address_space_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/statm");
   std::size_t pages = 0;
@@ -148,14 +148,14 @@ std::size_t address_space_of(pid_t process) {
   return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// A rank whose address space may not grow any more fails where a longer prompt needs more memory.
+// A rank whose address space can't grow fails when a longer prompt needs more memory.
 TEST(FailingTogether, ARankThatRunsOutOfMemoryInTheMiddleOfAStep) {
   if (TP_SANITIZED) GTEST_SKIP() << kNoAddressLimits;
   const TemporaryDirectory directory;
   nlohmann::json config = read_json(fixture_folder("llama-gqa") / "config.json");
   config.update({{"max_position_embeddings", 4096}, {"num_hidden_layers", 1}});
   const std::string path = directory.write("config.json", config.dump());
-  // Larger blocks get address space of their own, and what was freed is not kept for them.
+  // Larger blocks are mapped separately, and freed memory is not kept for them.
   const fs::path script =
       directory.write("no_slack.sh", "#!/bin/sh\nexport MALLOC_MMAP_THRESHOLD_=65536\nexec \"$@\"\n");
   fs::permissions(script, fs::perms::owner_all);
@@ -170,8 +170,8 @@ TEST(FailingTogether, ARankThatRunsOutOfMemoryInTheMiddleOfAStep) {
   const rlimit no_more{address_space_of(victim), RLIM_INFINITY};
   ASSERT_EQ(::prlimit(victim, RLIMIT_AS, &no_more, nullptr), 0);
   Finished finished = process.finish();
-  finished.out.clear();  // the rows before
-  // It says "out of memory", or that MPI's call failed, as the case may be.
+  finished.out.clear();  // drops earlier rows
+  // The message is either "out of memory" or that MPI's call failed.
   expect_one_line(finished, 1, "tp-infer: [rank 1/3] ");
   EXPECT_CONTAINS(finished.err, "memory");
 }

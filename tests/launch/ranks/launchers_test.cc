@@ -19,7 +19,7 @@
 namespace tp::test {
 namespace {
 
-// Runs a command that prints the rank map on stderr, after `launcher`.
+// Runs a command after `launcher` and returns the rank map from stderr.
 std::string rank_map(std::vector<std::string> launcher, const Arguments& options = {}) {
   launcher.insert(launcher.end(),
                   {TP_INFER_PROGRAM, "generate", "--prompt", "Hello", "--max-tokens", "1", "--verbose"});
@@ -29,7 +29,7 @@ std::string rank_map(std::vector<std::string> launcher, const Arguments& options
   return finished.err;
 }
 
-// The threads of rank 0: the fourth word of its row, "   0  host   2   2 ...".
+// Returns the threads of rank 0: the fourth word of its row, "   0  host   2   2 ...".
 std::size_t threads_in(const std::string& map) {
   std::istringstream row(map.substr(map.find("\n   0  ")));
   std::string rank, host, cores;
@@ -66,7 +66,7 @@ TEST(Threads, OversubscriptionIsReported) {
   EXPECT_TRUE(hint_of(std::thread::hardware_concurrency() + 1));
 }
 
-// As srun without --mpi=pmix starts a task.
+// Returns the command of a task that srun starts without --mpi=pmix.
 std::vector<std::string> srun_task(const std::string& rank, const std::string& size) {
   return {"env", "SLURM_STEP_ID=0", "SLURM_STEPID=0", "SLURM_PROCID=" + rank, "SLURM_STEP_NUM_TASKS=" + size};
 }
@@ -158,7 +158,7 @@ Finished run_sample(const std::string& sample, const Arguments& arguments) {
   };
   for (const char* launcher : {"mpirun", "srun"})
     add_program(launcher, "printf '%s|' \"$@\" \"SLURM_PMIX_FENCE=$SLURM_PMIX_FENCE\"\n");
-  // A gateway that shows its commands and the environment that its jobs inherit.
+  // A gateway that prints its commands and the environment that its jobs inherit.
   add_program("tp-infer", "printf '%s|' \"$@\" \"SLURM_PMIX_FENCE=$SLURM_PMIX_FENCE\"; cat */gateway.json\n");
   add_program("sinfo", "printf '2 16\\n2 4\\n'\n");  // sockets, and cores of a socket
   std::vector<std::string> command = {"bash", std::string(TP_SOURCE_FOLDER) + "/launch/samples/" + sample};
@@ -222,8 +222,8 @@ TEST(Starting, ReportsAMissingRankAndEndsAfterTheTimeout) {
                   "tp-infer: waited 2 s for the other ranks to start, more than --timeout allows; ");
 }
 
-// mkdir fails in /proc, as it does on a full or read-only disk. All processes would share Open MPI's folder,
-// so its name is taken here by a file.
+// mkdir fails in /proc like on a full or read-only disk. All processes would share Open MPI's folder, so a
+// file takes its name here.
 TEST(Starting, NeedsNoTemporaryFolderForOneProcess) {
   const Arguments arguments = {"generate", "--prompt", "x", "--max-tokens", "1"};
   expect_success(run(kNoMpirun, arguments, {.variables = {"TMPDIR=/proc"}}));

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// A rank of a host with two nodes, with cores on one of them and with so many pages of weights on each.
+// Returns a rank on a host with two nodes, with cores on one node and this many pages of weights on each.
 RankReport rank_on(std::size_t node, std::uint32_t weights_on_0, std::uint32_t weights_on_1) {
   RankReport report;
   std::strcpy(report.host, "box");
@@ -104,7 +104,7 @@ bool has_one_node() {
          !std::filesystem::exists("/sys/devices/system/node/node1");
 }
 
-// How often a text has a word.
+// Returns how often a word occurs in a text.
 std::size_t count(const std::string& text, const std::string& word) {
   std::size_t count = 0;
   for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos; at += word.size()) ++count;

@@ -65,7 +65,7 @@ TEST(Architectures, CountOverRanksIsTheModelPlusWhatIsReplicated) {
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       total += Model::shape_of(spec, SyntheticWeights(), {rank, ranks}, {}).parameters();
     }
-    const std::size_t norms = (2 * 2 + 1) * 512;  // every rank holds them
+    const std::size_t norms = (2 * 2 + 1) * 512;  // every rank has the norms
     EXPECT_EQ(total, count_parameters(spec) + (ranks - 1) * norms);
   }
 }
@@ -130,7 +130,7 @@ TEST(Architectures, GiveTheWindowToTheFamilysLayers) {
   EXPECT_EQ(windows("LlamaForCausalLM", {{"sliding_window", 8}}), none);
   EXPECT_EQ(windows("MistralForCausalLM", {{"sliding_window", 8}}), all);
   EXPECT_EQ(windows("MistralForCausalLM", {{"sliding_window", nullptr}}), none);
-  EXPECT_EQ(windows("MistralForCausalLM", {}), all);  // 4096, as version 0.1 has it
+  EXPECT_EQ(windows("MistralForCausalLM", {}), all);  // 4096, as in version 0.1
   EXPECT_EQ(windows("Phi3ForCausalLM", {}), none);
   EXPECT_EQ(windows("Qwen2ForCausalLM", {{"sliding_window", 8}, {"max_window_layers", 2}}), none);
   EXPECT_EQ(windows("Qwen2ForCausalLM",
@@ -179,7 +179,7 @@ TEST(Architectures, ScaleGpt2sScoresByTheConfig) {
   EXPECT_FLOAT_EQ(attention_of(make_spec(parse(config, "GPT2LMHeadModel")), 1).scale, 0.5F);
 }
 
-// Released configs say "gelu" and were trained with its approximation.
+// Released configs name "gelu", but the models were trained with its approximation.
 TEST(Architectures, TakeGemmasGeluForTheApproximation) {
   nlohmann::json config = sizes();
   config["hidden_act"] = "gelu";

@@ -1,4 +1,4 @@
-// config.json as a file: its text, its folder, and other files in its place.
+// config.json as a file: its text, its folder, and other files instead of it.
 #include "model/config/config.h"
 #include "model/files/file_notices.h"
 #include "tests/model/config/small_config.h"
@@ -27,7 +27,7 @@ TEST(Config, RejectsTextThatIsNotAJsonObject) {
                   "nested");
 }
 
-// Python, which writes these files, reads them so.
+// Python, which writes these files, reads duplicates like this.
 TEST(Config, UsesTheLastValueOfADuplicateFieldWithANotice) {
   take_file_notices();
   const std::string text = small_config().dump();

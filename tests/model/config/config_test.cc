@@ -228,7 +228,7 @@ TEST(Config, TakesNullAsNoneIfTheFamilyHasADefault) {
   EXPECT_EQ(parse(object).final_logit_softcapping, 0.0);
 }
 
-// As the Hub has Gemma 3 4B: what differs from the defaults, and fields of checkpoints of any kind outside.
+// Gemma 3 4B on the Hub: fields that differ from the defaults, and outside of them fields of any checkpoint.
 TEST(Config, TakesALanguageModelFromTextConfig) {
   const json object = {{"architectures", {"Gemma3ForConditionalGeneration"}},
                        {"model_type", "gemma3"},
@@ -347,7 +347,7 @@ TEST(Config, RefusesAPartOfAHeadThatHasNoPairs) {
   EXPECT_CONTAINS(refusal_with("partial_rotary_factor", -1.0), "of a head's 8 elements, found -1");
 }
 
-// Infinity is no number of JSON, and YaRN's factor needs every digit.
+// Infinity is not a JSON number, and YaRN's factor needs every digit.
 TEST(Config, SurvivesTheWayToOtherRanks) {
   std::string text = small_config().dump();
   text.insert(

@@ -1,4 +1,4 @@
-// DiffusionGemma's configs: what the fixture does not cover, and what is refused.
+// DiffusionGemma's configs: cases that the fixture does not cover, and rejected values.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/model.h"

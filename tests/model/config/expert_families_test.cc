@@ -190,7 +190,7 @@ json phimoe() {
           {"vocab_size", 32064}};
 }
 
-// meta-llama/Llama-4-Scout-17B-16E; what is not here are defaults.
+// meta-llama/Llama-4-Scout-17B-16E; omitted fields have their defaults.
 json llama4() {
   return {{"architectures", {"Llama4ForConditionalGeneration"}},
           {"text_config",
@@ -222,9 +222,9 @@ TEST(ExpertFamilies, MatchTheAuthorsParameterCounts) {
   EXPECT_EQ(rounded(count_active_parameters(spec_of(qwen3_moe()))), 335U);
 }
 
-// 20.91 B, of which 3.61 B without the embedding of 0.58 B (OpenAI, gpt-oss-120b & gpt-oss-20b Model Card,
-// 2025, table 1); 106 B and 12 B without the layer for several tokens (GLM-4.5's model card); 142 B and 14 B
-// (dots.llm1 Technical Report, 2025).
+// 20.91 B, including 3.61 B active without the embedding of 0.58 B (OpenAI, gpt-oss-120b & gpt-oss-20b Model
+// Card, 2025, table 1); 106 B and 12 B without the layer for several tokens (GLM-4.5's model card); 142 B and
+// 14 B (dots.llm1 Technical Report, 2025).
 TEST(ExpertFamilies, MatchTheAuthorsParameterCountsFor2025) {
   EXPECT_EQ(rounded(count_parameters(spec_of(gpt_oss()))), 2091U);
   EXPECT_EQ(rounded(count_active_parameters(spec_of(gpt_oss())) - std::size_t{201088} * 2880), 361U);

@@ -69,7 +69,7 @@ TEST(GenerationConfig, TakesNumbersAsPeopleWriteThem) {
   EXPECT_EQ(load(R"({"max_new_tokens": -1, "max_length": null})").generation.max_tokens(3), std::nullopt);
 }
 
-// The limits for prompts of 10 tokens.
+// Returns the limits for prompts of 10 tokens.
 TEST(GenerationConfig, LimitsLengthsAsTransformersDoes) {
   const auto limits = [](const std::string& text) {
     const GenerationDefaults defaults = load(text).generation;
@@ -94,10 +94,10 @@ TEST(GenerationConfig, ComesFromConfigJsonInOlderModels) {
   EXPECT_EQ(config.generation.max_tokens(1), 141U);
   EXPECT_EQ(config.generation.forced_first, 0);
   EXPECT_EQ(config.sampling.temperature, 0.5F);
-  // transformers' own default, which it wrote out.
+  // transformers wrote this default of its own.
   directory.write("config.json", R"({"max_length": 20})");
   EXPECT_EQ(load_generation_config(directory.path()).generation.max_tokens(1), std::nullopt);
-  // A file of its own takes the place of all of that but tokens.
+  // generation_config.json replaces all of these fields except tokens.
   directory.write("config.json", R"({"no_repeat_ngram_size": 3, "max_length": 9, "forced_bos_token_id": 5})");
   directory.write("generation_config.json", R"({"max_length": 20})");
   const GenerationConfig own = load_generation_config(directory.path());
@@ -175,8 +175,8 @@ std::string text_of(const GenerationConfig& config) {
   return all;
 }
 
-// Every field of GenerationConfig in transformers 4.30 to 5.13, with a value that is not its default.
-// `do_sample` is true, so that fields of sampling count.
+// Every field of GenerationConfig in transformers 4.30 to 5.13, with a value other than its default.
+// `do_sample` is true, so fields of sampling have an effect.
 TEST(GenerationConfig, UsesEveryFieldOfTransformersOrReportsItOnceByName) {
   enum class Found { honoured, said, nothing };
   using enum Found;
@@ -185,7 +185,7 @@ TEST(GenerationConfig, UsesEveryFieldOfTransformersOrReportsItOnceByName) {
     const char* value;
     Found found;
   };
-  // bos_token_id counts with force_bos_token_to_be_generated, do_sample in the other tests.
+  // bos_token_id has an effect with force_bos_token_to_be_generated, and do_sample in the other tests.
   const Case cases[] = {{"max_length", "100", honoured},
                         {"max_new_tokens", "100", honoured},
                         {"min_length", "10", honoured},

@@ -65,7 +65,7 @@ TEST(GgufConfig, ReadsWhetherTokensAttendToEarlierTokensOnly) {
   EXPECT_FALSE(config_with(with(false, 0)).is_causal);
 }
 
-// Families list the layers, so the number is refused before any of them does.
+// Families list the layers, so the number is rejected before any family does.
 TEST(GgufConfig, RefusesMoreBlocksThanAProgramCanHold) {
   const auto refusal_of = [](const FileHeading& model) {
     return error_of<ConfigError>([&] { config_with([](GgufBuilder&) {}, model); });
@@ -136,7 +136,7 @@ TEST(GgufConfig, TakesAFactorOfRopeWithoutATypeForLinear) {
             4.0);
 }
 
-// A factor of the cosines and sines is one of frequencies that are otherwise divided by the same.
+// A factor of cosines and sines equals a factor of frequencies that are otherwise divided by it.
 TEST(GgufConfig, HonoursTheFactorOfAttentionInEveryKindOfRope) {
   const RopeScaling plain =
       rope_with([](GgufBuilder& file) { add_number(file, "scaling.attn_factor", 0.5F); });
@@ -209,7 +209,7 @@ TEST(GgufConfig, RejectsUnsupportedRopeSettings) {
   }
   for (const char* key : {"scaling.yarn_ext_factor", "scaling.yarn_attn_factor"}) {
     const Change change = [&](GgufBuilder& file) { add_number(file, key, 0.5F); };
-    EXPECT_EQ(rope_with(change).kind, Kind::none) << key;  // YaRN's, without YaRN
+    EXPECT_EQ(rope_with(change).kind, Kind::none) << key;  // YaRN's field without YaRN
     EXPECT_CONTAINS(refusal_with([&](GgufBuilder& file) {
                       change(file);
                       file.text("llama.rope.scaling.type", "yarn");

@@ -49,7 +49,7 @@ TEST(RopeConfig, ReadsEveryRopeScalingThatIsSupported) {
   EXPECT_EQ(parse(object).rope_scaling.kind, RopeScaling::Kind::none);
 }
 
-// transformers 5 keeps theta and scaling together.
+// transformers 5 stores theta and scaling together.
 TEST(RopeConfig, ReadsRopeParametersOfNewerConfigs) {
   json object = small_config();
   object["rope_parameters"] = {{"rope_type", "linear"}, {"factor", 3.0}, {"rope_theta", 250000.0}};
@@ -84,8 +84,8 @@ TEST(RopeConfig, EnlargesThetaByAlpha) {
                   "alpha must be positive");
 }
 
-// InternLM's scaling concerns only sequences that are longer than max_position_embeddings, which no request
-// is. mRoPE has three positions, which are equal in texts.
+// InternLM's scaling affects only sequences longer than max_position_embeddings, which no request is. mRoPE
+// has three positions, which are equal in texts.
 TEST(RopeConfig, NeedsNoScalingThatTextsNeverReach) {
   json object = small_config();
   object["rope_scaling"] = {{"type", "dynamic"}, {"factor", 2.0}};

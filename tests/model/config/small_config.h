@@ -1,4 +1,4 @@
-// A config that tests change.
+// A small config for tests to change.
 #pragma once
 
 #include "model/config/config.h"

@@ -35,7 +35,7 @@ TEST(TensorNames, HaveTheirPrefixIfTheCheckpointHasIt) {
   const TensorNames plain = family_of("GPT2LMHeadModel").names.as_stored_in(*without);
   EXPECT_EQ(plain.embed_positions, "wpe");
   EXPECT_EQ(plain.block(3).up_proj, "h.3.mlp.c_fc");
-  // An error names the tensor as most checkpoints of the family do.
+  // An error names the tensor like most checkpoints of the family do.
   EXPECT_EQ(family_of("LlamaForCausalLM").names.as_stored_in(*without).embed_tokens, "model.embed_tokens");
 }
 
@@ -99,7 +99,7 @@ TEST(UnusedTensors, AreTensorsThatMayHoldWeights) {
             (std::vector<std::string>{"score.weight", "v_head.summary.bias"}));
 }
 
-// Weights that are not quantized may have scales of the KV cache beside them, too.
+// Unquantized weights may have scales of the KV cache, too.
 TEST(UnusedTensors, AreNotScalesOfActivationsAndTheCache) {
   const test::TemporaryDirectory folder;
   const auto source = checkpoint_of(

@@ -9,7 +9,7 @@
 namespace tp::kernels {
 namespace {
 
-// A machine that lacks what TP_ISA names says so once, before a thread of a kernel would.
+// A machine without TP_ISA's instructions reports it once, before a kernel's thread would fail.
 class RequiresItsInstructionSet : public testing::Environment {
  public:
   void SetUp() override { kernels::active_isa(); }

@@ -1,4 +1,4 @@
-// Attention over latents, of which a value is the begin of its key.
+// Attention over latents, in which a value is the beginning of its key.
 #include "tests/model/kernels/paged_sequences.h"
 
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ TEST(LatentAttentionKernel, EqualsTheReferenceForEverySizeTypeAndBlock) {
   }
 }
 
-// Numbers of rows around those that share a pass, and around a tile.
+// Covers numbers of rows around those of a pass and of a tile.
 TEST(LatentAttentionKernel, TakesAnyNumberOfHeads) {
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
     for (const std::size_t count : {1U, 2U, 3U, 4U, 5U, 7U, 8U, 16U, 63U, 64U, 65U, 128U}) {
@@ -57,7 +57,7 @@ TEST(LatentAttentionKernel, TakesAnyNumberOfHeads) {
   }
 }
 
-// With two threads and one tile the context is split.
+// With two threads and one tile, the context is split.
 TEST(LatentAttentionKernel, EqualsTheReferenceForOneTokenAfterALongContext) {
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
     for (const std::size_t key_dim : {40U, 64U}) {
@@ -67,7 +67,7 @@ TEST(LatentAttentionKernel, EqualsTheReferenceForOneTokenAfterALongContext) {
   }
 }
 
-// A value's scale over that of the rest would be infinite, or neither a number.
+// A value's scale divided by the rest's would be infinite or NaN.
 TEST(LatentAttentionKernel, AcceptsARestOfZerosOrTinyValues) {
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
     for (const float magnitude : {0.0F, 1e-36F}) {
@@ -104,13 +104,14 @@ TEST(LatentAttentionKernel, GivesTheSameResultForAPromptInChunks) {
   }
 }
 
-// DeepSeek-V3: 512 + 64 numbers a token, where 128 heads of keys (128 + 64) and values (128) would be 40,960.
+// DeepSeek-V3 caches 512 + 64 numbers per token. 128 heads of keys (128 + 64) and values (128) would be
+// 40,960.
 TEST(LatentAttentionKernel, CacheIsManyTimesSmallerThanThatOfItsHeads) {
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
     const kernels::KvLayout latent{type, 1, 32, 576, 512, true};
     const kernels::KvLayout heads_apart{type, 128, 32, 192, 128};
     EXPECT_LE(latent.block_bytes(), heads_apart.block_bytes() * 15 / 1000) << name_of(type);
-    // Nothing but its numbers, and of int8 two scales.
+    // The cache contains only the numbers, and two scales for int8.
     const std::size_t size = type == KvType::f32 ? 4 : type == KvType::bf16 ? 2 : 1;
     EXPECT_EQ(latent.block_bytes(), 32 * (576 * size + (type == KvType::int8 ? 8 : 0))) << name_of(type);
   }

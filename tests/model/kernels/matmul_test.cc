@@ -32,7 +32,7 @@ using reference::RandomTensor;
 constexpr WeightType kTypes[] = {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8,
                                  WeightType::int4};
 
-// A weight as the kernels see it, and its elements as they were rounded.
+// A weight for the kernels, and its rounded elements.
 struct Packed {
   PackedLayout layout;
   std::vector<std::byte> memory;
@@ -51,7 +51,7 @@ struct Packed {
   }
 };
 
-// Activations as int8 and int4 products see them: groups of 32 in steps of their largest magnitude / 127.
+// Rounds activations like int8 and int4 products do: groups of 32 in steps of their largest magnitude / 127.
 Matrix quantized(TensorView<const float> x) {
   Matrix out{Matrix(x)};
   for (std::size_t row = 0; row < out.rows; ++row) {
@@ -112,10 +112,10 @@ Matrix weights(WeightType type, TensorView<const float> weight, std::size_t toke
   return out;
 }
 
-// Operands are in [-1, 1): n products of at most 1 and their sum round by at most n^2 ulp; in practice the
-// errors' signs differ, and the sum of n terms is near sqrt(n). 4e-7 a term is three times what is seen.
-// Quantized activations may be off by one step where float32 and double round a tie differently: 1/127 for an
-// element in a few thousand.
+// Operands are in [-1, 1): n products of at most 1 and their sum round by at most n^2 ulp; in practice, the
+// errors' signs differ, and the sum of n terms is near sqrt(n). 4e-7 per term is three times the observed
+// error. Quantized activations may be off by one step where float32 and double round a tie differently: 1/127
+// for an element in a few thousand.
 double tolerance(WeightType type, std::size_t tokens, std::size_t in_features) {
   const double sums = 4e-7 * static_cast<double>(in_features + 1);
   return uses_bytes(type, tokens) ? sums + 1.01 / 127 : sums;
@@ -144,8 +144,8 @@ void expect_product(WeightType type, std::size_t tokens, std::size_t in_features
   }
 }
 
-// Up to 8 tokens (f32: 12) share a pass over a panel, 16 a tile and 32 a block of tiles; activations of many
-// are rounded.
+// Up to 8 tokens (f32: 12) share a pass over a panel, 16 share a tile, and 32 share a block of tiles.
+// Activations of many tokens are rounded.
 TEST(Matmul, EqualsTheReferenceForEveryNumberOfTokens) {
   for (const WeightType type : kTypes) {
     for (std::size_t tokens = 0; tokens <= 65; ++tokens) expect_product(type, tokens, 70, 21, 0);
@@ -174,7 +174,7 @@ TEST(Matmul, TakesRowsThatAreFurtherApartThanTheyAreWide) {
   }
 }
 
-// Panels that do not fit into the cache together are worked on in groups, and shared by threads.
+// Panels that don't fit into the cache together are processed in groups, which threads share.
 TEST(Matmul, EqualsTheReferenceForManyPanels) {
   for (const WeightType type : kTypes) {
     expect_product(type, 1, 1500, 333, 0);
@@ -191,7 +191,7 @@ TEST(Matmul, EqualsTheReferenceForManyFeatures) {
   }
 }
 
-// More than tiles keep near: tokens of a chunk, panels of a group, features of a slab.
+// Exceeds the tiles' limits: tokens of a chunk, panels of a group, features of a slab.
 TEST(Matmul, InSeveralPassesEqualsTheReference) {
   for (const WeightType type : kTypes) {
     expect_product(type, 531, 290, 50, 0);
@@ -292,7 +292,7 @@ TEST(Matmul, IsZeroWithoutInputFeatures) {
   }
 }
 
-// Quantized sums stay within their integers: the largest elements of both operands, of either sign.
+// Quantized sums stay within their integers for the largest elements of both operands with either sign.
 // Scales are 1 and every sum fits in a float, so no instruction set may differ by a bit.
 TEST(Matmul, IsExactForIntegersWithEveryInstructionSet) {
   constexpr std::size_t kOut = 37;

@@ -41,9 +41,9 @@ float largest_of_group(TensorView<const float> rows, std::size_t row, std::size_
   return largest;
 }
 
-// The most that an element may be off. 16-bit types: half a unit in the last place. int8: half a step of the
-// group's scale, largest / 127, plus 127 times the rounding of that scale to f16 (2^-11). int4: the same with
-// largest / 8 and 8; at the far end of the scale, where +8 is not to be had, a whole step.
+// Returns the largest error of an element. 16-bit types: half a unit in the last place. int8: half a step of
+// the group's scale, largest / 127, plus 127 times the rounding of this scale to f16 (2^-11). int4: the same
+// with largest / 8 and 8, but a whole step at the far end of the scale, which lacks +8.
 float bound(WeightType type, float value, float largest) {
   switch (type) {
     case WeightType::f32:
@@ -90,7 +90,7 @@ TEST(PackedWeight, KeepsValuesThatItsTypeCanRepresent) {
   }
 }
 
-// A group whose scale and elements are those of Q8_0 and Q4_0 is taken over as it is.
+// A group with the scale and elements of Q8_0 and Q4_0 is stored unchanged.
 TEST(PackedWeight, TakesOverQuantizedGroupsExactly) {
   std::vector<float> eight;
   std::vector<float> four;
@@ -109,7 +109,7 @@ std::vector<std::byte> packed(WeightType type, const StoredRows& rows) {
   return memory;
 }
 
-// Bit by bit, in strips that are whole and in others.
+// Compares every bit, in whole and partial strips.
 TEST(PackedWeight, HasTheSameBytesFromHalvesAndFloats) {
   Random random(2);
   for (const std::size_t rows : {5U, 16U, 40U}) {
@@ -163,7 +163,7 @@ TEST(PackedWeight, WithInt4KeepsTheFirstOfTwoLargestElements) {
   }
 }
 
-// Its group's scale is made of the others.
+// The group's scale ignores NaN.
 TEST(PackedWeight, WithInt8StoresNanAsZero) {
   std::vector<float> values(64, 0.5F);
   values[3] = std::numeric_limits<float>::quiet_NaN();
@@ -213,7 +213,7 @@ TEST(Half, RoundsToTheNearestAndTiesToEven) {
   EXPECT_EQ(bf16_to_float(float_to_bf16(1.0F + 3 * 0x1p-8F)), 1.0F + 0x1p-6F);
 }
 
-// Groups that no rounding of ours would give: their largest element is not at the end of the scale.
+// Our rounding would not give these groups, because their largest element is not at the end of the scale.
 TEST(PackedWeight, KeepsQuantizedGroupsUnchanged) {
   Random random(6);
   for (const WeightType type : {WeightType::int8, WeightType::int4}) {

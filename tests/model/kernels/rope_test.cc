@@ -15,7 +15,7 @@ using reference::Matrix;
 using reference::Random;
 using reference::RandomTensor;
 
-// Heads of head_dim elements, of which 2 * half are turned.
+// Rotates 2 * half elements of heads of head_dim elements.
 void expect_rotation(std::size_t tokens, std::size_t heads, std::size_t head_dim, std::size_t half,
                      std::size_t padding) {
   SCOPED_TRACE(testing::Message() << tokens << " tokens, 2 x " << half << " of " << heads << " x "

@@ -21,7 +21,7 @@ using reference::RandomTensor;
 constexpr std::size_t kRows = 5;
 constexpr double kFloatNoise = 2e-6;  // sums of a few products near 1
 
-// Sizes below, at and above the number of elements that are mixed at a time.
+// Covers sizes below, at and above the number of elements that are mixed at a time.
 TEST(Streams, AreMixedByTheirCoefficients) {
   for (const std::size_t size : {3U, 128U, 200U}) {
     for (const std::size_t count : {2U, 4U, 16U}) {
@@ -175,7 +175,7 @@ TEST(GateCutoff, IsSomeStandardDeviationsAboveTheMean) {
   EXPECT_CLOSE(x.view(), expected, kFloatNoise);
 }
 
-// Ranks have different leaves, of which the last one of all columns may be narrower.
+// Ranks have different leaves. The last leaf of all columns may be narrower.
 TEST(GateCutoff, AddsUpLeavesToTheSameBitsForAnyDivision) {
   constexpr std::size_t kColumns = 75;
   constexpr std::size_t kLeaf = 16;

@@ -1,4 +1,4 @@
-// Adapters beside a model: logits by PEFT's formulas, at any number of ranks.
+// Adapters next to a model: logits by PEFT's formulas, on any number of ranks.
 #include "model/config/config.h"
 #include "model/weights/adapters/adapter.h"
 #include "model/weights/adapters/merged_checkpoint.h"
@@ -76,7 +76,7 @@ TEST_P(AdapterFixtures, LeaveOtherRowsUnchanged) {
   EXPECT_EQ(decoder.append(fixture_.prompt), plain.append(fixture_.prompt));
 }
 
-// Each rank also computes the whole model alone.
+// Each rank also computes the whole model by itself.
 TEST_P(AdapterFixtures, GiveTheSameBitsOnAnyNumberOfRanks) {
   if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
   const auto source = open_with(fixture_.base, {peft(fixture_)});
@@ -97,7 +97,7 @@ TEST_P(AdapterFixtures, GiveTheSameBitsOnAnyNumberOfRanks) {
   }
 }
 
-// Two adapters in one model, each with rows of its own, need as much memory as the model has counted.
+// Two adapters in one model, each with its own rows, need the memory that the model has counted.
 TEST_P(AdapterFixtures, WorkTogetherWithOtherAdapters) {
   if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
   AdapterOptions none = peft(fixture_, "none");

@@ -1,4 +1,4 @@
-// Logits and hidden states of a sequence, also of a layer that reads states.
+// Logits and hidden states of a sequence, also for layers that read states.
 #pragma once
 
 #include "model/layers/model.h"

@@ -81,7 +81,7 @@ std::vector<Place> places(const Batch& batch, std::size_t group) {
   return all;
 }
 
-// As (row of the batch behind which it is taken, slot).
+// Saved states as (batch row after which the state is saved, slot).
 using Saves = std::vector<std::pair<std::size_t, std::size_t>>;
 Saves saves(const Batch& batch, std::size_t first_row = 0) {
   Saves all;

@@ -1,4 +1,4 @@
-// Llama 4 as a part of a multimodal model, as it is published.
+// Llama 4 as a part of a published multimodal model.
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/model/layers/model_under_test.h"

@@ -1,4 +1,4 @@
-// Qwen3-Next, three of four layers of which are recurrent: what the fixture alone does not show.
+// Qwen3-Next, in which three of four layers are recurrent: cases that the fixture does not cover.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
@@ -21,7 +21,7 @@ using nlohmann::json;
 using reference::Fixture;
 using test::ModelUnderTest;
 
-// A decoder of the fixture with several sequences, each of which has blocks and a state of its own.
+// A decoder of the fixture with several sequences. Each has its own blocks and state.
 class Sequences {
  public:
   static constexpr std::size_t kBlockSize = 4;
@@ -53,7 +53,7 @@ class Sequences {
 
   std::size_t prompt_size() const { return fixture_.prompt.size(); }
 
-  // The logits of all chunks' tokens on this rank, one below the other.
+  // Returns the logits of all chunks' tokens on this rank.
   std::vector<float> step(const std::vector<Chunk>& chunks) {
     Batch batch;
     for (const Chunk& chunk : chunks) {
@@ -129,12 +129,12 @@ TEST(Qwen3Next, KeepsTheStatesOfSequencesApart) {
   expect_near(second, expected);
 }
 
-// As after tokens that were computed ahead and are not wanted, or another sequence's prefix.
+// Imitates rejected draft tokens, or another sequence's prefix.
 TEST(Qwen3Next, GoesOnFromAStateThatWasKept) {
   Sequences model(test::world());
   const std::size_t size = model.prompt_size();
   for (const std::size_t kept : {1U, 2U, 20U, 36U}) {
-    // Beyond the kept state there are tokens that change it.
+    // Tokens after the kept state change it.
     model.step({{0, {0, 40}, {.slot = 1, .saves = {{kept, 4}}}}});
     model.step({{0, {40, 50}, {.slot = 1, .saves = {}}}});
     model.states().copy(4, 2);
@@ -146,8 +146,8 @@ TEST(Qwen3Next, KeepsTheKeyHeadsOfItsValueHeads) {
   const Fixture fixture = reference::fixture("qwen3next");
   const ModelSpec spec = make_spec(load_config(fixture.folder));
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
-  // 4 value heads of 12 x 12, with rows of whole vectors, and 3 inputs of the convolution: of 2 key heads and
-  // those that read them. For up to 63 tokens, key heads have keys, value heads have additions and decays.
+  // 4 value heads of 12 x 12, with rows of whole vectors, and 3 inputs of the convolution for 2 key heads and
+  // their value heads. For up to 63 tokens, key heads have keys, and value heads have additions and decays.
   const auto floats = [&](TpRank tp) { return Model::shape_of(spec, *source, tp, {}).state_floats(); };
   const auto state = [](std::size_t key_heads, std::size_t value_heads) {
     const std::size_t conv = 3 * (2 * key_heads * 12 + value_heads * 12);
@@ -160,7 +160,7 @@ TEST(Qwen3Next, KeepsTheKeyHeadsOfItsValueHeads) {
   EXPECT_EQ(floats({3, 4})[0], state(1, 1));
 }
 
-// The fixture's config.json with these fields too.
+// Returns the fixture's config.json with additional fields.
 json config_with(const json& fields) {
   json config;
   std::ifstream(reference::fixture("qwen3next").folder / "config.json") >> config;

@@ -1,4 +1,4 @@
-// Reformer: what its fixture alone does not show.
+// Reformer: cases that its fixture does not cover.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/attention/lsh_rotations.h"
@@ -53,7 +53,7 @@ std::string error_of(const json& changes) {
   return "";
 }
 
-// tests/data/lsh_rotations.npy is what torch.manual_seed(7); torch.randn(4, 12, 1, 2) gives, as [48, 2].
+// tests/data/lsh_rotations.npy is the result of torch.manual_seed(7); torch.randn(4, 12, 1, 2), as [48, 2].
 TEST(LshRotations, MatchPyTorchs) {
   const NpyArray stored = read_npy(std::filesystem::path(TP_TEST_DATA) / "lsh_rotations.npy");
   const std::vector<float> drawn = torch_randn(7, stored.values.size());
@@ -71,8 +71,8 @@ TEST(LshRotations, ForSomeHeadsAreAPartOfThoseForAllHeads) {
   EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + static_cast<std::ptrdiff_t>(2 * each)));
 }
 
-// As the original code chooses them where num_buckets is not given: a power of two near twice the chunks,
-// as two factors where that is many.
+// The original code chooses these numbers without num_buckets: a power of two near twice the chunks, as two
+// factors if it is large.
 TEST(LshRotations, HaveBucketsByTheLengthIfTheConfigHasNone) {
   const LshAttentionSpec spec{.chunk_length = 8, .max_buckets = 16};
   using Factors = std::vector<std::size_t>;

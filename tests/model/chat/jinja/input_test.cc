@@ -8,7 +8,7 @@
 namespace tp::jinja {
 namespace {
 
-// Input is between « and ».
+// Shows input between « and ».
 std::string shown(const MarkedText& text) {
   std::string out;
   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
@@ -116,7 +116,7 @@ std::string without_case(std::string text) {
   return text;
 }
 
-// Every letter that neither the template nor printing nor a role could have written.
+// Finds letters that neither the template nor printing nor a role could have written.
 TEST(Input, StaysInputInAllTemplatesThatAreTested) {
   const Json cases = read_json(std::string(TP_TEST_DATA) + "/jinja/cases.json");
   const Json& variables = cases.at("variables");
@@ -140,7 +140,7 @@ TEST(Input, StaysInputInAllTemplatesThatAreTested) {
   EXPECT_GT(checked, 50U);
 }
 
-// Letters of all contents in an alphabet that no template has.
+// Replaces the letters of all contents by an alphabet that no template contains.
 void to_greek(Json& value) {
   if (value.is_structured()) {
     for (auto& [name, member] : value.items()) {
@@ -183,7 +183,7 @@ TEST(Input, IsMarkedByRealTemplates) {
           ++greek;
           ASSERT_TRUE(text.has_input(i, i + 2)) << entry.path() << "\n" << shown(text);
         }
-        // Names of members are input, but not Greek.
+        // Names of members are input, but not in Greek.
         if (!has_tools && byte >= 'a' && byte <= 'z') {
           ASSERT_FALSE(text.has_input(i, i + 1)) << entry.path() << "\n" << shown(text);
         }

@@ -1,4 +1,4 @@
-// Templates that would take for ever, fill the memory or exhaust the stack.
+// Templates that would run forever, fill the memory or exhaust the stack.
 #include "tests/model/chat/jinja/rendering.h"
 
 namespace tp::jinja {

@@ -55,7 +55,7 @@ TEST(JinjaLists, GrowThoughHuggingFaceForbidsIt) {
   EXPECT_EQ(rendered("{% set l = [1] %}{% set _ = l.append(2) %}{{ l }}{{ l.pop() }}{{ l.pop(0) }}{{ l }}"),
             "[1, 2]21[]");
   EXPECT_TRUE(rendered("{{ [].pop() }}").starts_with("error: "));
-  // A loop goes over the list as it was.
+  // A loop iterates over the original list.
   EXPECT_EQ(rendered("{% set l = [1, 2] %}{% for x in l %}{% set _ = l.append(x) %}{% endfor %}{{ l }}"),
             "[1, 2, 1, 2]");
 }

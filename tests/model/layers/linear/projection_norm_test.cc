@@ -76,7 +76,7 @@ Normed norm(Communicator& comm, const WeightSource& source, const AttentionSpec&
   return own;
 }
 
-// KV heads that divide among the ranks, that do not, and that several ranks hold.
+// KV heads that divide evenly among the ranks, others, and heads that several ranks hold.
 TEST(ProjectionNorm, MatchesTheUnshardedProjections) {
   Communicator& comm = test::world();
   const SyntheticWeights source(DType::f32, 5);
@@ -95,7 +95,7 @@ TEST(ProjectionNorm, MatchesTheUnshardedProjections) {
       }
       return part;
     };
-    // Float32 noise, and squares rounded to 2^-22 beside means of about 1/3.
+    // Float32 noise, and squares rounded to 2^-22 with means of about 1/3.
     EXPECT_CLOSE(TensorView<const float>(own.query.data(), kTokens, own.shard.local_heads() * kHeadDim),
                  expected(query.view(), "q_norm", own.shard.query_heads), 5e-6);
     EXPECT_CLOSE(TensorView<const float>(own.key.data(), kTokens, own.shard.local_kv_heads() * kHeadDim),
