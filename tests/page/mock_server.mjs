@@ -180,7 +180,7 @@ async function complete(request, response, body, isChat) {
   const texts = await Promise.all(
     sequences.map(async (prompt, index) => {
       await takeSlot();
-      // Answers that are asked for together have different lengths.
+      // Answers that are requested together have different lengths.
       const length = body.n > 1 ? limit + ((index * 37) % 23) : limit;
       const { text, reasoning = [] } = answerTo(isChat ? last : prompt, length, body.ignore_eos);
       await sleep(FIRST_MS);

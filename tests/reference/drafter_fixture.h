@@ -1,4 +1,4 @@
-// Tiny targets with trained drafters, and what the drafters' own code computed.
+// Tiny targets with trained drafters, and results of the drafters' own code.
 #pragma once
 
 #include "tests/reference/expected_rows.h"
@@ -12,7 +12,7 @@
 
 namespace tp::reference {
 
-// The drafts after a context, which consists of the first tokens of the prompt and the greedy ids, and of
+// The drafts after a context. It consists of the first tokens of the prompt and the greedy ids, and of
 // `next`, the target's choice after them.
 struct ExpectedDraft {
   std::size_t context = 0;
@@ -42,7 +42,7 @@ struct DrafterFixture {
   std::vector<ExpectedDraft> drafts;            // chains or blocks
   std::vector<DraftRound> rounds;               // rounds of a greedy run
 
-  // The first `size` tokens of the prompt and the greedy ids.
+  // Returns the first `size` tokens of the prompt and the greedy ids.
   std::vector<TokenId> text(std::size_t size) const;
 };
 

@@ -1,5 +1,5 @@
-// A Llama decoder as simple as it can be: double precision, no cache, no shards, whole matrices. It shares
-// the config with model/ and nothing else.
+// A Llama decoder as simple as possible: double precision, no cache, no shards, whole matrices. Shares only
+// the config with model/.
 #pragma once
 
 #include "model/config/checkpoint_config.h"
@@ -32,7 +32,7 @@ class Llama {
   // Returns the logits of every position: [tokens, vocab_size].
   Matrix logits(std::span<const TokenId> tokens);
 
-  // The argmax continuation, end-of-sequence tokens included.
+  // Returns the greedy continuation, including end-of-sequence tokens.
   std::vector<TokenId> greedy(std::vector<TokenId> tokens, std::size_t count);
 
  private:

@@ -1,4 +1,4 @@
-// Rotary frequencies as Hugging Face computes them, written down from transformers' modeling_rope_utils.
+// Rotary frequencies after transformers' modeling_rope_utils.
 #pragma once
 
 #include "model/config/checkpoint_config.h"

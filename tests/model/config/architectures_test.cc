@@ -32,8 +32,8 @@ AttentionSpec attention_of(const ModelSpec& spec, std::size_t layer) {
   return std::get<AttentionSpec>(spec.blocks.at(layer).attention);
 }
 
-// The founding texts count 5,244,928 parameters in two blocks of hidden 512, 8 heads and FFN 1024. That is
-// what the blocks themselves hold, without embedding, final norm and LM head:
+// The founding texts count 5,244,928 parameters in two blocks of hidden 512, 8 heads and FFN 1024. The
+// count covers only the blocks, without embedding, final norm and LM head:
 //   2 x (q, k, v, o: 4 x 512 x 512; gate, up, down: 3 x 512 x 1024; two norms: 2 x 512).
 TEST(Architectures, CountTheParametersOfTheFoundingTextsExample) {
   const ModelSpec spec = make_spec(two_blocks());

@@ -31,7 +31,7 @@ AddedTokens added(const std::vector<json>& tokens) {
   return AddedTokens::from_json(testing::node_of(tokens), Vocabulary(), lowered);
 }
 
-// "a|<1>|b": text as it is, tokens as <id>.
+// "a|<1>|b": text unchanged, tokens as <id>.
 std::string shown(const std::vector<Fragment>& fragments, const std::string& text) {
   std::string result;
   for (const Fragment& fragment : fragments) {
@@ -93,8 +93,8 @@ TEST(AddedTokens, MatchTheFirstSpecialTokenIfTheyNormalizeAlike) {
   EXPECT_EQ(found({token(1, "Yes", text), token(2, "YES", control), token(3, "yes", control)}), "<2>");
 }
 
-// The rules as the `tokenizers` library applies them, one after the other, to lists of characters (a letter
-// or a space each).
+// The rules of the `tokenizers` library, applied one after the other to lists of characters (a letter or a
+// space each).
 struct NaiveToken {
   std::string pattern;
   int id;
@@ -158,7 +158,7 @@ TEST(AddedTokens, AreFoundByTheRulesInAnyCombination) {
       std::vector<NaiveToken>& list = flags["normalized"] ? normalized_tokens : raw_tokens;
       const NaiveToken one = {flags["normalized"] ? lowered(content) : content, id, flags["lstrip"],
                               flags["rstrip"], flags["single_word"]};
-      // Special ones first, in their order.
+      // Special tokens come first, in their order.
       const auto behind_special = std::find_if(list.begin(), list.end(), [&](const NaiveToken& other) {
         return !tokens[static_cast<std::size_t>(other.id) - 1]["special"].get<bool>();
       });

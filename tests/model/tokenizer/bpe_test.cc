@@ -101,7 +101,7 @@ TEST(Bpe, MatchesItsDefinitionForRealVocabularies) {
   }
 }
 
-// Merges that cross word marks, in every arrangement that three characters and a mark allow.
+// Merges that cross word marks, in every arrangement of three characters and a mark.
 TEST(Bpe, MatchesItsDefinitionForRandomVocabularies) {
   std::mt19937 random(2);
   for (int round = 0; round < 200; ++round) {
@@ -136,7 +136,7 @@ TEST(Bpe, EncodesAMegabyteOfOneCharacterQuickly) {
   const Bpe bpe = bpe_of(testing::bpe_json(tokens, merges));
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(encoded(bpe, std::string(1 << 20, 'a')), Ids(1 << 12, 8));
-  // Takes 0.3 s; quadratic time would be hours.
+  // Takes 0.3 s. With quadratic time, it would take hours.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 

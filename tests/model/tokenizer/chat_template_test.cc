@@ -62,7 +62,7 @@ TEST(ChatTemplate, IsTheDefaultOrTheToolTemplateAmongSeveral) {
             std::string::npos);
 }
 
-// As transformers saves a list of templates since its version 4.53.
+// transformers saves a list of templates like this since version 4.53.
 TEST(ChatTemplate, FilesOfAFolderAreTemplatesByName) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "additional_chat_templates");
@@ -161,7 +161,7 @@ TEST(ChatTemplate, ErrorsNameTheFile) {
               ChatTemplate::load_file(folder.path() / "absent");
             }).find("cannot read the chat template"),
             std::string::npos);
-  // A pointer would be rendered as it is.
+  // A pointer file would be rendered as a template.
   folder.write("chat_template.jinja", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n");
   EXPECT_NE(error_of<CheckpointError>([&] {
               rendered(folder, conversation());

@@ -116,7 +116,7 @@ TEST(Commands, UndoEachOther) {
   EXPECT_EQ(detokenized(tokenized(texts, tokenize), detokenize), texts);
 }
 
-// Parses a command line as the program does and returns what the command writes to standard output.
+// Parses a command line like the program and returns the command's standard output.
 std::string run(const std::vector<std::string>& arguments) {
   CLI::App app;
   int status = 0;

@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(ByteLevel, EmbeddedVocabularyOf,
                                            std::pair("qwen2", "qwen2")),
                          [](const auto& info) { return std::string(info.param.first); });
 
-// a, b, ▁ and what they make; the scores say that "ab" is worth more than "▁a".
+// a, b, ▁ and their merges. The scores prefer "ab" to "▁a".
 EmbeddedVocabulary small_sentencepiece() {
   EmbeddedVocabulary embedded;
   embedded.scheme = Scheme::sentencepiece_bpe;
@@ -80,7 +80,7 @@ EmbeddedVocabulary small_sentencepiece() {
 TEST(EmbeddedVocabulary, MergesByScoreAndFromLeftToRight) {
   const Tokenizer tokenizer(parts_from_vocabulary(small_sentencepiece(), "x.gguf"));
   EXPECT_EQ(tokenizer.encode("ab", AddSpecial::no), (Ids{10}));
-  EXPECT_EQ(tokenizer.encode("aa", AddSpecial::no), (Ids{8, 6}));  // "▁a" and "aa" are worth the same
+  EXPECT_EQ(tokenizer.encode("aa", AddSpecial::no), (Ids{8, 6}));  // "▁a" and "aa" have equal scores
   EXPECT_EQ(tokenizer.encode("baaa", AddSpecial::no), (Ids{5, 7, 11, 6}));
   EXPECT_EQ(tokenizer.encode("a\u00e9zz", AddSpecial::no), (Ids{8, 3, 4, 0}));
   EXPECT_EQ(tokenizer.encode("a</s><tool>", AddSpecial::no), (Ids{8, 2, 12}));

@@ -1,4 +1,4 @@
-// Folders of tokenizers with expected values. The build of a test defines where they are.
+// Folders of tokenizers with expected values. The test's build defines their paths.
 #pragma once
 
 #include <filesystem>

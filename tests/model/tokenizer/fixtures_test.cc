@@ -1,4 +1,4 @@
-// The tokenizers of real model families against ids and texts that other implementations gave.
+// Compares the tokenizers of real model families with ids and texts from other implementations.
 #include "tests/model/tokenizer/fixture_folders.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
 
@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 using Ids = std::vector<TokenId>;
 
-// Loading takes up to half a second.
+// Loads a tokenizer once, because loading takes up to half a second.
 const Tokenizer& loaded(const std::filesystem::path& folder) {
   static std::map<std::filesystem::path, Tokenizer> tokenizers;
   const auto known = tokenizers.find(folder);
@@ -50,7 +50,7 @@ class FixtureOf : public ::testing::TestWithParam<const char*> {
 
   const Tokenizer& tokenizer() const { return loaded(folder_); }
 
-  // The cases of a file, none when this tokenizer has no such file.
+  // Returns the cases of a file, or none if this tokenizer has no such file.
   json cases(const std::string& file) const {
     return std::filesystem::exists(folder_ / file) ? testing::read_json(folder_ / file).at("cases")
                                                    : json::array();

@@ -68,7 +68,7 @@ TEST(GgufVocabulary, AddsBosToByteLevelBpeOnlyInSomeFamilies) {
   EXPECT_EQ(encode(byte_level().text("tokenizer.ggml.pre", "llama4"), "ab"), std::vector<TokenId>{2});
 }
 
-// The rules of llama.cpp's llama-vocab.cpp, "Handle per token attributes".
+// The rules in llama.cpp's llama-vocab.cpp, "Handle per token attributes".
 TEST(GgufVocabulary, StripsWhiteSpaceNextToAddedTokensByModelName) {
   struct Case {
     const char* key;
@@ -117,8 +117,8 @@ TEST(GgufVocabulary, StripsWhiteSpaceNextToAddedTokensByModelName) {
   }
 }
 
-// BERT and ModernBERT put one separator between two texts, and RoBERTa two. Files with a separator that they
-// do not add join no texts.
+// BERT and ModernBERT put one separator between two texts, and RoBERTa two. Files whose separator is not
+// added can't join texts.
 TEST(GgufVocabulary, JoinsPairsIfItAddsASeparator) {
   const auto separators = [](const char* cls, bool adds) {
     return vocabulary_of(GgufBuilder()

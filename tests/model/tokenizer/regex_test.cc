@@ -124,7 +124,8 @@ TEST(Regex, MatchesDeepRecursionOrGivesUp) {
   EXPECT_NO_THROW(regex.matches("ab" + std::string(100'000, 'a') + "c"));
 }
 
-// The patterns of the common families on long lines of one character, where every kind of backtracking shows.
+// Splits long lines of one character with the common families' patterns, which shows every kind of
+// backtracking.
 TEST(Regex, SplitsMegabyteLinesInLinearTime) {
   const std::vector<const char*> patterns = {
       R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
@@ -141,7 +142,7 @@ TEST(Regex, SplitsMegabyteLinesInLinearTime) {
       EXPECT_NO_THROW(regex.matches(line)) << pattern << " on '" << unit << "'";
     }
   }
-  // 50 lines of 1 MB take about a second; a quadratic one alone would take minutes.
+  // 50 lines of 1 MB take about a second. A single quadratic one would take minutes.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 

@@ -25,7 +25,7 @@ using Ids = std::vector<TokenId>;
 
 struct LiteralToken {
   std::string bytes;
-  std::string literal;  // as Python writes it
+  std::string literal;  // Python's notation
 };
 
 // The tokens from id 257 on: some are not UTF-8.

@@ -77,7 +77,7 @@ TEST_F(UnigramFiles, AreRejectedForClassesOtherThanT5) {
   }
 }
 
-// Marian's ids are those of vocab.json: here the pieces in descending order, behind two languages.
+// Marian's ids are vocab.json's: in these tests, two languages and then the pieces in descending order.
 class MarianFiles : public UnigramFiles {
  protected:
   void SetUp() override {
@@ -147,7 +147,7 @@ TEST(BartFiles, PutTextsBetweenTheirEnds) {
   EXPECT_EQ(tokenizer.encode("aba", AddSpecial::yes), (Ids{0, 6, 4, 2}));
   EXPECT_EQ(tokenizer.decode(Ids{0, 6, 4, 2, 1}, SkipSpecial::yes), "aba");
   EXPECT_EQ(tokenizer.encode("a <mask>", AddSpecial::no), (Ids{4, 7}));
-  // GPT-2's classes do not.
+  // GPT-2's classes add no special tokens.
   folder.write("tokenizer_config.json", R"({"tokenizer_class": "GPT2Tokenizer"})");
   EXPECT_EQ(Tokenizer::load(folder.path()).encode("aba", AddSpecial::yes), (Ids{6, 4}));
 }

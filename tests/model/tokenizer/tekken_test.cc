@@ -1,4 +1,5 @@
-// Mistral's tekken.json against an implementation of its own: bytes merged by the rank of what they make.
+// Compares Mistral's tekken.json with an independent implementation, which merges bytes by the rank of the
+// merged token.
 #include "model/tokenizer/tokenizer_files.h"
 #include "tests/model/tokenizer/fixture_folders.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
@@ -37,7 +38,7 @@ std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t spaces = std::min(text.find_first_not_of(' ', at), text.size()) - at;
-    // A word takes one space with it, if that is the only one.
+    // A word includes the preceding space if there is exactly one.
     std::size_t size = spaces;
     if (spaces <= 1 && at + spaces < text.size())
       size = std::min(text.find(' ', at + spaces), text.size()) - at;

@@ -154,7 +154,7 @@ TEST(TokenDecoder, SettlesAllButAnUnfinishedCharacter) {
   EXPECT_EQ(text, "aéé");
 }
 
-// Every order of steps, also such as no tokenizer has.
+// Tests every order of steps, even orders that no tokenizer has.
 TEST(TokenDecoder, MatchesWholeListsInParts) {
   const std::vector<json> steps = {
       fuse,
@@ -180,9 +180,9 @@ TEST(TokenDecoder, MatchesWholeListsInParts) {
     bool is_joined = false;
     for (std::size_t i = 0, n = 1 + random() % 4; i < n; ++i) {
       const json& step = steps[random() % steps.size()];
-      // The text of joined tokens is no byte token; the streaming step takes it in chunks.
+      // The joined text is not a byte token. The streaming step gets it in chunks.
       if (is_joined && step["type"].get<std::string>().starts_with("Byte")) continue;
-      // Refused there.
+      // These are rejected.
       const bool is_of_words = step["type"] == "WordPiece" || step == word_end || step["type"] == "CTC";
       if (is_joined && is_of_words) continue;
       is_joined |= step == fuse || step == byte_level;

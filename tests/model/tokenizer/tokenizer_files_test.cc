@@ -1,4 +1,4 @@
-// Tokenizers in other files than tokenizer.json, and what the configuration beside them adds.
+// Tokenizers in files other than tokenizer.json, and the additions of the configuration.
 #include "model/tokenizer/tokenizer_files.h"
 
 #include "tests/model/tokenizer/fixture_folders.h"
@@ -64,7 +64,7 @@ TEST(SpecialTokens, AreNamedByTheConfiguration) {
   }
 }
 
-// The bytes as byte-level BPE has them, and merges to "hello".
+// Writes the bytes of byte-level BPE, and merges up to "hello".
 void write_hello(const testing::TemporaryFolder& folder, const json& config) {
   const std::vector<std::string> merges = {"h e", "l l", "he ll", "hell o"};
   folder.write("vocab.json", testing::byte_level_json(merges)["model"]["vocab"].dump());
@@ -146,7 +146,7 @@ TEST(TokenizerFiles, SayThatALinkHasLostItsTarget) {
             std::string::npos);
 }
 
-// A pointer would make a vocabulary of three words.
+// A pointer file would give a vocabulary of three words.
 TEST(TokenizerFiles, DescribeFilesThatAreNotVocabularies) {
   const std::pair<const char*, const char*> other_files[] = {
       {"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "found a Git LFS pointer"},

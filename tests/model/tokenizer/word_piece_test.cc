@@ -1,4 +1,4 @@
-// Models that know words: WordPiece and WordLevel, from tokenizer.json and from BERT's vocab.txt.
+// Models with whole words: WordPiece and WordLevel, from tokenizer.json and from BERT's vocab.txt.
 #include "model/tokenizer/models/word_piece.h"
 
 #include "model/tokenizer/text/utf8.h"
@@ -32,7 +32,7 @@ Texts pieces_of(const WordPiece& model, const std::string& word) {
   return texts;
 }
 
-// The example of Google's BERT.
+// The example in Google's BERT.
 const Texts kBert = {"[UNK]", "[CLS]", "[SEP]", "want", "##want", "##ed", "wa", "un", "runn", "##ing", ","};
 
 TEST(WordPiece, CutsWordsAfterTheLongestTokens) {

@@ -49,7 +49,7 @@ class FourBitFolder {
   test::TemporaryDirectory directory_;
 };
 
-// Rows of a type with a QuantFormat as they are in memory.
+// Returns the rows of a type with a QuantFormat as stored in memory.
 std::vector<std::byte> packed_quants(const WeightSource& source, MatrixShape shape, const TensorSlice& slice,
                                      const PackedLayout& layout) {
   const kernels::QuantFormat& format = *kernels::quant_format(layout.type);
@@ -160,7 +160,7 @@ TEST(FourBitFloats, TakeTheFilesSizeExceptForDoubleQuantization) {
   EXPECT_EQ(static_cast<double>(nf4.bytes()), 256 * 4096 * 4.5 / 8);
 }
 
-// 16 ones with a scale of any bits, and a factor.
+// Returns 16 ones with a scale of any bits, and a factor.
 std::unique_ptr<WeightSource> nvfp4_of_ones(const FourBitFormat format, char scale, float factor) {
   const bool is_packed = format == FourBitFormat::packed;
   const FourBitFolder folder(

@@ -185,7 +185,7 @@ TEST_F(GgufCheckpointTest, ReportsStoredTypesAndTypesInMemory) {
   EXPECT_EQ(gpt2->group_type("transformer.h.0.attn.c_attn.weight", {0, 256}), std::nullopt);
 }
 
-// As GGUF's converters do it, of which only the first is tested with a whole model everywhere.
+// Follows GGUF's converters. Only the first rule is tested with a whole model elsewhere.
 TEST_F(GgufCheckpointTest, UndoesTheFamiliesConverters) {
   const auto gemma = open(model("gemma2").tensor("output_norm.weight", {2}, "F32", counting(2)));
   EXPECT_EQ(read(*gemma, "model.norm.weight", {1, 2}, {{0, 1}, {0, 2}}), (std::vector<float>{-1, 0}));
@@ -287,7 +287,7 @@ TEST_F(GgufCheckpointTest, RefusesHeadsThatDoNotFitTheMetadata) {
                     source->expect("model.layers.0.self_attn.q_proj.weight", {6, 1}, "");
                   }),
                   "is [6, 1], expected whole heads of 4 rows");
-  // Found by fuzz_gguf: it was divided by.
+  // Found by fuzz_gguf, which divided by zero heads.
   const auto empty_heads = open(model("llama")
                                     .whole("llama.attention.key_length", 0)
                                     .tensor("blk.0.attn_q.weight", {6, 1}, "F32", counting(6)));
@@ -319,7 +319,7 @@ struct NamePair {
   std::string in_checkpoint;
 };
 
-// As GGUF's converters name what these families have and others have not.
+// These are the names in GGUF's converters for tensors that only these families have.
 TEST_F(GgufCheckpointTest, KnowsTheTensorsOfEveryFamilyByBothNames) {
   const std::vector<NamePair> pairs = {
       {"llama", "output_norm", "model.norm"},

@@ -67,7 +67,7 @@ TEST(GgufFiles, NamesMissingWrongOrMisnamedParts) {
   folder.write("m-00003-of-00003.gguf", part(2, "a"));
   EXPECT_CONTAINS(error(first), "tensor a is in m-00001-of-00003.gguf too");
   folder.write("m-00003-of-00003.gguf", part(2, "c", 4));
-  EXPECT_EQ(GgufFiles(first).tensors().size(), 3U);  // the first part's count is what matters
+  EXPECT_EQ(GgufFiles(first).tensors().size(), 3U);  // the first part's count is used
   folder.write("m-00001-of-00003.gguf", part(0, "a", 4));
   EXPECT_CONTAINS(error(first), "have 3 tensors together, expected 4");
   EXPECT_CONTAINS(error(folder.write("other.gguf", part(0, "a"))),

@@ -175,7 +175,7 @@ TEST(GgufHeader, ChecksTheAlignment) {
   EXPECT_EQ(parse(file).tensors.front().bytes.end, file.size());
 }
 
-// Whatever the damage: an error, or a header whose tensors are within the file.
+// Any damage gives an error, or a header whose tensors are within the file.
 TEST(GgufHeader, SurvivesEveryTruncationAndManyRandomDamages) {
   const std::string whole = GgufBuilder()
                                 .text("general.architecture", "llama")

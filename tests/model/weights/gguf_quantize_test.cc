@@ -89,14 +89,14 @@ TEST(GgufQuantize, KnowsAllTypesThatCanBeReadWithElementsOfTheirOwnBits) {
   }
 }
 
-// Rounding to nearest with the scale, and offset, at which the levels just span each group: elements, group
+// Rounds to nearest with the scale and offset at which the levels just span each group: elements, group
 // scales and offsets are rounded once, halves not at all.
 struct Naive {
   std::string_view type;
   std::size_t group;
   int levels;
   bool has_offsets;
-  int scales;  // the highest
+  int scales;  // largest scale
 };
 constexpr Naive kNaive[] = {{"Q2_K", 16, 4, true, 15},
                             {"Q3_K", 16, 8, false, 31},
@@ -151,7 +151,7 @@ TEST(GgufQuantize, KeepsZeros) {
   }
 }
 
-// Rows that a search could stumble over: its result is finite, and not worse than zeros would be.
+// For unusual rows, the search's result is finite, and not worse than zeros.
 TEST(GgufQuantize, CopesWithUnusualRows) {
   const std::vector<std::pair<std::string, std::function<float(std::size_t)>>> rows = {
       {"one value", [](std::size_t) { return 0.7F; }},

@@ -23,7 +23,8 @@ constexpr GroupFormat kFormats[] = {GroupFormat::awq,          GroupFormat::gptq
                                     GroupFormat::gptq_v2,      GroupFormat::packed,
                                     GroupFormat::packed_zeros, GroupFormat::packed_int8_zeros};
 
-// The first of them are positive, so that zero points are 0, and then negative, so that they are 15.
+// The first values are positive, so their zero points are 0. The next ones are negative, so their zero points
+// are 15.
 std::vector<float> random_values(std::size_t size) {
   reference::Random random(size);
   std::vector<float> values(size);
@@ -58,7 +59,7 @@ std::vector<Case> cases() {
     for (const bool bf16 : {false, true}) {
       for (const std::size_t group : {32U, 64U, 128U, 256U}) all.push_back({format, 1024, group, bf16});
       all.push_back({format, 1024, 512, bf16});
-      all.push_back({format, 480, 480, bf16});  // a group a row, and no whole super-block
+      all.push_back({format, 480, 480, bf16});  // a group per row, and no whole super-block
       all.push_back({format, 384, 128, bf16});
     }
   }
@@ -67,7 +68,7 @@ std::vector<Case> cases() {
 
 constexpr std::size_t kRows = 40;
 
-// Whole rows, and columns that begin and end within groups; rows that begin within a word.
+// Covers whole rows, columns that begin and end within groups, and rows that begin within a word.
 TEST(GroupCheckpoint, HoldsTheFormatsValuesBitForBit) {
   for (const auto& [format, columns, group, bf16] : cases()) {
     SCOPED_TRACE(testing::Message() << name_of(format) << ", groups of " << group << ", bf16 " << bf16);
@@ -179,7 +180,8 @@ TEST(GroupCheckpoint, MultipliesF8ByTheScaleOfItsBlock) {
   EXPECT_TRUE(source->unread().empty());
 }
 
-// Powers of two by their exponents, in blocks and, as MXFP8, in groups of 32; the ends of their range, too.
+// Scales are powers of two, stored as exponents: in blocks, and in groups of 32 like MXFP8. Includes the ends
+// of their range.
 TEST(GroupCheckpoint, TakesExponentsForScalesOfF8) {
   const auto expect = [](const std::string& type, std::size_t block_rows, std::size_t block_columns,
                          const std::vector<std::size_t>& shape) {
@@ -202,7 +204,7 @@ TEST(GroupCheckpoint, TakesExponentsForScalesOfF8) {
             (std::vector<float>{0x1p-127F, 0x1p-126F, 0x1p127F}));
 }
 
-// With one scale, with one for every row, and with blocks, whose scales have four dimensions.
+// Covers one scale, a scale per row, and blocks, whose scales have four dimensions.
 TEST(GroupCheckpoint, ReadsModelOptsFiles) {
   const auto expect = [](const nlohmann::json& config, std::size_t block_rows, std::size_t block_columns,
                          const std::vector<std::size_t>& shape) {
@@ -286,7 +288,7 @@ TEST(GroupCheckpoint, WantsScalesForF8) {
                   "w_scale_inv has the type F64, expected F32 F16 BF16 F8_E8M0 U8");
 }
 
-// Scales of activations are for programs that quantize these, too.
+// Scales of activations are for programs that also quantize activations.
 TEST(GroupCheckpoint, LeavesScalesOfActivationsAside) {
   const std::vector<TestTensor> tensors = {
       {"w.weight", "F8_E4M3", {2, 2}, "1234"},     {"w.weight_scale", "F32", {}, "1234"},

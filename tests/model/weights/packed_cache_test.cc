@@ -23,7 +23,7 @@ std::span<std::byte> bytes_of(std::vector<std::uint32_t>& values) {
   return std::as_writable_bytes(std::span(values));
 }
 
-// More than a chunk, a few bytes, none.
+// More than a chunk, a few bytes, and none.
 const std::vector<std::size_t> kSizes = {3'000'000, 7, 0, 1'100'000};
 
 std::vector<std::uint32_t> values_of(std::size_t record) {
@@ -43,7 +43,7 @@ std::string write_all(PackedCache& cache) {
   return cache.finish();
 }
 
-// Throws as PackedCache::read does.
+// Throws like PackedCache::read.
 void expect_all(PackedCache& cache) {
   for (std::size_t record = 0; record < kSizes.size(); ++record) {
     std::vector<std::uint32_t> values(kSizes[record]);

@@ -11,7 +11,7 @@ namespace {
 TEST(Printable, HasNoControlCharacters) {
   EXPECT_EQ(printable("a\x1b[2J\r\n\tb\x7f"), "a?[2J???b?");
   EXPECT_EQ(printable(std::string("\0", 1)), "?");
-  // U+009B begins a command of a terminal as ESC [ does; U+00A0 is a space.
+  // U+009B begins a terminal command like ESC [ does. U+00A0 is a space.
   EXPECT_EQ(printable("a\u0080\u009b2J\u00a0"), "a??2J\u00a0");
   EXPECT_EQ(printable("caf\u00e9 \u4f60 \u0099\u00c2"), "caf\u00e9 \u4f60 ?\u00c2");
   // These characters reverse text, so that "exe.txt" looks like "txt.exe".

@@ -1,4 +1,4 @@
-// Every field of quantization_config is honoured, has no effect, or is refused by name.
+// Every field of quantization_config is supported, has no effect, or is rejected by name.
 #include "model/weights/quantized/quantization_fields.h"
 
 #include "model/weights/quantized/group_quantization.h"
@@ -126,7 +126,7 @@ TEST(QuantizationFields, AreKnownForEveryTool) {
   for (const auto& [source, members] : kPublished) EXPECT_NO_THROW(read(json::parse(members))) << source;
 }
 
-// Null says nothing.
+// Null has no effect.
 void expect_unknown_refused(const json& settings, const std::string& place) {
   const std::string pointer = place + "/unheard_of";
   std::string name = pointer.substr(1);

@@ -46,7 +46,7 @@ json compressed(const json& weights, const std::string& format) {
           {"config_groups", {{"group_0", {{"targets", {"Linear"}}, {"weights", weights}}}}}};
 }
 
-// As the tools' own files have it.
+// The settings are from the tools' own files.
 TEST(QuantizedLayers, AreKnownOfEveryMethodThatCanBeRead) {
   const std::pair<json, std::string> cases[] = {
       {{{"quant_method", "awq"}, {"bits", 4}, {"group_size", 128}, {"version", "gemm"}},
@@ -232,7 +232,7 @@ TEST(QuantizedLayers, AreTheLayersInTheListsOfModules) {
   }
 }
 
-// As nvidia/Qwen3.6-35B-A3B-NVFP4 has them. The lists are in config.json or in ModelOpt's own file.
+// The lists are nvidia/Qwen3.6-35B-A3B-NVFP4's, in config.json or in ModelOpt's own file.
 TEST(QuantizedLayers, AreReadFromListsOfMixedPrecision) {
   const json lists = {
       {"quant_algo", "MIXED_PRECISION"},

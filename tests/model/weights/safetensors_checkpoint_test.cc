@@ -25,7 +25,7 @@ using test::TemporaryDirectory;
 using test::TestTensor;
 using Names = std::vector<std::string>;
 
-// A checkpoint of one file, in a directory of its own.
+// A checkpoint with one file in its own directory.
 class OneFile {
  public:
   explicit OneFile(const std::vector<TestTensor>& tensors) {
@@ -77,10 +77,9 @@ TEST(SafetensorsCheckpoint, SlicesEqualThePartsOfTheWhole) {
   } types[] = {{"F32", DType::f32}, {"F16", DType::f16}, {"BF16", DType::bf16}};
   for (int trial = 0; trial < 60; ++trial) {
     const auto [type_name, type] = types[trial % 3];
-    // Rows are of both kinds: those that are copied, and those too short for it.
+    // Covers rows that are copied, and rows too short for that.
     const MatrixShape shape{1 + random() % 20, 1 + random() % 700};
-    // Random bytes: subnormals, infinities and NaNs are among them. The tensor before makes the data
-    // unaligned.
+    // Random bytes include subnormals, infinities and NaNs. The preceding tensor makes the data unaligned.
     std::string bytes(shape.size() * size_of(type), '\0');
     for (char& byte : bytes) byte = static_cast<char>(random());
     const OneFile checkpoint(
@@ -312,7 +311,7 @@ TEST(SafetensorsCheckpoint, RefusesAnIndexThatIsWrong) {
   EXPECT_CONTAINS(open_error(directory), "2.safetensors: tensor c is not in this file");
 }
 
-// Files that were saved over others, of which the index tells what still counts.
+// The files were saved over others. The index names the tensors that still count.
 TEST(SafetensorsCheckpoint, HasOfATensorInTwoFilesTheOneThatTheIndexNames) {
   const TemporaryDirectory directory;
   const TestTensor one{"a", "F32", {1}, test::bytes_of<float>({1})};

@@ -22,12 +22,12 @@ std::string error_in(const std::string& file) {
   return error_of<CheckpointError>([&] { parse(file); });
 }
 
-// The error of a file with one tensor "t" of these fields, and `data_size` bytes of data.
+// Returns the error of a file with one tensor "t" with these fields, and `data_size` bytes of data.
 std::string error_in_tensor(const std::string& fields, std::size_t data_size = 8) {
   return error_in(file_with_header("{\"t\":{" + fields + "}}", std::string(data_size, '\0')));
 }
 
-// A file of two tensors, "a" and "b", each of four bytes, with these offsets.
+// Returns a file with two tensors, "a" and "b", of four bytes each, with these offsets.
 std::string two_tensors(const std::string& offsets_a, const std::string& offsets_b, std::size_t data_size) {
   const std::string common = R"("dtype":"F32","shape":[1],"data_offsets":)";
   const std::string header = "{\"a\":{" + common + offsets_a + "},\"b\":{" + common + offsets_b + "}}";

@@ -38,7 +38,7 @@ TEST(StrictJson, RefusesAKeyThatAnObjectHasTwice) {
             "an object has the key a twice");
 }
 
-// Keys that begin alike, whose bytes are negative as chars, and with zeros, as in vocabularies.
+// Keys with equal beginnings, with bytes that are negative as chars, and with zeros, as in vocabularies.
 TEST(StrictJson, DistinguishesTheKeysOfALargeObject) {
   std::vector<std::string> keys = {"",       "a",     std::string("a\0", 2), std::string("a\0\0b", 4),
                                    "\u007f", "\u00e9"};
@@ -91,7 +91,7 @@ TEST(PythonJson, KeepsTextsThatLookLikeNumbers) {
             json::parse(R"({"NaN":"NaN","a":["\\","-Infinity",-1,"Infinity"],"b":"NaN"})"));
 }
 
-// Before, such an object of 20 MB took hours.
+// Such an object of 20 MB used to take hours.
 TEST(PythonJson, DropsRepeatedKeysInLinearTime) {
   constexpr int kKeys = 100'000;
   std::string text = "{";

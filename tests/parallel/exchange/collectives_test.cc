@@ -13,7 +13,7 @@
 namespace tp {
 namespace {
 
-// The addend of a rank: every rank can make every rank's.
+// Returns the addend of a rank. Every rank can compute every rank's addend.
 std::vector<float> addend_of(std::size_t rank, std::size_t size) {
   reference::Random random(1000 + rank);
   return random.numbers(size);
@@ -36,7 +36,7 @@ TEST(AllReduce, IsTheSumOfAllRanksAddends) {
   }
 }
 
-// Ranks that disagree in the last bit would drift apart: the residual stream must be equal everywhere.
+// Ranks that differ in the last bit would diverge, so the residual stream must be equal everywhere.
 TEST(AllReduce, GivesEveryRankTheSameBits) {
   Communicator& comm = test::world();
   for (const std::size_t size : {1U, 7U, 1000U, 70000U}) {
@@ -48,7 +48,7 @@ TEST(AllReduce, GivesEveryRankTheSameBits) {
   }
 }
 
-// Sizes of one piece, of several, and of what threads share.
+// Covers sizes of one piece, of several, and sizes that threads share.
 TEST(AddAllReduced, AddsWhatAllReduceGivesBitForBit) {
   Communicator& comm = test::world();
   for (const std::size_t rows : {0U, 1U, 5U, 300U, 9000U}) {

@@ -96,7 +96,7 @@ TEST(CommunicationThread, PassesOnAnErrorAndExecutesNothingAfterIt) {
   EXPECT_EQ(order, "ab");
 }
 
-// This rank's addend of the sum `number`.
+// Returns this rank's addend of the sum `number`.
 std::vector<float> addend(std::size_t rank, std::size_t number, std::size_t size) {
   std::vector<float> values;
   for (std::size_t i = 0; i < size; ++i)
@@ -113,7 +113,7 @@ std::vector<float> expected_sum(std::size_t ranks, std::size_t number, std::size
   return sum;
 }
 
-// Makes a sum, and says whether it is right.
+// Computes a sum and returns whether it is correct.
 bool sums_rightly(Communicator& comm, std::size_t number, std::size_t size) {
   std::vector<float> values = addend(comm.rank(), number, size);
   all_reduce(comm, PartialSum(TensorView<float>(values.data(), 1, size)));
@@ -136,7 +136,8 @@ TEST(Overlap, GivesTheSumsOfBothOfAnySize) {
   EXPECT_EQ(comm.stats().all_reduce_seconds.size(), 30U);
 }
 
-// The first is always ahead: what it leaves between two sums is there when the second comes to that place.
+// The first computation is always ahead: its values between two sums are available when the second gets
+// there.
 TEST(Overlap, TakesTurnsAtEverySum) {
   Communicator& comm = test::world();
   std::string order;
@@ -206,7 +207,7 @@ TEST(Overlap, EndsBothWhenEitherFailsAndLeavesTheRanksTogether) {
   }
 }
 
-// The communication thread is held up until the second computes.
+// The communication thread is blocked until the second computation runs.
 TEST(Overlap, RecordsASumAlongsideConcurrentComputation) {
   Communicator& comm = test::world();
   comm.tracer().start();
@@ -242,7 +243,7 @@ TEST(Overlap, RecordsASumAlongsideConcurrentComputation) {
   EXPECT_GE(waits[0].begin, computed[0].end);
 }
 
-// A picture shows one row for a rank, where spans can only follow each other or contain each other.
+// A trace shows one row per rank, in which spans must follow or contain each other.
 TEST(Overlap, InterruptsSpansWhileTheOtherComputationGoesOn) {
   Communicator& comm = test::world();
   comm.tracer().start();

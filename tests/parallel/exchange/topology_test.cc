@@ -34,7 +34,7 @@ Placement ranks_on(const Groups& hosts) {
 
 TEST(DivideIntoStages, GivesEachHostsRanksToOneStage) {
   EXPECT_EQ(divide_into_stages(ranks_on({{0, 1}, {2, 3}}), 2), (Groups{{0, 1}, {2, 3}}));
-  // As mpirun --map-by node numbers them.
+  // mpirun --map-by node numbers ranks like this.
   EXPECT_EQ(divide_into_stages(ranks_on({{0, 2}, {1, 3}}), 2), (Groups{{0, 2}, {1, 3}}));
   EXPECT_EQ(divide_into_stages(ranks_on({{0, 1}, {2, 3}}), 4), (Groups{{0}, {1}, {2}, {3}}));
   EXPECT_EQ(divide_into_stages(ranks_on({{0, 1}, {2, 3}}), 1), (Groups{{0, 1, 2, 3}}));

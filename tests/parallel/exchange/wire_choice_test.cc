@@ -1,4 +1,4 @@
-// The choice of how sums cross the wire, on networks with a clock of their own.
+// The choice of ways between hosts, on imitated networks with their own clock.
 #include "parallel/exchange/wire_choice.h"
 
 #include <cmath>
@@ -8,12 +8,12 @@
 namespace tp {
 namespace {
 
-// Sums take what their messages and bytes do; before and after each, hosts exchange a short message.
+// A sum takes the time of its messages and bytes. Hosts exchange a short message before and after each.
 struct Network {
   double latency = 0.0;  // seconds
   double rate = 0.0;     // bytes per second
   double hosts = 4.0;
-  double message = 0.0;  // seconds that each further one takes
+  double message = 0.0;  // seconds for each further message
   std::vector<WireWay> ways = {WireWay::one_shot, WireWay::two_shot};
   double elapsed = 0.0;
   std::size_t trials = 0;

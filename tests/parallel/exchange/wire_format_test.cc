@@ -1,4 +1,4 @@
-// Values as they are sent between hosts.
+// Values in the format between hosts.
 #include "parallel/exchange/wire_format.h"
 
 #include "tests/reference/random.h"
@@ -36,7 +36,7 @@ TEST(WireFormat, HasTheStatedSize) {
 }
 
 TEST(WireFormat, Bf16RoundsToTheNearestAndTiesToEven) {
-  const float step = std::ldexp(1.0F, -7);  // between the bf16 from 1 on
+  const float step = std::ldexp(1.0F, -7);  // step between bf16 numbers from 1 on
   EXPECT_EQ(sent(WireType::bf16,
                  {1.0F + step / 2, 1.0F + 1.5F * step, 1.0F + 0.51F * step, -1.0F - 0.49F * step, 0.0F}),
             (std::vector<float>{1.0F, 1.0F + 2 * step, 1.0F + step, -1.0F, 0.0F}));
@@ -63,7 +63,7 @@ TEST(WireFormat, Int8ErrsByHalfAStepOfItsGroupAtMost) {
   }
 }
 
-// So that a sum that has been rounded is sent on without another rounding.
+// A rounded sum can be sent on without another rounding.
 TEST(WireFormat, Int8KeepsZerosAndRoundedValues) {
   std::vector<float> values(64, 0.0F);
   for (std::size_t i = 0; i < 32; ++i) values[i] = 0.5F * static_cast<float>(static_cast<int>(i) * 8 - 127);

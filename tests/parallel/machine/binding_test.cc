@@ -22,7 +22,8 @@ class WiderBinding : public testing::Test {
   }
   ~WiderBinding() override { hwloc_topology_destroy(topology_); }
 
-  // For rank `tp` bound to some processors by a launcher that may use others, both lists as "0-3,7".
+  // Returns the cores for rank `tp`, which is bound to some processors by a launcher that may use others.
+  // Both lists have the form "0-3,7".
   std::vector<Core> wider(const char* bound, const char* available, TpRank tp) const {
     const ProcessorSet bound_set(hwloc_bitmap_alloc());
     const ProcessorSet available_set(hwloc_bitmap_alloc());

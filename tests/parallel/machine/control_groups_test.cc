@@ -9,7 +9,7 @@
 namespace tp {
 namespace {
 
-// A file system with proc and sys as a process in control groups finds them.
+// A file system with proc and sys, as seen by a process in control groups.
 class Host {
  public:
   void write(const std::string& path, const std::string& text) const {

@@ -12,7 +12,7 @@ namespace {
 
 using Masks = std::vector<std::string>;
 
-// The cores that ranks may use with masks such as "0-3,7", on a machine that hwloc makes up.
+// Returns the cores of ranks with masks such as "0-3,7", on a synthetic machine of hwloc.
 std::vector<CoreSet> core_sets(const char* machine, const Masks& masks) {
   hwloc_topology_t topology = nullptr;
   hwloc_topology_init(&topology);

@@ -7,7 +7,7 @@
 namespace tp {
 namespace {
 
-// A machine that hwloc makes up: "pack:2 numa:1 core:4 pu:2".
+// A synthetic machine of hwloc: "pack:2 numa:1 core:4 pu:2".
 class Machine {
  public:
   explicit Machine(const char* description) {
@@ -19,7 +19,7 @@ class Machine {
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
-  // Its cores, or those of them that a list such as "0-3,7" of processors allows.
+  // Returns the machine's cores, or the cores in a list of processors such as "0-3,7".
   std::vector<NumaDomain> domains(const char* processors = nullptr) const {
     const ProcessorSet set(hwloc_bitmap_dup(hwloc_topology_get_topology_cpuset(topology_)));
     if (processors != nullptr) hwloc_bitmap_list_sscanf(set.get(), processors);
@@ -36,7 +36,7 @@ std::vector<std::size_t> sizes(const std::vector<NumaDomain>& domains) {
   return sizes;
 }
 
-// How many cores of each domain a rank gets.
+// Returns how many cores of each domain a rank gets.
 std::vector<std::size_t> cores_by_domain(const std::vector<NumaDomain>& domains, TpRank tp) {
   const std::vector<Core> share = share_of_cores(domains, tp);
   const std::set<Core> mine(share.begin(), share.end());

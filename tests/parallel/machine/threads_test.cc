@@ -55,7 +55,7 @@ std::vector<int> allowed() {
   return processors;
 }
 
-// Cores of this process, which other tests have not limited.
+// Returns the cores of this process, which other tests have not limited.
 std::size_t own_cores() {
   static const std::size_t cores = found_after({}).ranks.at(0).cores;
   return cores;
@@ -74,7 +74,7 @@ struct Row {
   std::string notice = kNoNotice;
 };
 
-// Also expects that there is no notice if the row has none.
+// Also expects no notice if the row has none.
 void expect_rows(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     SCOPED_TRACE(fmt::format("{}", fmt::join(row.launcher, " ")));
@@ -103,7 +103,7 @@ TEST(SlurmFence, IsMentionedIfRanksOnSeveralNodesDoNotWait) {
   expect_contains(notices({"SLURM_PMIX_FENCE=tree"}), advice);
   EXPECT_EQ(notices({"SLURM_PMIX_FENCE=ring"}), "");
   EXPECT_EQ(notices({"SLURM_STEP_NUM_NODES=1"}), "");
-  EXPECT_EQ(notices({"PMIX_RANK="}), "");  // PMI-2 has another barrier
+  EXPECT_EQ(notices({"PMIX_RANK="}), "");  // PMI-2 has a different barrier
   EXPECT_EQ(notices({"SLURM_STEP_ID="}), "");
   EXPECT_EQ(notices({"OMPI_COMM_WORLD_SIZE=1"}), "");
 }

@@ -10,7 +10,7 @@
 namespace tp {
 namespace {
 
-// The bytes of a slice that are in row `row` of the whole matrix, relative to the start of the tensor's data.
+// Returns the bytes of a slice in row `row` of the whole matrix, relative to the start of the tensor's data.
 Range bytes_of_row(MatrixShape shape, const TensorSlice& slice, std::size_t row, DType type) {
   const std::size_t first = row * shape.columns;
   return {(first + slice.columns.begin) * size_of(type), (first + slice.columns.end) * size_of(type)};
