@@ -69,7 +69,7 @@ TEST(Access, ComparesKeysAsAWhole) {
   EXPECT_FALSE(equal_in_constant_time("abc", ""));
 }
 
-// A web page can have its own name resolved to this machine.
+// A web page can make its own name resolve to this machine.
 TEST(Access, RejectsForeignHostNames) {
   const Access access({.hosts = {"gpu.example.com"}});
   for (const char* own : {"localhost", "localhost:8080", "LOCALHOST", "127.0.0.1:1", "[::1]:8080",

@@ -1,4 +1,4 @@
-// The bodies of requests to the server, good ones and bad ones.
+// Bodies of requests to the server, valid and invalid.
 
 #include "runtime/api/api_call.h"
 
@@ -28,7 +28,7 @@ ApiCall completion(const std::string& members) {
   return read_openai_call(parse_body("{" + members + "}"), Form::text_completion);
 }
 
-// The error that a body is refused with.
+// Returns the error for a rejected body.
 ApiError error_of(const std::function<void()>& read) {
   try {
     read();
@@ -277,7 +277,7 @@ TEST(ApiCall, PutsItemsOfResponsesTogetherToMessages) {
   EXPECT_NE(call.warnings.front().find("image_generation_call"), std::string::npos);
 }
 
-// A client may write what it likes as a type.
+// A client may write anything as a type.
 TEST(ApiCall, WarningsAreFitForALog) {
   const ApiCall call = read_responses_call(
       parse_body(R"({"input": "a", "tools": [{"type": "x\ny`\u001b[0m)" + std::string(500, 'z') + R"("}]})"));

@@ -114,7 +114,7 @@ TEST(OpenAIBatchLine, TakesAPromptInAllItsForms) {
   EXPECT_EQ(completion({{"prompt", {1, 2}}}).ids, (std::vector<TokenId>{1, 2}));
   EXPECT_EQ(completion({{"prompt", {{1, 2}}}}).ids, (std::vector<TokenId>{1, 2}));
   EXPECT_CONTAINS(completion({{"prompt", {"One", "Two"}}}).error, "`prompt`: expected one prompt, found 2");
-  // The address may be left out.
+  // The address is optional.
   EXPECT_EQ(read({{"custom_id", "a"}, {"body", {{"prompt", "x"}}}}).facts.form, Form::text_completion);
   EXPECT_EQ(read({{"custom_id", "a"}, {"body", {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}}}})
                 .facts.form,

@@ -1,6 +1,6 @@
-// Random operations on a block manager whose blocks are really written to. What a position of the cache holds
-// depends on all tokens up to it, so the model stores the whole beginning of the text in every position, and
-// looks whether a sequence still finds its own text there.
+// Random operations on a block manager with real contents. A cache position depends on all tokens up to it,
+// so the model stores the whole beginning of the text at every position, and checks that a sequence still
+// finds its own text there.
 #include "runtime/cache/block_manager.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct ModelCase {
   BlockOwners owners = {};
 };
 
-// For GoogleTest, which otherwise prints bytes.
+// Prevents GoogleTest from printing bytes.
 void PrintTo(const ModelCase& c, std::ostream* stream) { *stream << c.name; }
 
 class TestedModel {
@@ -289,7 +289,7 @@ TEST_P(BlockManagerModel, EverySequenceAlwaysFindsItsOwnText) {
     ASSERT_FALSE(HasFailure()) << "operation " << i;
   }
   model.end_all();
-  // The cases are such that these do occur; otherwise the test would show less than its name says.
+  // The test is meaningful only if these cases occur.
   EXPECT_GT(model.tokens_found(), 100U);
   EXPECT_GT(model.refusals(), 10U);
   EXPECT_GT(model.blocks_lent(), 100U);

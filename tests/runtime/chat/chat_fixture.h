@@ -1,4 +1,4 @@
-// Chat templates of published models, and calls as they write them.
+// Chat templates of published models, and calls in their notations.
 #pragma once
 
 #include "model/chat/chat_template.h"
@@ -16,11 +16,11 @@ namespace tp::test {
 
 using Json = nlohmann::ordered_json;
 
-// Whether the templates of published models are there.
+// Whether the templates of published models are available.
 inline bool has_published_templates() { return std::filesystem::exists(TP_SHARED_FIXTURES "/chat"); }
 
-// Short templates that write calls like those of published models, and templates of published models if they
-// are there.
+// Returns short templates that write calls like published models, and templates of published models, if
+// available.
 inline std::vector<std::filesystem::path> chat_fixtures() {
   std::vector<std::filesystem::path> files;
   for (const std::filesystem::path folder : {TP_SHARED_FIXTURES "/chat", TP_TEST_DATA "/chat"}) {
@@ -30,7 +30,7 @@ inline std::vector<std::filesystem::path> chat_fixtures() {
   return files;
 }
 
-// Names and arguments of calls; the second has what is hard to read.
+// Names and arguments of calls. The second call is hard to read.
 inline const Json kTools = Json::parse(R"([
   {"type": "function", "function": {"name": "get_weather", "description": "The weather of a city",
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}}},
@@ -53,7 +53,7 @@ inline Json assistant_with(const Json& calls) {
   Json list = Json::array();
   for (const Json& call : calls) {
     const Json function = {{"name", call.at(0)},
-                           {"arguments", call.at(1).dump()}};  // a text, as clients send it
+                           {"arguments", call.at(1).dump()}};  // as a text, like in clients' requests
     list.push_back({{"id", "abcdefghi"}, {"type", "function"}, {"function", function}});
   }
   return {{"role", "assistant"}, {"content", nullptr}, {"tool_calls", list}};
@@ -92,7 +92,7 @@ struct ChatFixture {
 inline std::string answer_of(const ChatFixture& fixture, const Json& calls) {
   const std::string prompt = fixture.render(Json::array({user()}), true);
   const std::string whole = fixture.render(Json::array({user(), assistant_with(calls)}), false);
-  // A prompt may end with more than an answer begins with, such as a new line or <think>.
+  // A prompt may end with more text than an answer begins with, such as a newline or <think>.
   std::size_t same = 0;
   while (same < prompt.size() && same < whole.size() && prompt[same] == whole[same]) ++same;
   // <think> and the markers of calls begin alike.

@@ -1,4 +1,4 @@
-// GBNF against a recognizer that tries everything.
+// Compares GBNF with a recognizer that tries everything.
 #include "tests/runtime/constraint/text_matcher.h"
 #include "tp/error.h"
 
@@ -16,7 +16,7 @@ namespace {
 // A grammar of rules r0, r1, ..., whose alternatives are lists of symbols: letters, or digits for rules.
 using Rules = std::vector<std::vector<std::string>>;
 
-// All places where a rule that begins at `begin` can end, by iteration to the fixed point.
+// Finds all ends of a rule that begins at `begin`, by iteration to the fixed point.
 class NaiveRecognizer {
  public:
   NaiveRecognizer(const Rules& rules, std::string text) : rules_(rules), text_(std::move(text)) {}
@@ -74,7 +74,7 @@ std::string gbnf_of(const Rules& rules) {
   return text;
 }
 
-// Left recursion, ambiguity, rules that derive the empty text in circles: whatever comes.
+// Random rules include left recursion, ambiguity, and circular rules for the empty text.
 TEST(Gbnf, MatchesANaiveRecognizer) {
   std::mt19937 random(1);
   const auto below = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
@@ -92,7 +92,7 @@ TEST(Gbnf, MatchesANaiveRecognizer) {
     std::unique_ptr<TextMatcher> matcher;
     try {
       matcher = std::make_unique<TextMatcher>(Constraint(Grammar{gbnf_of(rules)}));
-    } catch (const RequestError&) {  // it derives nothing
+    } catch (const RequestError&) {  // the grammar derives nothing
     }
     for (int i = 0; i < 30; ++i) {
       std::string text;
@@ -152,7 +152,7 @@ TEST(Gbnf, HasJsonSchemasRegularExpressionsAndTextsUpToAnother) {
   EXPECT_FALSE(derives("root ::= %without \"aab\"", "aaabb"));
 }
 
-// Against std::string::find, on texts of two letters in which beginnings overlap.
+// Compares with std::string::find on texts of two letters, in which beginnings overlap.
 TEST(Gbnf, FindsTheFirstOccurrenceOfATextAnywhere) {
   std::mt19937 random(2);
   const auto letters = [&](std::size_t longest) {

@@ -140,7 +140,7 @@ TEST(Lark, NamesUnsupportedSyntax) {
   }
 }
 
-// As Codex 0.171.0 sends it.
+// The grammar in Codex 0.171.0's requests.
 constexpr const char* kApplyPatch = R"(start: begin_patch hunk+ end_patch
 begin_patch: "*** Begin Patch" LF
 end_patch: "*** End Patch" LF?

@@ -1,5 +1,5 @@
 // Every keyword of JSON Schema (drafts 4 to 2020-12) and OpenAPI (3.0 and 3.1) for objects, arrays and
-// combined schemas, and all schemas that are refused, with the reason.
+// combined schemas, and all rejected schemas with the reason.
 #include "tests/runtime/constraint/keyword_rows.h"
 
 #include <string>
@@ -280,7 +280,7 @@ TEST(SchemaKeywords, ForCombinationsAreEnforced) {
   });
 }
 
-// Keywords that assert something which no automaton can hold an answer to, with the reason.
+// Keywords with assertions that no automaton can enforce, with the reason.
 TEST(SchemaKeywords, AreRejectedByNameIfUnsupported) {
   const std::vector<std::pair<const char*, const char*>> rows = {
       {R"({"type": "array", "uniqueItems": true, "items": {"type": "string"}})",

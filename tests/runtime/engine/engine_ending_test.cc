@@ -1,4 +1,4 @@
-// How continuations end: length, end-of-sequence tokens, stop texts, cancelling, the engine's own end.
+// Ends of continuations: length, end-of-sequence tokens, stop texts, cancellation, the engine's own end.
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 
@@ -93,7 +93,7 @@ TEST(Engine, EndsAtAnyOfTheGenerationConfigsEndOfSequenceTokens) {
     const ModelFolder folder(fixture);
     folder.write("generation_config.json", nlohmann::json{{"eos_token_id", ends}}.dump());
     run_engine(comm, {.model = folder.path()}, [&](Engine& engine) {
-      EXPECT_EQ(engine.info().eos_token_ids, ends);  // instead of the config's
+      EXPECT_EQ(engine.info().eos_token_ids, ends);  // replaces the config's tokens
       Request request = greedy_request(fixture.prompt, 16);
       request.ignore_eos = false;
       const Continuation found = run_alone(engine, request);
@@ -115,7 +115,7 @@ TEST(Engine, GivesTheTextOfItsTokens) {
   });
 }
 
-// A stop text of three letters begins or ends in the middle of a token of two.
+// A stop text of three letters begins or ends in the middle of a token of two letters.
 TEST(Engine, EndsBeforeAStopTextAtAnyPlaceInTheTokens) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
@@ -130,12 +130,12 @@ TEST(Engine, EndsBeforeAStopTextAtAnyPlaceInTheTokens) {
         const Continuation found = run_alone(engine, request);
         EXPECT_EQ(found.text, whole.substr(0, place)) << "stop text " << request.stop[1];
         EXPECT_EQ(found.reason, FinishReason::stop);
-        // The token with the last letter of the stop text is the last one.
+        // The last token contains the stop text's last letter.
         EXPECT_EQ(found.tokens, first(fixture.greedy, (place + size + 1) / 2));
       }
     }
     Request request = greedy_request(fixture.prompt, 16);
-    request.stop = {whole.substr(30) + "and more"};  // its beginning is held back until the end
+    request.stop = {whole.substr(30) + "and more"};  // the beginning is held back until the end
     EXPECT_EQ(run_alone(engine, request).text, whole);
   });
 }

@@ -19,7 +19,7 @@ using test::run_engine;
 using test::TemporaryDirectory;
 using test::TinyCheckpoint;
 
-// Every rank has a working directory of its own with the model in "model", as hosts have disks of their own.
+// Every rank has its own working directory with the model in "model", like hosts with separate disks.
 class OwnDirectory {
  public:
   OwnDirectory() : before_(std::filesystem::current_path()) {
@@ -34,7 +34,7 @@ class OwnDirectory {
   TemporaryDirectory directory_;
 };
 
-// The text with which opening "model" fails on this rank.
+// Returns the error when this rank opens "model".
 std::string refusal(Communicator& comm, EngineOptions options = {}) {
   options.model = "model";
   try {
@@ -45,7 +45,7 @@ std::string refusal(Communicator& comm, EngineOptions options = {}) {
   return "no error";
 }
 
-// Every rank makes the same checkpoint, and `damage` does something to it.
+// Every rank creates the same checkpoint, which `damage` then changes.
 std::string refusal_after(Communicator& comm, const std::function<void(TinyCheckpoint&)>& damage) {
   const OwnDirectory directory;
   TinyCheckpoint checkpoint;
@@ -59,7 +59,7 @@ TEST(EngineErrors, AreAbsentForASoundCheckpoint) {
   EXPECT_EQ(refusal_after(comm, [](TinyCheckpoint&) {}), "no error");
 }
 
-// The engine of a server refuses requests like this one, too.
+// A server's engine also rejects such requests.
 TEST(EngineErrors, SayWhyADecoderWithoutCausalAttentionGeneratesNoText) {
   const OwnDirectory directory;
   TinyCheckpoint checkpoint;
@@ -306,7 +306,7 @@ TEST(EngineErrors, EndOnlyTheFailedRequest) {
   });
 }
 
-// Products of large weights that are infinite: the request ends with an error, the engine goes on.
+// Products of large weights are infinite. The request ends with an error, and the engine continues.
 TEST(EngineErrors, EndOnlyTheRequestWithNanLogits) {
   Communicator& comm = test::world();
   const OwnDirectory directory;

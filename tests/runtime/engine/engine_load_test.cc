@@ -42,7 +42,7 @@ TEST(Engine, SleepsUntilAnotherThreadSubmits) {
   });
 }
 
-// Whatever chunks the time of a step leads to. All arithmetic is in f32.
+// The time limit leads to any chunks. All arithmetic is in f32.
 TEST(Engine, GivesTheSameTokensForAnyStepTimeLimit) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");

@@ -1,4 +1,4 @@
-// The numbers that the engine gives beside tokens.
+// The engine's numbers in addition to tokens.
 #include "tests/mpi_test.h"
 #include "tests/reference/diffusion_fixture.h"
 #include "tests/runtime/engine/engine_run.h"
@@ -55,7 +55,7 @@ TEST(EngineLogits, MatchTheFixtureForEveryPrefillChunk) {
   }
 }
 
-// Dream is a Qwen2 whose tokens attend to all of the prompt; the expected logits are its original code's.
+// Dream is a Qwen2 with bidirectional attention in the prompt. Its original code gives the expected logits.
 TEST(EngineLogits, MatchADiffusionModelForBidirectionalPrompts) {
   Communicator& comm = test::world();
   const reference::DiffusionFixture dream = reference::diffusion_fixture("dream");
@@ -117,7 +117,7 @@ TEST(EngineLogits, IncludeTheMostLikelyTokensOfAPrompt) {
 TEST(EngineLogits, CanBeAskedForAgainAndAgainAndBetweenRequests) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
-  // A cache that holds the sequence once: each call must give its blocks back.
+  // The cache holds the sequence once, so each call must free its blocks.
   run_engine(comm, {.model = fixture.folder, .block_size = 4, .cache_tokens = 56}, [&](Engine& engine) {
     const auto once = logits_of(engine, fixture.prompt);
     EXPECT_EQ(run_alone(engine, greedy_request(fixture.prompt, 16)).tokens, fixture.greedy);
@@ -192,7 +192,7 @@ TEST(EngineLogprobs, MatchTheFullDistributionForEveryKindOfSampling) {
         ASSERT_EQ(found.logprobs.size(), 12U);
         for (std::size_t i = 0; i < 12; ++i) {
           const std::vector<double> expected = log_softmax(rows[fixture.prompt.size() + i - 1]);
-          // The logits' own tolerance, and the sum's.
+          // Tolerance of the logits, plus the sum's.
           EXPECT_NEAR(found.logprobs[i], expected[static_cast<std::size_t>(found.tokens[i])],
                       2 * kLogitTolerance);
           ASSERT_EQ(found.top_logprobs[i].size(), 4U);

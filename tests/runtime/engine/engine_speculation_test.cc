@@ -1,5 +1,5 @@
-// Draft tokens change no text: whatever a request asks for, with them the engine says what it says without,
-// to the bit, at every number of ranks and with every kind of layers.
+// Draft tokens never change a text: for any request, the engine gives the same bits with and without them, on
+// any number of ranks and with every kind of layer.
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/speculation/speculated_requests.h"
@@ -82,7 +82,7 @@ TEST(EngineSpeculation, ChangesNoTextEvenWithoutSameBits) {
   });
 }
 
-// Measured steps also need states: instead of a cache, or beside it.
+// Measured steps also need states, instead of a cache or in addition to it.
 TEST(EngineSpeculation, ChangesNoTextWhileMeasuring) {
   for (const char* const model : {"llama-gqa", "nemotronh", "falconh1"}) {
     SCOPED_TRACE(model);
@@ -93,7 +93,7 @@ TEST(EngineSpeculation, ChangesNoTextWhileMeasuring) {
     const Continuations expected = plain_answers(options, requests);
     options.speculation = {.drafts = DraftKind::ngram};
     expect_no_change(options, requests, expected);
-    // A cache and steps that have no room for what is measured.
+    // The cache and the steps have no room for measurements.
     options.prefill_chunk = 3;
     options.cache_tokens = 120;
     expect_no_change(options, requests, expected);
@@ -117,7 +117,7 @@ TEST(EngineSpeculation, ChangesNoTextOfAPipeline) {
   }
 }
 
-// Guesses a known text, and every third token of it wrongly.
+// Drafts a known text, with every third token wrong.
 class KnownText : public DraftSource {
  public:
   explicit KnownText(std::vector<TokenId> text) : text_(std::move(text)) {}

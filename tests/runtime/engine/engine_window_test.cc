@@ -20,7 +20,7 @@ using test::run_engine;
 using test::Texts;
 using test::texts_of;
 
-// A fixture whose config.json has these fields too, without a tokenizer.
+// A fixture with additional fields in config.json, without a tokenizer.
 class ChangedFixture {
  public:
   ChangedFixture(const std::string& name, const nlohmann::json& fields)
@@ -42,13 +42,13 @@ class ChangedFixture {
   ModelFolder folder_;
 };
 
-// Every second layer, as Gemma 2 has them, and all, as Mistral's.
+// Gemma 2 has windows in every second layer, and Mistral in all layers.
 ChangedFixture gemma2() { return {"gemma2-bf16", nlohmann::json::object()}; }
 ChangedFixture mistral() {
   return {"llama-gqa", {{"architectures", {"MistralForCausalLM"}}, {"sliding_window", 11}}};
 }
 
-// Prompts longer than the window, some with a beginning in common.
+// Prompts longer than the window, some with a common beginning.
 std::vector<Request> long_requests(const ChangedFixture& model) {
   std::vector<Request> requests;
   for (const std::size_t length : {3U, 40U, 41U, 64U, 90U, 100U, 100U}) {
@@ -71,7 +71,7 @@ const std::vector<Setting> kSettings = {{512, 16, 4, 0}, {1, 16, 8, 0},   {3, 2,
 void expect_same_texts(Communicator& comm, const ChangedFixture& model,
                        const std::vector<Setting>& settings) {
   const std::vector<Request> requests = long_requests(model);
-  // Blocks that never leave the window, and nobody beside.
+  // In the reference, blocks never leave the window, and requests run by themselves.
   Texts expected;
   EngineOptions options = model.options();
   options.block_size = 256;
@@ -101,7 +101,7 @@ TEST(EngineWindow, GivesTheSameTokensIfAllLayersFreeBlocks) {
   expect_same_texts(test::world(), mistral(), kSettings);
 }
 
-// Blocks of different layers in the memory of released blocks, and a cache that never releases a block.
+// Compares blocks of different layers in released memory with a cache that never releases a block.
 TEST(EngineWindow, GivesTheSameTokensAfter20000TokensIfLayersDiffer) {
   if (test::world().size() > 2) GTEST_SKIP() << "long, and more ranks show nothing new";
   for (const char* const name : {"gemma4", "gemma4-e"}) {
@@ -117,7 +117,7 @@ TEST(EngineWindow, GivesTheSameTokensAfter20000TokensIfLayersDiffer) {
     run_engine(test::world(), options, [&](Engine& engine) {
       EXPECT_EQ(run_alone(engine, request).tokens, expected) << name;
       EXPECT_EQ(engine.status().used_blocks, 0U);
-      // The layers with windows need few blocks: 20480 / 16 blocks of the others, and some.
+      // Layers with windows need few blocks: 20480 / 16 blocks of the others, and some more.
       EXPECT_LT(engine.status().free_blocks, 2U * 20480 / 16);
     });
   }
@@ -135,7 +135,7 @@ TEST(EngineWindow, GeneratesATextThatIsLongerThanTheCache) {
   options.max_sequences = 1;
   run_engine(test::world(), options, [&](Engine& engine) {
     const LeaderStatus before = engine.status();
-    EXPECT_EQ(before.free_blocks, 6U);  // 10 tokens that a chunk's first one sees, and 8
+    EXPECT_EQ(before.free_blocks, 6U);  // a chunk's first token sees 10 tokens, and the chunk has 8
     EXPECT_EQ(run_alone(engine, request).tokens, expected);
     EXPECT_EQ(engine.status().preemptions, 0U);
   });

@@ -50,7 +50,7 @@ bool fits(const std::filesystem::path& folder) {
   return load_config(folder).num_attention_heads >= test::world().size();
 }
 
-// Qwen3-Reranker, as the converter writes it: rows of the embedding as a layer of their own, and no LM head.
+// Qwen3-Reranker in the converter's form: rows of the embedding as a separate layer, and no LM head.
 class Qwen3Reranker {
  public:
   Qwen3Reranker() : conversion_(fixture_, "qwen3") {
@@ -67,7 +67,7 @@ class Qwen3Reranker {
   const json& cases() const { return expected_.at("cases"); }
   GgufConversion& conversion() { return conversion_; }
 
-  // The layer for scores consists of the rows of these tokens.
+  // The score layer consists of these tokens' rows.
   void set_scores(const std::vector<std::size_t>& tokens) {
     const TensorValues table = conversion_.read("model.embed_tokens.weight");
     TensorValues scores{{tokens.size(), table.shape[1]}, {}};
@@ -77,7 +77,7 @@ class Qwen3Reranker {
     }
     conversion_.write("cls.output.weight", scores);
   }
-  // `change` adds metadata that is no number.
+  // `change` adds metadata that is not a number.
   std::filesystem::path write(const std::function<void(GgufBuilder&)>& change) const {
     GgufBuilder builder = conversion_.builder();
     change(builder);
@@ -187,7 +187,7 @@ TEST(GgufReranker, RejectsAnUnknownClassByItsHead) {
                   "has (pooling_type 4)");
 }
 
-// ModernBERT's fixture with a classifier's last layer, whose weights follow from the fixtures' formula.
+// ModernBERT's fixture with a classifier's last layer, whose weights follow the fixtures' formula.
 class ModernBertReranker {
  public:
   explicit ModernBertReranker(const char* pooling) {
@@ -241,7 +241,7 @@ class ModernBertReranker {
   TemporaryDirectory directory_;
 };
 
-// The head follows the mean of all states, unless the file names the first one.
+// The head follows the mean of all states, or the first state if the file names it.
 TEST(GgufReranker, GivesModernBertTheScoresOfTheCheckpoint) {
   const std::vector<std::vector<TokenId>> rows = {{2, 9, 30, 41, 52, 63, 74, 85, 96, 107, 118, 129, 3},
                                                   {2, 200, 150, 3}};
@@ -272,7 +272,7 @@ TEST(GgufReranker, RejectsAnotherPoolingOfModernBertByName) {
                   "classifier.pooling_type must be 1 (mean) or 2 (cls), found 3");
 }
 
-// A file of a model without windows has no key for them.
+// The file of a model without windows has no key for them.
 TEST(GgufReranker, AllowsModernBertWithoutWindows) {
   const ModernBertReranker model("mean");
   const auto windows_in = [&](bool has_windows) {

@@ -18,7 +18,7 @@ std::string error_of(const std::string& text) {
   return "";
 }
 
-// A list of models, of which each has a command.
+// A list of models, each with a command.
 std::string models(const std::string& members) {
   return R"({"models": [{"commands": [["a"]], )" + members + "}]}";
 }

@@ -1,4 +1,4 @@
-// The HTTP server over sockets, with clients that behave badly.
+// The HTTP server over sockets, with misbehaving clients.
 
 #include "runtime/http/http_server.h"
 
@@ -153,7 +153,7 @@ TEST(HttpServer, RejectsRequestsThatAreNotHttp) {
   }
 }
 
-// A proxy that believes one header and a server that believes the other see different requests.
+// A proxy that trusts one header and a server that trusts the other would see different requests.
 TEST(HttpServer, RefusesRequestsWithTwoLengths) {
   ServerUnderTest test;
   for (const char* headers : {"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
@@ -203,7 +203,7 @@ TEST(HttpServer, TakesTargetsWithTheirServer) {
   EXPECT_EQ(client.read().status, 400);
 }
 
-// Whether a method takes a body is for the handler to say.
+// The handler decides whether a method takes a body.
 TEST(HttpServer, ReadsBodiesOfAllMethods) {
   ServerUnderTest test;
   HttpClient client(test.port());

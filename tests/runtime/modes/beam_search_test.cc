@@ -1,4 +1,4 @@
-// Beam search by the engine against a naive one over whole rows of its logits.
+// Compares the engine's beam search with a naive one over whole rows of logits.
 #include "tests/reference/beam_search.h"
 
 #include "model/config/config.h"
@@ -30,7 +30,7 @@ std::vector<double> log_softmax(std::span<const float> logits) {
   return row;
 }
 
-// The last row behind a text, computed anew for every text.
+// Returns the last row after a text, computed anew for every text.
 reference::RowOf rows_of(Engine& engine, const Request& asked, const std::vector<TokenId>& banned) {
   return [&engine, asked, banned, known = std::map<std::vector<TokenId>, std::vector<double>>()](
              const std::vector<TokenId>& text) mutable {
@@ -203,7 +203,7 @@ TEST(BeamSearch, CanBeCancelled) {
     while (engine.has_work()) engine.step();
     EXPECT_TRUE(cancelled);
     EXPECT_EQ(events, 1U);
-    engine.cancel(id);  // nothing any more
+    engine.cancel(id);  // without effect now
     EXPECT_EQ(engine.status().used_blocks, 0U);
   });
 }

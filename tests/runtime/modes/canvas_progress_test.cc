@@ -1,4 +1,4 @@
-// Which proposals a pass over a canvas accepts, when a canvas ends, and how canvases become text.
+// Accepted proposals of a pass over a canvas, the end of a canvas, and the text of canvases.
 #include "runtime/modes/canvas_progress.h"
 
 #include "runtime/cache/soft_embeddings.h"
@@ -88,8 +88,7 @@ TEST(UnmaskedText, TurnsRandomCanvasesIntoTheMostProbableTokens) {
   EXPECT_EQ(tokens(), (std::vector<TokenId>{1, 2, 3, 200, 51, 52, 203}));
   EXPECT_TRUE(text.continues_block());
   EXPECT_EQ(text.unmasked_end(), 3U);
-  // After its last pass, a canvas becomes the most probable tokens, and no draw follows but the next
-  // canvas's.
+  // After its last pass, a canvas becomes the most probable tokens. The next draw is the next canvas's.
   text.unmask(proposals_of({2.0, 2.0, 2.0, 2.0}, 9));
   EXPECT_EQ(text.unmasked_end(), 7U);
   EXPECT_EQ(tokens(), (std::vector<TokenId>{1, 2, 3, 9, 9, 9, 9, 300, 301, 302, 303}));

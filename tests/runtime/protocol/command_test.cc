@@ -126,7 +126,7 @@ TEST(Command, RejectsUnknownKinds) {
   EXPECT_THROW(from_archive(to_archive(std::uint8_t{99}), received), CommError);
 }
 
-// 16 sequences that generate: the message that every token costs must fit into one broadcast.
+// 16 generating sequences: the message that every token costs must fit into one broadcast.
 TEST(Command, ForADecodingBatchFitsIntoOneMessage) {
   Forward forward;
   for (SequenceId id = 0; id < 16; ++id) {

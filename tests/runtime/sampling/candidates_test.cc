@@ -45,7 +45,7 @@ TEST(BestCandidates, AreTheFirstSortedCandidates) {
   std::mt19937 random(1);
   for (int repeat = 0; repeat < 300; ++repeat) {
     std::vector<Candidate> all(1 + random() % 1000);
-    const auto levels = 1 + random() % 50;  // few levels: many ties
+    const auto levels = 1 + random() % 50;  // few levels give many ties
     for (std::size_t i = 0; i < all.size(); ++i) {
       all[i] = {static_cast<TokenId>(i), static_cast<float>(random() % levels) - 10.0F};
     }
@@ -94,7 +94,7 @@ TEST(ExpSums, GiveTheWholesLogSumExpAndEntropyFromAnyParts) {
   }
 }
 
-// Also of a part that is so unlikely that its sum is rounded to 0, but not its part of the entropy.
+// Also tests a part that is so unlikely that its sum is rounded to 0, but not its share of the entropy.
 TEST(ExpSums, RelativeToTheRowsMaximumHaveTheSameBitsInAnyParts) {
   std::mt19937 random(3);
   std::normal_distribution<float> normal(0.0F, 4.0F);

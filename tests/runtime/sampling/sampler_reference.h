@@ -33,7 +33,7 @@ inline std::vector<double> penalised_logits(const SamplingCase& c) {
   return logits;
 }
 
-// The probability of every token to be chosen.
+// Returns the probability of every token to be chosen.
 inline std::vector<double> reference_probabilities(const SamplingCase& c) {
   const std::vector<double> logits = penalised_logits(c);
   std::vector<std::size_t> order(logits.size());
