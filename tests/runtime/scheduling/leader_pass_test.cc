@@ -1,4 +1,5 @@
-// Passes over a text that share keys and values: whose blocks are kept, for how long, and who waits for them.
+// Passes over a text that share keys and values: which blocks are kept, for how long, and which passes wait
+// for them.
 #include "runtime/scheduling/leader.h"
 #include "tests/runtime/scheduling/leader_run.h"
 
@@ -14,7 +15,7 @@ using test::prompt_of;
 
 constexpr RequestId kKey = 1000000;
 
-// A leader of texts that are computed as a whole, in blocks of 4 tokens.
+// A leader that computes each text as a whole, in blocks of 4 tokens.
 class Passes {
  public:
   explicit Passes(std::size_t blocks, std::size_t step_tokens = 64)
@@ -31,7 +32,7 @@ class Passes {
                 .generates = false},
                nullptr) {}
 
-  // Asks for a proposal at the last token.
+  // Adds a pass that proposes a token at the last position.
   RequestId add(std::size_t tokens, PassCache cache = {}, int priority = 0) {
     Request request;
     request.prompt = prompt_of(tokens);
@@ -116,7 +117,7 @@ TEST(Leader, ComputesAWholeTextTogetherWithAContinuingPass) {
   EXPECT_EQ(passes.used(), 0U);
 }
 
-// Before the next step is planned, which would find no room.
+// The blocks become free before the next step is planned. Otherwise that step would have no room.
 TEST(Leader, ReleasesTheBlocksThatACancelledPassWouldHaveContinuedIn) {
   Passes passes(5);
   passes.add(18, {.key = kKey, .tokens = 18});

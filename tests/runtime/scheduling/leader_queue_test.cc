@@ -37,8 +37,8 @@ TEST(LeaderQueue, AcceptsRequestsThatCanBeginAtOnceInAdditionToTheQueue) {
 
 TEST(LeaderQueue, RefusesMoreRequestsThanMayWait) {
   LeaderRun run(64, 4, with_queue(limits_of(16, 1), 2));
-  const RequestId first = run.add(prompt_of(4), 3, 5);  // one request, whatever it asks for
-  run.step();                                           // the first begins
+  const RequestId first = run.add(prompt_of(4), 3, 5);  // counts as one request despite its 5 samples
+  run.step();                                           // the first request begins
   run.add(prompt_of(4, 20), 3);
   EXPECT_EQ(run.leader.status().queued_requests, 1U);
   const RequestId third = run.add(prompt_of(4, 40), 3);
@@ -78,8 +78,8 @@ TEST(LeaderQueue, RefusesMorePromptTokensThanMayWait) {
   }
   EXPECT_EQ(run.leader.status().queued_prompt_tokens, 10U);
   run.run();
-  const RequestId longest = run.add(prompt_of(20), 3);     // begins at once
-  const RequestId longer = run.add(prompt_of(11, 40), 3);  // the only prompt that waits
+  const RequestId longest = run.add(prompt_of(20), 3);     // begins immediately
+  const RequestId longer = run.add(prompt_of(11, 40), 3);  // the only waiting prompt
   EXPECT_THROW(run.add(prompt_of(1, 60), 3), OverloadedError);
   run.run();
   EXPECT_EQ(run.told[longest].tokens[0], continuation(prompt_of(20), 3));
@@ -167,7 +167,7 @@ TEST(LeaderQueue, EstimatesWhenToTryAgainFromMeasuredRates) {
   for (TokenId i = 0; i < 3; ++i) run.add(prompt_of(50, 10 * i), 100);
   status = run.leader.status();
   EXPECT_EQ(status.queued_prompt_tokens, 150U);
-  // 150 tokens of prompts, and three times 21 to generate, as before.
+  // 15 s for 150 prompt tokens, and 31.5 s for 21 tokens each of 3 requests, the length of the last answer.
   EXPECT_NEAR(status.retry_after_seconds, 15.0 + 31.5, 1e-6);
   try {
     run.add(prompt_of(4), 1);
@@ -224,7 +224,7 @@ TEST(LeaderQueue, ReportsCachedTokensAtTheEnd) {
   EXPECT_EQ(std::get<RequestFinished>(*run.told[id].end).cached_tokens, 16U);
 }
 
-// In whatever state a request is, the next plan() ends it and its blocks are free.
+// In every state of a request, the next plan() ends it and frees its blocks.
 class LeaderCancel : public ::testing::Test {
  protected:
   void expect_cancelled(RequestId id) {
@@ -321,7 +321,7 @@ TEST_F(LeaderCancel, LeavesNoStateAfterStorms) {
   const LeaderStatus status = run.leader.status();
   EXPECT_EQ(status.queued_requests, 0U);
   EXPECT_EQ(status.queued_prompt_tokens, 0U);
-  run.add(prompt_of(4), 1);  // whose step tells the ranks of what has ended
+  run.add(prompt_of(4), 1);  // the next step tells the ranks which sequences have ended
   run.run();
   EXPECT_EQ(run.worker.sequences(), 1U) << "the ranks know others";
 }

@@ -37,7 +37,7 @@ TEST(Leader, ComputesAllOfASequenceAgainForEveryToken) {
   expect_all_free(run);
 }
 
-// More of them than a step has room for take turns, samples of one request too.
+// The sequences take turns, even samples of one request, because a step cannot recompute all of them.
 TEST(Leader, RecomputesSeveralSequencesInTheStepsThatTheyNeed) {
   LeaderRun run = recomputing(20);
   const RequestId first = run.add(prompt_of(6), 7, 2);

@@ -56,7 +56,7 @@ TEST(Leader, ScoresAPromptWhileRequestsRun) {
   expect_all_free(run);
 }
 
-// Runs a request after the request `before`, and returns how many tokens it computes.
+// Runs `before` and then `request`. Returns how many tokens `request` computes.
 std::size_t computed_after(const Request& before, const Request& request, std::size_t block_size = 4) {
   LeaderRun run(64, block_size, limits_of(64, 4));
   run.add(before);
@@ -75,25 +75,25 @@ TEST(Leader, UsesCachedTokensOnlyBeforeTheScoredOnes) {
   Request plain;
   plain.prompt = prompt;
   plain.max_tokens = 1;
-  // Nothing comes after the last token: it only has to be predicted.
+  // The prompt's last token is not computed: the one before it predicts it.
   EXPECT_EQ(computed_after(plain, scoring(prompt, 1)), 29U);
   EXPECT_EQ(computed_after(plain, scoring(prompt, 12)),
             29U - 8);  // the row of position 11 is in the third block
   EXPECT_EQ(computed_after(plain, scoring(prompt, 13)), 29U - 12);
-  EXPECT_EQ(computed_after(plain, scoring(prompt, 13, 3)), 30U - 12 + 2);  // and continues it
+  EXPECT_EQ(computed_after(plain, scoring(prompt, 13, 3)), 30U - 12 + 2);  // generates 3 tokens, too
 }
 
 TEST(Leader, ScoresACommonBeginningOnce) {
   const std::vector<TokenId> prompt = prompt_of(30);
   std::vector<TokenId> other = prompt;
   for (std::size_t i = 22; i < other.size(); ++i) other[i] = 150;
-  // Five blocks are equal. The token before the sixth is computed again with its block, to predict the next
-  // one.
+  // The prompts share five blocks. The last of them is computed again, because its last token predicts the
+  // first token of the sixth.
   EXPECT_EQ(computed_after(scoring(prompt, 1), scoring(other, 1)), 29U - 16);
   EXPECT_EQ(computed_after(scoring(prompt, 1), scoring(other, 7)), 29U - 16);
   EXPECT_EQ(computed_after(scoring(prompt, 1, 2), scoring(other, 1, 3)), 30U - 16 + 2);
   EXPECT_EQ(computed_after(scoring(prompt, 1), scoring(prompt, 1)), 29U - 24);
-  // Scores from token 6 on are those of the third block, and the second block's are not complete.
+  // Scores that start at token 6 are complete from the third block on, but not in the second block.
   EXPECT_EQ(computed_after(scoring(prompt, 6), scoring(other, 8)), 29U - 16);
   EXPECT_EQ(computed_after(scoring(prompt, 6), scoring(other, 6)), 29U - 4);
   EXPECT_EQ(computed_after(scoring(prompt, 1), scoring(other, 1), 1), 29U - 21) << "blocks of one token";
@@ -115,7 +115,7 @@ TEST(Leader, RecomputesForMoreLikeliestTokensThanWereKept) {
 }
 
 TEST(Leader, ScoresAndContinuesInTightCachesWithoutSayingAnythingTwice) {
-  LeaderRun run(11, 4, limits_of(4, 4));  // two prompts, but not their continuations
+  LeaderRun run(11, 4, limits_of(4, 4));  // room for two prompts without their continuations
   std::map<RequestId, std::vector<TokenId>> prompts;
   for (TokenId i = 0; i < 4; ++i) {
     const std::vector<TokenId> prompt = prompt_of(18, 20 * i);
@@ -218,7 +218,7 @@ TEST(Leader, SharesNoBlocksOfBidirectionalOrUncachedPrompts) {
   EXPECT_EQ(computed_for(bidirectional(prompt_of(30))), 30U);
   EXPECT_EQ(run.leader.status().prefix_queries, 60U);
   EXPECT_EQ(run.leader.status().prefix_hits, 28U);
-  // Nor does one wait for the other's blocks when they arrive together.
+  // If two private requests arrive together, neither waits for the other's blocks.
   run.add(private_one);
   run.add(private_one);
   EXPECT_EQ(chunk_sizes(run.step()), (Sizes{30, 30}));
@@ -295,7 +295,7 @@ TEST(Leader, RejectsImpossibleRequestsInTheCaller) {
   EXPECT_FALSE(run.leader.has_work());
 }
 
-// A sink may submit the next request of its conversation.
+// A sink may submit a request, for example the conversation's next one.
 TEST(Leader, LetsASinkSubmit) {
   LeaderRun run(64, 4, limits_of(8, 4));
   RequestId second = 0;
@@ -364,7 +364,7 @@ TEST(Leader, BansTokensThatCompleteABadWord) {
   EXPECT_EQ(run.told[id].tokens[0], (std::vector<TokenId>{tokens[0], tokens[1], tokens[2] + 1}));
 }
 
-// The mask is made while the ranks are busy: planning does not wait for it, choosing does.
+// The mask is computed while the ranks work: only choosing a token waits for it, planning does not.
 TEST(Leader, AwaitsAMaskOnlyWhenATokenIsChosen) {
   LeaderRun run(64, 4, limits_of(8, 4));
   std::promise<void> planned;

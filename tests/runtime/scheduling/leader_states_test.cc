@@ -49,7 +49,7 @@ TEST(Snapshots, AreAtThePromptsLastBoundaryAndAtBranches) {
   EXPECT_EQ(at({0, 47}, 50, {}), std::vector<std::size_t>());
   EXPECT_EQ(at({0, 48}, 50, {}), std::vector<std::size_t>{48});
   EXPECT_EQ(at({48, 63}, 50, {}), std::vector<std::size_t>());
-  // The last token is always computed.
+  // The last token is always computed, so no state is kept after it.
   EXPECT_EQ(at({0, 12}, 12, {}), std::vector<std::size_t>{8});
   EXPECT_EQ(at({0, 12}, 13, {}), std::vector<std::size_t>{12});
   EXPECT_EQ(at({2, 30}, 40, {4, 20, 32}), (std::vector<std::size_t>{4, 20}));
@@ -79,7 +79,7 @@ TEST(LeaderStates, FindAPromptUpToItsLastBoundary) {
   EXPECT_EQ(run.computed_tokens - computed, 2U + 2);
 }
 
-// The next turn of a chat.
+// The prompt is the next turn of a chat.
 TEST(LeaderStates, GoOnFromTheEndOfAnAnswer) {
   LeaderRun run = recurrent(200, limits_of(16, 4));
   const std::vector<TokenId> prompt = text_of(30);
@@ -156,7 +156,7 @@ TEST(LeaderStates, ComeBackAfterAPreemption) {
 }
 
 TEST(LeaderStates, EvictSnapshotsAndNeverRunOutOfSlots) {
-  // A block is a token here, so that a step could ask for more copies than there are slots.
+  // Blocks have one token, so a step could request more copies than there are slots.
   LeaderRun run = recurrent(2000, limits_of(400, 2), 1);
   for (TokenId i = 0; i < 12; ++i) {
     const RequestId id = run.add(text_of(300, 0, 3 * i), 40);

@@ -1,6 +1,6 @@
-// How often two models that draw with the same noise choose the same token. With d the total variation
-// distance of their distributions, however they draw it is at most 1 - d of the time, and with Gumbel noise
-// in common at least (1 - d) / (1 + d).
+// How often two models that sample with the same noise choose the same token. Let d be the total variation
+// distance of their distributions. No method of sampling agrees more often than 1 - d. Common Gumbel noise
+// agrees at least (1 - d) / (1 + d) of the time.
 #include "runtime/sampling/sampler.h"
 #include "tests/reference/random.h"
 
@@ -41,7 +41,7 @@ TokenId drawn(const std::vector<float>& logits, float temperature, const DrawKey
   return choose_among(std::move(tokens), params, key);
 }
 
-// The share of positions at which both choose the same token.
+// Returns the share of positions at which both models choose the same token.
 double agreement(const std::vector<float>& first, const std::vector<float>& second, float temperature,
                  std::size_t positions) {
   std::size_t same = 0;
@@ -55,7 +55,8 @@ double agreement(const std::vector<float>& first, const std::vector<float>& seco
 TEST(DraftAcceptance, LiesBetweenTheGuaranteeOfCommonNoiseAndTheOptimum) {
   constexpr std::size_t kPositions = 4000;
   constexpr std::size_t kPairs = 24;
-  // Four standard deviations of a share of so many draws are at most 0.032, and of the mean of all 0.007.
+  // Four standard deviations of a share of 4000 draws are at most 0.032, and four of the mean of all pairs
+  // 0.007.
   constexpr double kTolerance = 0.032;
   constexpr double kMeanTolerance = 0.007;
   Random random(1);

@@ -1,5 +1,5 @@
-// A draft model changes no text either, and agrees with the model as often as two models with the same noise
-// can: always, if they are the same.
+// A draft model never changes a text. It agrees with the model as often as common noise allows, so a model
+// always agrees with itself.
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/speculation/speculated_requests.h"
@@ -65,14 +65,14 @@ TEST(DraftModel, AlwaysAgreesWithItself) {
         run_all(engine);
         const SpeculationCounts counts = engine.status().speculation;
         EXPECT_EQ(counts.accepted_tokens(), counts.drafted_tokens());
-        // 12 texts of 40 tokens: each begins with one, and then five come at a time.
+        // Each of the 12 texts has 40 tokens: the first one comes alone, and then five come per step.
         EXPECT_GE(counts.accepted_tokens(), 12U * 31);
       });
     }
   }
 }
 
-// A model that agrees often, but not always: the same one with rounded weights.
+// The draft model is the same model with rounded weights, so it agrees often but not always.
 TEST(DraftModel, ChangesNoTextOfAnyModel) {
   struct Setting {
     const char* model;

@@ -57,12 +57,13 @@ TEST(Mtp, IsAlwaysRightIfStatesDetermineTheNextToken) {
             EXPECT_EQ(static_cast<std::size_t>(one.tokens[i]),
                       follower(static_cast<std::size_t>(one.tokens[i - 1])));
         }
-        // Again, with prompts that are found in the cache.
+        // The next request finds its prompt in the cache.
         engine.submit(greedy_request(prompt_of(30, 0), 30));
         run_all(engine);
         const SpeculationCounts counts = engine.status().speculation;
         EXPECT_EQ(counts.accepted_tokens(), counts.drafted_tokens());
-        // 9 texts of 30 tokens: each begins with one, and then five come at a time, where steps have room.
+        // Each of the 9 texts has 30 tokens: the first one comes alone, and then five come per step, if the
+        // step has room.
         EXPECT_GE(counts.accepted_tokens(), chunk == 8 ? 100U : 9U * 23);
       });
     }
@@ -96,7 +97,7 @@ TEST(Mtp, IsAlwaysRightIfItCopiesTheModel) {
   }
 }
 
-// A fixture's model and a layer that has learned nothing.
+// A fixture's model with an untrained layer.
 class WithRandomLayer {
  public:
   explicit WithRandomLayer(const reference::Fixture& fixture) : folder_(fixture) {
@@ -161,7 +162,7 @@ TEST(Mtp, ChangesNoTextWhileMeasuring) {
   }
 }
 
-// Only some ranks keep states then, and all must agree on whether a step can be divided.
+// Only some ranks keep hidden states, but all ranks must agree on whether to divide a step.
 TEST(Mtp, WorksWithHalfBatchesAndHiddenStatesOfRequests) {
   const reference::Fixture fixture = reference::fixture("deepseek3-yarn");
   const WithRandomLayer model(fixture);
@@ -257,7 +258,7 @@ TEST(HiddenStates, KeepTheLatestAndForgetTheOldest) {
   };
   keep(0, 1.0F);
   keep(1, 2.0F);
-  keep(1, 3.0F);  // a guess was wrong
+  keep(1, 3.0F);  // replaces the state of a rejected draft token
   EXPECT_EQ(at(0), 1.0F);
   EXPECT_EQ(at(1), 3.0F);
   EXPECT_EQ(states.find(4, 1), nullptr);

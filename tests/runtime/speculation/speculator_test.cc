@@ -1,4 +1,4 @@
-// Which draft tokens are proposed, and which of them a step has.
+// Which draft tokens are proposed, and which of them a step takes.
 #include "runtime/speculation/speculator.h"
 
 #include "runtime/speculation/ngram_source.h"
@@ -108,7 +108,7 @@ TEST(NgramSource, ForgetsSequencesThatHaveEnded) {
   draft_of(source, {1, 2, 3, 1}, 4, 1, 7);
   source.end(7);
   source.end(8);
-  // Another text of the same number: as if it was the first.
+  // A different text under an ended sequence's number is treated like a new sequence.
   EXPECT_EQ(draft_of(source, {5, 6, 5}, 3, 1, 7).tokens, std::vector<TokenId>{6});
 }
 
@@ -143,7 +143,8 @@ TEST(RowCosts, AreInterpolatedBetweenMeasurements) {
   EXPECT_DOUBLE_EQ(costs.seconds(8, true), 21.0);
 }
 
-// By the last line, a point that was measured too high before it would make any number of rows free.
+// Extrapolating the last segment would be wrong: if the point before it was measured too high, any number of
+// rows would be free.
 TEST(RowCosts, AreProportionalBeyondTheMeasuredRows) {
   const RowCosts costs({{1, 10.0}, {4, 19.0}, {8, 20.0}});
   EXPECT_DOUBLE_EQ(costs.seconds(8, true), 20.0);
@@ -196,7 +197,7 @@ std::vector<std::size_t> selected(std::optional<RowCosts> costs,
   return sizes;
 }
 
-// Takes long, as a draft model does that computes a prompt, or guesses.
+// Takes 20 ms, like a draft model that computes a prompt or a draft.
 class SlowSource : public DraftSource {
  public:
   explicit SlowSource(std::vector<TokenId> tokens) : tokens_(std::move(tokens)) {}
@@ -241,11 +242,11 @@ TEST(Speculator, AsksTheFreeSourceIfTheOtherCostsMoreThanItGains) {
 TEST(Speculator, TakesTheRowsThatGiveTheMostTokensPerSecond) {
   using Sizes = std::vector<std::size_t>;
   const std::vector<double> likely = {0.9, 0.8, 0.7, 0.6};
-  // Free rows.
+  // Further rows cost nothing.
   EXPECT_EQ(selected(RowCosts({{1, 10.0}, {16, 10.0}}), {likely}, {1, 1, 16}), Sizes{4});
-  // Rows as dear as a step.
+  // Each further row costs as much as a step.
   EXPECT_EQ(selected(RowCosts({{1, 10.0}, {16, 160.0}}), {likely}, {1, 1, 16}), Sizes{0});
-  // 1.9 tokens in 15, 2.7 in 20, 3.4 in 25, 4 in 30.
+  // Times for 1.9, 2.7, 3.4 and 4 tokens are 15, 20, 25 and 30, so three draft tokens are best.
   EXPECT_EQ(selected(RowCosts({{1, 10.0}, {2, 15.0}, {16, 85.0}}), {likely}, {1, 1, 16}), Sizes{3});
   // The second row is expensive and later rows are free, so only all of them together pay off.
   EXPECT_EQ(selected(RowCosts({{1, 10.0}, {2, 25.0}, {16, 25.0}}), {likely}, {1, 1, 16}), Sizes{4});
@@ -263,7 +264,7 @@ TEST(Speculator, StopsDraftsThatHardlyPay) {
   EXPECT_EQ(selected(costs, {{0.15}}, {1, 1, 16}), std::vector<std::size_t>{1});
 }
 
-// Guesses the same for every sequence, as often as it is asked, which it counts.
+// Drafts the same tokens for every sequence, and counts how often it is asked.
 class CountingSource : public DraftSource {
  public:
   CountingSource(std::size_t tokens, std::size_t& asked)
@@ -280,10 +281,10 @@ class CountingSource : public DraftSource {
   std::size_t& asked_;
 };
 
-// Steps of an engine in which a step of so many rows takes as long as `seconds_of` says.
+// Simulated steps. `seconds_of` gives the duration of a step with this many rows.
 struct MadeUpSteps {
   std::size_t sequences = 1;
-  std::size_t guesses = 4;  // for each sequence, if there are any
+  std::size_t guesses = 4;  // draft tokens of each sequence that has a draft
   bool are_right = true;
   std::function<double(std::size_t rows)> seconds_of;
   bool follows_prompts = false;
@@ -327,7 +328,7 @@ struct MadeUpSteps {
 };
 
 TEST(Speculator, GivesUpGuessesThatCostMoreThanTheyGainAndTriesThemAgain) {
-  // Rows should be cheap, and are not.
+  // Further rows are expensive, although the measured costs say that they are cheap.
   MadeUpSteps steps{.sequences = 16, .seconds_of = [](std::size_t rows) {
                       return rows == 16 ? 16.0 : 1.2 * static_cast<double>(rows);
                     }};
@@ -338,7 +339,7 @@ TEST(Speculator, GivesUpGuessesThatCostMoreThanTheyGainAndTriesThemAgain) {
   EXPECT_LT(steps.seconds, 1.03 * steps.seconds_without());
 }
 
-// The chances are wrong, and the rows that are taken by them cheap.
+// The drafts' probabilities are wrong, and the rows are cheap, so the drafts look worthwhile.
 TEST(Speculator, LosesLittleForAnyReason) {
   MadeUpSteps steps{.are_right = false,
                     .seconds_of = [](std::size_t rows) { return 10.0 + static_cast<double>(rows); }};
@@ -353,7 +354,7 @@ TEST(Speculator, DoesNotAskIfEvenRightDraftTokensDoNotPay) {
                     }};
   steps.run(100, RowCosts({{1, 4.0}, {16, 32.0}, {32, 96.0}}));
   EXPECT_EQ(steps.asked, 0U);
-  // A layer that reads the model's states must take them while they are there.
+  // A layer that reads the model's states must be asked in every step, while the states are there.
   steps.follows_prompts = true;
   steps.run(100, RowCosts({{1, 4.0}, {16, 32.0}, {32, 96.0}}));
   EXPECT_EQ(steps.asked, 100U);
