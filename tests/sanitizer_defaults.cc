@@ -3,13 +3,14 @@
 
 extern "C" {
 
-// The plugins of Open MPI stay loaded: the leak checker, which looks when the program ends, could not tell
-// whose an allocation of an unloaded one was.
+// Keeps the plugins of Open MPI loaded. The leak checker runs when the program ends, and it cannot name the
+// library of an allocation after that library was unloaded.
 int dlclose(void*) { return 0; }
 
 const char* __lsan_default_suppressions() {
   return
-      // Some of what Open MPI allocates in MPI_Init is lost in MPI_Finalize: tables of reduction operations,
+      // Open MPI allocates data in MPI_Init that it does not free in MPI_Finalize: tables of reduction
+      // operations,
       "leak:libmpi.so\n"
       "leak:/openmpi3/mca_\n"
       // parameters,
@@ -18,7 +19,8 @@ const char* __lsan_default_suppressions() {
       "leak:libpmix.so\n"
       // bindings of ranks,
       "leak:hwloc_bitmap_alloc\n"
-      // and texts. The checker does not see who called the C library, but only Open MPI formats so.
+      // and texts. The checker does not see the caller of the C library, but only Open MPI formats text this
+      // way.
       "leak:vasprintf\n"
       // clang's OpenMP runtime keeps data about threads that it no longer runs.
       "leak:libomp.so\n";
@@ -26,7 +28,7 @@ const char* __lsan_default_suppressions() {
 
 const char* __lsan_default_options() { return "print_suppressions=0"; }
 
-// Libraries are not compiled for the thread sanitizer: it does not see how they synchronize.
+// Libraries are not compiled for the thread sanitizer, so it does not see how they synchronize.
 const char* __tsan_default_options() { return "ignore_noninstrumented_modules=1"; }
 
 }  // extern "C"

@@ -1,4 +1,4 @@
-// Adapters as models of a server.
+// A server offers adapters as models.
 #include "tests/launch/demo_adapter.h"
 #include "tests/serve/served_program.h"
 

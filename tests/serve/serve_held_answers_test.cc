@@ -1,4 +1,4 @@
-// Answers that are held to calls of tools, or to a shape behind thinking, over the server's three APIs.
+// Answers that must be tool calls, or must match a schema after thinking, over the server's three APIs.
 #include "tests/serve/tool_requests.h"
 
 #include <gtest/gtest.h>
@@ -75,12 +75,12 @@ TEST_F(ServeHeldAnswers, RequiredCallsFollowThinkingImmediately) {
   EXPECT_EQ(arguments_of(streamed.at("tool_calls").at(0)), arguments_of(message.at("tool_calls")[0]));
 }
 
-// It says "Hello there." when it may.
+// Without the constraint, the model writes "Hello there.".
 TEST_F(ServeHeldAnswers, AModelThatWouldNotCallDoes) {
   for (const char* parallel : {"true", "false"}) {
     const json choice = choice_of(
         held("plain", {{"tool_choice", "required"}, {"parallel_tool_calls", json::parse(parallel)}}));
-    if (choice.at("finish_reason") == "length") continue;  // it may call without an end
+    if (choice.at("finish_reason") == "length") continue;  // the model may call tools without end
     ASSERT_FALSE(choice.at("message").at("tool_calls").empty()) << choice;
   }
 }
@@ -92,7 +92,7 @@ TEST_F(ServeHeldAnswers, ANamedToolIsCalledOnce) {
   EXPECT_EQ(message.at("tool_calls")[0].at("function"), (json{{"name", "get_time"}, {"arguments", "{}"}}));
 }
 
-// It says two days.
+// Without the constraint, the model writes two days.
 TEST_F(ServeHeldAnswers, StrictToolsHaveOnlyArgumentsThatTheirParametersAllow) {
   const auto message_of = [&](bool strict) {
     return choice_of(held("call", {{"tools", {weather_tool(1, strict)}}})).at("message");
@@ -195,7 +195,7 @@ TEST_F(ServeHeldAnswers, RejectsImpossibleRestrictions) {
             0U);
 }
 
-// Their bytes and depths are limited, and nobody else notices.
+// Sizes and depths of schemas are limited, and other requests still work.
 TEST_F(ServeHeldAnswers, HostileToolsAreRefused) {
   json deep = {{"type", "string"}};
   for (int i = 0; i < 15; ++i) deep = {{"type", "object"}, {"properties", {{"a", deep}}}};
@@ -219,7 +219,7 @@ TEST_F(ServeHeldAnswers, HostileToolsAreRefused) {
     tool["function"]["parameters"] = parameters;
     const HttpReply reply =
         server_->post("/v1/chat/completions", held("call", {{"tools", {tool}}, {"max_tokens", 3}}));
-    if (reply.status == 200) continue;  // it is large, but can be satisfied
+    if (reply.status == 200) continue;  // the schema is large, but satisfiable
     EXPECT_EQ(reply.status, 400) << reply.body;
     EXPECT_NE(reply.body.find(text), std::string::npos) << reply.body;
   }

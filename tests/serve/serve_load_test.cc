@@ -1,4 +1,4 @@
-// Many clients at once, hostile ones among them.
+// Many clients at the same time, some of them hostile.
 
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/served_program.h"
@@ -34,7 +34,7 @@ long resident_bytes(pid_t process) {
   return pages * ::getpagesize();
 }
 
-// A request whose answer takes long.
+// Returns a request whose answer takes long.
 json endless() { return {{"prompt", "Once"}, {"max_tokens", 450}, {"ignore_eos", true}, {"stream", true}}; }
 
 class ServeLoad : public testing::TestWithParam<std::size_t> {};
@@ -120,7 +120,7 @@ TEST(Serve, ServesClientsDespiteMisbehavingOnes) {
     clients.push_back(std::make_unique<HttpClient>(server.port()));
     clients.back()->send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n");
   }
-  for (int i = 0; i < 32; ++i) {  // which never read
+  for (int i = 0; i < 32; ++i) {  // clients that never read
     clients.push_back(std::make_unique<HttpClient>(server.port(), 4096));
     clients.back()->send(request_text("POST", "/v1/completions", endless().dump()));
   }
@@ -144,7 +144,8 @@ TEST(Serve, AnswersItsHealthDuringALongPrompt) {
   server.end();
 }
 
-// Random requests, half of which are broken off: nothing is left over. TP_SOAK asks for more of them.
+// Sends random requests, and half of the clients leave early. Afterwards nothing is left in use. TP_SOAK sets
+// the number of requests.
 TEST_P(ServeLoad, FreesEverythingAfterRandomRequests) {
   const char* const wanted = std::getenv("TP_SOAK");
   const int requests = wanted != nullptr ? std::atoi(wanted) : 200;
@@ -183,7 +184,7 @@ TEST_P(ServeLoad, FreesEverythingAfterRandomRequests) {
   EXPECT_TRUE(server.is_idle());
   EXPECT_GT(answered, 0);
   EXPECT_EQ(server.metric("kv_cache_blocks_used"), 0);
-  if (!TP_SANITIZED) {  // sanitizers keep freed memory
+  if (!TP_SANITIZED) {  // sanitizers do not release freed memory
     EXPECT_LT(resident_bytes(rank_0) - early_memory, 32 << 20);
   }
   server.end();

@@ -84,7 +84,7 @@ TEST_F(ServeApiAlone, RejectsExpensiveRequests) {
       2000U);
 }
 
-// A client's JSON text inside of JSON may be nested, too.
+// Arguments are JSON inside a JSON string, and they may be deeply nested, too.
 TEST_F(ServeApiAlone, OutlivesArgumentsOfManyLevels) {
   const std::string levels(100'000, '[');
   const std::string arguments = "{\"a\": " + levels + std::string(levels.size(), ']') + "}";
@@ -123,7 +123,7 @@ TEST_F(ServeApiAlone, RefusesConstraintsByTheNameThatTheClientGaveThem) {
   EXPECT_EQ(text.json().at("error").at("param"), "text") << text.body;
 }
 
-// The engine knows the name that the server gives a member; a client knows its own.
+// The engine's errors use the server's names of members. Clients expect the names of their API.
 TEST_F(ServeApiAlone, NamesTheMembersOfTheClientsApiInErrorsOfTheEngine) {
   const auto error = [](const HttpReply& reply) {
     EXPECT_EQ(reply.status, 400) << reply.body;

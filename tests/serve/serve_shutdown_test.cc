@@ -1,4 +1,4 @@
-// How a server ends: well, at once, and when it loses a rank.
+// How a server ends: after its answers, immediately, or when it loses a rank.
 
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/served_program.h"
@@ -31,7 +31,7 @@ struct Ending {
   const char* name;
   std::size_t ranks;
   int signal;
-  bool to_rank_0;  // else to what was started, which is mpirun if there is one
+  bool to_rank_0;  // if false, the signal goes to the started process: mpirun, or the server without mpirun
 };
 
 class ServeEnding : public testing::TestWithParam<Ending> {};

@@ -68,7 +68,7 @@ TEST(RunFile, ExplainsErrors) {
   file = file_of(header_of(5), 90);
   file.back() ^= std::byte{1};
   EXPECT_EQ(parse_run(file).error, "it is damaged");
-  // A number of tokens whose bytes would overflow.
+  // This number of tokens would overflow the number of bytes.
   file = file_of(header_of(5), 90);
   const std::uint64_t many = UINT64_MAX / 4;
   std::memcpy(file.data() + 24, &many, sizeof many);

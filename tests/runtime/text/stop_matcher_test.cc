@@ -22,7 +22,7 @@ std::ostream& operator<<(std::ostream& out, const Result& result) {
   return out << '"' << result.text << "\" matched: " << result.matched;
 }
 
-// The whole text at once: after every character, has a stop text just become complete?
+// Searches the whole text: after every character, it checks whether a stop text has just become complete.
 Result naive(const std::string& text, const std::vector<std::string>& stops) {
   for (std::size_t end = 1; end <= text.size(); ++end) {
     std::size_t longest = 0;
@@ -78,13 +78,13 @@ TEST(StopMatcher, ReturnsHeldTextAtTheEnd) {
 }
 
 TEST(StopMatcher, StopsAtTheFirstCompleteText) {
-  // One piece or four: "bc" is complete before "abcd".
+  // In one piece or in five, "bc" is complete before "abcd".
   EXPECT_EQ(in_pieces({"xabcd"}, {"abcd", "bc"}), (Result{"xa", true}));
   EXPECT_EQ(in_pieces({"x", "a", "b", "c", "d"}, {"abcd", "bc"}), (Result{"xa", true}));
   EXPECT_EQ(in_pieces({"xabc"}, {"bc", "abc"}), (Result{"x", true}));
 }
 
-// Two letters make matches, overlaps and near misses frequent.
+// With an alphabet of two letters, matches, overlaps and near misses are frequent.
 TEST(StopMatcher, EqualsANaiveSearchInAnyPieces) {
   Random random(1);
   const auto letters = [&](std::size_t count) {
@@ -108,7 +108,7 @@ TEST(StopMatcher, EqualsANaiveSearchInAnyPieces) {
     ASSERT_EQ(in_pieces(pieces, stops), expected)
         << text << " with " << (stops.empty() ? "" : stops.front()) << " of " << stops.size();
   }
-  // Both outcomes were there.
+  // Matches and misses both occurred.
   EXPECT_GT(matches, 1000);
   EXPECT_LT(matches, 4500);
 }
