@@ -1,4 +1,4 @@
-// An answer that is being streamed: fills a message, and tells who watches.
+// A streaming answer: it fills a message and reports every change.
 
 import { ApiError, stream } from "./api.js";
 import { seconds } from "./format.js";
@@ -16,7 +16,7 @@ export function addedBy({ delta, text, finish_reason: finish }) {
 }
 
 export class Answer {
-  // Appends to `message.content`. `changed()` is called for each change on the screen, `save()` now and then.
+  // Appends to `message.content`. Calls `changed()` before each change on the screen, and `save()` from time to time.
   constructor(message, { changed, save, context }) {
     this.message = message;
     this.changed = changed;
@@ -32,7 +32,7 @@ export class Answer {
     this.controller.abort();
   }
 
-  // The page is being left, which ends the stream: what has arrived stays, marked as a part.
+  // Called when the reader leaves the page, which ends the stream. The received text stays, marked as partial.
   leave() {
     this.left = true;
     this.save();
@@ -77,7 +77,7 @@ export class Answer {
     this.show();
   }
 
-  // The line below an answer without words yet.
+  // Returns the line below an answer that has no text yet.
   waitText() {
     const waited = now() - this.begun;
     return this.wait && waited >= 2 ? `${this.wait} · ${seconds(Math.floor(waited))}` : this.wait;
