@@ -28,17 +28,17 @@ struct FilledOptions {
 };
 void add_options(CLI::App& app, FilledOptions& options);
 
-// Random keys and values of some sequences, in bf16.
+// Random keys and values of several sequences, in bf16.
 class FilledCache {
  public:
-  // The layers of `model`, which has the given spec. `slices`: the ranks of a host keep one copy, unless
-  // there is only one rank. Collective. Throws ConfigError if ranks cannot share memory.
+  // Fills the caches of all layers of `model`, which has this spec. `slices`: the ranks of a host share one
+  // copy, unless there is only one rank. Collective. Throws ConfigError if ranks cannot share memory.
   FilledCache(Communicator& comm, const ModelSpec& spec, const Model& model, const FilledOptions& options,
               bool slices);
 
   const KvCache& get() const { return cache_; }
   const std::vector<std::vector<std::int32_t>>& tables() const { return tables_; }
-  // The key that was written for a position of a sequence.
+  // Returns the index key at a position of a sequence.
   std::vector<float> index_key(std::size_t layer, std::size_t sequence, std::size_t position) const;
 
  private:
@@ -62,12 +62,12 @@ class Decoder {
           const WeightSource& weights, WeightType type);
 
   const Model& model() const { return model_; }
-  // adapters: [sequences] index + 1 of each sequence's adapter in later steps, 0: none; or empty.
+  // adapters: [sequences] 1 + index of each sequence's adapter in later steps; 0 or an empty vector: none.
   void use_adapters(std::vector<std::uint32_t> adapters) { adapters_ = std::move(adapters); }
   // Decodes one token of each sequence at the end of its context. Returns the rank's logits. Collective.
   std::vector<float> step(const FilledCache& cache);
-  // Seconds of a step: of the clock, or of the processor on the rank that computes longest. Processor time is
-  // meaningful if other programs run on the same cores, too. Collective.
+  // Returns the seconds of a step: wall-clock time, or processor time of the rank that computes longest.
+  // Processor time is useful if other programs run on the same cores. Collective.
   double seconds(const FilledCache& cache);
 
  private:
@@ -78,7 +78,7 @@ class Decoder {
   std::vector<std::uint32_t> adapters_;
 };
 
-// Throws CommError unless both have the same bits.
+// Throws CommError unless all bits are equal.
 void require_same_bits(const std::vector<float>& one, const std::vector<float>& other);
 
 }  // namespace tp::bench
