@@ -65,7 +65,7 @@ class GenerateRun {
   std::optional<RequestSource> lines_;
   DistinctIds ids_;
   bool has_noted_time_ = false;  // since take_requests() began
-  std::vector<Event> events_;    // since the last step
+  std::vector<Event> events_;    // events since the last step
   std::optional<ChatPrompts> chat_;
   std::string chat_error_;
   Stopwatch watch_;

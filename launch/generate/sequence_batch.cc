@@ -11,7 +11,7 @@
 namespace tp {
 namespace {
 
-// Enough to fill steps, and few enough for quick planning.
+// This number of requests fills every step, and planning stays quick.
 constexpr std::size_t kMostAtOnce = 1024;
 
 std::vector<std::size_t> longest_first(const std::vector<NamedRequest>& requests) {

@@ -124,7 +124,7 @@ const std::vector<std::string> kPrompts = {"Once upon a time", "One rainy mornin
 
 // The demo model's stories are predictable, so some log-probabilities are very low, where differences are
 // large: llama.cpp's cache holds float16, and its products round activations to the type of the weights.
-TEST_F(LlamaCpp, ContinuesTheDemoModelAsWeDo) {
+TEST_F(LlamaCpp, GeneratesTheSameTextWithTheDemoModel) {
   for (const auto& [weights, tolerance] :
        {std::pair{"f32", 0.1}, {"f16", 0.1}, {"bf16", 1.0}, {"int8", 1.0}, {"q4_k", 0.5}, {"int4", 0.5}})
     expect_alike(TP_DEMO_MODEL, weights, tolerance, kPrompts);
@@ -267,7 +267,7 @@ class WideModel {
 constexpr double kGroupsOf32 = 0.35;
 constexpr double kGroupsOf256 = 0.45;
 
-TEST_F(LlamaCpp, ContinuesAModelOfSuperBlocksAsWeDo) {
+TEST_F(LlamaCpp, GeneratesTheSameTextFromSuperBlocks) {
   const WideModel model(directory_.path() / "wide", wide_llama());
   expect_alike(model.folder(), "f32", 0.02, kPrompts);
   expect_alike(model.folder(), "f16", 0.03, kPrompts);
@@ -277,7 +277,7 @@ TEST_F(LlamaCpp, ContinuesAModelOfSuperBlocksAsWeDo) {
     expect_alike(model.folder(), weights, kGroupsOf256, kPrompts);
 }
 
-TEST_F(LlamaCpp, ContinuesGemmasAsWeDo) {
+TEST_F(LlamaCpp, GeneratesTheSameTextWithGemmaModels) {
   for (const auto& [name, family] :
        {std::pair{"gemma2", wide_gemma2()}, std::pair{"gemma3", wide_gemma3()}}) {
     const WideModel model(directory_.path() / name, family);

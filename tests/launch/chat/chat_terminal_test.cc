@@ -170,7 +170,7 @@ TEST_F(ChatTerminal, KeysTypedDuringAnAnswerBeginTheNextMessage) {
   EXPECT_EQ(said(), (Texts{"Hi", "typed ahead"})) << finished.out;
 }
 
-TEST_F(ChatTerminal, NotesAreDimmedIfColoursAreWanted) {
+TEST_F(ChatTerminal, DimsNotesIfColoursAreOn) {
   for (const std::string no_color : {"", "1"}) {
     Person person(chat({"3", "--verbose"}), options(no_color));
     person.type("Hi\n");

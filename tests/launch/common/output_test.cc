@@ -232,7 +232,7 @@ TEST_F(Output, TwoJobsCannotWriteOneFile) {
   expect_success(run(kNoMpirun, tokenize));
 }
 
-TEST_F(Output, IsWholeThoughNobodyCanReadTheMessages) {
+TEST_F(Output, IsCompleteEvenIfMessagesCannotBeWritten) {
   const std::string requests =
       directory_.write("requests.jsonl", "{\"id\": 1, \"prompt\": \"Hi\"}\n{\"id\": 2, \"prompt\": 3}\n");
   const auto run_unheard = [](const Arguments& arguments, const std::string& input = {}) {

@@ -110,7 +110,7 @@ TEST(UsageAdvice, AQuantityHasAUnit) {
   expect_success(run(kNoMpirun, {"plan", "--net", "30us,10Gbps"}));
 }
 
-TEST(UsageAdvice, MessagesNameFlagsAsTheyAreTyped) {
+TEST(UsageAdvice, MessagesNameFlagsWithTheirDashes) {
   expect_errors(
       {
           {{"generate", "--prompt", "x", "--stop", ""}, "cannot stop at an empty text: --stop has one"},

@@ -189,7 +189,7 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwoUnderMpirun) {
   }
 }
 
-TEST(Usage, ATypoIsAnsweredWithTheNameThatWasMeant) {
+TEST(Usage, SuggestsTheNameForATypo) {
   const std::vector<std::pair<Arguments, std::string>> cases = {
       {{"genrate", "--prompt", "x"}, "tp-infer: there is no subcommand genrate; did you mean generate? (see"},
       {{"chta", "--help"}, "there is no subcommand chta; did you mean chat?"},

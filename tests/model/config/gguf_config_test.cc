@@ -118,7 +118,7 @@ TEST(GgufConfig, IsOfADenseModelWithoutExperts) {
   }
 }
 
-TEST(GgufConfig, TakesAFactorOfRopeWithoutATypeForLinear) {
+TEST(GgufConfig, TreatsARopeFactorWithoutATypeAsLinear) {
   EXPECT_EQ(rope_with([](GgufBuilder&) {}).kind, Kind::none);
   for (const char* key : {"scaling.factor", "scale_linear"}) {
     const RopeScaling scaling = rope_with([&](GgufBuilder& file) { add_number(file, key, 8.0F); });

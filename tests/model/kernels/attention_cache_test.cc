@@ -74,7 +74,7 @@ TEST(StoreKeysValues, KeepsARowOfZeros) {
   }
 }
 
-TEST(StoreKeysValues, TakesABatchOfSeveralSequences) {
+TEST(StoreKeysValues, StoresABatchOfSeveralSequences) {
   PagedSequences whole(2, kShape, {9, 6});
   whole.store(0, 0, 9);
   whole.store(1, 0, 6);

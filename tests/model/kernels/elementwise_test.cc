@@ -213,7 +213,7 @@ TEST(Softcap, EqualsTheReference) {
   }
 }
 
-TEST(Multiply, MultipliesEveryElementOfRowsThatLieApart) {
+TEST(Multiply, MultipliesEveryElementOfPaddedRows) {
   for (const std::size_t rows : {0U, 1U, 3U, 900U}) {
     Random random(rows);
     const RandomTensor both(random, rows, 2 * 37, 3);

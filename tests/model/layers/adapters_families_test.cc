@@ -139,7 +139,7 @@ class UntiedCheckpoint final : public WeightSource {
 };
 
 // An adapter of one table changes only this table.
-TEST(TiedEmbeddings, AreAdaptedApart) {
+TEST(TiedEmbeddings, AreAdaptedSeparately) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-mqa-tied");
   const CheckpointConfig config = load_config(fixture.folder);

@@ -274,7 +274,7 @@ std::size_t peak_resident_bytes() {
 }
 
 // 12,288 tokens: their scores would be 12,288^2 floats, 600 MB a head.
-TEST(Model, TakesALongPromptInMemoryThatDoesNotGrowWithItsSquare) {
+TEST(Model, ComputesALongPromptInMemoryThatGrowsLinearly) {
   Communicator& comm = test::world();
   CheckpointConfig config;
   config.architecture = "LlamaForCausalLM";

@@ -108,7 +108,7 @@ TEST(Qwen3Next, GivesTheSameLogitsInStepsOfAnyLength) {
   }
 }
 
-TEST(Qwen3Next, KeepsTheStatesOfSequencesApart) {
+TEST(Qwen3Next, SeparatesTheStatesOfSequences) {
   Sequences model(test::world());
   const std::size_t size = model.prompt_size();
   const std::vector<float> expected = model.expected();

@@ -40,7 +40,7 @@ TEST(Workspace, FreesAFramesMemoryAtItsEnd) {
   EXPECT_EQ(workspace.peak_bytes(), 144 * sizeof(float));
 }
 
-TEST(Workspace, RefusesMoreThanItWasMadeForAndStaysUsable) {
+TEST(Workspace, RefusesMoreThanItsSizeAndStaysUsable) {
   Workspace workspace(64);
   workspace.take(1, 32);
   try {

@@ -68,7 +68,7 @@ TEST(Bpe, FallsBackToBytesIfAllOfThemHaveTokens) {
   EXPECT_EQ(encoded(bpe, "èa"), (Ids{1, 0}));
 }
 
-TEST(Bpe, TakesAPieceThatIsATokenWholeIfMergesAreIgnored) {
+TEST(Bpe, KeepsAPieceThatIsATokenIfMergesAreIgnored) {
   const json model = testing::bpe_json({"a", "b", "c", "abc"});
   EXPECT_EQ(encoded(bpe_of(model), "abc"), (Ids{0, 1, 2}));
   EXPECT_EQ(encoded(bpe_of(model, {{"ignore_merges", true}}), "abc"), (Ids{3}));

@@ -133,7 +133,7 @@ std::string run(const std::vector<std::string>& arguments) {
   return ::testing::internal::GetCapturedStdout();
 }
 
-TEST(TokenizeCommand, TakesATextFromTheCommandLine) {
+TEST(TokenizeCommand, AcceptsATextOnTheCommandLine) {
   const testing::TemporaryFolder folder;
   folder.write("tokenizer.json", testing::byte_level_json().dump());
   const std::string model = folder.path().string();

@@ -77,7 +77,7 @@ TEST(DamagedTokenizer, IsRefusedWhenItNestsWithoutEnd) {
 }
 
 // The library that wrote the file does this, too.
-TEST(DamagedTokenizer, HasTheLastIdOfATokenThatIsThereTwice) {
+TEST(DamagedTokenizer, UsesTheLastIdOfADuplicateToken) {
   take_file_notices();
   std::string content = testing::byte_level_json().dump();
   const std::string vocabulary = "\"vocab\":{";

@@ -120,7 +120,7 @@ TEST(InputText, CannotWriteNormalizedControlTokens) {
   const std::vector<std::string> characters = {"▁", "<", "/", "s", ">", "h", "i"};
   json content = testing::byte_fallback_json(characters, {});
   for (json& token : content["added_tokens"]) token["normalized"] = true;
-  // Without a leading space, which would belong to the tokens' normalized texts, too.
+  // This normalizer adds no leading space, because the normalized control tokens would contain it, too.
   content["normalizer"] = content["normalizer"]["normalizers"][1];
   const Tokenizer tokenizer = testing::load_tokenizer(content);
   const auto id = [&](const char* token) { return *tokenizer.token_to_id(token); };

@@ -62,7 +62,7 @@ TEST(PreTokenizer, AppliesSequencesInOrder) {
   EXPECT_EQ(pieces_of(nested, "a1-22"), (Pieces{"a", "1", "2", "2"}));
 }
 
-TEST(PreTokenizer, SplitsDigitsTogetherOrApart) {
+TEST(PreTokenizer, SplitsDigitsTogetherOrOneByOne) {
   EXPECT_EQ(pieces_of({{"type", "Digits"}, {"individual_digits", false}}, "ab12c٣"),
             (Pieces{"ab", "12", "c", "٣"}));
   EXPECT_EQ(pieces_of({{"type", "Digits"}, {"individual_digits", true}}, "ab12c½"),

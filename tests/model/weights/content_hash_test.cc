@@ -50,7 +50,7 @@ TEST(ContentHash, ChangesWithAByteAnywhere) {
   EXPECT_FALSE(hash_of(folder.write("file", bytes + '\0')) == expected);
 }
 
-TEST(ContentHash, IsTheSameIfChunksAreHashedApart) {
+TEST(ContentHash, IsTheSameIfChunksAreHashedOneByOne) {
   const TemporaryDirectory folder;
   const MappedFile file(folder.write("file", some_bytes(kSize)));
   std::vector<ContentHash> together(3);

@@ -97,7 +97,7 @@ TEST_P(GgufFixture, DequantizesAsOthersDo) {
 
 // Compares bits if a rank's columns begin and end with the file's groups. Otherwise (three ranks of this
 // small model), compares 8 bits of each element.
-TEST_P(GgufFixture, HoldsWeightsAsTheyAreStored) {
+TEST_P(GgufFixture, KeepsWeightsInTheirStoredTypes) {
   const std::string name = "model.layers.0.mlp.down_proj";
   const MatrixShape shape{config_.hidden_size, config_.intermediate_size};
   if (!source_->contains(name + ".weight")) GTEST_SKIP() << "another layer's name";

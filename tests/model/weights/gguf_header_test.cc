@@ -70,7 +70,7 @@ TEST(GgufHeader, ReadsMetadataOfEveryKind) {
   EXPECT_EQ(metadata.whole_or("absent", 5), 5U);
 }
 
-TEST(GgufHeader, MetadataOfAnotherKindIsAnErrorThatSaysWhatWasFound) {
+TEST(GgufHeader, ReportsTheTypeOfWrongMetadata) {
   const std::string file = GgufBuilder()
                                .text("text", "x")
                                .value("f32", GgufKind::f32, le(1.5F))

@@ -182,7 +182,7 @@ TEST(GroupCheckpoint, MultipliesF8ByTheScaleOfItsBlock) {
 
 // Scales are powers of two, stored as exponents: in blocks, and in groups of 32 like MXFP8. Includes the ends
 // of their range.
-TEST(GroupCheckpoint, TakesExponentsForScalesOfF8) {
+TEST(GroupCheckpoint, AcceptsExponentsAsScalesOfF8) {
   const auto expect = [](const std::string& type, std::size_t block_rows, std::size_t block_columns,
                          const std::vector<std::size_t>& shape) {
     SCOPED_TRACE(type);

@@ -93,7 +93,7 @@ TEST(Npy, HasTheHeaderThatNumPyWrites) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), expected);
 }
 
-TEST(Npy, LeavesNothingWithoutFinish) {
+TEST(Npy, LeavesNoFileWithoutFinish) {
   const TemporaryDirectory directory;
   directory.write("x.npy", "older");
   {

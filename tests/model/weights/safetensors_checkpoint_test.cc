@@ -158,7 +158,7 @@ TEST(SafetensorsCheckpoint, SaysThatAFileWasMadeShorterWhileItWasRead) {
     EXPECT_CONTAINS(read_rows({48, 64}, columns), "model.safetensors: the file ends at byte ");
 }
 
-TEST(SafetensorsCheckpoint, TakesAVectorForAMatrixOfOneRow) {
+TEST(SafetensorsCheckpoint, ReadsAVectorAsAMatrixOfOneRow) {
   const OneFile checkpoint(
       {counting_tensor("v", {4}), counting_tensor("m", {1, 4}), counting_tensor("s", {})});
   for (const std::string name : {"v", "m"}) {

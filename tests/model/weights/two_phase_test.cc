@@ -167,7 +167,7 @@ std::size_t sum_over_ranks(Communicator& comm, std::size_t value) {
 }
 
 // Reading the header before loading already reads ahead, which counts in `before`.
-TEST(TwoPhaseReading, BringsInTheFileOnceOverAllHosts) {
+TEST(TwoPhaseReading, FetchesTheFileOnceOverAllHosts) {
   Communicator& comm = test::world();
   const ModelOfEveryRank model;
   model.forget();

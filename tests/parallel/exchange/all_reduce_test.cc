@@ -17,7 +17,7 @@
 namespace tp {
 namespace {
 
-// Sizes around the limits of a way: a run of 64, work shared by ranks, one piece and several.
+// Sizes near each limit: a run of 64 elements, work shared by ranks, and one or several pieces.
 constexpr std::size_t kSizes[] = {0,    1,    63,    64,    65,    1000,   4095,   4096,
                                   8191, 8193, 65535, 65536, 65537, 200000, 262145, 600000};
 
@@ -80,7 +80,7 @@ TEST(FindPlacement, GivesHostsInTheOrderOfTheirFirstRanks) {
   EXPECT_EQ(placement.own_host(), expected[group == 7 ? 0 : 1]);
 }
 
-TEST(SharedMemoryAllReduce, IsThereIfAndOnlyIfSeveralRanksShareAHost) {
+TEST(SharedMemoryAllReduce, ExistsOnlyIfSeveralRanksShareAHost) {
   Communicator& comm = test::world();
   EXPECT_EQ(Ways(comm).shared != nullptr, comm.size() > 1);
   EXPECT_EQ(Ways(comm, static_cast<int>(comm.rank())).shared, nullptr);

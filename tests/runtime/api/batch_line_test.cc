@@ -108,7 +108,7 @@ TEST(OpenAIBatchLine, BecomesARequestWithItsSettings) {
   EXPECT_EQ(chat({{"logprobs", true}}).settings, json({{"logprobs", 0}}));
 }
 
-TEST(OpenAIBatchLine, TakesAPromptInAllItsForms) {
+TEST(OpenAIBatchLine, AcceptsEveryFormOfAPrompt) {
   EXPECT_EQ(completion({{"prompt", "One"}}).text, "One");
   EXPECT_EQ(completion({{"prompt", {"One"}}}).text, "One");
   EXPECT_EQ(completion({{"prompt", {1, 2}}}).ids, (std::vector<TokenId>{1, 2}));

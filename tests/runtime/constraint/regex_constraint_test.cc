@@ -81,7 +81,7 @@ class RandomRegex {
   bool looks_around_;
 };
 
-// In both, \w and \d match no letters beyond ASCII.
+// PCRE2 and RegexConstraint agree that \w and \d match no letters beyond ASCII.
 TEST(RegexConstraint, MatchesLikePcre2) {
   int matching = 0;
   for (unsigned seed = 0; seed < 1500; ++seed) {

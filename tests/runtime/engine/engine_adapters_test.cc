@@ -102,7 +102,7 @@ TEST_F(EngineAdapters, SharesPrefixesOnlyAmongPromptsOfOneAdapter) {
   });
 }
 
-TEST_F(EngineAdapters, StoresPromptsOfEachAdapterApart) {
+TEST_F(EngineAdapters, StoresPromptsOfEachAdapterSeparately) {
   const test::StoreFolderTest store;
   EngineOptions storing = options();
   storing.kv_store = comm_.is_root() ? store.path() : std::filesystem::path();

@@ -1,4 +1,4 @@
-// The engine's numbers in addition to tokens.
+// Numbers that the engine returns in addition to tokens, such as logits.
 #include "tests/mpi_test.h"
 #include "tests/reference/diffusion_fixture.h"
 #include "tests/runtime/engine/engine_run.h"

@@ -143,7 +143,7 @@ std::string jina_with_separate_gates(const std::filesystem::path& file) {
   return builder.file();
 }
 
-TEST(GgufJina, MayStoreGatesApart) {
+TEST(GgufJina, MayStoreGatesSeparately) {
   const std::filesystem::path folder = std::filesystem::path(TP_TEST_DATA) / "gguf_encoders" / "jina-bert-v2";
   const test::TemporaryDirectory directory;
   const std::filesystem::path file =

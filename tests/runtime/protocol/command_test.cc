@@ -23,7 +23,7 @@ TEST(Command, SurvivesTheWayToOtherRanks) {
   sent(GatherTrace{});
 }
 
-TEST(Command, BringsTheWorkOfTheStore) {
+TEST(Command, ContainsTheStoresWork) {
   StoredRun run{
       .before = {1, 2}, .id = {3, 4}, .tokens = {5, 6}, .blocks = {7, kNoBlock}, .state = 8, .position = 70};
   const StoreWork received = sent(StoreWork{{{9, {run}}}, {{10, {run, run}}}, {11}});

@@ -130,7 +130,7 @@ TEST(LeaderConstraints, PreemptionAndThePrefixCacheChangeNothing) {
   EXPECT_GT(some, 0U);
 }
 
-TEST(LeaderConstraints, OnesThatNothingSatisfiesAreRefusedBeforeTheyAreQueued) {
+TEST(LeaderConstraints, AreRejectedBeforeTheQueueIfUnsatisfiable) {
   ConstrainedRun run;
   const auto refusal = [&](Request request) -> std::string {
     try {

@@ -199,7 +199,7 @@ TEST(ModelSource, SharesNothingThatMayNotBeShared) {
   EXPECT_EQ(first_position(), 0U);
 }
 
-TEST(ModelSource, HasNoDraftWithoutRoomAndForgetsWhoeverWaitsLongest) {
+TEST(ModelSource, DraftsNothingWithoutRoomAndDropsTheLongestWaiting) {
   Drafting drafting(limits_of(5));
   const Tokens eight = {1, 2, 3, 4, 5, 6, 7, 8};
   EXPECT_EQ(drafting.draft(1, eight, 1).tokens.size(), 1U);
